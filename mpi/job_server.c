@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "delivery/fdpass.h"
+#include "run/hand_out.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +90,7 @@ static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
 enum status job_open_server(struct job *job, const struct job_options *job_options,
                             struct error *err)
 {
+    int handout = -1;
     job->reconnect_s = job->config.reconnect_timeout_s;
     if (job->reconnect_s == 0 && job_options->command && job->config.restarts > 0)
         job->reconnect_s = job->config.connect_timeout_s;
@@ -103,8 +106,12 @@ enum status job_open_server(struct job *job, const struct job_options *job_optio
                                      .read_state = read_state,
                                      .state_argument = job,
                                      .fill = fill_ring,
-                                     .fill_argument = job};
-    enum status status = make_server(job, &options, job_options->supervised, err);
+                                     .fill_argument = job,
+                                     .handout = &handout};
+    enum status status = hand_out(job->dataset, &handout, err);
+    if (status == STATUS_OK)
+        status = make_server(job, &options, job_options->supervised, err);
+    fd_close(&handout);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_listen(job->server, err), err);

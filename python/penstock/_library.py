@@ -56,6 +56,20 @@ class CField(Structure):
         ("shape", c_uint64 * MAX_RANK),
         ("item_bytes", c_uint64),
         ("sample_bytes", c_uint64),
+        ("attributes", c_char_p),
+    ]
+
+
+class CConstant(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("rank", c_int32),
+        ("shape", c_uint64 * MAX_RANK),
+        ("item_bytes", c_uint64),
+        ("bytes", c_uint64),
+        ("data", c_void_p),
+        ("attributes", c_char_p),
     ]
 
 
@@ -76,6 +90,8 @@ class CInfo(Structure):
         ("seed", c_uint64),
         ("fingerprint", c_uint64),
         ("order_id", c_uint64),
+        ("constants", POINTER(CConstant)),
+        ("constant_count", c_uint32),
     ]
 
 

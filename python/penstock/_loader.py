@@ -1,6 +1,7 @@
 """Loader and Batch: libpenstock's connection and batches as Python knows them."""
 
 import ctypes
+import functools
 import gc
 import json
 import math
@@ -9,8 +10,8 @@ import threading
 import traceback
 import warnings
 import weakref
-from dataclasses import dataclass
-from typing import Tuple
+from dataclasses import dataclass, field
+from typing import Any, Dict, Tuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def _numpy_dtype(name, field):
         warnings.warn(
             f"field '{field}' is bfloat16, which NumPy has by the package ml_dtypes alone: without "
             f"it the field comes as bits, in uint16. batch.torch('{field}') is right in any case",
-            stacklevel=5,  # whoever calls connect()
+            stacklevel=6,  # whoever calls connect()
         )
         return np.dtype(np.uint16)
     return np.dtype(ml_dtypes.bfloat16)
@@ -41,12 +42,14 @@ def _numpy_dtype(name, field):
 @dataclass(frozen=True)
 class Field:
     """One named tensor of a sample. `shape` is the shape of one sample. `dtype_name` is the field's
-    dtype as the service delivers it: "bfloat16" also where `dtype` is uint16."""
+    dtype as the service delivers it: "bfloat16" also where `dtype` is uint16. `attributes` are those of
+    the field's array in the store ("units", "long_name"); one that is too large (4 KiB) is None."""
 
     name: str
     dtype: np.dtype
     dtype_name: str
     shape: Tuple[int, ...]
+    attributes: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,19 +84,34 @@ class Info:
     seed: int
     fingerprint: int
     order_id: int
+    constants: Tuple[Field, ...]  # dataset.constants; loader.constants has their arrays
+
+
+def _field(library, raw):
+    """Of a field, or of a constant."""
+    dtype_name = library.penstock_dtype_name(raw.dtype).decode()
+    shape = tuple(raw.shape[d] for d in range(raw.rank))
+    name = raw.name.decode()
+    return Field(name, _numpy_dtype(dtype_name, name), dtype_name, shape, json.loads(raw.attributes))
 
 
 def _info(library, connection):
     raw = library.penstock_describe(connection).contents
-    fields = []
-    for i in range(raw.field_count):
-        field = raw.fields[i]
-        name = library.penstock_dtype_name(field.dtype).decode()
-        shape = tuple(field.shape[d] for d in range(field.rank))
-        field_name = field.name.decode()
-        fields.append(Field(field_name, _numpy_dtype(name, field_name), name, shape))
-    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n != "fields"}
-    return Info(fields=tuple(fields), **numbers)
+    describe = functools.partial(_field, library)
+    fields = tuple(map(describe, raw.fields[: raw.field_count]))
+    constants = tuple(map(describe, raw.constants[: raw.constant_count]))
+    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in ("fields", "constants")}
+    return Info(fields=fields, constants=constants, **numbers)
+
+
+def _constants(library, connection, info):
+    """Read-only copies, which outlive the connection."""
+    raw = library.penstock_describe(connection).contents
+    arrays = {}
+    for i, constant in enumerate(info.constants):
+        data = ctypes.string_at(raw.constants[i].data, raw.constants[i].bytes)
+        arrays[constant.name] = np.frombuffer(data, constant.dtype).reshape(constant.shape)
+    return arrays
 
 
 def _words(error):
@@ -274,7 +292,12 @@ def _json(state):
 
 class Loader:
     """A connection to the service. Iterating gives batches until all epochs are consumed. epochs()
-    gives the batches epoch by epoch. One thread at a time iterates. Any thread may close."""
+    gives the batches epoch by epoch. One thread at a time iterates. Any thread may close.
+
+    info       what the service delivers: see Info
+    constants  dict: path of an array in dataset.constants -> the array, read-only. It outlives the loader
+    fields     dict: name -> Field, with its dtype, shape and attributes
+    """
 
     def __init__(
         self,
@@ -316,6 +339,7 @@ class Loader:
             raise error_for(status, message.value.decode(errors="replace"))
         self._connection = _Connection(library, pointer)
         self.info = _info(library, pointer)
+        self.constants = _constants(library, pointer, self.info)
         self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch
 
     def __enter__(self):
@@ -339,6 +363,10 @@ class Loader:
         if self._connection is not None:
             self._connection.close(self._ended)
             self._connection = None
+
+    @property
+    def fields(self):
+        return {field.name: field for field in self.info.fields}
 
     def __len__(self):
         """Steps of one epoch, which is also its number of batches."""

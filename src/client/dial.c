@@ -149,9 +149,12 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
     enum status status = connection_open(dial->socket, fds, options->rank, options->world_size,
                                          ret_connection, &terms.header, err);
     dial->socket = -1;
-    if (!status)
-        *ret_terms = terms;
-    return status;
+    if (status)
+        return status;
+    terms.handout = dial->handout;
+    dial->handout = (struct handout){0};
+    *ret_terms = terms;
+    return STATUS_OK;
 }
 
 void dial_begin(struct dial *ret_dial, const struct dial_options *options)
@@ -213,6 +216,9 @@ static enum status take_message(struct dial *dial, const struct protocol_message
         dial->heard = true;
         dial->deadline_ns = clock_deadline_ns(dial->options->timeout_ms);
         return STATUS_OK;
+    case PROTOCOL_HANDOUT:
+        handout_done(&dial->handout);
+        return handout_open(fds[0], &dial->handout, err);
     case PROTOCOL_WELCOME:
         return take_ring(dial, fds, &message->welcome, ret_connection, ret_terms, err);
     case PROTOCOL_FAIL:
@@ -242,10 +248,12 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
         *ret_until = dial->deadline_ns;
         return STATUS_OK;
     }
-    *ret_over = status || message.type != PROTOCOL_WAIT;
-    if (status == STATUS_TIMEOUT)
-        return not_started(dial, err);
-    return status ? status : take_message(dial, &message, fds, ret_connection, ret_terms, err);
+    if (!status)
+        status = take_message(dial, &message, fds, ret_connection, ret_terms, err);
+    else if (status == STATUS_TIMEOUT)
+        status = not_started(dial, err);
+    *ret_over = status || message.type == PROTOCOL_WELCOME;
+    return status;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -278,4 +286,5 @@ enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, boo
 void dial_done(struct dial *dial)
 {
     fd_close(&dial->socket);
+    handout_done(&dial->handout);
 }

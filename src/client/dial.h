@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "client/connection.h"
+#include "delivery/handout.h"
 #include "delivery/protocol.h"
 
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct dial_options {
 struct connection_terms {
     struct ring_header header;       /* a checked private copy */
     struct protocol_welcome welcome; /* this trainer's first batch */
+    struct handout handout;          /* owned; zero: the service has none */
     uint64_t reconnect_ms;           /* how long to look for a reader if this one goes away; 0: not
                                       * at all */
 };
@@ -44,6 +46,7 @@ struct dial {
     int socket;                         /* owned; -1: no reader is reached */
     uint64_t deadline_ns;               /* UINT64_MAX: none */
     struct protocol_wait news;          /* the last WAIT */
+    struct handout handout;             /* owned; that came so far */
     bool heard;                         /* the reader at `socket` has sent a WAIT */
 };
 
@@ -63,7 +66,7 @@ MUST_USE enum status dial_continue(struct dial *dial, uint64_t until_ns, int wak
                                    bool *ret_over, struct connection *ret_connection,
                                    struct connection_terms *ret_terms, struct error *err);
 
-/* Closes the socket, if there is one. Twice is fine. */
+/* Frees what is under way. Twice is fine. */
 void dial_done(struct dial *dial);
 
 /* Which of `count` readers (> 0), by index, serves local trainer `local_rank` of

@@ -63,6 +63,11 @@ const struct ring_header *loader_header(const struct loader *loader)
     return &loader->header;
 }
 
+const struct handout *loader_handout(const struct loader *loader)
+{
+    return &loader->handout;
+}
+
 void loader_set_final(struct loader *loader, const struct error *error)
 {
     loader->final = *error;
@@ -246,6 +251,7 @@ void loader_close(struct loader *loader)
         loader_detach(loader, attached);
     }
     dial_done(&loader->dial);
+    handout_done(&loader->handout);
     cursor_page_done(&loader->page);
     cursor_file_close(loader->cursor_file);
     if (loader->wake_fd >= 0)

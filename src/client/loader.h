@@ -55,6 +55,10 @@ MUST_USE enum status loader_open(const struct dial_options *options, struct load
  * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
 const struct ring_header *loader_header(const struct loader *loader);
 
+/* The handout of the first reader, which later readers' equal; zero: there is none. Borrowed as the
+ * header; any thread. */
+const struct handout *loader_handout(const struct loader *loader);
+
 /* The cursor: epoch and step of the next batch. Any thread. */
 struct protocol_welcome loader_cursor(const struct loader *loader);
 

@@ -60,9 +60,10 @@ static enum status check_start(const struct connection_terms *terms, uint64_t cu
 }
 
 /* What penstock_describe() says is constant, so a service that differs is not the same one. */
-static enum status check_same(const struct ring_header *before, const struct ring_header *now,
+static enum status check_same(const struct loader *loader, const struct connection_terms *terms,
                               struct error *err)
 {
+    const struct ring_header *before = &loader->header, *now = &terms->header;
     const struct ring_layout *a = &before->layout, *b = &now->layout;
     const struct ring_service *s = &before->service, *t = &now->service;
     const char *what = NULL;
@@ -80,6 +81,8 @@ static enum status check_same(const struct ring_header *before, const struct rin
         what = "another locality";
     else if (s->steps_per_epoch != t->steps_per_epoch || s->epochs != t->epochs)
         what = "another number of steps or epochs";
+    else if (!handout_same(&loader->handout, &terms->handout))
+        what = "other constants or attributes";
     if (what)
         return error_set(err, STATUS_REFUSED,
                          "the service that came back is not the one that was lost: it has %s; "
@@ -121,6 +124,7 @@ enum status loader_connect(struct loader *loader, struct error *err)
     const struct ring_service *service = &terms.header.service;
     uint64_t cursor = cursor_of(service, terms.welcome.epoch, terms.welcome.step);
     status = check_start(&terms, cursor, err);
+    loader->handout = terms.handout; /* freed with the loader */
     if (status) {
         connection_done(&connection);
         return status;
@@ -228,7 +232,8 @@ enum status loader_reconnect(struct loader *loader, uint64_t deadline, struct er
         status = STATUS_LOST;
     if (status)
         return error_prefix(err, status, "the reader on this node went away: ");
-    status = check_same(&loader->header, &terms.header, err);
+    status = check_same(loader, &terms, err);
+    handout_done(&terms.handout); /* the first one stays */
     if (!status)
         status = check_start(&terms, atomic_load(&loader->cursor), err);
     if (status) {

@@ -30,6 +30,7 @@ struct penstock {
     struct loader *loader;
     struct penstock_info info;
     struct penstock_field fields[RING_MAX_FIELDS];
+    struct penstock_constant constants[HANDOUT_MAX_CONSTANTS];
     struct error error; /* of the last penstock_next(), if it failed */
     pid_t pid;          /* of the process that connected: a forked one may not go on */
     struct penstock_ring_watch watch;
@@ -49,6 +50,41 @@ static struct penstock_field field_of(const struct ring_field *field)
     for (uint32_t d = 0; d < field->rank; d++)
     public.shape[d] = field->shape[d];
     return public;
+}
+
+static struct penstock_constant constant_of(const struct handout *handout,
+                                            const struct handout_item *item)
+{
+    struct penstock_constant public = {.name = item->name,
+                                       .dtype = (enum penstock_dtype)item->dtype,
+                                       .rank = (int32_t)item->rank,
+                                       .item_bytes = dtype_bytes((enum dtype)item->dtype),
+                                       .bytes = item->data_bytes,
+                                       .data = handout->memory + item->data_offset,
+                                       .attributes =
+                                           (const char *)handout->memory + item->text_offset};
+    for (uint32_t d = 0; d < item->rank; d++)
+    public.shape[d] = item->shape[d];
+    return public;
+}
+
+/* Attributes and constants, where the service hands any out. */
+static void fill_handout(struct penstock *connection)
+{
+    const struct handout *handout = loader_handout(connection->loader);
+    for (uint32_t f = 0; f < connection->info.field_count; f++)
+        connection->fields[f].attributes = "{}";
+    connection->info.constants = connection->constants;
+    if (!handout->memory)
+        return;
+    const struct handout_header *header = handout_header(handout);
+    for (uint32_t f = 0; f < header->field_count && f < connection->info.field_count; f++)
+        connection->fields[f].attributes =
+            (const char *)handout->memory + handout_item(handout, f)->text_offset;
+    for (uint32_t i = 0; i < header->constant_count; i++)
+        connection->constants[i] =
+            constant_of(handout, handout_item(handout, header->field_count + i));
+    connection->info.constant_count = header->constant_count;
 }
 
 static void fill_info(struct penstock *connection)
@@ -74,6 +110,7 @@ static void fill_info(struct penstock *connection)
                                .seed = service->order.seed,
                                .fingerprint = service->order.fingerprint,
                                .order_id = service->order.id};
+    fill_handout(connection);
 }
 
 /* `buffer` is for a state that is read from a file. */

@@ -55,6 +55,9 @@ struct config_range {
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
       "joined arrays, and small arrays chunked unlike the rows, are held whole up to this size")   \
+    X("dataset.constants", constants, LIST, "", 0, 0, KEEPS_ORDER,                                 \
+      "arrays without the sample axis that trainers get once, as they are stored: orography, "     \
+      "coordinates, statistics")                                                                   \
     X("samples.episodes_ends", episodes_ends, STRING, "", 0, 0, CHANGES_ORDER,                     \
       "array of the frame behind each episode; no sample goes across an end; \"\": each store is " \
       "an episode")                                                                                \

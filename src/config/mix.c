@@ -177,6 +177,8 @@ enum status mix_settle(struct config *config, struct error *err)
     uint64_t weights[DATASET_MAX_SOURCES];
     int decimals = 0;
     bool fractions = false;
+    if (config->source_count == 0)
+        return error_set(err, STATUS_INVALID, "mix.sources has no source");
     for (uint32_t i = 0; i < config->source_count; i++) {
         const struct config_source *source = &config->sources[i];
         if (!parse_weight(source->weight_text, &parsed[i]) || parsed[i].digits == 0)

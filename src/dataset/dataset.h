@@ -71,6 +71,8 @@ enum {
     DATASET_NAME_BYTES = 64,
     DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
     DATASET_MAX_SOURCES = 64,
+    DATASET_MAX_CONSTANTS = 64,
+    DATASET_CONSTANT_BYTES = 64 << 20, /* of all constants together */
 };
 
 enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE };
@@ -142,6 +144,9 @@ struct dataset_options {
     const struct dataset_field_spec *fields; /* [field_count] */
     size_t field_count;
     struct dataset_samples_spec samples; /* zeros: each frame is a sample */
+    /* Arrays without the sample axis, of the first store: a list (base/text.h) of paths; NULL or
+     * "": none. */
+    const char *constants;
     const char *exclude;       /* names that are no default fields: a list of patterns of fnmatch();
                                   NULL or "": none */
     const char *sample_axis;   /* of direct fields; NULL: "0" */
@@ -192,6 +197,17 @@ struct dataset_field {
     double decode_amplification;
 };
 
+/* An array that all samples share, as it is stored in the first store. */
+struct dataset_constant {
+    const char *name; /* the array's path, as the options have it, without a '/' at either end */
+    enum dtype dtype;
+    int rank; /* with a last dimension where items are strings or sub-arrays */
+    uint64_t shape[DATASET_MAX_RANK];
+    size_t bytes;
+    const void *data;       /* in C order and native byte order */
+    const char *attributes; /* as of dataset_field_attributes() */
+};
+
 struct dataset_private;
 
 struct dataset {
@@ -208,13 +224,14 @@ struct dataset {
     /* What row_bytes would be with the default hold limit and without masking. The order depends on
      * this number, so the number depends on nothing but what the fingerprint covers. */
     uint64_t order_row_bytes;
-    size_t record_bytes;  /* of one sample's row fields, multiple of 16 */
-    size_t sample_bytes;  /* of one sample's fields together, as delivered */
-    size_t held_bytes;    /* of the memory that dataset_hold() fills; 0 if nothing is held */
-    size_t scratch_bytes; /* memory of each dataset_reader */
-    size_t anchor_bytes;  /* memory of anchors and ends of documents, of each process */
-    size_t index_bytes;   /* memory of the cache of shards' indices, which all readers share */
-    bool mask;            /* as the options said */
+    size_t record_bytes;   /* of one sample's row fields, multiple of 16 */
+    size_t sample_bytes;   /* of one sample's fields together, as delivered */
+    size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
+    size_t scratch_bytes;  /* memory of each dataset_reader */
+    size_t anchor_bytes;   /* memory of anchors and ends of documents, of each process */
+    size_t constant_bytes; /* of all constants, data and attributes */
+    size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
+    bool mask;             /* as the options said */
     size_t
         valid_offset; /* mask: where a row buffer has a byte a sample: 1, or 0 for a bad sample */
     bool remote;      /* reading waits for a network */
@@ -224,6 +241,9 @@ struct dataset {
     uint32_t source_count;        /* of a mix; 0: the dataset is no mix */
     struct dataset **sources;     /* [source_count], owned; none is a mix */
     uint32_t source;              /* of a source of a mix: its number */
+    size_t constant_count;
+    const struct dataset_constant
+        *constants; /* [constant_count], in the options' order; borrowed */
     struct dataset_private *private;
 };
 
@@ -258,12 +278,13 @@ struct dataset_read_stats {
  * of integers, a name used twice, a joined array beyond the hold limit, no direct field at all, a
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
  * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that
- * no axis has (also NOT_FOUND), a mean or std that does not fit; steps or a spec of samples that
- * make no sense, or leave no sample; or stores that differ in a field's dtype, sample shape or
- * chunks, or in what CF attributes say of its values (the message names both stores). UNSUPPORTED:
- * an array that a field needs uses something we do not read; the message names the array and the
- * thing. CORRUPT: metadata that is not valid. NO_MEMORY. Other errors as of store_open_joined(),
- * store_get_text() and disk_cache_open(). */
+ * no axis has (also NOT_FOUND), a mean or std that does not fit; constants that have the sample
+ * axis or are too large; steps or a spec of samples that make no sense, or leave no sample; or
+ * stores that differ in a field's dtype, sample shape or chunks, or in what CF attributes say of
+ * its values (the message names both stores). UNSUPPORTED: an array that a field needs uses
+ * something we do not read; the message names the array and the thing. CORRUPT: metadata that is
+ * not valid. NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and
+ * disk_cache_open(). */
 MUST_USE enum status dataset_open(const struct dataset_options *options,
                                   struct dataset **ret_dataset, struct error *err);
 
@@ -469,6 +490,10 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
 
 /* How the field's items are converted: `to` is DTYPE_NONE if they stay as they are. */
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field);
+
+/* Appends the attributes of the field's array in the first store as a JSON object, within bounds
+ * (zarr_node_attributes()); "{}" for a made field. Of a mix: that of its first source. */
+void dataset_field_attributes(const struct dataset *dataset, size_t field, struct text *out);
 
 /* Closes the stores and the disk cache. No reader or lister may be left. NULL is fine. */
 void dataset_free(struct dataset *dataset);

@@ -52,7 +52,8 @@ struct field_origin {
 };
 
 struct dataset_private {
-    char *uri; /* owned: the list of uris */
+    struct dataset_constant constants[DATASET_MAX_CONSTANTS]; /* their members are owned */
+    char *uri;                                                /* owned: the list of uris */
     size_t store_count;
     uint64_t *first_frame; /* [store_count + 1]: the first sample of each store; then N */
     uint64_t *first_row;   /* [store_count + 1]: the first row of each store; then M */
@@ -218,6 +219,21 @@ MUST_USE enum status small_array_read(const struct store *store, const char *pat
                                       struct zarr_hierarchy **ret_hierarchy,
                                       const struct zarr_node **ret_node, unsigned char **ret_items,
                                       struct error *err);
+
+/* constants.c: reads the constants of the options, with the fields' rows in place. INVALID: there
+ * are too many or too large ones, an array has the sample axis, a name is twice. Other errors as of
+ * small_array_read(). */
+MUST_USE enum status constants_settle(struct dataset *dataset,
+                                      const struct dataset_options *options, struct error *err);
+
+/* constants.c: packs them, and takes them from packed bytes. False: the bytes are not valid, or
+ * there is no memory. */
+struct packed;
+void constants_pack(const struct dataset *dataset, struct text *out);
+bool constants_unpack(struct dataset *dataset, struct packed *packed);
+
+/* constants.c */
+void constants_free(struct dataset *dataset);
 
 /* encoding.c: sets scale and offset by the array's attributes. INVALID: they are no numbers. */
 MUST_USE enum status encoding_scale(const struct zarr_node *node, struct convert *convert,

@@ -105,6 +105,32 @@ static void describe_names(const struct dataset *dataset, const struct zarr_arra
     text_append(out, "\n");
 }
 
+/* Attributes that trainers do not get. */
+static void describe_attributes(const struct field_origin *origin, struct text *out)
+{
+    struct text attributes = {0}, left_out = {0};
+
+    zarr_node_attributes(origin->array, &attributes, &left_out);
+    if (left_out.length > 0)
+        text_append(out,
+                    "warning: field '%s': trainers do not get these attributes of array '%s', "
+                    "which are null or larger than %d bytes: %s\n",
+                    text_shown(origin->name).text, text_shown(origin->array->array.path).text,
+                    ZARR_TOLD_BYTES, text_shown(left_out.data).text);
+    text_done(&left_out);
+    text_done(&attributes);
+}
+
+void dataset_field_attributes(const struct dataset *dataset, size_t field, struct text *out)
+{
+    const struct field_origin *origin = &dataset_source(dataset, 0)->private->origins[field];
+
+    if (origin->array)
+        zarr_node_attributes(origin->array, out, NULL);
+    else
+        text_append(out, "{}");
+}
+
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
 {
     for (uint32_t d = 0; d < dataset->source_count; d++)
@@ -115,6 +141,7 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
         if (!origin->array)
             continue;
         describe_encoding(origin, out);
+        describe_attributes(origin, out);
         for (size_t s = 0; s < dataset->private->store_count && s < MANY_STORES; s++)
             describe_names(dataset, &origin->store_fields[s].array, out);
     }

@@ -155,6 +155,7 @@ static void add_source(struct dataset *mix, uint32_t d)
     mix->held_bytes = size_round_up(mix->held_bytes + source->held_bytes, HELD_ALIGNMENT);
     mix->scratch_bytes += source->scratch_bytes;
     mix->anchor_bytes += source->anchor_bytes;
+    mix->constant_bytes += source->constant_bytes;
     mix->remote = mix->remote || source->remote;
     mix->mask = source->mask;
 }

@@ -16,6 +16,7 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     }
     dataset->fields = dataset->private->fields;
+    dataset->constants = dataset->private->constants;
     dataset->mask = options->mask;
     dataset->private->missing_is_bad = options->missing_is_bad;
     dataset->private->retries = options->retries;
@@ -80,6 +81,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = samples_settle(dataset, options, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
+    if (status == STATUS_OK)
+        status = constants_settle(dataset, options, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "'%s': ", private->uri);
     return STATUS_OK;
@@ -294,6 +297,7 @@ void dataset_free(struct dataset *dataset)
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);
+    constants_free(dataset);
     anchors_free(private->anchors);
     free(private->document_ends);
     free(private->steps);

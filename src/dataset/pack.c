@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 8";
+static const char pack_magic[] = "penstock dataset 9";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -122,6 +122,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
     put_samples(&out, dataset);
     put_specs(&out, dataset);
+    constants_pack(dataset, &out);
     for (size_t i = 0; i < dataset->private->store_count; i++) {
         struct text documents = {0};
 
@@ -335,6 +336,8 @@ static enum status settle(struct dataset *dataset, struct packed *packed, struct
     from->document_ends = NULL;
     if (status == STATUS_OK && from->anchors_bytes > 0)
         status = anchors_unpack(from->anchors, from->anchors_bytes, false, &private->anchors, err);
+    if (status == STATUS_OK && !constants_unpack(dataset, packed))
+        status = error_set(err, STATUS_CORRUPT, "packed dataset: its constants are not valid");
     if (status == STATUS_OK)
         status = unpack_hierarchies(dataset, packed, err);
     if (status == STATUS_OK)

@@ -33,6 +33,7 @@ static const struct kind {
     [PROTOCOL_END] = {"END", 0, 0},
     [PROTOCOL_FAIL] = {"FAIL", sizeof(struct error), 0},
     [PROTOCOL_DONE] = {"DONE", 0, 0},
+    [PROTOCOL_HANDOUT] = {"HANDOUT", 0, 1},
 };
 
 static const struct kind *kind_of(uint32_t type)
@@ -99,9 +100,11 @@ static void tame(struct error *fail)
         snprintf(fail->message, sizeof fail->message, "the other side gave no reason");
 }
 
-/* `carrier`: the message type whose descriptors go to `ret_fds`; 0: no message may have
- * descriptors. */
-static enum status receive(int socket, uint32_t carrier, struct protocol_message *ret_message,
+enum { NO_CARRIER = 0, WELCOMES = 1u << PROTOCOL_WELCOME | 1u << PROTOCOL_HANDOUT };
+
+/* `carriers`: the message types (bits) whose descriptors go to `ret_fds`; NO_CARRIER: no message
+ * may have descriptors. */
+static enum status receive(int socket, uint32_t carriers, struct protocol_message *ret_message,
                            int *ret_fds, struct error *err)
 {
     struct protocol_message message = {0};
@@ -112,7 +115,7 @@ static enum status receive(int socket, uint32_t carrier, struct protocol_message
     if (status)
         return status;
     status = check(&message, size, fd_count, err);
-    if (!status && fd_count > 0 && message.type != carrier)
+    if (!status && fd_count > 0 && (carriers >> message.type & 1) == 0)
         status = error_set(err, STATUS_PROTOCOL, "a %s, which may not come now",
                            kind_of(message.type)->name);
     if (status) {
@@ -134,14 +137,14 @@ static enum status receive(int socket, uint32_t carrier, struct protocol_message
 enum status protocol_receive(int socket, struct protocol_message *ret_message,
                              int ret_fds[WELCOME_FDS], struct error *err)
 {
-    return receive(socket, ret_fds ? PROTOCOL_WELCOME : 0, ret_message, ret_fds, err);
+    return receive(socket, ret_fds ? WELCOMES : NO_CARRIER, ret_message, ret_fds, err);
 }
 
 enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello, int *ret_page_fd,
                                    struct error *err)
 {
     struct protocol_message message;
-    enum status status = receive(socket, PROTOCOL_HELLO, &message, ret_page_fd, err);
+    enum status status = receive(socket, 1u << PROTOCOL_HELLO, &message, ret_page_fd, err);
     if (!status && message.type != PROTOCOL_HELLO)
         status = error_set(err, STATUS_PROTOCOL, "a connection must begin with one HELLO");
     if (!status)

@@ -5,6 +5,8 @@
  *       + memfd of its cursor page
  *                                     <-  WAIT {connected, expected, reconnect}
  *                                                at once, and now and then, for progress
+ *                                     <-  HANDOUT + memfd of constants and attributes
+ *                                                once all trainers are there, before WELCOME
  *                                     <-  WELCOME {first step} + memfd of the ring + 2 eventfds
  *                                                once all trainers are there; or FAIL {error}
  *     DONE                            ->         it has had all batches, and asks for more
@@ -29,7 +31,7 @@
 
 enum {
     PROTOCOL_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    PROTOCOL_VERSION = 4,
+    PROTOCOL_VERSION = 5,
     PROTOCOL_STATE_BYTES = 2048,
     PROTOCOL_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
@@ -43,6 +45,7 @@ enum protocol_type {
     PROTOCOL_END,
     PROTOCOL_FAIL,
     PROTOCOL_DONE,
+    PROTOCOL_HANDOUT,
 };
 
 /* Which batch a trainer wants first. */
@@ -90,17 +93,18 @@ struct protocol_message {
 };
 
 /* Sends a message; the caller has filled in `type` and the body. `fds`: WELCOME_FDS descriptors
- * with WELCOME, one (the cursor page's) with HELLO, else NULL; the caller keeps them. INVALID: no
+ * with WELCOME, one with HELLO (the cursor page's) and with HANDOUT (handout.h), else NULL; the
+ * caller keeps them. INVALID: no
  * message has that type. TIMEOUT: the socket is full, since the peer does not read. LOST: the peer
  * closed its socket. IO: any other failure. */
 MUST_USE enum status protocol_send(int socket, const struct protocol_message *message,
                                    const int *fds, struct error *err);
 
-/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, which are the caller's. On
- * failure all descriptors are closed. TIMEOUT: no message is there. LOST: the peer closed its
- * socket or died. UNSUPPORTED: the message has another protocol version. PROTOCOL: an impossible
- * message, a HELLO, or a WELCOME where `ret_fds` is NULL. NO_MEMORY: this process may open no more
- * files; the message is lost. IO: any other failure. */
+/* Receives one message. `ret_fds` gets the descriptors of a WELCOME, or the one of a HANDOUT,
+ * which are the caller's. On failure all descriptors are closed. TIMEOUT: no message is there.
+ * LOST: the peer closed its socket or died. UNSUPPORTED: the message has another protocol version.
+ * PROTOCOL: an impossible message, a HELLO, or a WELCOME or a HANDOUT where `ret_fds` is NULL.
+ * NO_MEMORY: this process may open no more files; the message is lost. IO: any other failure. */
 MUST_USE enum status protocol_receive(int socket, struct protocol_message *ret_message,
                                       int ret_fds[WELCOME_FDS], struct error *err);
 

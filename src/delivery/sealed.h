@@ -16,4 +16,9 @@ MUST_USE enum status sealed_make(int memfd, struct error *err);
  * size. */
 bool sealed_check(int memfd, uint64_t *ret_bytes);
 
+/* The same for memory that nobody can write to any more, either. It may be mapped nowhere for
+ * writing by now. */
+MUST_USE enum status sealed_make_constant(int memfd, struct error *err);
+bool sealed_is_constant(int memfd, uint64_t *ret_bytes);
+
 #endif

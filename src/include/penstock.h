@@ -147,6 +147,24 @@ struct penstock_field {
     uint64_t shape[PENSTOCK_MAX_RANK]; /* of one sample */
     uint64_t item_bytes;               /* of one element */
     uint64_t sample_bytes;             /* of one sample */
+    const char *attributes; /* of the field's array, as the store has them: a JSON object, borrowed
+                             * like `name`. "units", "long_name" and others, "{}" if there are
+                             * none. An attribute of more than 4096 bytes of JSON is null, and
+                             * those behind the first 64 KiB are left out. A NaN is bare */
+};
+
+/* An array that all samples share: dataset.constants. */
+struct penstock_constant {
+    const char *name; /* the array's path in the dataset; borrowed like all here until
+                       * penstock_close() */
+    enum penstock_dtype dtype;
+    int32_t rank;
+    uint64_t shape[PENSTOCK_MAX_RANK];
+    uint64_t item_bytes; /* of one element */
+    uint64_t bytes;      /* of all */
+    const void *data;    /* in native byte order and C order; read-only memory, which the trainers
+                          * of a reader share */
+    const char *attributes; /* as of struct penstock_field */
 };
 
 /* What the service delivers to this trainer. Constant from penstock_connect() to penstock_close().
@@ -165,8 +183,11 @@ struct penstock_info {
     uint64_t start_epoch, start_step; /* of this trainer's first batch; 0 and 0 unless the run is
                                        * resumed */
     uint64_t seed;
-    uint64_t fingerprint; /* of the dataset's fields, shapes and layout */
-    uint64_t order_id;    /* tells two orders of samples apart */
+    uint64_t fingerprint;                      /* of the dataset's fields, shapes and layout */
+    uint64_t order_id;                         /* tells two orders of samples apart */
+    const struct penstock_constant *constants; /* [constant_count], in the order of
+                                                * dataset.constants; borrowed */
+    uint32_t constant_count;
 };
 
 /* One trainer's samples of one step, its local batch. The arrays are in native byte order and C

@@ -281,10 +281,11 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .exchange_bytes = exchange_bytes(d),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
+        .constant_bytes = d->constant_bytes,
     };
     b.plan_bytes = plan_bytes(d, b.planned_windows);
     uint64_t fixed_bytes = add_sat(
-        add_sat(b.held_bytes, b.rings_bytes),
+        add_sat(add_sat(b.held_bytes, b.constant_bytes), b.rings_bytes),
         add_sat(add_sat(b.exchange_bytes, b.scratch_bytes), add_sat(b.plan_bytes, b.fetch_bytes)));
     struct row_counts rows = count_rows(d);
     b.least_bytes = add_sat(fixed_bytes, mul_sat(rows.least, buffer_bytes(d)));
@@ -321,6 +322,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     }
     describe_line(out, "held arrays", budget->held_bytes);
     text_append(out, "  shared by the readers of a node\n");
+    if (budget->constant_bytes > 0) {
+        describe_line(out, "constants", budget->constant_bytes);
+        text_append(out, "  as read, and as trainers get them\n");
+    }
     describe_line(out, "rings", budget->rings_bytes);
     text_append(out, "  %u x %s", demand->trainers_served, size_format(demand->ring_bytes).text);
     if (demand->rest_bytes > 0)

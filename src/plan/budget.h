@@ -35,14 +35,15 @@ struct budget_demand {
     uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
-    uint64_t packed_bytes;  /* of a record, that travels packed: see round.h */
-    uint64_t messages;      /* of a record, for what is zero-copy */
-    bool shifts;            /* records need rooms: see run/fragments.h */
-    uint64_t held_bytes;    /* of the held arrays, which the readers of a node share */
-    uint64_t anchor_bytes;  /* of the anchors, which each reader has */
-    uint64_t scratch_bytes; /* of one worker */
-    uint64_t index_bytes;   /* for shards' indices, which they share */
-    uint64_t ring_bytes;    /* of one trainer's ring */
+    uint64_t packed_bytes;   /* of a record, that travels packed: see round.h */
+    uint64_t messages;       /* of a record, for what is zero-copy */
+    bool shifts;             /* records need rooms: see run/fragments.h */
+    uint64_t held_bytes;     /* of the held arrays, which the readers of a node share */
+    uint64_t anchor_bytes;   /* of the anchors, which each reader has */
+    uint64_t constant_bytes; /* of what trainers get once, which each reader has */
+    uint64_t scratch_bytes;  /* of one worker */
+    uint64_t index_bytes;    /* for shards' indices, which they share */
+    uint64_t ring_bytes;     /* of one trainer's ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
     uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
@@ -67,7 +68,7 @@ struct budget {
     uint64_t stored_bytes;    /* for rows that stay as stored */
     uint64_t tapes_bytes;     /* of these buffers, and one more to end with; in exchange_bytes */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,
-        fetch_bytes;
+        fetch_bytes, constant_bytes;
     uint64_t total_bytes;
     uint64_t least_bytes; /* the smallest limit that would do */
 };

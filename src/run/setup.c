@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "plan/locality.h"
 #include "run/fragment_sources.h"
+#include "run/hand_out.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -132,6 +133,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .shifts = fragments->shifts,
         .held_bytes = dataset->held_bytes,
         .anchor_bytes = dataset->anchor_bytes,
+        .constant_bytes = hand_out_bytes(dataset),
         .scratch_bytes = dataset->scratch_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
@@ -427,6 +429,7 @@ void run_setup_memory_json(const struct run_setup *setup, struct text *out)
                     {"held_arrays", b->held_bytes},  {"rings", b->rings_bytes},
                     {"exchange", b->exchange_bytes}, {"decoding", b->scratch_bytes},
                     {"fetches", b->fetch_bytes},     {"plan", b->plan_bytes},
+                    {"constants", b->constant_bytes},
                     {"total", b->total_bytes},       {"limit", setup->demand.limit_bytes}};
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,

@@ -8,6 +8,7 @@
 #include "server/server_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -30,6 +31,14 @@ static enum status open_socket(struct server *server, struct error *err)
     return status;
 }
 
+static enum status keep_handout(struct server *server, const int *handout, struct error *err)
+{
+    if (!handout)
+        return STATUS_OK;
+    server->handout = fcntl(*handout, F_DUPFD_CLOEXEC, 0);
+    return server->handout >= 0 ? STATUS_OK : error_set_errno(err, STATUS_IO, "keep constants");
+}
+
 /* NULL, or an incomplete one: no memory. */
 static struct server *allocate(const struct server_options *options)
 {
@@ -47,7 +56,8 @@ static struct server *allocate(const struct server_options *options)
                               .read_state = options->read_state,
                               .state_argument = options->state_argument,
                               .fill = options->fill,
-                              .fill_argument = options->fill_argument};
+                              .fill_argument = options->fill_argument,
+                              .handout = -1};
     server->run_dir = strdup(options->run_dir);
     server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
     server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
@@ -66,6 +76,8 @@ enum status server_new(const struct server_options *options, struct server **ret
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);
     else
+        status = keep_handout(server, options->handout, err);
+    if (!status)
         status = open_socket(server, err);
     if (status) {
         server_free(server);
@@ -201,6 +213,7 @@ void server_free(struct server *server)
     fd_close(&server->listener);
     server_leave(server);
     fd_close(&server->dir);
+    fd_close(&server->handout);
     free(server->left);
     free(server->parting);
     free(server->trainers);

@@ -53,6 +53,8 @@ struct server_options {
     void *state_argument;          /* borrowed while the server lives */
     ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */
     void *fill_argument;           /* borrowed while the server lives */
+    const int *handout;            /* memfd for all trainers (delivery/handout.h), duplicated;
+                                    * NULL: none */
 };
 
 /* Makes the run directory, unless it exists, and the reader's socket in it. A dead reader's socket

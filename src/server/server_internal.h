@@ -57,6 +57,7 @@ struct server {
     void *state_argument;
     ring_memory_fill *fill;
     void *fill_argument;
+    int handout;          /* owned; -1: none */
     uint64_t alive_ns;    /* when the trainers' processes were last looked for */
     uint64_t accept_ns;   /* no connection is accepted before this time; 0: descriptors have never
                            * run out */

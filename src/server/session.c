@@ -51,8 +51,13 @@ static void welcome(const struct server *server, struct trainer *trainer)
     struct protocol_message message = {
         .type = PROTOCOL_WELCOME,
         .welcome = {.epoch = trainer->first / steps, .step = trainer->first % steps}};
+    const struct protocol_message handout = {.type = PROTOCOL_HANDOUT};
     struct error error;
-    enum status status = protocol_send(trainer->socket, &message, fds, &error);
+    enum status status = STATUS_OK;
+    if (server->handout >= 0)
+        status = protocol_send(trainer->socket, &handout, &server->handout, &error);
+    if (!status)
+        status = protocol_send(trainer->socket, &message, fds, &error);
     if (!status)
         return;
     error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,

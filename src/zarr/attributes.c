@@ -12,35 +12,51 @@
 
 static const char dimensions[] = "_ARRAY_DIMENSIONS";
 
-enum { LONGEST_TAKEN_BYTES = 4096 }; /* as JSON; longer ones are no names or units */
-
-static bool take(struct json_object *into, struct json_object *attributes, const char *name)
+/* A copy of the attributes, in their order, within the bounds. The caller's. */
+static struct json_object *take(struct json_object *attributes, struct text *left_out)
 {
-    struct json_object *value = NULL;
+    struct json_object *into = json_object_new_object();
+    size_t all_bytes = 0;
 
-    if (!json_object_object_get_ex(attributes, name, &value) || !value ||
-        strlen(json_object_to_json_string(value)) > LONGEST_TAKEN_BYTES)
-        return false;
-    json_object_object_add(into, name, json_object_get(value));
-    return true;
+    json_object_object_foreach(attributes, name, value)
+    {
+        size_t bytes = strlen(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
+        bool told = value && bytes <= ZARR_TOLD_BYTES;
+
+        all_bytes += strlen(name) + (told ? bytes : 0);
+        if (all_bytes <= ZARR_TOLD_ALL_BYTES)
+            json_object_object_add(into, name, told ? json_object_get(value) : NULL);
+        if (left_out && (!told || all_bytes > ZARR_TOLD_ALL_BYTES))
+            text_list_put(left_out, name);
+    }
+    return into;
 }
 
 bool attributes_take(struct json_object *document, struct json_object *attributes)
 {
     if (!json_object_is_type(document, json_type_object) ||
-        !json_object_is_type(attributes, json_type_object))
+        !json_object_is_type(attributes, json_type_object) ||
+        json_object_object_length(attributes) == 0)
         return false;
-    struct json_object *into = json_object_new_object();
-    bool taken = take(into, attributes, dimensions);
-#define TAKE(name, key) taken = take(into, attributes, key) || taken;
-    ZARR_ENCODING_TABLE(TAKE)
-#undef TAKE
     json_object_object_del(document, "attributes");
-    if (taken)
-        json_object_object_add(document, "attributes", into);
-    else
-        json_object_put(into);
-    return taken;
+    json_object_object_add(document, "attributes", take(attributes, NULL));
+    return true;
+}
+
+void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct text *left_out)
+{
+    struct json_object *root, *attributes = NULL;
+
+    if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK) {
+        text_append(out, "{}");
+        return;
+    }
+    json_object_object_get_ex(root, "attributes", &attributes);
+    bool is_map = json_object_is_type(attributes, json_type_object);
+    struct json_object *taken = is_map ? take(attributes, left_out) : json_object_new_object();
+    text_append(out, "%s", json_object_to_json_string_ext(taken, JSON_C_TO_STRING_PLAIN));
+    json_object_put(taken);
+    json_object_put(root);
 }
 
 /* Reading them

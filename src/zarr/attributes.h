@@ -53,9 +53,17 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
  * a time since some date. */
 bool zarr_node_is_coordinate(const struct zarr_node *node);
 
-/* For building hierarchies. Puts the attributes of a v2 array that this header reads, and the names
- * of its axes, into its document, as the member "attributes". False: there are none, and the
- * document is unchanged. */
+/* The most that is told of the attributes of an array, as JSON. */
+enum { ZARR_TOLD_BYTES = 4096, ZARR_TOLD_ALL_BYTES = 64 * 1024 };
+
+/* Appends the attributes of the array as a JSON object: "{}" if there are none. An attribute of
+ * more than ZARR_TOLD_BYTES is null. Those behind the first ZARR_TOLD_ALL_BYTES are left out.
+ * `left_out` (NULL: not wanted) gets the names of both, as a list. Bare NaN and Infinity stay. */
+void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct text *left_out);
+
+/* For building hierarchies. Puts the attributes of a v2 array into its document, as the member
+ * "attributes", with the bounds of zarr_node_attributes(). False: there are none, and the document
+ * is unchanged. */
 struct json_object;
 bool attributes_take(struct json_object *document, struct json_object *attributes);
 

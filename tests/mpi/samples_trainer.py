@@ -1,6 +1,7 @@
 """A trainer that saves its batches: samples_trainer.py FOLDER writes FOLDER/RANK.EPOCH.STEP.npz of fields, `indices`, `valid` and, as
-"valid of F", what `valid_of` has."""
+"valid of F", what `valid_of` has. With constants, FOLDER/constants.RANK.npz has them, and attributes of field F as "attributes of F"."""
 
+import json
 import os
 import sys
 
@@ -9,6 +10,11 @@ import numpy as np
 import penstock
 
 with penstock.connect() as loader:
+    if loader.constants:
+        told = {f"attributes of {field.name}": json.dumps(field.attributes)
+                for field in (*loader.fields.values(), *loader.info.constants)}
+        assert not any(array.flags.writeable for array in loader.constants.values())
+        np.savez(os.path.join(sys.argv[1], f"constants.{loader.info.rank}.npz"), **loader.constants, **told)
     for batch in loader:
         name = f"{loader.info.rank}.{batch.epoch}.{batch.step}.npz"
         masks = {f"valid of {field}": mask for field, mask in batch.valid_of.items()}

@@ -19,7 +19,7 @@ import random
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment
+from job import SANITIZED, JobTest, environment, program, run
 
 try:
     import numpy as np
@@ -316,8 +316,48 @@ class Model(JobTest):
         print(f"{compared} samples of {RUNS} configurations equal to the model")
 
 
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
+
+
+def python_trainer(folder):
+    """A trainer that saves what it gets in the folder, and its environment."""
+    env = environment(PYTHONPATH=os.path.join(os.path.dirname(SCRIPT), "..", "..", "python"))
+    return (sys.executable, SCRIPT, folder), env
+
+
 class Python(JobTest):
     """What a trainer in Python gets: arrays with an axis of steps, and masks."""
+
+    def test_weather_with_constants(self):
+        """configs/weather-windows.yaml: variables by name, normalised, and constants with attributes, on two readers."""
+        path = os.path.join(self.folder, "weather.zarr")
+        made = run([program("penstock"), "synth", path, "--layout", "weather", "--samples", "40", "--shape", "69,4,4"])
+        self.assertEqual(made.code, 0, made.output)
+        config = os.path.join(os.path.dirname(SCRIPT), "..", "..", "configs", "weather-windows.yaml")
+        trainer, env = python_trainer(self.folder)
+        outcome = self.reader(2, {"dataset.uri": path, "delivery.trainers": 2, "batch.global_size": 4, "order.epochs": 1,
+                                  "samples.split_range": "0:40"}, trainer, ["--config", config], env=env)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        store = zarr.open_group(path, mode="r")
+        names = ("t2m u10 v10 msl z500 z700 z850 z1000 q500 q700 q850 t500 t700 t850 u500 u700 u850 v500 v700 v850").split()
+        chosen = [list(store["variable"][:]).index(name) for name in names]
+        mean, std = (store[name][:][chosen][:, None, None] for name in ("mean", "std"))
+        states = (store["data"][:][:, chosen] - mean) / std
+        count = 0
+        for path in glob.glob(os.path.join(self.folder, "?.*.npz")):
+            with np.load(path) as batch:
+                for i, t in enumerate(batch["indices"].tolist()):
+                    np.testing.assert_allclose(batch["x"][i], states[t:t + 2], rtol=1e-6, atol=1e-6)
+                    np.testing.assert_allclose(batch["y"][i], states[t + 2:t + 3], rtol=1e-6, atol=1e-6)
+                    count += 1
+        self.assertGreater(count, 20)
+        for rank in range(2):
+            with np.load(os.path.join(self.folder, f"constants.{rank}.npz")) as got:
+                for name in ("orography", "latitude", "longitude"):
+                    np.testing.assert_array_equal(got[name], store[name][:], name)
+                    self.assertEqual(got[name].dtype, store[name].dtype)
+                for name, array in (("latitude", "latitude"), ("x", "data"), ("y", "data")):
+                    self.assertEqual(json.loads(str(got[f"attributes of {name}"])), store[array].attrs.asdict())
 
     def test_arrays_and_masks(self):
         world = make_world(random.Random(5), self.folder)[0]
@@ -326,10 +366,9 @@ class Python(JobTest):
         world.samples = {"pad": {"before": 2, "after": 1}}
         world.model = Samples(world.stores, world.samples, world.fields)
         anchors, got = world.model.anchors(), []
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
-        env = environment(PYTHONPATH=os.path.join(os.path.dirname(script), "..", "..", "python"))
+        trainer, env = python_trainer(self.folder)
         outcome = self.reader(2, {"delivery.trainers": 2, "batch.global_size": 4, "batch.last": "partial"},
-                              (sys.executable, script, self.folder), ["--config", world.write()], env=env)
+                              trainer, ["--config", world.write()], env=env)
         self.assertEqual(outcome.code, 0, outcome.output)
         for path in glob.glob(os.path.join(self.folder, "*.npz")):
             with np.load(path) as batch:

@@ -2,6 +2,7 @@
  * threads and several connections. Server and client are turned by one thread where they can be. */
 #include "delivery_support.h"
 
+#include "delivery/handout.h"
 #include "delivery/protocol.h"
 
 #include <sys/wait.h>
@@ -24,6 +25,7 @@ struct shape {
     uint32_t world_size, slots;
     uint64_t reconnect_ms, epochs;
     uint32_t window_rows;
+    float constant; /* 0: no handout */
 };
 
 static const struct shape usual = {.world_size = 1,
@@ -44,10 +46,22 @@ static struct server *serve(const char *run_dir, struct shape shape)
                                      .service = &service,
                                      .reconnect_ms = shape.reconnect_ms,
                                      .read_state = read_cursor};
+    struct handout_source source = {.name = "c",
+                                    .dtype = DTYPE_FLOAT32,
+                                    .shape = &options.reconnect_ms,
+                                    .data = &shape.constant,
+                                    .data_bytes = sizeof shape.constant,
+                                    .attributes = "{}"};
+    int handout = -1;
+    if (shape.constant > 0)
+        assert_int_equal(handout_create(&source, 0, 1, &handout, NULL), STATUS_OK);
+    options.handout = handout >= 0 ? &handout : NULL;
     struct server *server;
     struct error error;
     if (server_new(&options, &server, &error) || server_listen(server, &error))
         fail_msg("server: %s", error.message);
+    if (handout >= 0)
+        close(handout);
     return server;
 }
 
@@ -218,10 +232,12 @@ static void expect_end(struct scene *scene, enum penstock_status status, const c
 static void a_service_that_is_another_is_refused(void **state)
 {
     (void)state;
-    struct shape slots = usual, epochs = usual, windows = usual;
+    struct shape slots = usual, epochs = usual, windows = usual, low = usual, high = usual;
     slots.slots++;
     epochs.epochs++;
     windows.window_rows++;
+    low.constant = 1;
+    high.constant = 2;
     struct scene scene = scene_new(usual);
     change_reader(&scene, slots, 0, 0);
     expect_end(&scene, PENSTOCK_REFUSED, "another delivery.slots");
@@ -231,6 +247,29 @@ static void a_service_that_is_another_is_refused(void **state)
     scene = scene_new(usual);
     change_reader(&scene, windows, 0, 0);
     expect_end(&scene, PENSTOCK_REFUSED, "order.window_rows was 64, this run has 65");
+    scene = scene_new(low);
+    change_reader(&scene, high, 0, 0);
+    expect_end(&scene, PENSTOCK_REFUSED, "other constants or attributes");
+    scene = scene_new(low);
+    change_reader(&scene, usual, 0, 0);
+    expect_end(&scene, PENSTOCK_REFUSED, "other constants or attributes");
+}
+
+static void constants_stay_where_they_are(void **state)
+{
+    (void)state;
+    struct shape shape = usual;
+    shape.constant = 3;
+    struct scene scene = scene_new(shape);
+    const struct penstock_info *info = penstock_describe(scene.client);
+    assert_int_equal(info->constant_count, 1);
+    const float *data = info->constants[0].data;
+    change_reader(&scene, shape, 0, 0);
+    publish_next(&scene);
+    next(&scene, 0);
+    assert_ptr_equal(info->constants[0].data, data);
+    assert_memory_equal(data, &shape.constant, sizeof *data);
+    scene_done(&scene);
 }
 
 static void a_gap_or_a_repetition_is_an_error(void **state)
@@ -730,6 +769,7 @@ int main(void)
         cmocka_unit_test(a_trainer_goes_on_with_the_next_reader),
         cmocka_unit_test(one_reader_after_another),
         cmocka_unit_test(a_service_that_is_another_is_refused),
+        cmocka_unit_test(constants_stay_where_they_are),
         cmocka_unit_test(a_gap_or_a_repetition_is_an_error),
         cmocka_unit_test(waiting_for_a_reader_has_an_end),
         cmocka_unit_test(releases_are_seen_on_the_way_to_a_reader),

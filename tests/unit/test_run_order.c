@@ -51,6 +51,7 @@ static const struct walk {
     {"dataset.uri", {"@", "@/second"}, NULL},
     {"dataset.group", {"main", "fewer"}, NULL},
     {"dataset.exclude", {"", "x"}, NULL},
+    {"dataset.constants", {"", "ends"}, NULL},
     {"dataset.sample_axis", {"0", "1"}, "dataset.group=axes"},
     {"dataset.hold_limit", {"0", "2GiB"}, NULL},
     {"samples.episodes_ends", {"", "ends"}, WINDOW},
