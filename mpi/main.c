@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "check_mpi.h"
 #include "job.h"
 #include "meter.h"
 #include "save_state.h"
@@ -186,6 +187,8 @@ int main(int argc, char **argv)
 {
     if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
         return spawner_exec(argv + 2);
+    if (argc == 2 && strcmp(argv[1], "--check-mpi") == 0)
+        return check_mpi();
     struct arguments arguments = {0};
     struct error err;
     error_clear(&err);

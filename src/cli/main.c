@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
+    {"doctor", cli_doctor, "look for what would make a run fail on a node or a cluster"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

@@ -1,0 +1,82 @@
+/* `penstock doctor`: what is wrong with a node or a cluster for a run, and what to do.
+ *
+ * Each check appends findings to a `struct diagnosis`; doctor.c runs the checks and prints. On
+ * other nodes `penstock doctor --of-node` runs, and prints a line of JSON for each finding, which
+ * doctor_cluster() reads. Main thread.
+ */
+#ifndef PENSTOCK_CLI_DOCTOR_H
+#define PENSTOCK_CLI_DOCTOR_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/settings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum finding_level {
+    FINDING_OK,
+    FINDING_WARNING, /* a run works, and may be slow or fail later */
+    FINDING_FAILURE, /* a run would fail */
+};
+
+enum { FINDING_CHECK_BYTES = 32, FINDING_NODE_BYTES = 64, FINDING_TEXT_BYTES = 512 };
+
+struct finding {
+    enum finding_level level;
+    char node[FINDING_NODE_BYTES];   /* "": of the cluster */
+    char check[FINDING_CHECK_BYTES]; /* a constant name, for programs: "limits.nofile" */
+    char text[FINDING_TEXT_BYTES];   /* what was found */
+    char advice[FINDING_TEXT_BYTES]; /* what to do; "": nothing */
+};
+
+struct diagnosis {
+    struct finding *findings; /* [count], owned */
+    size_t count, capacity;
+    char node[FINDING_NODE_BYTES]; /* that findings are about which are added now */
+};
+
+/* Adds a finding, whose text is formatted. `advice` is NULL or formatted before. */
+void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const char *check,
+                   const char *advice, const char *format, ...) PRINTF_LIKE(5, 6);
+void diagnosis_done(struct diagnosis *diagnosis);
+enum finding_level diagnosis_level(const struct diagnosis *diagnosis);
+
+/* What a run needs of its node. */
+struct needs {
+    uint64_t trainers; /* on this node */
+    bool remote;       /* the dataset is behind a network */
+    bool signs;        /* requests have the time in their signature: S3 */
+};
+
+/* Limits of the process, shared memory, huge pages, control groups, and the clock. */
+void doctor_node(struct diagnosis *diagnosis, const struct needs *needs);
+
+/* Reads the configuration of a run on `node_count` nodes. False: it is wrong, as a finding says,
+ * and *ret_needs is untouched. */
+bool doctor_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                  uint64_t node_count, struct needs *ret_needs);
+
+/* The run itself, whose configuration is right: its dataset, directories that it writes to, and its
+ * memory with `node_count` nodes, of which this is one. */
+void doctor_run(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                uint64_t node_count);
+
+/* Programs and libraries beside this one, and their versions. */
+void doctor_programs(struct diagnosis *diagnosis);
+
+/* MPI: penstock-reader is started by penstock-run as a run starts it, on `hosts` (NULL: this
+ * machine, or the nodes of the Slurm job). */
+void doctor_mpi(struct diagnosis *diagnosis, const char *hosts);
+
+/* Runs `penstock doctor --of-node N` on each of `hosts` through penstock-run, adds what it finds,
+ * and compares nodes: versions, clocks. Returns the number of nodes that answered. */
+size_t doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,
+                      const struct cli_settings *settings, const struct needs *needs);
+
+/* A program beside this one ("penstock-reader") or in PATH; false: there is none. */
+enum { DOCTOR_PATH_BYTES = 4096 };
+bool doctor_find_program(const char *name, char path[DOCTOR_PATH_BYTES]);
+
+#endif

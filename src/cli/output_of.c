@@ -1,0 +1,77 @@
+/* See output_of.h. */
+#include "cli/output_of.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 1 << 20, POLL_MS = 50 };
+
+static void run_child(const char *const *words, int output)
+{
+    int input = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    if (input < 0 || dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(output, STDERR_FILENO) < 0)
+        _exit(127);
+    execvp(words[0], (char *const *)words);
+    _exit(127);
+}
+
+/* False: the end of the output. */
+static bool take_output(int fd, struct text *output)
+{
+    char bytes[4096];
+    ssize_t got = read(fd, bytes, sizeof bytes);
+    if (got > 0 && output->length + (size_t)got < MOST_BYTES)
+        text_append_bytes(output, bytes, (size_t)got);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static int exit_code_of(int outcome)
+{
+    return WIFSIGNALED(outcome) ? 128 + WTERMSIG(outcome) : WEXITSTATUS(outcome);
+}
+
+/* The program ends when it has exited, although others that it has started may hold the pipe. */
+static int follow(pid_t child, int fd, unsigned timeout_s, struct text *output)
+{
+    const uint64_t end_ns = clock_now_ns() + timeout_s * UINT64_C(1000000000);
+    int outcome = 0;
+    bool open = true;
+    while (waitpid(child, &outcome, WNOHANG) == 0) {
+        struct pollfd ready = {.fd = open ? fd : -1, .events = POLLIN};
+        if (poll(&ready, 1, POLL_MS) > 0)
+            open = take_output(fd, output);
+        if (clock_now_ns() < end_ns)
+            continue;
+        kill(-child, SIGKILL);
+        waitpid(child, &outcome, 0);
+        return OUTPUT_TIMEOUT;
+    }
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (open && poll(&ready, 1, 0) > 0 && take_output(fd, output)) {
+    }
+    return exit_code_of(outcome);
+}
+
+int output_of(const char *const *words, unsigned timeout_s, struct text *output)
+{
+    int ends[2];
+    text_append(output, "%s", "");
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return OUTPUT_NOT_STARTED;
+    pid_t child = fork();
+    if (child == 0)
+        run_child(words, ends[1]);
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    int code = child > 0 ? follow(child, ends[0], timeout_s, output) : OUTPUT_NOT_STARTED;
+    close(ends[0]);
+    return code;
+}

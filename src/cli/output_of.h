@@ -1,0 +1,15 @@
+/* Runs a program and takes what it prints. Main thread; blocks until the program has ended. */
+#ifndef PENSTOCK_CLI_OUTPUT_OF_H
+#define PENSTOCK_CLI_OUTPUT_OF_H
+
+#include "base/text.h"
+
+enum { OUTPUT_TIMEOUT = -1, OUTPUT_NOT_STARTED = -2 };
+
+/* Runs `words` (NULL behind the last), with standard input empty, and appends standard output and
+ * error to *output, of which no more than 1 MiB are kept. Returns the exit code, 128 + N after
+ * signal N, or one of the constants above. After `timeout_s` the program is killed with all that
+ * it has started in its process group. */
+int output_of(const char *const *words, unsigned timeout_s, struct text *output);
+
+#endif

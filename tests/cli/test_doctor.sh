@@ -1,0 +1,111 @@
+# penstock doctor: a thing that is made wrong is found, with what to do. A script stands in for penstock-run where there are to be nodes.
+. "$(dirname "$0")/lib.sh"
+bin=$(dirname "$penstock")
+unset PENSTOCK_RUN_DIR PENSTOCK_LIBRARY OMPI_MCA_btl_tcp_if_include "${!SLURM_@}"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+
+"$penstock" synth data.zarr --samples 32 --videos 4 >/dev/null
+cat >run.yaml <<'YAML'
+dataset: {uri: data.zarr}
+batch: {global_size: 8}
+YAML
+
+# finds CODE LEVEL CHECK TEXT ADVICE COMMAND...: exits with CODE, and has a line "LEVEL CHECK TEXT", with ADVICE in the line behind.
+finds() {
+    local code=0
+    "${@:6}" >out 2>err || code=$?
+    [ "$code" -eq "$1" ] || fail "${*:6}: exit code $code, not $1: $(cat out err)"
+    awk -v level="$2" -v check="$3" -v text="$4" -v advice="$5" '
+        asked { found = index($0, advice) > 0; exit }
+        index($0, level) == 1 && index($0, " " check " ") && index($0, text) { if (advice == "") { found = 1; exit } asked = 1 }
+        END { exit !found }' out || fail "${*:6}: no '$2 $3 $4 $5' in $(cat out)"
+}
+
+# With stand-ins for what is beside penstock: quick, and nothing of this machine.
+mkdir here
+cp "$bin/penstock" here/penstock
+doctor=$PWD/here/penstock
+version=$("$penstock" --version | cut -d ' ' -f 2)
+stand_in() {
+    printf '#!/bin/sh\n%s\n' "$2" >"here/$1"
+    chmod +x "here/$1"
+}
+stand_in penstock-reader "echo penstock-reader $version"
+stand_in penstock-trainer "echo penstock-trainer with libpenstock $version"
+mpi='printf "[n:1] selected ob1 best priority 20\nmpi library: Some MPI 1\nmpi exchange: readers: 2\n"'
+stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; $mpi"
+
+finds 0 ok versions "penstock $version, penstock-reader $version, penstock-run $version, libpenstock $version" "" "$doctor" doctor
+finds 0 ok mpi "Some MPI 1: readers: 2" "" "$doctor" doctor
+finds 0 ok transport "ob1 (shared memory" "" "$doctor" doctor
+finds 0 ok storage "data.zarr: 32 samples of 160.0 KiB" "" "$doctor" doctor -c run.yaml
+finds 0 ok plan "the run can start" "" "$doctor" doctor -c run.yaml
+
+refuses 4 "not a whole number" doctor --of-node 0
+
+# Limits.
+finds 1 FAILURE limits.nofile "only 64 files" "raise nofile" bash -c 'ulimit -n 64 && exec "$@"' bash "$doctor" doctor
+finds 1 FAILURE limits.nofile "only 64 files" "run 'ulimit -n " bash -c 'ulimit -Sn 64 && exec "$@"' bash "$doctor" doctor
+OMPI_MCA_btl_tcp_if_include=lo,eth77 finds 1 FAILURE network "'eth77', and this node has no such interface" "ip -brief" "$doctor" doctor
+! grep -q "'lo'" out || fail "there is no lo: $(cat out)"
+for group in /sys/fs/cgroup/memory:memory.limit_in_bytes /sys/fs/cgroup:memory.max; do
+    folder=${group%:*}/penstock-doctor-$$
+    [ -w "${group%:*}/cgroup.procs" ] && mkdir "$folder" 2>/dev/null || continue
+    if echo 104857600 >"$folder/${group#*:}" 2>/dev/null; then
+        finds 1 FAILURE memory "of the 100.0 MiB that control group" "docker run --memory" \
+            bash -c 'echo $$ >"$0" && exec "$@"' "$folder/cgroup.procs" "$doctor" doctor
+        in_group=1
+    fi
+    rmdir "$folder"
+done
+[ "${in_group-}" ] || echo "skipped: a memory limit, which takes a control group"
+
+# The run.
+finds 1 FAILURE configuration "did you mean 'order.seed'" docs/configuration.md "$doctor" doctor -c run.yaml --set order.sed=3
+finds 1 FAILURE storage "no such directory" "is mounted on this node" "$doctor" doctor -c run.yaml --set dataset.uri="$PWD/nowhere.zarr"
+finds 1 FAILURE plan "readers.memory_limit 1.00 MiB is too low" "penstock plan" "$doctor" doctor -c run.yaml --set readers.memory_limit=1MiB
+finds 1 FAILURE cache_dir "run.yaml' cannot be written to" "on every node" "$doctor" doctor -c run.yaml --set readers.cache_dir="$PWD/run.yaml/cache"
+finds 1 FAILURE storage "127.0.0.1:1" "proxies" "$doctor" doctor --set dataset.uri=http://127.0.0.1:1/x.zarr --set store.retries=0
+
+# Programs.
+stand_in penstock-reader "echo 'penstock-reader: error while loading shared libraries: libmpi.so.40: cannot open' >&2; exit 127"
+finds 1 FAILURE programs "does not start: penstock-reader: error while loading shared libraries: libmpi.so.40" "module load" "$doctor" doctor
+stand_in penstock-reader "echo penstock-reader 9.8.7"
+finds 1 FAILURE versions "penstock $version, penstock-reader 9.8.7" "from one release" "$doctor" doctor
+stand_in penstock-reader "echo penstock-reader $version"
+stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; echo 'No route to host'; echo -----; exit 1"
+finds 1 FAILURE mpi "readers do not start: No route to host" docs/launching.md "$doctor" doctor
+
+# Nodes. The second one has another version, and a clock that is half an hour behind.
+# node NAME VERSION SECONDS
+node() {
+    printf 'printf "%%s\\n" '
+    printf "'%s' " "{\"node\":\"$1\",\"check\":\"versions\",\"level\":\"ok\",\"text\":\"penstock $2\",\"advice\":\"\"}"
+    printf '"{\\"node\\":\\"%s\\",\\"time\\":$(($(date +%%s) %s)).5}"\n' "$1" "$3"
+}
+stand_in penstock-run "[ \$2 = mpi ] && { $mpi; exit; }; echo \"\$@\" >asked
+$(node n1 1.2.3 '+ 0')
+$(node n2 1.2.4 '- 1800')"
+finds 1 FAILURE versions "versions differ: node n1 has penstock 1.2.3" "on all nodes" "$doctor" doctor -c run.yaml --hosts n1,n2
+finds 1 warning clock "s behind this node's" chrony "$doctor" doctor -c run.yaml --hosts n1,n2
+grep -q "^FAILURE  n2 .*versions differ" out && grep -q "^warning  n2 .*at least 1[78][0-9][0-9] s behind" out || fail "it is not n2: $(cat out)"
+[ "$(grep -c 'clock' out)" -eq 1 ] || fail "the other clock is not right, either: $(cat out)"
+[ "$(cat asked)" = "--probe node --hosts n1,n2 -- $doctor doctor --of-node 2 --config run.yaml" ] || fail "nodes are asked by $(cat asked)"
+finds 1 FAILURE nodes "only 2 of 3 hosts answer" "ssh HOST true" "$doctor" doctor --hosts n1,n2,n3
+finds 1 FAILURE clock "S3 refuses" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=s3://bucket/x
+stand_in penstock-run "echo 'ssh: Could not resolve hostname'; exit 1"
+finds 1 FAILURE nodes "no host answers: ssh: Could not resolve" "ssh HOST true" "$doctor" doctor --hosts n1,n2
+
+# JSON, for programs.
+code=0
+"$doctor" doctor --json --set order.sed=1 >out || code=$?
+[ "$code" -eq 1 ] && [ "$(wc -l <out)" -eq 1 ] || fail "--json: $code, $(cat out)"
+contains "$(cat out)" '{"level":"failure","findings":[{"node":"'
+contains "$(cat out)" '"check":"configuration","level":"failure","text":"'
+
+# All of it as it is: readers that MPI starts here, and by penstock-run on a host.
+finds 0 ok mpi "readers: 2, nodes: 1" "" "$penstock" doctor -c run.yaml
+host=localhost
+"$bin/penstock-run" --probe node --hosts localhost -- true >err 2>&1 || host=127.0.0.1
+finds 0 ok mpi "readers: 2, nodes: 1" "" "$penstock" doctor -c run.yaml --hosts $host
+finds 0 ok storage "data.zarr: 32 samples" "" "$penstock" doctor -c run.yaml --hosts $host
