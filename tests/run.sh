@@ -21,8 +21,8 @@ Usage: tests/run.sh [OPTION...] [-- CTEST-OPTION...]
 Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with ctest's summary.
 
   --quick         no sanitizers
-  --long          also tests labelled "long": 100 runs of chaos, a soak of half an hour; and those labelled "once"
-                  also with sanitizers and the other MPI
+  --long          also tests labelled "long": 100 runs of chaos, a soak of half an hour, Debian packages in a root of
+                  their own; and those labelled "once" also with sanitizers and the other MPI
   --mpich         also a build with MPICH, and the MPI tests with it
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
@@ -71,6 +71,7 @@ mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv)
 more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd mandoc groff-base prometheus)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
+[[ ! $long ]] || more_packages+=(mpich libmpich-dev debhelper dh-python dpkg-dev lintian mmdebstrap)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
     more_packages+=(iproute2 slurmctld slurmd slurm-client munge libpmix-dev)

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# debian.sh SOURCE COMPILER: Debian packages are built, lintian finds no error and no warning, and in a root of their own they are installed,
+# run with both MPIs, and removed without a trace. Fetches Debian's packages from where apt has them.
+# PENSTOCK_DEBS names a folder of packages that are built already.
+set -euo pipefail
+source=$1
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+((EUID == 0)) || skip "not root, who alone may make a root"
+command -v mmdebstrap >/dev/null && command -v dpkg-buildpackage >/dev/null && command -v dh_python3 >/dev/null ||
+    skip "mmdebstrap, debhelper or dh-python is not installed"
+[[ -e $source/.git ]] || skip "packages are built of what git tracks"
+unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces for the root"
+scratch=$(mktemp -d)
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+
+debs=${PENSTOCK_DEBS-}
+if [[ ! $debs ]]; then
+    debs=$scratch/debs
+    "$source/packaging/debian.sh" --maintainer "Penstock tests <tests@example.org>" "$debs"
+    if command -v lintian >/dev/null; then
+        lintian --allow-root --fail-on error,warning "$debs"/*.changes || fail "lintian"
+    else
+        echo "skipped: lintian, which is not installed"
+    fi
+fi
+
+# shellcheck disable=SC1091
+mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' --include=man-db,python3 \
+    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/root" >"$scratch/log" 2>&1 || skip "no packages to make a root of: $(tail -n 3 "$scratch/log")"
+mkdir "$scratch/root/debs"
+find "$debs" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$scratch/root/debs" {} +
+cat >"$scratch/root/train.py" <<'TRAIN'
+import penstock
+
+with penstock.connect() as loader:
+    samples = sum(len(batch.indices) for epoch in loader.epochs() for batch in epoch)
+    with open(f"/tmp/trainer-{loader.info.rank}", "w") as file:
+        print(penstock.library_path(), samples, file=file)
+TRAIN
+cat >"$scratch/root/inside.sh" <<'INSIDE'
+set -eu
+export DEBIAN_FRONTEND=noninteractive OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
+cd /
+apt-get -qq update >/tmp/log 2>&1 || { tail /tmp/log && exit 77; }
+find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp \) -prune -o -print | sort >/tmp/before
+apt-get -qq install -y --no-install-recommends /debs/*.deb >/tmp/log 2>&1 || { tail /tmp/log && exit 1; }
+penstock --version
+penstock synth /tmp/data.zarr --samples 60 >/dev/null 2>&1
+for mpi in openmpi mpich; do
+    update-alternatives --set penstock-run "/usr/bin/penstock-run.$mpi" >/dev/null
+    [ "$(readlink -f /usr/bin/penstock-reader)" = "$(readlink -f "/usr/bin/penstock-reader.$mpi")" ]
+    penstock-run --version
+    penstock-run --set dataset.uri=/tmp/data.zarr --set batch.global_size=20 --set delivery.trainers=2 -- \
+        python3 /train.py >/tmp/out 2>/tmp/err || { cat /tmp/out /tmp/err && exit 1; }
+    for rank in 0 1; do
+        echo "$mpi, trainer $rank: $(cat /tmp/trainer-$rank)"
+        case $(cat /tmp/trainer-$rank) in
+            /usr/lib/*/libpenstock.so.0\ 30) rm /tmp/trainer-$rank ;;
+            *) exit 1 ;;
+        esac
+    done
+done
+for page in penstock penstock-plan penstock-run penstock-reader penstock-trainer libpenstock penstock_next; do
+    man -w $page >/dev/null
+done
+apt-get -qq purge -y penstock penstock-reader-openmpi penstock-reader-mpich libpenstock0 libpenstock-dev python3-penstock >/tmp/log 2>&1 || { tail /tmp/log && exit 1; }
+find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp \) -prune -o -print | sort >/tmp/after
+left=$(comm -13 /tmp/before /tmp/after | grep -i penstock || true; find /dev/shm /tmp -name '*penstock*')
+[ -z "$left" ] || { echo "left behind: $left" && exit 1; }
+echo "installed, run and removed"
+INSIDE
+# shellcheck disable=SC2016
+unshare --mount --pid --fork sh -c '
+    mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" && mount -t tmpfs shm "$1/dev/shm"
+    exec chroot "$1" bash /inside.sh' sh "$scratch/root" >"$scratch/log" 2>&1 || {
+    (($? != 77)) || skip "apt has no lists: $(<"$scratch/log")"
+    fail "$(<"$scratch/log")"
+}
+cat "$scratch/log"
+grep -q "installed, run and removed" "$scratch/log" || fail "it did not come to its end"
