@@ -20,6 +20,7 @@ static const uint64_t SHM_LEAST_BYTES = UINT64_C(16) << 20; /* MPI gives up belo
 static const uint64_t SHM_FEW_BYTES = UINT64_C(128) << 20;
 static const uint64_t MEMORY_LEAST_BYTES = UINT64_C(256) << 20;
 static const uint64_t MEMORY_FEW_BYTES = UINT64_C(2) << 30;
+static const uint64_t MEMORY_SLACK_BYTES = UINT64_C(64) << 20; /* looked at a moment apart */
 
 /* Descriptors of a reader: its own, the sockets, rings and wake-ups of its trainers, and requests.
  */
@@ -140,7 +141,7 @@ static void check_memory(struct diagnosis *diagnosis)
     enum finding_level level = left < MEMORY_LEAST_BYTES ? FINDING_FAILURE
                                : left < MEMORY_FEW_BYTES ? FINDING_WARNING
                                                          : FINDING_OK;
-    if (cgroup_memory("", &group) && group.left_bytes <= left)
+    if (cgroup_memory("", &group) && group.left_bytes <= left + MEMORY_SLACK_BYTES)
         diagnosis_add(diagnosis, level, "memory",
                       level
                           ? "the limit is the control group's: ask for more (sbatch --mem, docker "
