@@ -136,6 +136,9 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                          (unsigned long long)plan->row_count, count_plural(plan->row_count),
                          readers, count_plural(readers));
     }
+    for (uint32_t s = 0; plan->mix && s < plan_source_count(plan); s++)
+        assigner->source_most_rows[s] =
+            options->source_most_rows ? options->source_most_rows[s] : options->most_rows;
     for (uint32_t r = 0; r < readers; r++)
         assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
     assigner_go_on(assigner, options->reader_of_trainer);
@@ -277,7 +280,7 @@ static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epo
             ->reader_of_trainer[locality_trainer(locality_near(plan), assigner->rows[window_row])];
     if (window->row_samples > 1)
         return WANTED_BY_ANY;
-    return (uint16_t)assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
+    return (uint16_t)assigner->reader_of_trainer[plan_trainer_at(epoch, position)];
 }
 
 static void find_wanting(struct assigner *assigner, const struct plan_epoch *epoch,
@@ -368,7 +371,10 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners)
 {
-    assert(epoch->plan.row_count == assigner->row_count);
+    const struct plan *plan = &epoch->plan;
+    assert((plan->mix ? &plan->mix->outer : plan)->row_count == assigner->row_count);
+    if (plan->mix)
+        assigner->most_rows = assigner->source_most_rows[plan->source];
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = assigner->readers[r].window_each = 0;

@@ -75,10 +75,11 @@ static inline bool assign_keeps(uint16_t owner, uint32_t reader)
 }
 
 struct assigner_options {
-    const struct plan *plan; /* borrowed during the call */
+    const struct plan *plan; /* of a mix its own; borrowed during the call */
     uint32_t reader_count;
-    uint64_t keep_rows;    /* that each reader may keep */
-    uint64_t most_rows;    /* of a window that one reader is given to read; an even share or more */
+    uint64_t keep_rows; /* that each reader may keep */
+    uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
+    const uint64_t *source_most_rows; /* of a mix: the same of each source's windows; copied */
     uint64_t each_rows;    /* of a window that one reader may load besides, which it does not own or
                             * which another one has in memory; 0: rows are always sent */
     uint64_t replica_rows; /* rows below this one stay at every reader that loads them */
@@ -129,7 +130,8 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
  * reader keeps the row after use, and ASSIGN_EACH when samples of the row are not sent. Windows
  * must be asked for in the order of the run, which may start anywhere, and from the start or
- * assigner_go_on() on once each: the choices change the assigner.
+ * assigner_go_on() on once each: the choices change the assigner. Of a mix: the epoch and the
+ * window are a source's, and the order is that of plan_merge_next().
  */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);

@@ -11,7 +11,7 @@ static void list_position(struct assigner *assigner, const struct assigner_task 
     const struct plan *plan = &task->epoch->plan;
     bool last = task->window->index + 1 == plan->window_count;
     for (; position < plan->position_count; position += task->window->sample_count) {
-        uint32_t reader = assigner->reader_of_trainer[plan_recipient_of(plan, position).trainer];
+        uint32_t reader = assigner->reader_of_trainer[plan_trainer_at(task->epoch, position)];
         if (assigner->readers[reader].listed != assigner->lists) {
             assigner->readers[reader].listed = assigner->lists;
             assigner->loaders[assigner->loader_count++] = (uint16_t)reader;

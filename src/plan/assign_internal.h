@@ -3,6 +3,7 @@
 #define PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 
 #include "plan/assign.h"
+#include "plan/mix.h"
 #include "plan/reader_heap.h"
 
 enum { HOME_NONE = 0xffff };
@@ -27,6 +28,8 @@ struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
     uint64_t keep_rows, most_rows, each_rows, replica_rows;
+    uint64_t
+        source_most_rows[MIX_MAX_SOURCES]; /* of a mix: most_rows is of the last window's source */
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
     struct candidate *readers; /* [reader_count] */

@@ -8,23 +8,27 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/assign.h"
+#include "plan/budget_internal.h"
 #include "plan/locality.h"
 #include "plan/tables.h"
 
-enum { LEAST_WINDOWS = 4, UNEVEN_SHARE = 2 };
+enum { LEAST_WINDOWS = 4 };
 
 static bool keeps_rows(const struct budget_demand *d)
 {
     return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
 }
 
-/* Windows that the rounds in flight and the next one may touch, one that is being read, one to
- * spare. */
-static uint64_t count_planned_windows(const struct budget_demand *d)
+/* Windows of a source that the rounds in flight and the next one may touch, one that is being read,
+ * one to spare. In a mix the last window of a pass, which may be short, lies between others. */
+static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t source)
 {
+    const struct plan *plan = plan_source(d->plan, source);
     uint64_t round_positions = mul_sat(d->shape.steps_per_round, d->plan->global_batch);
     uint64_t ahead = mul_sat((uint64_t)d->shape.in_flight + 1, round_positions);
-    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(ahead, d->plan->window_least));
+    uint64_t draws = plan_most_draws(d->plan, source, ahead);
+    uint64_t last = d->plan->mix ? draws / plan->sample_count + 1 : 0;
+    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(draws, plan->window_least) + last);
 }
 
 static uint64_t exchange_bytes(const struct budget_demand *d)
@@ -39,27 +43,33 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
     return mul_sat(d->shape.in_flight, add_sat(send, receive));
 }
 
-/* Items and rows of the windows that are planned at once, records of the rounds under way, and the
- * assigner's home table, which rank 0 alone has. */
-static uint64_t plan_bytes(const struct budget_demand *d, uint64_t planned_windows)
+/* Items and rows of the windows of a source that are planned at once, and the source's tables. */
+static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
 {
-    uint64_t items = mul_sat(round_window_capacity(d->plan), sizeof(struct round_item));
-    uint64_t rows = mul_sat(d->plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
+    uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
+    uint64_t rows = mul_sat(plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
+    uint64_t tables = plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows));
+    return add_sat(
+        mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))), tables);
+}
+
+/* What the windows take, records of the rounds under way, and the assigner's home table, which rank
+ * 0 alone has. */
+static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
+{
     uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
                             BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0));
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
-    uint64_t matching = 0;
+    uint64_t bytes = add_sat(assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
+                             mul_sat(d->shape.in_flight, add_sat(sent, received)));
     if (d->plan->locality)
-        matching = add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
-                           matcher_bytes(d->plan));
-    uint64_t home_table = assigner_bytes(d->plan, d->reader_count, keeps_rows(d));
-    uint64_t epochs = plan_epochs_at_once(d->plan, planned_windows);
-    uint64_t tables = add_sat(d->anchor_bytes, plan_tables_bytes(d->plan, epochs));
-    return add_sat(
-        add_sat(mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))),
-                add_sat(add_sat(home_table, tables), matching)),
-        mul_sat(d->shape.in_flight, add_sat(sent, received)));
+        bytes = add_sat(
+            bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
+                           matcher_bytes(d->plan)));
+    for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
+        bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
+    return add_sat(bytes, d->anchor_bytes);
 }
 
 static uint64_t buffer_bytes(const struct budget_demand *d)
@@ -67,103 +77,48 @@ static uint64_t buffer_bytes(const struct budget_demand *d)
     return add_sat(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
 }
 
-/* The most uneven share of a window. */
-static uint64_t most_share(const struct budget_demand *d, uint64_t even)
+static void set_most_rows(const struct budget_rows *rows, uint64_t buffers, bool whole,
+                          struct budget *b)
 {
-    return min_u64(mul_sat(even, UNEVEN_SHARE), d->plan->window_rows);
-}
-
-/* Row buffers by the assigner's rules. */
-struct row_counts {
-    uint64_t even;      /* a reader's share of a window when all get the same */
-    uint64_t at_once;   /* windows whose rows are in use at once */
-    uint64_t all;       /* rows of all windows that it keeps at most; more room is of no use */
-    uint64_t least;     /* buffers without which a run could stand still */
-    uint64_t preferred; /* and with which reading stays ahead, and shares can be uneven */
-    uint64_t each;      /* rows of a window of which the reader's trainers get samples: as many as
-                         * it may load for them alone */
-};
-
-/* Rows of one sample are given up one by one, but for those of the last window that padding
- * repeats. Others are in use until their window ends, and where a step is exchanged in stripes,
- * until all windows end that the step spans. */
-static struct row_counts count_rows(const struct budget_demand *d)
-{
-    const struct plan *plan = d->plan;
-    struct row_counts rows = {.even = size_divide_up(plan->window_rows, d->reader_count),
-                              .at_once = 1,
-                              .all = size_divide_up(plan->row_count, d->reader_count) + 1};
-    uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;
-    if (plan->row_samples == 1) {
-        uint64_t round_share = size_divide_up(round_max_records(plan, d->shape), d->reader_count);
-        uint64_t padding = plan->position_count - min_u64(plan->position_count, plan->sample_count);
-        uint64_t repeated = min_u64(padding, most_share(d, rows.even));
-        uint64_t under_way = 2 * (uint64_t)d->worker_count + 2;
-        rows.each = most_share(d, rows.even);
-        rows.least = under_way + repeated;
-        rows.preferred =
-            d->shape.in_flight * max_u64(under_way, round_share) + d->fetch_rows + repeated;
-    } else {
-        rows.each = min_u64(size_divide_up(plan->window_most, d->reader_count), plan->window_rows);
-        uint64_t spans = size_divide_up(plan->global_batch, plan->window_least) + 1;
-        if (d->shape.stripes_per_step > 1)
-            rows.at_once += min_u64(spans, plan->window_count);
-        rows.least = mul_sat(rows.even, rows.at_once);
-        rows.preferred = mul_sat(rows.least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);
-    }
-    rows.least = min_u64(rows.least, epoch);
-    rows.preferred = min_u64(rows.preferred, epoch);
-    return rows;
-}
-
-/* The most rows of a window that one reader may be given, with this many buffers for rows that do
- * not stay, up to `limit`. */
-static uint64_t most_rows(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
-                          uint64_t limit)
-{
-    if (d->plan->row_samples == 1)
-        return most_share(d, rows.even);
-    uint64_t windows = buffers / rows.at_once;
-    uint64_t spare = windows > rows.even ? windows - rows.even : 0;
-    return min_u64(max_u64(spare, rows.even), limit);
+    budget_rows_share(rows, buffers, whole, b->source_most_rows);
+    b->most_rows = 0;
+    for (uint32_t s = 0; s < rows->source_count; s++)
+        b->most_rows += b->source_most_rows[s];
 }
 
 /* What is left when all rows are kept as stored: a window whose rows all have the same home can be
  * read there, so that none is read from storage again. */
-static void widen(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
-                  struct budget *b)
+static void widen(const struct budget_rows *rows, uint64_t buffers, struct budget *b)
 {
-    uint64_t window = d->plan->window_rows;
-    uint64_t enough = mul_sat(rows.at_once, window + rows.even);
-    if (enough > b->transient_rows)
-        b->transient_rows += min_u64(buffers, enough - b->transient_rows);
-    b->most_rows = most_rows(d, rows, b->transient_rows, window);
+    if (rows->enough > b->transient_rows)
+        b->transient_rows += min_u64(buffers, rows->enough - b->transient_rows);
+    set_most_rows(rows, b->transient_rows, true, b);
 }
 
 /* Buffers for rows that a reader loads for its own trainers alone, of two windows, so that reading
  * stays ahead: as many as `buffers` more allow, and at most as many as there are without them.
  * Rows of one sample need no more than others do. */
-static void add_each(const struct budget_demand *d, struct row_counts rows, uint64_t buffers,
-                     struct budget *b)
+static void add_each(const struct budget_demand *d, const struct budget_rows *rows,
+                     uint64_t buffers, struct budget *b)
 {
     uint64_t decoded = d->keep == BUDGET_KEEP_DECODED ? b->keep_rows : 0;
     uint64_t others = d->plan->row_count - min_u64(decoded, d->plan->row_count);
-    if (d->without_each || d->reader_count == 1)
+    if (d->without_each || d->plan->mix || d->reader_count == 1)
         return;
-    if (d->plan->row_samples == 1) {
-        if (b->transient_rows == 0 && buffers >= rows.least)
-            b->transient_rows = min_u64(buffers, rows.preferred);
-        b->each_rows = b->transient_rows > 0 ? rows.each : 0;
+    if (rows->single) {
+        if (b->transient_rows == 0 && buffers >= rows->least)
+            b->transient_rows = min_u64(buffers, rows->preferred);
+        b->each_rows = b->transient_rows > 0 ? rows->each : 0;
         return;
     }
-    uint64_t two_windows = mul_sat(2 * rows.at_once, rows.each);
+    uint64_t two_windows = mul_sat(2 * rows->at_once, rows->each);
     uint64_t more =
         min_u64(min_u64(buffers, two_windows), min_u64(others, b->transient_rows + decoded));
-    uint64_t left = b->transient_rows / rows.at_once;
+    uint64_t left = b->transient_rows / rows->at_once;
     uint64_t spare = left > b->most_rows ? left - b->most_rows : 0;
     b->transient_rows += more;
-    b->each_rows = more == others ? rows.each : (spare + more / rows.at_once) / 2;
-    b->each_rows = min_u64(b->each_rows, rows.each);
+    b->each_rows = more == others ? rows->each : (spare + more / rows->at_once) / 2;
+    b->each_rows = min_u64(b->each_rows, rows->each);
 }
 
 /* Room for rows that readers keep which are not their home, in what is left once each row has a
@@ -198,20 +153,20 @@ static void add_tapes(const struct budget_demand *d, uint64_t left_bytes, struct
 
 /* Rows that stay as stored, in what the row buffers leave; if these are all rows, what is left then
  * goes to more buffers and to replicas. */
-static void keep_stored(const struct budget_demand *d, struct row_counts rows, uint64_t left_bytes,
-                        struct budget *b)
+static void keep_stored(const struct budget_demand *d, const struct budget_rows *rows,
+                        uint64_t left_bytes, struct budget *b)
 {
     left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
     add_tapes(d, left_bytes, b);
     left_bytes -= b->tapes_bytes;
-    b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows.all);
+    b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows->all);
     b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
-    if (b->keep_rows < rows.all)
+    if (b->keep_rows < rows->all)
         return;
     left_bytes -= b->stored_bytes;
     uint64_t buffers = b->buffer_rows + left_bytes / buffer_bytes(d);
-    if (d->plan->row_samples > 1) {
-        widen(d, rows, buffers - b->buffer_rows, b);
+    if (!rows->single) {
+        widen(rows, buffers - b->buffer_rows, b);
         add_each(d, rows, buffers - b->transient_rows, b);
     }
     left_bytes -= mul_sat(b->transient_rows - b->buffer_rows, buffer_bytes(d));
@@ -223,23 +178,23 @@ static void keep_stored(const struct budget_demand *d, struct row_counts rows, u
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
  * first, keeping second. Rows of one sample need buffers beyond those for as many as a window may
  * bring in: one that comes to stay may come before one that is to go has had its last use. */
-static void divide_rows(const struct budget_demand *d, struct row_counts rows, uint64_t left_bytes,
-                        struct budget *b)
+static void divide_rows(const struct budget_demand *d, const struct budget_rows *rows,
+                        uint64_t left_bytes, struct budget *b)
 {
     uint64_t buffers = left_bytes / buffer_bytes(d);
-    b->most_rows = d->plan->window_rows;
-    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows.all) {
-        b->keep_rows = rows.all;
-        add_each(d, rows, buffers - rows.all, b);
+    set_most_rows(rows, UINT64_MAX, true, b);
+    if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows->all) {
+        b->keep_rows = rows->all;
+        add_each(d, rows, buffers - rows->all, b);
         b->buffer_rows = b->keep_rows + b->transient_rows;
         b->buffer_rows += add_replicas(d, left_bytes - mul_sat(b->buffer_rows, buffer_bytes(d)),
                                        buffer_bytes(d), b);
         return;
     }
-    b->transient_rows = min_u64(buffers, rows.preferred);
-    b->most_rows = most_rows(d, rows, b->transient_rows, most_share(d, rows.even));
+    b->transient_rows = min_u64(buffers, rows->preferred);
+    set_most_rows(rows, b->transient_rows, false, b);
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
-        b->keep_rows = min_u64(buffers, rows.all) - min_u64(b->transient_rows, rows.all);
+        b->keep_rows = min_u64(buffers, rows->all) - min_u64(b->transient_rows, rows->all);
     bool spare = !keeps_rows(d);
     add_each(d, rows, spare ? buffers - b->transient_rows : 0, b);
     b->buffer_rows = b->transient_rows + b->keep_rows;
@@ -275,7 +230,6 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
 {
     const struct budget_demand *d = demand;
     struct budget b = {
-        .planned_windows = count_planned_windows(d),
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
         .exchange_bytes = exchange_bytes(d),
@@ -283,16 +237,21 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,
     };
-    b.plan_bytes = plan_bytes(d, b.planned_windows);
+    for (uint32_t s = 0; s < plan_source_count(d->plan); s++) {
+        b.source_windows[s] = count_planned_windows(d, s);
+        b.planned_windows = add_sat(b.planned_windows, b.source_windows[s]);
+    }
+    b.plan_bytes = plan_bytes(d, b.source_windows);
     uint64_t fixed_bytes = add_sat(
         add_sat(add_sat(b.held_bytes, b.constant_bytes), b.rings_bytes),
         add_sat(add_sat(b.exchange_bytes, b.scratch_bytes), add_sat(b.plan_bytes, b.fetch_bytes)));
-    struct row_counts rows = count_rows(d);
+    struct budget_rows rows;
+    budget_rows_count(d, &rows);
     b.least_bytes = add_sat(fixed_bytes, mul_sat(rows.least, buffer_bytes(d)));
     if (b.least_bytes > d->limit_bytes)
         return refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
-    divide_rows(d, rows, left_bytes, &b);
+    divide_rows(d, &rows, left_bytes, &b);
     uint64_t table_bytes = assigner_replica_bytes(b.replica_rows, d->reader_count);
     b.plan_bytes += table_bytes;
     b.exchange_bytes += b.tapes_bytes;

@@ -6,6 +6,7 @@
 #define PENSTOCK_PLAN_BUDGET_H
 
 #include "base/text.h"
+#include "plan/mix.h"
 #include "plan/plan.h"
 #include "plan/round.h"
 
@@ -57,16 +58,19 @@ struct budget_demand {
 };
 
 struct budget {
-    uint64_t transient_rows;  /* row buffers for rows that are used and given up */
-    uint64_t keep_rows;       /* rows that stay at their home, in row buffers or as stored */
-    uint64_t buffer_rows;     /* row buffers, for both */
-    uint64_t most_rows;       /* of a window, that one reader is given to read */
+    uint64_t transient_rows; /* row buffers for rows that are used and given up */
+    uint64_t keep_rows;      /* rows that stay at their home, in row buffers or as stored */
+    uint64_t buffer_rows;    /* row buffers, for both */
+    uint64_t most_rows;      /* of a window, that one reader is given to read; of a mix: of a
+                              * window of each source together */
+    uint64_t source_most_rows[MIX_MAX_SOURCES]; /* the same by source; without a mix the first */
     uint64_t each_rows;       /* of a window, that one reader may load besides: ASSIGN_EACH */
     uint64_t replica_rows;    /* rows below this one stay at every reader that loads them */
     uint64_t tape_buffers;    /* for rows to send as stored, and as many for rows that come so */
-    uint64_t planned_windows; /* windows planned at once */
-    uint64_t stored_bytes;    /* for rows that stay as stored */
-    uint64_t tapes_bytes;     /* of these buffers, and one more to end with; in exchange_bytes */
+    uint64_t planned_windows; /* windows planned at once, of all sources together */
+    uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
+    uint64_t stored_bytes;                    /* for rows that stay as stored */
+    uint64_t tapes_bytes; /* of these buffers, and one more to end with; in exchange_bytes */
     uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,
         fetch_bytes, constant_bytes;
     uint64_t total_bytes;

@@ -94,6 +94,22 @@ static struct share share_of(const struct plan_mix *mix, uint32_t source, uint64
     return (struct share){begin, end - begin, before};
 }
 
+/* floor() of two numbers that are x apart differs by ceil(x) at most. */
+uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions)
+{
+    unsigned __int128 draws = positions;
+    if (!plan->mix)
+        return positions;
+    for (uint32_t low = 0, high = plan->mix->source_count; high - low > 1;) {
+        struct node node = node_of(plan->mix, low, high);
+        bool is_left = source < node.middle;
+        uint64_t weight = is_left ? node.left : node.all - node.left;
+        draws = (draws * weight + node.all - 1) / node.all;
+        *(is_left ? &high : &low) = node.middle;
+    }
+    return (uint64_t)draws;
+}
+
 /* ---- steps ---- */
 
 /* A step of the run. */

@@ -90,6 +90,10 @@ struct plan_pass plan_draw_pass(const struct plan *plan, struct plan_draw draw);
 /* How many draws each source has before a step: ret_first[source_count]. */
 void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_first);
 
+/* The most draws of a source among so many positions that follow one another. Without a mix: all.
+ */
+uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions);
+
 /* One step: what each source gives. About 1 KiB. */
 struct plan_mix_step {
     uint64_t absolute_step;

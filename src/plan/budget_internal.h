@@ -1,0 +1,37 @@
+/* How many row buffers a run needs by the assigner's rules. Inside src/plan. Pure. */
+#ifndef PENSTOCK_PLAN_BUDGET_INTERNAL_H
+#define PENSTOCK_PLAN_BUDGET_INTERNAL_H
+
+#include "plan/budget.h"
+
+/* Of one source, or of a run without a mix. */
+struct budget_source {
+    uint64_t window_rows;
+    bool single;      /* rows of one sample: they are given up one by one */
+    uint64_t even;    /* a reader's share of a window when all get the same */
+    uint64_t at_once; /* windows whose rows are in use at once; for those of one sample 1 */
+    uint64_t short_windows, short_rows; /* and short windows besides, and the rows of each */
+    uint64_t least, preferred, enough;  /* 0 for rows of one sample */
+};
+
+struct budget_rows {
+    uint32_t source_count;
+    bool single;                  /* all rows are of one sample */
+    uint64_t even, at_once, each; /* of the first source; `each`: rows of a window of which the
+                                   * reader's trainers get samples: as many as it may load for them
+                                   * alone */
+    uint64_t all;       /* rows of all windows that it keeps at most; more room is of no use */
+    uint64_t least;     /* buffers without which a run could stand still */
+    uint64_t preferred; /* and with which reading stays ahead, and shares can be uneven */
+    uint64_t enough;    /* and with which one reader can be given whole windows */
+    struct budget_source sources[MIX_MAX_SOURCES];
+};
+
+void budget_rows_count(const struct budget_demand *demand, struct budget_rows *ret_rows);
+
+/* The most rows of a window that one reader may be given, by source, with so many buffers for rows
+ * that do not stay; UINT64_MAX: all of its rows. `whole`: up to all of its rows. */
+void budget_rows_share(const struct budget_rows *rows, uint64_t buffers, bool whole,
+                       uint64_t *ret_most_rows);
+
+#endif
