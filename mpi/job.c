@@ -6,7 +6,6 @@
 #include "held.h"
 #include "left.h"
 #include "meter.h"
-#include "plan/tables.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -208,8 +207,10 @@ void job_done(struct job *job, const struct error *outcome)
     meter_free(job->meter);
     server_free(job->server);
     assigner_free(job->assigner);
-    if (!job->stuck)
-        plan_tables_free(job->setup.plan.tables);
+    if (!job->stuck) {
+        plan_sources_tables_free(&job->setup.plan);
+        plan_mix_free(job->setup.plan.mix);
+    }
     free(job->reader_of_trainer);
     free(job->trainers);
     free(job->left_off);

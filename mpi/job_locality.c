@@ -137,7 +137,8 @@ enum status job_settle_locality(struct job *job, struct error *err)
             status = find(job, &number, err);
         if (status != STATUS_OK)
             return status;
-        job->known_locality = job->setup.plan.locality = number;
+        job->known_locality = number;
+        plan_set_locality(&job->setup.plan, number);
         job->setup.service.order.locality = number;
         server_set_locality(job->server, number);
     }

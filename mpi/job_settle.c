@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "plan/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,8 +162,7 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
     if (status == STATUS_OK)
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);
     if (status == STATUS_OK)
-        status = plan_tables_new(plan, plan_epochs_at_once(plan, job->setup.budget.planned_windows),
-                                 err);
+        status = plan_sources_tables_new(plan, job->setup.budget.source_windows, err);
     job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

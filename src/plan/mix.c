@@ -370,6 +370,7 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
                                          .locality = o->locality};
     enum status status = plan_init(&mix->outer, &options, err);
     mix->outer.mix = mix;
+    mix->outer.source = PLAN_ALL_SOURCES;
     mix->outer.sample_count = mix->outer.position_count;
     mix->end_step = mul_sat(o->epochs, mix->outer.steps_per_epoch);
     mix->outer.row_count = mix->outer.all_rows = mix->outer.window_count = 0;

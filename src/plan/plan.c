@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "plan/keys.h"
+#include "plan/mix.h"
 #include "plan/rows_internal.h"
 
 #include <assert.h>
@@ -158,26 +159,46 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
     return status;
 }
 
-uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
+static void describe_mix(const struct plan *plan, struct text *text)
+{
+    const struct plan_mix *mix = plan->mix;
+    text_append(text, "mix %" PRIu64 " seed %" PRIu64 " batch %" PRIu64 " last %d\n",
+                plan->position_count, plan->seed, plan->global_batch, (int)plan->last);
+    if (plan->locality)
+        text_append(text, "placement local\n");
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        text_append(text, "source %" PRIu64 " %016" PRIx64 "\n",
+                    mix->weight_sums[d + 1] - mix->weight_sums[d],
+                    plan_order_id(&mix->sources[d], 0));
+}
+
+static void describe_order(const struct plan *plan, struct text *text)
 {
     const uint64_t whole[] = {0,
                               plan->anchors ? anchors_frames(plan->anchors) : plan->sample_count};
     const uint64_t *stores = plan->store_count > 0 ? plan->store_frames : whole;
     size_t count = plan->store_count > 0 ? plan->store_count : 1;
-    struct text text = {0};
-    text_append(&text,
-                "penstock order %d\ndataset %016" PRIx64 "\nsamples %" PRIu64 " rows %" PRIu64
-                " window %" PRIu64 "\nstores",
-                PLAN_ORDER_VERSION, fingerprint, plan->sample_count, plan->row_length,
-                plan->window_rows);
+    text_append(text, "samples %" PRIu64 " rows %" PRIu64 " window %" PRIu64 "\nstores",
+                plan->sample_count, plan->row_length, plan->window_rows);
     for (size_t i = 0; i < count; i++)
-        text_append(&text, " %" PRIu64, stores[i + 1] - stores[i]);
-    text_append(&text, "\nseed %" PRIu64 " shuffle %d batch %" PRIu64 " last %d\n", plan->seed,
+        text_append(text, " %" PRIu64, stores[i + 1] - stores[i]);
+    text_append(text, "\nseed %" PRIu64 " shuffle %d batch %" PRIu64 " last %d\n", plan->seed,
                 plan->shuffle, plan->global_batch, (int)plan->last);
     if (plan->locality)
-        text_append(&text, "placement local\n");
+        text_append(text, "placement local\n");
     if (plan->anchors)
-        text_append(&text, "anchors %016" PRIx64 "\n", anchors_hash(plan->anchors));
+        text_append(text, "anchors %016" PRIx64 "\n", anchors_hash(plan->anchors));
+}
+
+uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
+{
+    struct text text = {0};
+    text_append(&text, "penstock order %d\ndataset %016" PRIx64 "\n", PLAN_ORDER_VERSION,
+                fingerprint);
+    if (plan->source == PLAN_ALL_SOURCES)
+        describe_mix(plan, &text);
+    else
+        describe_order(plan, &text);
     uint64_t id = XXH3_64bits(text.data, text.length);
     text_done(&text);
     return id;

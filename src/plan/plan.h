@@ -108,8 +108,10 @@ struct plan {
     uint64_t steps_per_epoch;
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
     struct plan_mix *mix;    /* borrowed from plan_mix_new(): see mix.h; NULL: there is none */
-    uint32_t source;         /* which source of the mix this is the plan of */
+    uint32_t source;         /* which source of the mix this is the plan of; PLAN_ALL_SOURCES: it is
+                              * the mix's own plan; 0 without a mix */
 };
+#define PLAN_ALL_SOURCES UINT32_MAX
 
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
  * enough rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB
@@ -132,6 +134,12 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
  *     placement local\n                                      only if it is
  *     anchors <anchors_hash(), 16 hex digits>\n              only if there are any
+ *
+ * Of a mix the lines from the third on are instead
+ *
+ *     mix <position_count> seed <seed> batch <B> last <enum plan_last>\n
+ *     placement local\n                                      only if it is
+ *     source <weight> <id of its plan, with fingerprint 0>\n  for each source
  *
  * `window_rows` is what was settled, also where it was left to the default. The number of epochs
  * and of trainers is not in it: an order is the same however much of it is taken, and by how many.

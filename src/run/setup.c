@@ -15,29 +15,65 @@
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
+_Static_assert((int)DATASET_MAX_SOURCES == (int)MIX_MAX_SOURCES, "every mix has a plan");
 _Static_assert((int)DATASET_NAME_BYTES <= (int)RING_NAME_BYTES, "every name fits a ring");
+
+/* What of the plan is a dataset's own. */
+static struct plan_options own_options(const struct config *config, const struct dataset *dataset)
+{
+    return (struct plan_options){.sample_count = dataset->sample_count,
+                                 .row_length = dataset->row_length,
+                                 .store_frames = dataset->store_frames,
+                                 .store_rows = dataset->store_rows,
+                                 .store_count = dataset->store_count,
+                                 .anchors = dataset->anchors,
+                                 .window_rows = config->window_rows,
+                                 .row_bytes = dataset->order_row_bytes,
+                                 .shuffle = config->shuffle};
+}
+
+static uint32_t first_locality(const struct config *config)
+{
+    return config->placement == PLAN_LOCAL
+               ? locality_number((struct locality){.nodes = 1, .readers = 1})
+               : 0;
+}
+
+static enum status settle_mix(const struct config *config, const struct dataset *dataset,
+                              struct plan *ret_plan, struct error *err)
+{
+    struct plan_options sources[MIX_MAX_SOURCES];
+    uint64_t weights[MIX_MAX_SOURCES];
+    for (uint32_t d = 0; d < dataset->source_count; d++) {
+        sources[d] = own_options(config->sources[d].config, dataset_source(dataset, d));
+        weights[d] = config->sources[d].weight;
+    }
+    const struct plan_mix_options options = {
+        .source_count = dataset->source_count,
+        .sources = sources,
+        .weights = weights,
+        .sample_count = config->mix_samples,
+        .epochs = config->epochs,
+        .seed = config->seed,
+        .global_batch = config->global_batch,
+        .last = config->last,
+        .trainer_count = (uint32_t)config->trainers,
+        .locality = first_locality(config),
+    };
+    return plan_mix_new(&options, ret_plan, err);
+}
 
 enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                             struct plan *ret_plan, struct error *err)
 {
-    const struct plan_options options = {
-        .sample_count = dataset->sample_count,
-        .row_length = dataset->row_length,
-        .store_frames = dataset->store_frames,
-        .store_rows = dataset->store_rows,
-        .store_count = dataset->store_count,
-        .anchors = dataset->anchors,
-        .window_rows = config->window_rows,
-        .row_bytes = dataset->order_row_bytes,
-        .seed = config->seed,
-        .shuffle = config->shuffle,
-        .global_batch = config->global_batch,
-        .last = config->last,
-        .trainer_count = (uint32_t)config->trainers,
-        .locality = config->placement == PLAN_LOCAL
-                        ? locality_number((struct locality){.nodes = 1, .readers = 1})
-                        : 0,
-    };
+    if (dataset->source_count > 0)
+        return settle_mix(config, dataset, ret_plan, err);
+    struct plan_options options = own_options(config, dataset);
+    options.seed = config->seed;
+    options.global_batch = config->global_batch;
+    options.last = config->last;
+    options.trainer_count = (uint32_t)config->trainers;
+    options.locality = first_locality(config);
     return plan_init(ret_plan, &options, err);
 }
 
@@ -96,7 +132,10 @@ static uint64_t connection_memory(const struct config *config, const struct data
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset->store_count * count * CONNECTION_BYTES;
+    uint64_t stores = dataset->store_count;
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        stores += dataset_source(dataset, d)->store_count;
+    return stores * count * CONNECTION_BYTES;
 }
 
 /* The fewest rows that the fetch stage may have on their way: each worker reads one, and as many
@@ -114,6 +153,29 @@ static uint64_t ring_rest_bytes(const struct config *config, const struct ring_l
 {
     bool again = config->reconnect_timeout_s > 0 || config->restarts > 0;
     return again ? (layout->slot_count - layout->spare_slots) * layout->slot_stride : 0;
+}
+
+/* Whether rows are of use once they have been used: in a later epoch, or in a mix in a source's
+ * next pass. */
+static bool comes_again(const struct config *config, const struct plan *plan)
+{
+    if (config->epochs > 1 || !plan->mix)
+        return config->epochs > 1;
+    for (uint32_t d = 0; d < plan_source_count(plan); d++)
+        if (plan_most_draws(plan, d, plan->position_count) > plan_source(plan, d)->sample_count)
+            return true;
+    return false;
+}
+
+/* Samples of a mix are always sent. */
+static enum status settle_way(const struct config *config, const struct plan *plan,
+                              struct run_setup *setup, struct error *err)
+{
+    setup->way = plan->mix ? WAYS_SEND : config->way;
+    if (plan->mix && config->way != WAYS_AUTO && config->way != WAYS_SEND)
+        return error_set(err, STATUS_INVALID,
+                         "exchange.way: in a mix rows are always sent: set it to auto or send");
+    return STATUS_OK;
 }
 
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
@@ -139,8 +201,8 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .ring_bytes = setup->layout.total_bytes,
         .rest_bytes = ring_rest_bytes(config, &setup->layout),
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
-        .last_epoch = config->epochs == 1,
-        .without_each = config->way == WAYS_SEND,
+        .last_epoch = !comes_again(config, &setup->plan),
+        .without_each = setup->way == WAYS_SEND,
         .limit_bytes = run_memory_limit(config, shape),
     };
 }
@@ -272,13 +334,13 @@ static enum status settle_memory(const struct config *config, const struct datas
                                  struct error *err)
 {
     enum status status = settle_budget(config, dataset, shape, setup, err);
-    if (status || config->epochs == 1 || shape->stored_row_cost == 0 ||
+    if (status || setup->demand.last_epoch || shape->stored_row_cost == 0 ||
         !(config->cache == CACHE_STORED || (config->cache == CACHE_AUTO && !keeps_all(setup))))
         return status;
     struct run_setup stored = *setup;
     stored.demand.keep = BUDGET_KEEP_STORED;
     stored.demand.stored_row_bytes = shape->stored_row_cost;
-    if (config->way == WAYS_AUTO || config->way == WAYS_TAPES) {
+    if (setup->way == WAYS_AUTO || setup->way == WAYS_TAPES) {
         stored.demand.tape_bytes = tape_bytes(shape->stored_row_cost);
         stored.demand.tape_limit_bytes = config->exchange_buffer_bytes;
     }
@@ -360,9 +422,9 @@ static enum status settle_with(const struct config *config, const struct dataset
                                const struct fragment_sources *fragments, struct run_setup *setup,
                                struct error *err)
 {
-    enum status status = run_plan_settle(config, dataset, &setup->plan, err);
+    enum status status = settle_way(config, &setup->plan, setup, err);
     if (!status && setup->plan.locality)
-        setup->plan.locality = run_locality(shape, setup->plan.trainer_count);
+        plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     if (!status)
         status = round_shape_choose(&setup->plan, shape->reader_count, (uint32_t)config->slots,
                                     fragments->record_bytes, fragments->packed_bytes,
@@ -375,7 +437,6 @@ static enum status settle_with(const struct config *config, const struct dataset
         status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
     setup->record_bytes = fragments->record_bytes;
     setup->stored_row_bytes = shape->stored_row_bytes;
-    setup->way = config->way;
     return status ? status : settle_within_node(config, dataset, shape, fragments, setup, err);
 }
 
@@ -388,9 +449,13 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     if (status)
         return status;
     struct run_setup setup = {0};
-    status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
-    fragment_sources_free(fragments);
+    status = run_plan_settle(config, dataset, &setup.plan, err);
     if (!status)
+        status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
+    fragment_sources_free(fragments);
+    if (status)
+        plan_mix_free(setup.plan.mix);
+    else
         *ret_setup = setup;
     return status;
 }
@@ -425,12 +490,12 @@ void run_setup_memory_json(const struct run_setup *setup, struct text *out)
     const struct {
         const char *name;
         uint64_t bytes;
-    } purposes[] = {{"row_buffers", b->rows_bytes},  {"stored_rows", b->stored_bytes},
-                    {"held_arrays", b->held_bytes},  {"rings", b->rings_bytes},
-                    {"exchange", b->exchange_bytes}, {"decoding", b->scratch_bytes},
-                    {"fetches", b->fetch_bytes},     {"plan", b->plan_bytes},
-                    {"constants", b->constant_bytes},
-                    {"total", b->total_bytes},       {"limit", setup->demand.limit_bytes}};
+    } purposes[] = {{"row_buffers", b->rows_bytes},      {"stored_rows", b->stored_bytes},
+                    {"held_arrays", b->held_bytes},      {"rings", b->rings_bytes},
+                    {"exchange", b->exchange_bytes},     {"decoding", b->scratch_bytes},
+                    {"fetches", b->fetch_bytes},         {"plan", b->plan_bytes},
+                    {"constants", b->constant_bytes},    {"total", b->total_bytes},
+                    {"limit", setup->demand.limit_bytes}};
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,
                     (unsigned long long)purposes[i].bytes);
@@ -445,6 +510,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .reader_count = setup->demand.reader_count,
         .keep_rows = setup->budget.keep_rows,
         .most_rows = setup->budget.most_rows,
+        .source_most_rows = setup->budget.source_most_rows,
         .each_rows = setup->budget.each_rows,
         .replica_rows = setup->budget.replica_rows,
         .tape_bytes = setup->budget.tape_buffers > 0 ? max_u64(setup->stored_row_bytes, 1) : 0,

@@ -1,8 +1,9 @@
 /* The numbers of a run: plan, rounds, memory and rings, settled from configuration, dataset and the
  * shape of the machine. Every rank of penstock-reader calls run_setup_settle(), and `penstock plan`
- * prints the result. Nothing here reads data or allocates. The members of `struct run_shape` must
- * be the same on all ranks (the least memory and the most threads of any): then all ranks have the
- * same results, and no rank keeps rows that another rank has no room for.
+ * prints the result. Nothing here reads data, or allocates but for the plan of a mix. The members
+ * of `struct run_shape` must be the same on all ranks (the least memory and the most threads of
+ * any): then all ranks have the same results, and no rank keeps rows that another rank has no room
+ * for.
  */
 #ifndef PENSTOCK_RUN_SETUP_H
 #define PENSTOCK_RUN_SETUP_H
@@ -12,6 +13,7 @@
 #include "delivery/layout.h"
 #include "plan/assign.h"
 #include "plan/budget.h"
+#include "plan/mix.h"
 #include "plan/plan.h"
 #include "plan/round.h"
 #include "run/state.h"
@@ -57,16 +59,18 @@ struct run_setup {
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };
 
-/* Settles the plan alone, which does not depend on the machine. INVALID: as of plan_init(). */
+/* Settles the plan alone, which does not depend on the machine. Of a mix ret_plan->mix is for
+ * plan_mix_free(), which takes NULL, too. INVALID: as of plan_init() and plan_mix_new(). */
 MUST_USE enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                                      struct plan *ret_plan, struct error *err);
 
-/* Settles everything. Fetches get less memory than run_fetch_memory() where all rows stay in memory
- * only so, and enough requests can still be under way. `resume` NULL starts at epoch 0, step 0.
- * readers.memory_limit "auto" is half of what the node has available, shared by its readers.
- * INVALID: the plan, the rounds or the rings cannot be as configured; the state to resume from is
- * of another order, or lies beyond the last epoch. NO_MEMORY: the limit is too low, or higher than
- * what a node has available for its readers, and used; the message lists the sizes. */
+/* Settles everything. Of a mix ret_setup->plan.mix is for plan_mix_free(). Fetches get less memory
+ * than run_fetch_memory() where all rows stay in memory only so, and enough requests can still be
+ * under way. `resume` NULL starts at epoch 0, step 0. readers.memory_limit "auto" is half of what
+ * the node has available, shared by its readers. INVALID: the plan, the rounds or the rings cannot
+ * be as configured; the state to resume from is of another order, or lies beyond the last epoch.
+ * NO_MEMORY: the limit is too low, or higher than what a node has available for its readers, and
+ * used; the message lists the sizes. */
 MUST_USE enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
