@@ -15,8 +15,6 @@
 
 #include <cmocka.h>
 
-enum { MOST_DRAWS = 1 << 16 };
-
 struct made_up_mix {
     struct plan_options sources[MIX_MAX_SOURCES];
     uint64_t weights[MIX_MAX_SOURCES];
@@ -166,11 +164,198 @@ static void every_position_is_one_draw(void **state)
     }
 }
 
+/* ---- windows and items ---- */
+
+/* What readers send of a mix: how often each position came, and what is there. */
+struct delivery {
+    const struct plan *plan;
+    struct round_shape shape;
+    uint32_t reader_count;
+    const uint32_t *reader_of_trainer;
+    struct assigner *assigner;
+    uint8_t *seen;   /* [positions of the run] */
+    uint64_t *where; /* [positions of the run] row, and offset in the row */
+};
+
+static void take_items(struct delivery *to, const struct plan_epoch *epoch,
+                       const struct plan_window *window, const uint16_t *owners, uint32_t reader)
+{
+    const struct plan *plan = to->plan;
+    struct round_item *items = calloc(round_window_capacity(&epoch->plan), sizeof *items);
+    uint64_t count =
+        round_window_items(epoch, window, to->shape, owners, reader, to->reader_of_trainer, items);
+    assert_true(count <= round_window_capacity(&epoch->plan));
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t p = items[i].position, in_epoch = p % plan->position_count;
+        uint64_t index = plan->locality
+                             ? round_of_position(plan, to->shape, in_epoch)
+                             : round_of(plan, to->shape, plan_recipient_of(plan, in_epoch));
+        assert_true(p < 3 * plan->position_count);
+        assert_int_equal(items[i].round,
+                         round_absolute(plan, to->shape, p / plan->position_count, index));
+        assert_true(i == 0 || items[i - 1].round < items[i].round ||
+                    (items[i - 1].round == items[i].round && items[i - 1].position < p));
+        to->seen[p]++;
+        to->where[p] = plan_row_at(epoch, window->first_row_position + items[i].window_row) << 16 |
+                       items[i].offset;
+    }
+    free(items);
+}
+
+/* All windows from a step on, in the order of the run; each is there when a step comes to it. */
+static uint64_t take_windows(struct delivery *to, uint64_t first_step)
+{
+    const struct plan *plan = to->plan;
+    struct plan_merge merge;
+    uint64_t due = 0, windows = 0, before = 0;
+    uint32_t source, last = 0;
+    plan_merge_start(&merge, plan, first_step, step_count(plan, 3));
+    while (plan_merge_next(&merge, &source)) {
+        const struct plan *of = plan_source(plan, source);
+        uint64_t serial = merge.sources[source].serial;
+        uint16_t owners[64];
+        struct plan_epoch epoch;
+        struct plan_window window;
+        plan_epoch_init(&epoch, of, serial / of->window_count);
+        plan_window_at(&window, &epoch, serial % of->window_count);
+        struct plan_draw draw = {source, epoch.epoch * of->sample_count + window.first_position};
+        due = plan_draw_step(plan, draw);
+        assert_true(windows == 0 || due > before || (due == before && source >= last));
+        before = due;
+        last = source;
+        assigner_window(to->assigner, &epoch, &window, owners);
+        for (uint32_t r = 0; r < to->reader_count; r++)
+            take_items(to, &epoch, &window, owners, r);
+        plan_merge_take(&merge, source, window.sample_count);
+        windows++;
+    }
+    return windows;
+}
+
+static void check_delivery(const struct plan *plan, uint32_t readers, struct round_shape shape)
+{
+    uint64_t positions = 3 * plan->position_count, windows = 0;
+    uint32_t reader_of_trainer[8];
+    struct delivery to = {.plan = plan,
+                          .shape = shape,
+                          .reader_count = readers,
+                          .reader_of_trainer = reader_of_trainer,
+                          .seen = calloc(positions, 1),
+                          .where = calloc(positions, sizeof(uint64_t))};
+    const struct assigner_options options = {.plan = plan,
+                                             .reader_count = readers,
+                                             .keep_rows = plan->row_count / 2 / readers,
+                                             .most_rows = plan->window_rows,
+                                             .reader_of_trainer = reader_of_trainer};
+    assert_true(to.seen && to.where);
+    for (uint32_t t = 0; t < plan->trainer_count; t++)
+        reader_of_trainer[t] = t % readers;
+    assert_int_equal(assigner_new(&options, &to.assigner, NULL), STATUS_OK);
+    windows = take_windows(&to, 0);
+    for (uint64_t p = 0; p < positions; p++) {
+        struct plan_found found;
+        assert_int_equal(to.seen[p], 1);
+        plan_find(plan, p / plan->position_count, p % plan->position_count, &found);
+        const struct plan *source = plan_source(plan, found.source);
+        assert_int_equal(plan_source_of_row(plan, found.row), found.source);
+        assert_int_equal(to.where[p] >> 16, found.row);
+        assert_int_equal(plan_frame_at(source, to.where[p] >> 16, to.where[p] & 0xffff),
+                         found.frame);
+        assert_true(found.key == plan_sample_key(source->seed, found.pass, found.frame));
+    }
+    uint64_t middle = step_count(plan, 3) / 2;
+    uint64_t from = middle / plan->steps_per_epoch * plan->position_count +
+                    middle % plan->steps_per_epoch * plan->global_batch;
+    memset(to.seen, 0, positions);
+    assigner_go_on(to.assigner, reader_of_trainer);
+    assert_true(take_windows(&to, middle) <= windows);
+    for (uint64_t p = from; p < positions; p++)
+        assert_int_equal(to.seen[p], 1);
+    assigner_free(to.assigner);
+    free(to.where);
+    free(to.seen);
+}
+
+static void items_are_all_positions(void **state)
+{
+    (void)state;
+    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
+    for (uint32_t i = 0; i < 24; i++) {
+        struct made_up_mix made_up;
+        make_up(&made_up, 1 + i * i % 37, i % 3 ? 200 : 9, i % 4 ? 6 : 1000000, 100 + i);
+        made_up.options.last = i % 3;
+        made_up.options.trainer_count = 1 + i % 4;
+        if (i % 5 == 0)
+            for (uint32_t d = 0; d < made_up.options.source_count; d += 2)
+                made_up.sources[d].row_length = 1;
+        made_up.options.sample_count = 24 + 11 * i;
+        if (i % 6 == 5)
+            made_up.options.locality = locality_number((struct locality){.nodes = 1, .readers = 2});
+        struct plan plan = new_mix(&made_up.options);
+        check_delivery(&plan, 1 + i % 3, shapes[i / 2 % 4]);
+        plan_mix_free(plan.mix);
+    }
+}
+
+/* Sources with anchors have tables. */
+static void sources_have_anchors(void **state)
+{
+    (void)state;
+    for (uint64_t key = 0; key < 6; key++) {
+        struct made_up_mix made_up;
+        struct made_up_anchors anchors[2];
+        uint64_t windows[3] = {8, 8, 8};
+        make_up(&made_up, 3, 100, 5, key);
+        for (uint32_t d = 0; d < 2; d++) {
+            struct plan_options *source = &made_up.sources[2 * d];
+            made_up_anchors_init(&anchors[d], 300 + 40 * d, 1 + (key + d) % 20, key + d);
+            source->sample_count = anchors_count(anchors[d].anchors);
+            source->row_length = anchors[d].row_length;
+            source->store_frames = anchors[d].store_frames;
+            source->store_rows = anchors[d].store_rows;
+            source->store_count = MADE_UP_STORES;
+            source->anchors = anchors[d].anchors;
+        }
+        struct plan plan = new_mix(&made_up.options);
+        assert_int_equal(plan_sources_tables_new(&plan, windows, NULL), STATUS_OK);
+        check_delivery(&plan, 2, (struct round_shape){1, 1, 2});
+        plan_sources_tables_free(&plan);
+        plan_mix_free(plan.mix);
+        for (uint32_t d = 0; d < 2; d++)
+            anchors_free(anchors[d].anchors);
+    }
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    struct made_up_mix made_up;
+    struct plan plan;
+    struct error err;
+    make_up(&made_up, 3, 100, 5, 1);
+    made_up.weights[1] = 0;
+    assert_int_equal(plan_mix_new(&made_up.options, &plan, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "source 1"));
+    make_up(&made_up, 3, 100, 5, 1);
+    made_up.sources[2].sample_count = 0;
+    assert_int_equal(plan_mix_new(&made_up.options, &plan, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "source 2"));
+    make_up(&made_up, 3, 100, 5, 1);
+    made_up.options.source_count = 0;
+    assert_int_equal(plan_mix_new(&made_up.options, &plan, &err), STATUS_INVALID);
+    make_up(&made_up, 3, 4, 5, 1);
+    made_up.options.last = PLAN_DROP;
+    assert_int_equal(plan_mix_new(&made_up.options, &plan, &err), STATUS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_exact),
         cmocka_unit_test(every_position_is_one_draw),
+        cmocka_unit_test(items_are_all_positions),
+        cmocka_unit_test(sources_have_anchors),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
