@@ -111,7 +111,7 @@ static void copy_sample(const struct copy *copy, uint64_t frame, unsigned char *
         const struct dataset_field *field = &dataset->fields[f];
         unsigned char *out = slot + copy->field_offsets[f] + batch_index * field->sample_bytes;
         if (field->source == FIELD_MADE)
-            dataset_make(dataset, f, frame, out);
+            dataset_make(dataset, f, frame, 0, out);
         else if (field->step_count > 0)
             copy_steps(field, find_frame(copy, f, frame), frame, &episode, out);
         else

@@ -86,6 +86,7 @@ struct round {
     struct fill *fills;
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
     uint8_t *fill_sources;       /* likewise; NULL: there is one source */
+    uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
     uint64_t fill_count, fill_next;
     uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
     uint64_t sent_count;             /* messages of the fills before sent_next */

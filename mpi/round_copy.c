@@ -19,8 +19,12 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
     const struct fragment_room *room = room_of(round, fill);
     for (size_t f = 0; f < fragments->count; f++) {
         const struct fragment *fragment = &fragments->all[f];
-        fragment_fill(fragment, fragment_in_slot(fragment, fill->to.slot, fill->batch_index),
-                      fragment_in_row(fragment, row, fill->offset, room));
+        unsigned char *to = fragment_in_slot(fragment, fill->to.slot, fill->batch_index);
+        const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
+        if (fragment->crop)
+            fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
+        else
+            fragment_fill(fragment, to, from);
     }
     if (fragments->finishes)
         fragments_finish(fragments, fill->to.slot, fill->batch_index,
@@ -34,8 +38,12 @@ static void fill_record(const struct round *round, const struct fragments *fragm
     unsigned char *record = round->send + fill->to.remote.record * round->fragments->packed_bytes;
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
-        memcpy(record + fragment->record_offset, fragment_in_row(fragment, row, fill->offset, room),
-               fragment->bytes);
+        const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
+        if (fragment->crop)
+            fragment_cut(fragment, record + fragment->record_offset, from,
+                         round->keys[fill - round->fills]);
+        else
+            memcpy(record + fragment->record_offset, from, fragment->bytes);
     }
     if (fragments->mask)
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];

@@ -10,7 +10,7 @@
 struct samples {
     unsigned char *slot;
     uint32_t batch_index; /* of the first */
-    const uint64_t *frames;
+    const uint64_t *frames, *keys;
     size_t count;
 };
 
@@ -19,26 +19,37 @@ static unsigned char *place(const struct samples *samples, const struct ring_fie
     return samples->slot + field->slot_offset + (samples->batch_index + i) * field->sample_bytes;
 }
 
+/* A frame of a held field, or its crop in the sample with that key. */
+static void put_frame(const struct dataset *dataset, size_t f, uint64_t frame, uint64_t key,
+                      unsigned char *to)
+{
+    const struct dataset_field *field = &dataset->fields[f];
+    const unsigned char *from = dataset_held_sample(dataset, f, frame);
+    if (field->crop)
+        crop_copy(field->crop, to, from + crop_begin(field->crop, key));
+    else
+        memcpy(to, from, field->frame_bytes);
+}
+
 static void put_held(const struct dataset *dataset, size_t f, const struct ring_field *to,
                      const struct samples *samples)
 {
     for (size_t i = 0; i < samples->count; i++)
-        memcpy(place(samples, to, i), dataset_held_sample(dataset, f, samples->frames[i]),
-               to->sample_bytes);
+        put_frame(dataset, f, samples->frames[i], samples->keys[i], place(samples, to, i));
 }
 
 /* One step of a sample of a held field. */
 static void put_step(const struct dataset *dataset, size_t f, struct anchors_episode episode,
-                     int64_t frame, unsigned char *to)
+                     int64_t frame, uint64_t key, unsigned char *to)
 {
     const struct dataset_field *field = &dataset->fields[f];
     int64_t nearest = frame < (int64_t)episode.first  ? (int64_t)episode.first
                       : frame >= (int64_t)episode.end ? (int64_t)episode.end - 1
                                                       : frame;
     if (frame != nearest && field->fill == SAMPLES_FILL_ZERO)
-        memset(to, 0, field->frame_bytes);
+        memset(to, 0, field->sample_bytes / field->step_count);
     else
-        memcpy(to, dataset_held_sample(dataset, f, (uint64_t)nearest), field->frame_bytes);
+        put_frame(dataset, f, (uint64_t)nearest, key, to);
 }
 
 static void put_held_steps(const struct dataset *dataset, size_t f, const struct ring_field *to,
@@ -48,8 +59,10 @@ static void put_held_steps(const struct dataset *dataset, size_t f, const struct
     for (size_t i = 0; i < samples->count; i++) {
         struct anchors_episode episode = anchors_episode_of(dataset->anchors, samples->frames[i]);
         unsigned char *step = place(samples, to, i);
-        for (size_t k = 0; k < field->step_count; k++, step += field->frame_bytes)
-            put_step(dataset, f, episode, (int64_t)samples->frames[i] + field->steps[k], step);
+        for (size_t k = 0; k < field->step_count;
+             k++, step += field->sample_bytes / field->step_count)
+            put_step(dataset, f, episode, (int64_t)samples->frames[i] + field->steps[k],
+                     samples->keys[i], step);
     }
 }
 
@@ -57,7 +70,7 @@ static void make(const struct dataset *dataset, size_t f, const struct ring_fiel
                  const struct samples *samples)
 {
     for (size_t i = 0; i < samples->count; i++)
-        dataset_make(dataset, f, samples->frames[i], place(samples, to, i));
+        dataset_make(dataset, f, samples->frames[i], samples->keys[i], place(samples, to, i));
 }
 
 /* The fields of samples of one source. */
@@ -100,7 +113,8 @@ static void put_keys(const struct round_run *run, uint64_t *ret_keys)
 }
 
 /* Fields of a mix. */
-static void dress_mixed(const struct round *round, const struct round_run *run)
+static void dress_mixed(const struct round *round, const struct round_run *run,
+                        const uint64_t *keys)
 {
     const struct dataset *dataset = round->job->dataset;
     const struct ring_layout *layout = &round->job->setup.layout;
@@ -109,7 +123,7 @@ static void dress_mixed(const struct round *round, const struct round_run *run)
         for (end = i + 1; end < run->count && run->windows[end] == window;)
             end++;
         const struct samples samples = {run->slot, run->batch_index + (uint32_t)i, run->frames + i,
-                                        end - i};
+                                        keys + i, end - i};
         dress_fields(dataset_source(dataset, window->source), layout, &samples);
     }
 }
@@ -118,16 +132,16 @@ void round_dress(const struct round *round, const struct round_run *run)
 {
     const struct ring_layout *layout = &round->job->setup.layout;
     const struct plan_epoch *epoch = &round->reach.epoch;
-    const struct samples samples = {run->slot, run->batch_index, run->frames, run->count};
     memcpy(run->slot + layout->indices_offset + run->batch_index * sizeof run->frames[0],
            run->frames, run->count * sizeof run->frames[0]);
     memset(run->slot + layout->valid_offset + run->batch_index, run->valid, run->count);
     uint64_t *keys = (uint64_t *)(run->slot + layout->keys_offset) + run->batch_index;
     if (epoch->plan.mix) {
         put_keys(run, keys);
-        dress_mixed(round, run);
+        dress_mixed(round, run, keys);
         return;
     }
     plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
+    const struct samples samples = {run->slot, run->batch_index, run->frames, keys, run->count};
     dress_fields(round->job->dataset, layout, &samples);
 }

@@ -101,12 +101,23 @@ static void find_frame(struct round *round, struct fill *fill, const struct plan
         .behind = (uint32_t)min_u64(episode.end - 1 - frame, FRAGMENT_MOST_ROOM)};
 }
 
+/* The key of a sample, which says where its crops lie. */
+static void note_key(struct round *round, const struct fill *fill, const struct window *window,
+                     const struct round_item *item)
+{
+    const struct plan_epoch *epoch = &window->epoch;
+    uint64_t frame = plan_frame_at(&epoch->plan, window->rows[item->window_row], item->offset);
+    round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
+}
+
 static void list_fill(struct round *round, const struct recipient_walk *walk, struct window *window,
                       const struct round_item *item, uint64_t destination)
 {
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
+    if (round->keys)
+        note_key(round, fill, window, item);
     if (window->epoch.plan.anchors)
         find_frame(round, fill, &window->epoch.plan, window->rows[item->window_row]);
     if (round->fill_sources)

@@ -9,6 +9,7 @@
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct fragment_room) == BUDGET_ROOM_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
@@ -87,8 +88,11 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
         round->rooms = calloc(send, sizeof *round->rooms);
     if (rounds->job->setup.plan.mix)
         round->fill_sources = calloc(send, sizeof *round->fill_sources);
+    if (rounds->fragments->crops)
+        round->keys = calloc(send, sizeof *round->keys);
     if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms) ||
-        (rounds->job->setup.plan.mix && !round->fill_sources))
+        (rounds->job->setup.plan.mix && !round->fill_sources) ||
+        (rounds->fragments->crops && !round->keys))
         return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
                          (unsigned long long)send);
     memory_touch(round->fills, send * sizeof *round->fills);
@@ -96,6 +100,8 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
         memory_touch(round->rooms, send * sizeof *round->rooms);
     if (round->fill_sources)
         memory_touch(round->fill_sources, send * sizeof *round->fill_sources);
+    if (round->keys)
+        memory_touch(round->keys, send * sizeof *round->keys);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
     if (rounds->exchange) {
         round->send = exchange_send_buffer(rounds->exchange, lane);
@@ -160,6 +166,7 @@ void rounds_free(struct rounds *rounds)
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].rooms);
         free(rounds->lanes[i].fill_sources);
+        free(rounds->lanes[i].keys);
         free(rounds->lanes[i].arrivals);
     }
     pace_free(rounds->pace);

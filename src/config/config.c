@@ -166,10 +166,14 @@ static enum status check_crops(const struct config *config, struct error *err)
 {
     for (size_t i = 0; i < config->field_count; i++) {
         const struct dataset_field_spec *field = &config->fields[i];
-        if ((field->crop_count > 0) != field->crop_center)
+        if (field->crop_group > 0 && field->crop_at != CROP_RANDOM)
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields.%s.crop.group is for crops with at: random",
+                             field->name);
+        if ((field->crop_count > 0) != (field->crop_at != CROP_NONE))
             return error_set(err, STATUS_INVALID,
                              "dataset.fields.%s.crop: write lengths of axes and where they are cut "
-                             "out: {lat: 64, lon: 64, at: center}",
+                             "out: {lat: 64, lon: 64, at: random}, or at: center",
                              field->name);
     }
     return STATUS_OK;

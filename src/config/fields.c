@@ -191,9 +191,22 @@ static enum status put_slice(struct dataset_field_spec *field, const char *axis,
 static enum status put_crop_at(struct dataset_field_spec *field, const char *value,
                                struct error *err)
 {
-    if (strcmp(value, "center") != 0)
-        return error_set(err, STATUS_INVALID, "'%s' is not a choice; it takes center", value);
-    field->crop_center = true;
+    bool is_random = strcmp(value, "random") == 0;
+    if (!is_random && strcmp(value, "center") != 0)
+        return error_set(err, STATUS_INVALID, "'%s' is not a choice; it takes random or center",
+                         value);
+    field->crop_at = is_random ? CROP_RANDOM : CROP_CENTER;
+    return STATUS_OK;
+}
+
+static enum status put_crop_group(struct dataset_field_spec *field, const char *value,
+                                  struct error *err)
+{
+    char *end;
+    unsigned long long group = strtoull(value, &end, 10);
+    if (end == value || *end || !strchr("0123456789", value[0]) || end - value > 9)
+        return error_set(err, STATUS_INVALID, "'%s' is not a number from 0 to 999999999", value);
+    field->crop_group = (uint32_t)group;
     return STATUS_OK;
 }
 
@@ -206,6 +219,8 @@ static enum status put_crop(struct dataset_field_spec *field, const char *axis, 
     size_t i = 0;
     if (strcmp(axis, "at") == 0)
         return put_crop_at(field, value, err);
+    if (strcmp(axis, "group") == 0)
+        return put_crop_group(field, value, err);
     if (!*axis || strlen(axis) >= OPTION_KEY_BYTES)
         return error_set(err, STATUS_INVALID, "an axis has a number or a name of 1 to %d bytes",
                          OPTION_KEY_BYTES - 1);

@@ -3,6 +3,7 @@
 
 #include "config/options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,14 @@ static void print_crops(const struct dataset_field_spec *field, struct text *out
         print_quoted(field->crops[i].axis, out);
         text_append(out, ": %llu", (unsigned long long)field->crops[i].length);
     }
-    if (field->crop_center)
-        text_append(out, "%sat: center", field->crop_count > 0 ? ", " : ", crop: {");
-    text_append(out, field->crop_count > 0 || field->crop_center ? "}" : "");
+    bool open = field->crop_count > 0;
+    if (field->crop_at != CROP_NONE)
+        text_append(out, "%sat: %s", open ? ", " : ", crop: {",
+                    field->crop_at == CROP_RANDOM ? "random" : "center");
+    open = open || field->crop_at != CROP_NONE;
+    if (field->crop_group > 0)
+        text_append(out, "%sgroup: %" PRIu32, open ? ", " : ", crop: {", field->crop_group);
+    text_append(out, open || field->crop_group > 0 ? "}" : "");
 }
 
 static void print_fields(const struct config *config, struct text *out)
@@ -134,7 +140,7 @@ void config_help(struct text *out)
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, steps (a:b or a list), slice.AXIS (a:b, a list, "
         "an index or a "
-        "name), crop.AXIS, crop.at (center), segments");
+        "name), crop.AXIS, crop.at (random or center), crop.group, segments");
 }
 
 void config_help_markdown(struct text *out)
@@ -154,7 +160,7 @@ void config_help_markdown(struct text *out)
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
-        "index or a name}, crop: {AXIS: n, at: center}, segments: true}`, "
+        "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "

@@ -55,6 +55,7 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "dataset/crop.h"
 #include "dataset/samples_spec.h"
 #include "store/store.h"
 
@@ -82,6 +83,7 @@ enum field_made {
     MADE_VALID,    /* bool: the step is in the sample's episode */
     MADE_SEGMENT,  /* int32: the document, from 1 in each sample; 0: the step is missing */
     MADE_POSITION, /* int32: frames from where the document begins in the sample */
+    MADE_CROP,     /* int32 [cropped axes]: where the field's random crop begins along each */
     MADE_SOURCE,   /* int32: of a mix: the number of the sample's source */
 };
 
@@ -95,7 +97,13 @@ struct dataset_slice_spec {
     const char *indices;
 };
 
-/* How many indices in the middle of an axis, or of its slice, a field has. */
+enum dataset_crop_at {
+    CROP_NONE,
+    CROP_CENTER, /* in the middle: as a slice */
+    CROP_RANDOM, /* anywhere, in each sample anew: crop.h */
+};
+
+/* How many indices of an axis, or of its slice, a field has. */
 struct dataset_crop_spec {
     const char *axis; /* as of dataset_slice_spec */
     uint64_t length;
@@ -129,8 +137,9 @@ struct dataset_field_spec {
     size_t slice_count;
     struct dataset_crop_spec crops[DATASET_MAX_RANK];
     size_t crop_count;
-    bool crop_center; /* said of the crops */
-    bool segments;    /* fields NAME.segment and NAME.position are made for the field */
+    enum dataset_crop_at crop_at; /* of all of them */
+    uint32_t crop_group; /* of random crops: those with the same number lie at the same place */
+    bool segments;       /* fields NAME.segment and NAME.position are made for the field */
 };
 
 /* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */
@@ -173,7 +182,10 @@ struct dataset_field {
                * without the sample axis; and a last one where items are strings or sub-arrays */
     uint64_t shape[DATASET_MAX_RANK]; /* of one sample */
     size_t sample_bytes;
-    size_t frame_bytes;     /* of one step; sample_bytes is step_count of them, or one */
+    size_t frame_bytes; /* of a frame in rows and in held memory; sample_bytes is step_count of
+                         * them, or one, unless: */
+    const struct dataset_crop *crop; /* a random crop of each frame is delivered; borrowed from the
+                                      * dataset; NULL: the whole frame */
     size_t step_count;      /* 0: a sample has the anchor's frame alone, and no axis of steps */
     const int32_t *steps;   /* [step_count], rising, borrowed from the dataset; NULL: none */
     enum samples_fill fill; /* of steps outside the sample's episode */
@@ -362,9 +374,10 @@ uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row);
 /* The first frame of row `row`. Of a mix: the frame in the row's source. */
 uint64_t dataset_row_first(const struct dataset *dataset, uint64_t row);
 
-/* Writes the made field `field` (an index into fields) of the sample at the anchor `frame` to `out`
- * (sample_bytes). Any thread; does not block. The dataset is no mix. */
-void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, void *out);
+/* Writes the made field `field` (an index into fields) of the sample at the anchor `frame`, whose
+ * key is `key`, to `out` (sample_bytes). Any thread; does not block. The dataset is no mix. */
+void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, uint64_t key,
+                  void *out);
 
 /* A reader: one thread's decode contexts and scratch memory. dataset_reader_new() takes and touches
  * scratch_bytes, so the thread that will read calls this. The dataset is borrowed. NO_MEMORY. */

@@ -37,9 +37,12 @@ struct field_origin {
     int axis;                      /* of the array: the sample axis */
     struct convert convert;
     struct field_slice slices[ZARR_MAX_RANK]; /* of the array's axes */
-    struct zarr_normal *normal;               /* owned, with its tables; NULL: none */
-    bool scale_is_given;  /* the configuration gives a scale or an offset, even 1 or 0 */
-    const int32_t *steps; /* [step_count], borrowed: from the spec, later from the dataset */
+    uint64_t crops[ZARR_MAX_RANK]; /* of the array's axes: lengths of a random crop; 0: whole */
+    uint32_t crop_group;
+    bool is_cropped;            /* at random */
+    struct zarr_normal *normal; /* owned, with its tables; NULL: none */
+    bool scale_is_given;        /* the configuration gives a scale or an offset, even 1 or 0 */
+    const int32_t *steps;       /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
     bool segments;
     enum field_made made;
@@ -90,6 +93,7 @@ struct dataset_private {
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
     struct dataset_field fields[DATASET_MAX_FIELDS];
+    struct dataset_crop crops[DATASET_MAX_FIELDS]; /* of the fields that have one */
 };
 
 /* open.c: makes an empty dataset with the options for stores and caches. To be freed by
@@ -183,6 +187,15 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
  * coordinates_read() and coordinates_find(). */
 MUST_USE enum status slices_settle(struct dataset *dataset, const struct dataset_options *options,
                                    struct error *err);
+
+/* crops.c: lays out the random crop of a field whose whole frame is described, if there is one. */
+void crops_describe(struct dataset *dataset, size_t i);
+
+/* crops.c: INVALID: crops of one group are of axes of other lengths. */
+MUST_USE enum status crops_check(const struct dataset *dataset, struct error *err);
+
+/* slices.c: the axis of the array that an axis (> 0) of the field's view is. */
+int slices_axis(const struct field_origin *origin, int axis);
 
 /* slices.c: makes the selections of a field's array in one store, and sets them in `view`. INVALID:
  * an index is there twice, or out of the array's range. NO_MEMORY. */

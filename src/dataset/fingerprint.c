@@ -33,6 +33,14 @@ static void append_steps(const struct field_origin *origin, struct text *out)
         text_append(out, i ? ",%" PRId32 : " steps %" PRId32, origin->steps[i]);
 }
 
+/* The random crop of a field; nothing where there is none. */
+static void append_crop(const struct dataset_crop *crop, struct text *out)
+{
+    for (int k = 0; crop && k < crop->axis_count; k++)
+        text_append(out, " crop %" PRIu64 "/%" PRIu64 " of group %" PRIu32, crop->lengths[k],
+                    crop->choices[k], crop->group);
+}
+
 static void append_array(const struct zarr_array *array, struct text *aspects)
 {
     append_shape(array->shape, 1, array->rank, &aspects[2]);
@@ -52,6 +60,7 @@ static void describe_aspects(const struct dataset *dataset, struct text *aspects
         const struct field_origin *origin = &dataset->private->origins[i];
 
         append_steps(origin, &aspects[2]);
+        append_crop(dataset->fields[i].crop, &aspects[2]);
         if (!origin->array)
             continue;
         text_append(&aspects[0], "'%s' '%s'", origin->name, origin->array->array.path);
@@ -101,6 +110,7 @@ static void describe_all(const struct dataset *dataset, struct text *text)
         for (size_t store = 0; origin->array && store < dataset->private->store_count; store++)
             describe_store(origin, store, text);
         append_steps(origin, text);
+        append_crop(dataset->fields[i].crop, text);
         text_append(text, "\n");
     }
     if (dataset->anchors)

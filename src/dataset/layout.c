@@ -41,25 +41,29 @@ static void describe_made(const struct dataset *dataset, const struct field_orig
     field->made = origin->made;
     while (strcmp(dataset->private->origins[field->made_for].name, origin->made_for) != 0)
         field->made_for++;
+    if (field->made != MADE_CROP)
+        return;
+    field->shape[field->rank++] = (uint64_t)dataset->fields[field->made_for].crop->axis_count;
+    field->frame_bytes *= field->shape[0];
 }
 
 /* Puts the axis of steps in front. */
 static enum status describe_steps(const struct dataset *dataset, const struct field_origin *origin,
                                   struct dataset_field *field, struct error *err)
 {
-    uint64_t bytes;
+    uint64_t bytes, step_bytes = field->crop ? field->crop->bytes : field->frame_bytes;
 
-    field->sample_bytes = field->frame_bytes;
+    field->sample_bytes = step_bytes;
     if (origin->step_count == 0)
         return STATUS_OK;
     if (field->rank == DATASET_MAX_RANK)
         return error_set(err, STATUS_INVALID,
                          "field '%s': with an axis of steps a sample has more than %d dimensions",
                          origin->name, DATASET_MAX_RANK);
-    if (!size_multiply(field->frame_bytes, origin->step_count, &bytes) || bytes > LIMIT_BYTES)
+    if (!size_multiply(step_bytes, origin->step_count, &bytes) || bytes > LIMIT_BYTES)
         return error_set(err, STATUS_INVALID,
                          "field '%s': samples of %zu steps of %s are beyond any memory",
-                         origin->name, origin->step_count, size_format(field->frame_bytes).text);
+                         origin->name, origin->step_count, size_format(step_bytes).text);
     for (int axis = field->rank++; axis > 0; axis--)
         field->shape[axis] = field->shape[axis - 1];
     field->shape[0] = field->step_count = origin->step_count;
@@ -79,13 +83,15 @@ static enum status describe_samples(struct dataset *dataset, struct error *err)
 
         field->name = origin->name;
         field->decode_amplification = 1.0;
-        if (origin->array)
+        if (origin->array) {
             describe_frame(origin, field);
-        else
-            describe_made(dataset, origin, field);
+            crops_describe(dataset, i);
+        } else {
+            describe_made(dataset, origin, field); /* for one before, by name */
+        }
         status = describe_steps(dataset, origin, field, err);
     }
-    return status;
+    return status ? status : crops_check(dataset, err);
 }
 
 static uint64_t longest_store(const struct dataset *dataset)

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const suffixes[] = {
-    [MADE_VALID] = "valid", [MADE_SEGMENT] = "segment", [MADE_POSITION] = "position"};
+static const char *const suffixes[] = {[MADE_VALID] = "valid",
+                                       [MADE_SEGMENT] = "segment",
+                                       [MADE_POSITION] = "position",
+                                       [MADE_CROP] = "crop"};
 
 static const char source_name[] = "source";
 
@@ -19,7 +21,11 @@ static enum status add(struct dataset *dataset, const struct field_origin *of, e
     if (dataset->field_count == DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "more than %d fields, with '%s.%s'",
                          DATASET_MAX_FIELDS, of->name, suffixes[made]);
-    *origin = (struct field_origin){.made = made, .steps = of->steps, .step_count = of->step_count};
+    *origin = (struct field_origin){.made = made};
+    if (made != MADE_CROP) {
+        origin->steps = of->steps;
+        origin->step_count = of->step_count;
+    }
     memcpy(origin->made_for, of->name, sizeof origin->made_for);
     snprintf(name, sizeof name, "%s.%s", of->name, suffixes[made]);
     dataset->field_count++;
@@ -33,6 +39,8 @@ static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
 
     if (origin->step_count > 0 && dataset->private->pad_before + dataset->private->pad_after > 0)
         status = add(dataset, origin, MADE_VALID, err);
+    if (status == STATUS_OK && origin->is_cropped)
+        status = add(dataset, origin, MADE_CROP, err);
     if (status == STATUS_OK && origin->segments)
         status = add(dataset, origin, MADE_SEGMENT, err);
     if (status == STATUS_OK && origin->segments)
@@ -127,13 +135,18 @@ static void make_documents(const struct dataset *dataset, const struct dataset_f
     }
 }
 
-void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, void *out)
+void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, uint64_t key,
+                  void *out)
 {
     const struct dataset_field *made = &dataset->fields[field];
 
     assert(made->source == FIELD_MADE && dataset->source_count == 0);
     if (made->made == MADE_SOURCE) {
         *(int32_t *)out = (int32_t)dataset->source;
+        return;
+    }
+    if (made->made == MADE_CROP) {
+        crop_origins(dataset->fields[made->made_for].crop, key, out);
         return;
     }
     struct anchors_episode episode = anchors_episode_of(dataset->anchors, frame);

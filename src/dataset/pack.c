@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 9";
+static const char pack_magic[] = "penstock dataset 10";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -63,6 +63,8 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     put_normal(out, origin->normal);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
     packed_put_number(out, origin->segments);
+    packed_put_run(out, origin->crops, origin->is_cropped ? sizeof origin->crops : 0);
+    packed_put_number(out, origin->crop_group);
 }
 
 /* The fields that have arrays: those that are made follow from them. */
@@ -164,10 +166,10 @@ static bool take_items(struct packed *packed, size_t item_bytes, void **ret_item
     return true;
 }
 
+static const char *const axes[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+
 static bool take_slices(struct packed *packed, struct dataset_field_spec *spec)
 {
-    static const char *const axes[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
-
     _Static_assert(sizeof axes / sizeof axes[0] == ZARR_MAX_RANK, "every axis has a text");
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
         struct dataset_slice_spec slice = {.axis = axes[axis]};
@@ -177,6 +179,25 @@ static bool take_slices(struct packed *packed, struct dataset_field_spec *spec)
         if (*slice.indices)
             spec->slices[spec->slice_count++] = slice;
     }
+    return true;
+}
+
+/* Random crops: others are slices by now. */
+static bool take_crops(struct packed *packed, struct dataset_field_spec *spec)
+{
+    uint64_t lengths[ZARR_MAX_RANK] = {0}, group;
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) || (size != 0 && size != sizeof lengths) ||
+        !packed_take_number(packed, &group))
+        return false;
+    memcpy(lengths, bytes, size);
+    for (int axis = 0; axis < ZARR_MAX_RANK; axis++)
+        if (lengths[axis] > 0)
+            spec->crops[spec->crop_count++] = (struct dataset_crop_spec){axes[axis], lengths[axis]};
+    spec->crop_at = spec->crop_count > 0 ? CROP_RANDOM : CROP_NONE;
+    spec->crop_group = (uint32_t)group;
     return true;
 }
 
@@ -231,6 +252,8 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         if (!packed_take_number(packed, &segments))
             return false;
         spec.segments = segments;
+        if (!take_crops(packed, &spec))
+            return false;
         if (!has_index)
             spec.index = NULL;
         spec.cast = (enum dtype)cast;

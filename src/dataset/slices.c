@@ -227,8 +227,24 @@ static enum status crop_runs(struct field_slice *slice, uint64_t count, uint64_t
     return STATUS_OK;
 }
 
+/* A random crop slices nothing: rows have whole frames. */
+static enum status settle_random(struct field_origin *origin, int axis, uint64_t length,
+                                 struct error *err)
+{
+    const struct field_slice *slice = &origin->slices[axis];
+    uint64_t count = slice->runs ? 0 : origin->array->array.shape[axis];
+
+    for (size_t i = 0; i < slice->run_count; i++)
+        count += slice->runs[i].count;
+    if (length > count)
+        return error_set(err, STATUS_INVALID, "%" PRIu64 " indices of %" PRIu64, length, count);
+    origin->crops[axis] = length;
+    origin->is_cropped = true;
+    return STATUS_OK;
+}
+
 static enum status settle_crop(struct field_origin *origin, const struct dataset_crop_spec *spec,
-                               struct error *err)
+                               enum dataset_crop_at at, struct error *err)
 {
     struct dataset_slice_spec all = {.axis = spec->axis};
     struct zarr_run *runs;
@@ -237,6 +253,8 @@ static enum status settle_crop(struct field_origin *origin, const struct dataset
 
     if (axis < 0 || axis == origin->axis)
         return find_axis(origin, &all, &axis, err);
+    if (at == CROP_RANDOM)
+        return settle_random(origin, axis, spec->length, err);
     struct field_slice *slice = &origin->slices[axis];
     if (!slice->runs) {
         runs = malloc(sizeof *runs);
@@ -264,8 +282,9 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
                 return error_prefix(err, status, "field '%s': slice of axis '%s': ", spec->name,
                                     spec->slices[i].axis);
         }
+        origin->crop_group = spec->crop_group;
         for (size_t i = 0; i < spec->crop_count; i++) {
-            enum status status = settle_crop(origin, &spec->crops[i], err);
+            enum status status = settle_crop(origin, &spec->crops[i], spec->crop_at, err);
             if (status != STATUS_OK)
                 return error_prefix(err, status, "field '%s': crop of axis '%s': ", spec->name,
                                     spec->crops[i].axis);
@@ -306,9 +325,14 @@ bool slices_same(const struct field_origin *a, const struct field_origin *b)
     return same;
 }
 
+int slices_axis(const struct field_origin *origin, int axis)
+{
+    return axis <= origin->axis ? axis - 1 : axis;
+}
+
 bool slices_drop(const struct field_origin *origin, int axis)
 {
-    return origin->slices[axis <= origin->axis ? axis - 1 : axis].drops;
+    return origin->slices[slices_axis(origin, axis)].drops;
 }
 
 void slices_put(const struct field_slice *slice, struct text *out)

@@ -136,10 +136,14 @@ struct penstock_options {
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
  * with steps is that of its steps. Besides the fields that the configuration names there are fields
- * that say something of these: "F.valid"     bool [steps]: 1 where the step of F is real, 0 where
- * it lies outside the sample's episode (samples.pad) "F.segment"   int32 [steps]: the document of
- * each step of F, from 1 on in each sample; 0 outside (samples.segments) "F.position"  int32
- * [steps]: the place of each step of F in its document, from 0 on */
+ * that say something of these:
+ *   "F.valid"     bool [steps]: 1 where the step of F is real, 0 where it lies outside the sample's
+ *                 episode (samples.pad)
+ *   "F.segment"   int32 [steps]: the document of each step of F, from 1 on in each sample; 0
+ *                 outside (samples.segments)
+ *   "F.position"  int32 [steps]: the place of each step of F in its document, from 0 on
+ *   "F.crop"      int32 [axes]: where the random crop of F begins along each axis that is cropped
+ */
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;

@@ -58,7 +58,8 @@ static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
 static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
 {
     uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
-                            BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0));
+                            BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
+                                (d->crops ? BUDGET_KEY_BYTES : 0));
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),

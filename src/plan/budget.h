@@ -16,6 +16,7 @@ enum {
     BUDGET_WINDOW_ROW_BYTES = 18,  /* of a row of a planned window: which, owner, buffer, uses */
     BUDGET_FILL_BYTES = 24,        /* of a record that a round may send */
     BUDGET_ROOM_BYTES = 8,         /* of one whose fragments may shift: run/fragments.h */
+    BUDGET_KEY_BYTES = 8,          /* of one whose fragments have crops */
     BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
     BUDGET_DESTINATION_BYTES = 12, /* of a position of round_max_matched() */
     BUDGET_SEND_BYTES = 16,        /* of a message that a round may send */
@@ -39,6 +40,7 @@ struct budget_demand {
     uint64_t packed_bytes;   /* of a record, that travels packed: see round.h */
     uint64_t messages;       /* of a record, for what is zero-copy */
     bool shifts;             /* records need rooms: see run/fragments.h */
+    bool crops;              /* records need keys */
     uint64_t held_bytes;     /* of the held arrays, which the readers of a node share */
     uint64_t anchor_bytes;   /* of the anchors, which each reader has */
     uint64_t constant_bytes; /* of what trainers get once, which each reader has */

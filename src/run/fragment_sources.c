@@ -15,6 +15,7 @@ static void sum_up(struct fragment_sources *all)
         all->packed_bytes = max_u64(all->packed_bytes, of->packed_bytes);
         all->messages = max_u64(all->messages, of->messages);
         all->shifts |= of->shifts;
+        all->crops |= of->crops;
         all->finishes |= of->finishes;
         for (size_t i = of->packed_count; i < of->count; i++)
             all->message_bytes =

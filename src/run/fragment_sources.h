@@ -10,7 +10,7 @@
 struct fragment_sources {
     size_t record_bytes, packed_bytes;
     uint64_t messages, message_bytes; /* of a sample, for what is zero-copy; of the largest one */
-    bool shifts, finishes;            /* of at least one source: see struct fragments */
+    bool shifts, crops, finishes;     /* of at least one source: see struct fragments */
     uint32_t count;
     struct fragments *of[]; /* [count] */
 };

@@ -45,13 +45,24 @@ static size_t find_valid(const struct dataset *dataset, size_t f)
     return SIZE_MAX;
 }
 
+/* Whether two fields of the same memory have the same part of each frame. */
+static bool same_crop(const struct dataset_field *a, const struct dataset_field *b)
+{
+    if (!a->crop || !b->crop)
+        return a->crop == b->crop;
+    return a->crop->group == b->crop->group &&
+           a->sample_bytes / step_count(a) == b->sample_bytes / step_count(b) &&
+           memcmp(a->crop->axis_strides, b->crop->axis_strides, sizeof a->crop->axis_strides) == 0;
+}
+
 /* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
  * none. */
 static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step, size_t *ret_k)
 {
     for (size_t g = 0; g < f; g++) {
         const struct dataset_field *earlier = &dataset->fields[g];
-        if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader)
+        if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader ||
+            !same_crop(earlier, &dataset->fields[f]))
             continue;
         *ret_k = find_step(earlier, step);
         if (*ret_k != SIZE_MAX)
@@ -79,6 +90,11 @@ static size_t send(struct fragments *fragments, size_t bytes, bool packed)
     return at;
 }
 
+static size_t step_count_of(const struct fragment *fragment)
+{
+    return (size_t)(fragment->last_step - fragment->first_step) + 1;
+}
+
 /* A fragment with steps before or behind the anchor, of a field that may lack them. */
 static void add_padding(struct maker *maker, struct fragment *fragment, size_t k)
 {
@@ -90,8 +106,8 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     fragment->shifts = !zero && (fragment->last_step < 0 || fragment->first_step > 0);
     maker->fragments->shifts |= fragment->shifts;
     struct fragment_padding padding = {.field = fragment->field,
-                                       .frame_bytes = field->frame_bytes,
-                                       .step_count = fragment->bytes / field->frame_bytes,
+                                       .frame_bytes = field->sample_bytes / field->step_count,
+                                       .step_count = step_count_of(fragment),
                                        .slot_offset = fragment->slot_offset,
                                        .slot_stride = fragment->slot_stride,
                                        .valid_field = (uint32_t)valid,
@@ -109,17 +125,20 @@ static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bo
 {
     const struct dataset_field *field = &maker->dataset->fields[f];
     size_t frame_bytes = field->sample_bytes / step_count(field);
-    int64_t row_offset = (int64_t)field->row_offset + step_at(field, k) * (int64_t)frame_bytes;
+    size_t row_stride = field->crop ? field->frame_bytes : frame_bytes;
+    int64_t row_offset = (int64_t)field->row_offset + step_at(field, k) * (int64_t)row_stride;
     struct fragment fragment = {.field = (uint32_t)f,
                                 .bytes = (end - k) * frame_bytes,
                                 .row_offset = (size_t)row_offset,
-                                .row_stride = frame_bytes,
+                                .row_stride = row_stride,
                                 .slot_offset = k * frame_bytes,
                                 .slot_stride = field->sample_bytes,
                                 .first_step = step_at(field, k),
-                                .last_step = step_at(field, end - 1)};
-    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES) != packed)
+                                .last_step = step_at(field, end - 1),
+                                .crop = field->crop};
+    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop) != packed)
         return;
+    maker->fragments->crops |= fragment.crop != NULL;
     add_padding(maker, &fragment, k);
     fragment.record_offset = send(maker->fragments, fragment.bytes, packed);
     size_t at = maker->fragments->count++;
@@ -248,8 +267,8 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
     for (size_t i = 0; i < fragments->count; i++) {
         struct fragment *fragment = &fragments->all[i];
         fragment->slot_offset += fields[fragment->field].slot_offset;
-        fragment->streams =
-            layout->total_bytes >= STREAMED_RING_BYTES && fragment->bytes >= COPY_STREAM_BYTES;
+        fragment->streams = !fragment->crop && layout->total_bytes >= STREAMED_RING_BYTES &&
+                            fragment->bytes >= COPY_STREAM_BYTES;
     }
     for (size_t i = 0; i < fragments->padding_count; i++) {
         struct fragment_padding *padding = &fragments->paddings[i];
@@ -263,6 +282,17 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
     }
     for (size_t f = 0; f < fragments->field_count; f++)
         fragments->fields[f].offset = fields[f].slot_offset;
+}
+
+void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
+                  uint64_t key)
+{
+    from += crop_begin(fragment->crop, key);
+    for (size_t k = step_count_of(fragment); k > 0; k--) {
+        crop_copy(fragment->crop, to, from);
+        to += fragment->crop->bytes;
+        from += fragment->row_stride;
+    }
 }
 
 /* A trainer may write to the slot at any time: whatever the bytes say, the steps are in range. */

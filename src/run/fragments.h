@@ -2,9 +2,10 @@
  *
  * The bytes of a fragment lie together in all three, so that one copy or one message moves them: a
  * field's sample, or steps of a field that follow one another. Fragments of less than
- * ROUND_ZERO_COPY_BYTES are packed: they travel in the sample's record. The others are zero-copy,
- * and travel as messages of their own. Where bad samples are masked, a record ends with a byte that
- * says whether the sample could be read.
+ * ROUND_ZERO_COPY_BYTES are packed: they travel in the sample's record. So do fragments whose
+ * frames are cropped on the way from the row. The others are zero-copy, and travel as messages of
+ * their own. Where bad samples are masked, a record ends with a byte that says whether the sample
+ * could be read.
  *
  *     record   | fragment : pad to 16 | fragment : pad to 16 | ... | valid : pad to 16 |
  *
@@ -42,6 +43,9 @@ struct fragment {
     int32_t first_step, last_step;
     bool shifts;
     bool streams; /* to slots past the caches */
+    /* Each step in the row is a whole frame, of which the sample has this part; borrowed from the
+     * dataset. NULL: the bytes are copied as they are. A fragment with a crop is packed. */
+    const struct dataset_crop *crop;
 };
 
 /* Steps of a field that an earlier field has, too. */
@@ -77,6 +81,7 @@ struct fragments {
     size_t packed_bytes;               /* of the packed part of this, also a multiple of 16 */
     uint64_t messages;                 /* of a sample, for fragments that are zero-copy */
     bool shifts;                       /* at least one fragment does: copies need rooms */
+    bool crops;                        /* at least one has a crop: copies need keys */
     bool finishes;                     /* samples need fragments_finish() */
     bool mask;                         /* bad samples are marked */
     size_t valid_row_offset;           /* mask: the byte of the sample at frame i lies i behind */
@@ -86,8 +91,8 @@ struct fragments {
     struct fragment_field fields[]; /* [field_count] */
 };
 
-/* The caller frees *ret_fragments. The dataset is not needed any more. Offsets in slots are not
- * known yet. NO_MEMORY. */
+/* The caller frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. Offsets
+ * in slots are not known yet. NO_MEMORY. */
 MUST_USE enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
                                    struct error *err);
 
@@ -131,7 +136,12 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
     return slot + fragment->slot_offset + batch_index * fragment->slot_stride;
 }
 
-/* Copies a fragment to a slot. */
+/* Copies the crops of a fragment's steps, which lie in the row from `from` on, for the sample with
+ * that key. */
+void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
+                  uint64_t key);
+
+/* Copies a fragment without a crop to a slot. */
 static inline void fragment_fill(const struct fragment *fragment, unsigned char *in_slot,
                                  const unsigned char *from)
 {

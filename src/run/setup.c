@@ -193,6 +193,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .packed_bytes = fragments->packed_bytes,
         .messages = fragments->messages,
         .shifts = fragments->shifts,
+        .crops = fragments->crops,
         .held_bytes = dataset->held_bytes,
         .anchor_bytes = dataset->anchor_bytes,
         .constant_bytes = hand_out_bytes(dataset),

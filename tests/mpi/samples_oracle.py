@@ -23,6 +23,21 @@ def steps_of(field):
     return steps
 
 
+def sample_key(seed, epoch, t):
+    """The key that is delivered with the sample at the anchor t."""
+    return random_u64(random_u64(seed, 3, epoch), 0, t)
+
+
+def origins_of(field, shape, key):
+    """Where a random crop begins along each axis that is cropped. `shape`: of a frame, without the sample axis."""
+    crop, found = field["crop"], {}
+    for axis in range(1, len(shape) + 1):
+        if str(axis) in crop:
+            choices = shape[axis - 1] - crop[str(axis)] + 1
+            found[axis] = random_u64(key, crop.get("group", 0), len(found)) * choices >> 64
+    return found
+
+
 class Samples:
     def __init__(self, stores, samples, fields):
         self.stores, self.samples, self.fields = stores, samples, fields
@@ -126,8 +141,8 @@ class Samples:
                     found.append(t)
         return found
 
-    def frame(self, field, t):
-        """What a field has at a frame, as it is delivered."""
+    def frame(self, field, t, key):
+        """What a field has at a frame, as it is delivered in the sample with that key."""
         store = int(np.searchsorted(self.first, t, "right")) - 1
         arrays, at = self.stores[store], t - int(self.first[store])
         if "index" in field:
@@ -135,28 +150,34 @@ class Samples:
         value = np.asarray(arrays[field["array"]][at])
         if "scale" in field or "offset" in field:
             value = value.astype("f4") * np.float32(field.get("scale", 1)) + np.float32(field.get("offset", 0))
-        return value.astype(field.get("cast", value.dtype))
+        value = value.astype(field.get("cast", value.dtype))
+        for axis, origin in (origins_of(field, value.shape, key) if "crop" in field else {}).items():
+            value = value.take(range(origin, origin + field["crop"][str(axis)]), axis - 1)
+        return value
 
-    def field(self, name, t):
+    def field(self, name, t, key):
         """A field of the sample at the anchor t."""
         field = self.fields[name]
         steps = steps_of(field)
         if steps is None:
-            return self.frame(field, t)
+            return self.frame(field, t, key)
         first, end = self.episode_of(t)
         values = []
         for step in steps:
-            value = self.frame(field, min(max(t + step, first), end - 1))
+            value = self.frame(field, min(max(t + step, first), end - 1), key)
             missing = not first <= t + step < end
             values.append(np.zeros_like(value) if missing and self.samples.get("fill") == "zero" else value)
         return np.stack(values)
 
-    def made(self, t):
+    def made(self, t, key):
         """Fields that are made for others, by name."""
         first, end = self.episode_of(t)
         found = {}
         for name, field in self.fields.items():
             steps = steps_of(field)
+            if "crop" in field:
+                shape = self.stores[0][field["array"]].shape[1:]
+                found[f"{name}.crop"] = np.array(list(origins_of(field, shape, key).values()), "i4")
             if steps is None:
                 continue
             real = [first <= t + step < end for step in steps]
@@ -182,9 +203,9 @@ class Samples:
             position.append(x - max(start, ends[document - 1] if document else 0))
         return {f"{name}.segment": np.array(segment, "i4"), f"{name}.position": np.array(position, "i4")}
 
-    def sample(self, t):
-        """All fields of the sample at the anchor t, in order of name."""
-        values = {name: self.field(name, t) for name in self.fields} | self.made(t)
+    def sample(self, t, key=0):
+        """All fields of the sample at the anchor t, in order of name. Its key says where random crops lie."""
+        values = {name: self.field(name, t, key) for name in self.fields} | self.made(t, key)
         return {name: np.ascontiguousarray(values[name]) for name in sorted(values)}
 
     def touches(self, t, frames, array):

@@ -32,7 +32,7 @@ if zarr.__version__.startswith("2."):
     print(f"skipped: zarr {zarr.__version__}: zarr 3 writes the stores")
     sys.exit(77)
 
-from samples_oracle import Samples  # noqa: E402
+from samples_oracle import Samples, sample_key  # noqa: E402
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "5" if SANITIZED else "24"))
@@ -112,6 +112,7 @@ class World:
     def make_fields(self):
         rng = self.rng
         arrays = ["action", *rng.sample(["action", "state", "state", "image", "depth", "text"], rng.randint(0, 4))]
+        crops = {}
         for i, array in enumerate(arrays):
             field = {"array": array}
             if array == "text":
@@ -120,7 +121,18 @@ class World:
                 field["steps"] = self.make_steps()
             if rng.random() < 0.15 and array in ("state", "depth"):
                 field |= {"cast": "float32", "scale": 0.5}
+            if array != "state" and rng.random() < 0.35:
+                field["crop"] = self.make_crop(i, array, crops)
             self.fields[f"{array[0]}{i}" if rng.random() < 0.7 else f"z{i}"] = field
+
+    def make_crop(self, i, array, crops):
+        """A random crop. Fields of one array share a group; some fields have one of their own."""
+        shape = self.stores[0][array].shape[1:]
+        axes = self.rng.sample(range(len(shape)), self.rng.randint(1, len(shape)))
+        cut = {str(axis + 1): self.rng.randint(1, shape[axis]) for axis in sorted(axes)} | {"at": "random"}
+        if self.rng.random() < 0.3:
+            return cut | {"group": 100 + i}
+        return crops.setdefault(array, cut | {"group": list(self.items).index(array) if array in self.items else 9})
 
     def make_episodes(self, split_by_episode):
         rng, mean = self.rng, self.rng.choice((2, 6, 12, 30))
@@ -214,10 +226,10 @@ class World:
         frames = set(range(first, min(first + length, int(self.model.first[store + 1]))))
         return {t for t in self.model.anchors() if self.model.touches(t, frames, array)}
 
-    def digest(self, t, good=True):
+    def digest(self, t, key, good=True):
         """What penstock-trainer --digest writes of the sample at an anchor."""
         digest = xxhash.xxh3_64()
-        for value in self.model.sample(t).values():
+        for value in self.model.sample(t, key).values():
             digest.update(value.tobytes() if good else bytes(value.nbytes))
         return digest.hexdigest()
 
@@ -263,10 +275,14 @@ class Model(JobTest):
 
     def check(self, world, anchors, bad, order, lines):
         """Every sample is what the model makes of it, and each epoch has all of the samples."""
-        expected = {str(t): world.digest(t, t not in bad) for t in anchors}
+        cropped = any("crop" in field for field in world.fields.values())
+        keys = {epoch: {t: sample_key(order["order.seed"], epoch, t) for t in anchors}
+                for epoch in range(order["order.epochs"] if cropped else 1)}
+        expected = {(str(epoch), str(t)): world.digest(t, keys[epoch][t], t not in bad) for epoch in keys for t in anchors}
         for line in lines:
-            self.assertIn(line[3], expected, f"no sample is at frame {line[3]}: {world}")
-            self.assertEqual(line[4], expected[line[3]], f"sample {line[3]}, line {line}: {world}")
+            sample = (line[0] if cropped else "0", line[3])
+            self.assertIn(sample, expected, f"no sample is at frame {line[3]}: {world}")
+            self.assertEqual(line[4], expected[sample], f"sample {line[3]}, line {line}: {world}")
         batch, count = order["batch.global_size"], len(anchors)
         delivered = {"drop": count // batch * batch, "pad": -(-count // batch) * batch,
                      "partial": count}[order["batch.last"]]

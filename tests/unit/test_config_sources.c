@@ -71,7 +71,8 @@ static void assignments(void **state)
         "as dataset.fields.a.slice.AXIS");
     expect_refused("dataset.fields.a.slice.=3", "an axis has a number or a name of 1 to 63 bytes");
     expect_refused("dataset.fields.a.steps=1,1", "step 1 comes after 1");
-    expect_refused("dataset.fields.a.crop.at=random", "'random' is not a choice; it takes center");
+    expect_refused("dataset.fields.a.crop.at=left",
+                   "'left' is not a choice; it takes random or center");
     expect_refused("dataset.fields.a.crop.lat=0", "'0' is not a number of indices above 0");
     expect_refused("dataset.fields.a.crop.lat=1:2", "'1:2' is not a number of indices above 0");
     expect_refused("samples.pad=1", "unknown key 'samples.pad'");
@@ -256,7 +257,8 @@ static void prints_what_it_reads(void **state)
         "dataset.fields.t.crop.lat=4",
         "dataset.fields.t.crop.1=7",
         "dataset.fields.t.crop.1=8",
-        "dataset.fields.t.crop.at=center",
+        "dataset.fields.t.crop.at=random",
+        "dataset.fields.t.crop.group=3",
         "dataset.fields.t.mean=stats/mean",
         "dataset.fields.t.std=stats/std",
         "dataset.fields.t.cf=true",
@@ -307,7 +309,8 @@ static void prints_what_it_reads(void **state)
     assert_true(again.fields[1].segments && again.fields[1].cf);
     assert_string_equal(again.fields[1].mean, "stats/mean");
     assert_string_equal(again.fields[1].std, "stats/std");
-    assert_true(again.fields[1].crop_count == 2 && again.fields[1].crop_center);
+    assert_true(again.fields[1].crop_count == 2 && again.fields[1].crop_at == CROP_RANDOM &&
+                again.fields[1].crop_group == 3);
     assert_string_equal(again.fields[1].crops[1].axis, "1");
     assert_int_equal(again.fields[1].crops[1].length, 8);
     assert_string_equal(again.fields[1].slices[0].indices, "10:20");

@@ -140,7 +140,7 @@ static void assert_held(const struct dataset *mix, struct dataset *alone, uint32
         assert_string_equal(mix->fields[1].name, "text");
         assert_memory_equal(dataset_held_sample(source, 1, i), dataset_held_sample(alone, 0, i),
                             12);
-        dataset_make(source, 0, i, &number);
+        dataset_make(source, 0, i, 0, &number);
         assert_int_equal(number, d);
     }
     free(memory);

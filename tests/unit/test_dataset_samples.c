@@ -236,8 +236,8 @@ static void test_documents(void **state)
                 uint64_t anchor = anchors_frame_at(dataset->anchors, r, k);
                 int32_t position[MOST_STEPS], segment[MOST_STEPS], expected = 0, at = 0;
 
-                dataset_make(dataset, 1, anchor, position);
-                dataset_make(dataset, 2, anchor, segment);
+                dataset_make(dataset, 1, anchor, 0, position);
+                dataset_make(dataset, 2, anchor, 0, segment);
                 for (size_t i = 0; i < MOST_STEPS; i++) {
                     int64_t frame = (int64_t)anchor + world.steps[i];
                     bool real = frame >= 0 && frame < (int64_t)dataset->frame_count, first = false;

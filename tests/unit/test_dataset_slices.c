@@ -1,5 +1,6 @@
 /* Slices of fields: by numbers, ranges and names of coordinates; what samples are then, which
  * chunks are read, that other ranks have the same, and every mistake with what is there. */
+#include "base/random.h"
 #include "dataset/dataset.h"
 #include "zarr_fixture.h"
 
@@ -176,7 +177,7 @@ static void crops(void **state)
                                       .slice_count = 1,
                                       .crops = {{"1", 2}, {"lat", 3}},
                                       .crop_count = 2,
-                                      .crop_center = true};
+                                      .crop_at = CROP_CENTER};
     char uri[128];
     struct dataset *dataset;
     float items[6];
@@ -197,6 +198,137 @@ static void crops(void **state)
     spec.crops[0] = (struct dataset_crop_spec){"4", 2};
     assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "has no axis '4', which is to be sliced"));
+}
+
+/* The place of a random crop, which is a part of the slice, from docs/samples.md. */
+static void random_crops(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset_field_spec specs[2] = {{.name = "f",
+                                           .array = "x",
+                                           .slices = {{"channel", "[6,0:3,5]"}},
+                                           .slice_count = 1,
+                                           .crops = {{"channel", 2}, {"lat", 3}},
+                                           .crop_count = 2,
+                                           .crop_at = CROP_RANDOM,
+                                           .crop_group = 7},
+                                          {.name = "y",
+                                           .array = "y",
+                                           .crops = {{"level", 4}},
+                                           .crop_count = 1,
+                                           .crop_at = CROP_RANDOM}};
+    static const int channels[] = {6, 0, 1, 2, 5};
+    char uri[128];
+    struct dataset *dataset, *copy;
+    float frame[5 * LATS], part[6];
+    int32_t origins[2], again[2];
+    struct error err;
+    size_t size;
+    void *packed;
+    bool moved = false;
+
+    snprintf(uri, sizeof uri, "%s/a", fixture->path);
+    const struct dataset_options options = {.uri = uri, .fields = specs, .field_count = 2};
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_equal(dataset->field_count, 4); /* f, f.crop, y, y.crop */
+    const struct dataset_field *field = &dataset->fields[0];
+    assert_true(field->rank == 2 && field->shape[0] == 2 && field->shape[1] == 3);
+    assert_int_equal(field->sample_bytes, sizeof part);
+    assert_int_equal(field->frame_bytes, sizeof frame);
+    assert_string_equal(dataset->fields[1].name, "f.crop");
+    assert_int_equal(dataset->fields[1].dtype, DTYPE_INT32);
+    assert_true(dataset->fields[1].rank == 1 && dataset->fields[1].shape[0] == 2);
+    for (int channel = 0; channel < 5; channel++)
+        for (int lat = 0; lat < LATS; lat++)
+            frame[channel * LATS + lat] = item(2, channels[channel], lat);
+    assert_ok(dataset_pack(dataset, &packed, &size, &err), &err);
+    assert_ok(dataset_unpack(packed, size, NULL, &copy, &err), &err);
+    assert_int_equal(copy->fingerprint, dataset->fingerprint);
+    for (uint64_t key = 1; key < 50; key++) {
+        dataset_make(dataset, 1, 2, key, origins);
+        dataset_make(copy, 1, 2, key, again);
+        assert_memory_equal(origins, again, sizeof origins);
+        assert_int_equal(origins[0], random_below(random_u64(key, 7, 0), 4));
+        assert_int_equal(origins[1], random_below(random_u64(key, 7, 1), 2));
+        crop_copy(field->crop, (unsigned char *)part,
+                  (unsigned char *)frame + crop_begin(field->crop, key));
+        for (int i = 0; i < 6; i++)
+            assert_true(!(part[i] < frame[(origins[0] + i / 3) * LATS + origins[1] + i % 3]) &&
+                        !(part[i] > frame[(origins[0] + i / 3) * LATS + origins[1] + i % 3]));
+        moved |= origins[0] != 0 && origins[1] != 0;
+    }
+    assert_true(moved);
+    uint64_t before = dataset->fingerprint;
+    free(packed);
+    dataset_free(copy);
+    dataset_free(dataset);
+
+    specs[0].crop_group = 8;
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_not_equal(dataset->fingerprint, before);
+    dataset_free(dataset);
+    specs[0].crop_group = 0;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "field 'f' has random crops of 2 of 5, 3 of 4, and field "
+                                        "'y' of 4 of 7, in one group"));
+    specs[0].crop_group = 7;
+    specs[0].crops[0].length = 6;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "field 'f': crop of axis 'channel': 6 indices of 5"));
+    specs[0].crops[0] = (struct dataset_crop_spec){"time", 2};
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "axis 'time' is the sample axis"));
+    specs[0].crops[0] = (struct dataset_crop_spec){"height", 2};
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "has no axis 'height'"));
+}
+
+/* Crops of any axes, against loops over all items. */
+static void any_axes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 400; seed++) {
+        uint64_t shape[4], wanted[4] = {0}, items = 1, draw = 0;
+        int rank = 1 + (int)random_below(random_u64(seed, 0, draw++), 4);
+        struct dataset_crop crop;
+        unsigned char frame[4096], part[4096];
+        size_t at = 0;
+
+        for (int axis = 0; axis < rank; axis++) {
+            shape[axis] = 1 + random_below(random_u64(seed, 0, draw++), 6);
+            items *= shape[axis];
+            if (axis == rank - 1 || random_below(random_u64(seed, 0, draw++), 2))
+                wanted[axis] = 1 + random_below(random_u64(seed, 0, draw++), shape[axis]);
+        }
+        if (rank > 1 && wanted[0] > 0 && seed % 2)
+            wanted[rank - 1] = 0;
+        for (size_t i = 0; i < 3 * items; i++)
+            frame[i] = (unsigned char)random_u64(seed, 1, i);
+        crop_lay_out(&crop, 5, rank, shape, wanted, 3);
+        int32_t origins[CROP_MAX_AXES];
+        crop_origins(&crop, seed, origins);
+        crop_copy(&crop, part, frame + crop_begin(&crop, seed));
+        for (uint64_t i = 0; i < items; i++) {
+            uint64_t rest = i;
+            bool inside = true;
+
+            for (int axis = rank - 1, k = crop.axis_count - 1; axis >= 0; axis--) {
+                uint64_t index = rest % shape[axis];
+
+                rest /= shape[axis];
+                if (wanted[axis] == 0)
+                    continue;
+                inside = inside && index >= (uint64_t)origins[k] &&
+                         index < (uint64_t)origins[k] + wanted[axis];
+                k--;
+            }
+            if (inside) {
+                assert_memory_equal(part + at, frame + 3 * i, 3);
+                at += 3;
+            }
+        }
+        assert_int_equal(at, crop.bytes);
+    }
 }
 
 static uint64_t fingerprint(const struct fixture *fixture, const char *indices)
@@ -361,7 +493,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_and_names), cmocka_unit_test(fingerprints),
-        cmocka_unit_test(crops),           cmocka_unit_test(long_numbers),
+        cmocka_unit_test(crops),           cmocka_unit_test(random_crops),
+        cmocka_unit_test(any_axes),        cmocka_unit_test(long_numbers),
         cmocka_unit_test(two_fields),      cmocka_unit_test(several_stores),
         cmocka_unit_test(mistakes),        cmocka_unit_test(no_coordinates),
     };

@@ -152,7 +152,7 @@ static void expect_valid(const struct world *world, const struct dataset *datase
     assert_int_equal(field->made, MADE_VALID);
     assert_int_equal(field->dtype, DTYPE_BOOL);
     assert_int_equal(field->sample_bytes, dataset->fields[field->made_for].step_count);
-    dataset_make(dataset, i, anchor, valid);
+    dataset_make(dataset, i, anchor, 0, valid);
     for (size_t k = 0; k < field->step_count; k++) {
         int64_t at = (int64_t)anchor + field->steps[k];
         assert_int_equal(valid[k], at >= (int64_t)episode.first && at < (int64_t)episode.end);

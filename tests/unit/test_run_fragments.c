@@ -279,6 +279,37 @@ static void fields_without_steps(void **unused)
     fragments_free(fragments);
 }
 
+/* A crop is as large as the sample has it in records and slots, and packed, however large. */
+static void crops_are_packed(void **unused)
+{
+    (void)unused;
+    const uint64_t shape[] = {256, 256, 3}, wanted[] = {224, 224, 0}, other[] = {128, 128, 0};
+    const size_t whole = 256 * 256 * 3, part = 224 * 224 * 3, small = 128 * 128 * 3;
+    static const int32_t steps[] = {0, 1}, one[] = {1};
+    struct dataset_crop crop, other_crop;
+    crop_lay_out(&crop, 0, 3, shape, wanted, 1);
+    crop_lay_out(&other_crop, 1, 3, shape, other, 1);
+    struct dataset_field fields[3] = {
+        {.sample_bytes = 2 * part, .frame_bytes = whole, .step_count = 2, .steps = steps},
+        {.sample_bytes = part, .frame_bytes = whole, .step_count = 1, .steps = one},
+        {.sample_bytes = small, .frame_bytes = whole, .step_count = 1, .steps = one}};
+    fields[0].crop = fields[1].crop = &crop;
+    fields[2].crop = &other_crop;
+    const struct dataset dataset = {.field_count = 3, .fields = fields};
+    struct fragments *fragments;
+    assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+    assert_true(fragments->crops);
+    assert_int_equal(fragments->count, 2);
+    assert_int_equal(fragments->packed_count, 2);
+    assert_int_equal(fragments->repeat_count, 1); /* of the same part */
+    assert_int_equal(fragments->packed_bytes, 2 * part + small);
+    assert_int_equal(fragments->record_bytes, 2 * part + small);
+    assert_int_equal(fragments->messages, 0);
+    assert_int_equal(fragments->all[0].row_stride, whole);
+    assert_int_equal(fragments->all[0].slot_stride, 2 * part);
+    fragments_free(fragments);
+}
+
 /* Large ones, to a large ring. */
 static void large_fragments_stream(void **unused)
 {
@@ -305,6 +336,7 @@ int main(void)
         cmocka_unit_test(large_fields),
         cmocka_unit_test(shared_frames_travel_once),
         cmocka_unit_test(fields_without_steps),
+        cmocka_unit_test(crops_are_packed),
         cmocka_unit_test(large_fragments_stream),
     };
     return cmocka_run_group_tests_name("run/fragments", tests, NULL, NULL);
