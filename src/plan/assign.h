@@ -1,41 +1,28 @@
 /* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
- * which rows each reader reads for itself, and which rows stay in memory.
+ * which rows each reader reads for itself, and which rows stay in memory. docs/design.md ("Who reads
+ * a row", "Ways", "Replicas") has the reasons.
  *
- * The readers' memory is one cache of rows. Rank 0 keeps its home table. A row that a reader with
- * room reads stays there until the end: that reader is its home, and gives it to all later epochs.
- * No choice of rows would read less. A row is needed once an epoch, so between two uses the row has
- * to outlast the end of an epoch; only as many rows as there is room for can do so. Farthest next
- * use (Belady, IBM Systems Journal 5(2), 1966), which is optimal, reads just as much, but reads at
- * the end of each epoch. Homes spread the reads evenly.
- *
- * A row that has no home is given
+ * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
+ * room reads stays there until the end. A row that has no home is given
  *
  *   - to a reader with room to keep it, as long as there is one: to the one whose trainer gets it,
- * if it is a row of one sample, else to the one with the most room;
+ *     if it is a row of one sample, else to the one with the most room;
  *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
  *     cross the network, unless that one is behind and holds up the others;
- *   - else to the reader that would be done with it first, by the pace that readers tell. Until
- * they do, all count as equally fast. A reader that is waited for more than others counts as slower
- * than it says: what it reads for, sending, receiving, takes time too.
+ *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
+ *     that is waited for more than others counts as slower than it says.
  *
- * A row has a way besides its owner (ways.h): the owner sends its samples, or every reader whose
- * trainers get samples of the row loads it, ASSIGN_EACH, and nothing is sent. A row of one sample
- * that its recipient's reader reads, although another reader has it in memory, is simply that
- * reader's, and not kept. Homes stay in either case. Until rates are known, rows are sent.
+ * A row has a way besides its owner (ways.h): the owner sends its samples, or each reader that wants
+ * samples of the row loads it (ASSIGN_EACH), maybe from bytes that the owner sends (ASSIGN_TAPE). A
+ * row of one sample that its recipient's reader reads, although another reader has it in memory, is
+ * simply that reader's, and not kept. Homes stay in either case.
  *
- * If kept rows are kept as stored, their home may send these bytes to the readers that load the row
- * (ASSIGN_TAPE), which then read nothing from the store.
- *
- * Where memory is to spare, a reader keeps rows that it loads and is not home of, too: those below
- * `replica_rows`. All know which without a message, and nothing has to be set right when a session
- * ends early. The assigner only notes who has loaded such a row, since the next load of the row
- * costs no reading.
+ * Rows below `replica_rows` stay at every reader that loads them. The assigner notes who has, since
+ * the next load of the row costs no reading.
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start, and loads no more than `each_rows` besides that it does not own. If
  * each of R readers has room for ceil(M / R) rows of M, all rows find a home in the first epoch.
- * All rows but the last have the same size, so balancing rows balances bytes. The choices do not
- * change the order of samples.
  *
  * An assigner holds 2 bytes a row where rows are kept, and a bit for each reader and replica; a
  * window takes O(R + rows log R). Owned by one thread.

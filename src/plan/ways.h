@@ -85,9 +85,9 @@ struct ways {
     struct ways_load *plans[WAYS_PLANS]; /* [reader_count] of the window */
     struct ways_store store;
     double store_load, plan_store[WAYS_PLANS];
-    bool all_known;             /* rates of all readers are */
-    bool mixes;                 /* rows are given out as chosen; else all are sent */
-    double each;                /* rows given out that are not sent, of the last windows */
+    bool all_known; /* rates of all readers are */
+    bool mixes;     /* rows are given out as chosen; else all are sent */
+    double loaded;  /* rows given out that others than their owner load, of the last windows */
     double burden, burden_step; /* the latter: its logarithm changes by so much at most */
     /* Sums over readers that are looked at for each long row: brought up to date now and then. */
     double in_price, each_price, tape_price; /* of a whole row, at the loads of the last refresh */

@@ -20,8 +20,8 @@ enum status received_tapes_new(struct pool *pool, uint32_t count, uint32_t buffe
         return error_set(err, STATUS_NO_MEMORY, "tapes of other readers: out of memory");
     uint32_t numa_count = pool_placement(pool)->numa_count;
     tapes->arena.page_bytes = buffer_bytes;
-    tapes->arena.numa_count = numa_count;
-    tapes->arena.numa_pages = max_u32(count / numa_count, 1);
+    tapes->arena.numa_count = min_u32(count, numa_count);
+    tapes->arena.numa_pages = count / tapes->arena.numa_count;
     enum status status = page_arena_init(&tapes->arena, err);
     if (!status && (errno = page_arena_populate(&tapes->arena, pool)))
         status =

@@ -17,8 +17,8 @@ enum { RECEIVED_NONE = -1 };
 
 struct received_tapes;
 
-/* Makes `count` buffers of `buffer_bytes`, or a few less: as many on each NUMA node, at least one.
- * NO_MEMORY. */
+/* Makes `count` buffers (at least one) of `buffer_bytes`, or a few less: as many on each NUMA node;
+ * where there are fewer buffers than NUMA nodes, one on each of the first ones. NO_MEMORY. */
 MUST_USE enum status received_tapes_new(struct pool *pool, uint32_t count, uint32_t buffer_bytes,
                                         struct received_tapes **ret_tapes, struct error *err);
 

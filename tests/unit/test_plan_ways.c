@@ -251,6 +251,28 @@ static void tapes_where_links_are_scarce(void **state)
     }
 }
 
+/* A window of long rows that their homes have as stored, after which rounds wait as `waits` says.
+ * How many of them are to travel so. */
+static uint64_t take_tapes(struct ways *ways, const struct ways_waits *waits)
+{
+    uint64_t tapes = 0;
+    ways_begin_window(ways);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        struct ways_row given = {.from = row % READERS, .decodes = true};
+        enum ways_way way = ways_prefer(ways, &given);
+        bool allowed = ways_allows_each(ways, &given);
+        tapes += allowed && way == WAY_TAPE;
+        if (way == WAY_EACH)
+            ways_add_each(ways, &given);
+        else if (way == WAY_TAPE)
+            ways_add_tape(ways, &given);
+        else
+            ways_add_sent(ways, &given);
+    }
+    ways_note_waits(ways, waits);
+    return tapes;
+}
+
 /* A tape goes to three readers, which all decode the row; sending takes three quarters of its
  * samples. */
 static void tapes_of_long_rows(void **state)
@@ -284,11 +306,28 @@ static void tapes_of_long_rows(void **state)
     }
 }
 
+/* Where rows are only sent as stored, what rounds wait for counts, too. */
+static void waits_speak_of_tapes(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1000, (struct ways_rates){.row_ns = 100000, .byte_ns = 8});
+    ways_note_store(&ways, &(struct ways_store){.row_ns = 30000000, .row_bytes = 5000000});
+    ways.tape_bytes = 50000;
+    uint64_t first = take_tapes(&ways, &for_reads);
+    assert_true(first > ROWS * 9 / 10);
+    for (int w = 0; w < 12; w++)
+        (void)take_tapes(&ways, &for_reads);
+    assert_true(take_tapes(&ways, &for_reads) < first / 2);
+    ways_done(&ways);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tapes_where_links_are_scarce),
         cmocka_unit_test(tapes_of_long_rows),
+        cmocka_unit_test(waits_speak_of_tapes),
         cmocka_unit_test(mixes_as_is_best),
         cmocka_unit_test(long_rows_mix),
         cmocka_unit_test(slow_readers_read_less),
