@@ -110,6 +110,20 @@ static void divide_rows_wait(struct books *books, struct epoch_stats *stats, uin
     books->rows_wait_ns = 0;
 }
 
+/* Also those of the epoch before: a reader may have had all of its own batches, and still have rows
+ * to send that others wait for. */
+static void take_tapes(struct books *books)
+{
+    for (uint64_t back = 0; back <= 1 && back <= books->epoch; back++) {
+        uint64_t bytes = windows_take_tape_bytes(books->windows, books->epoch - back);
+        if (bytes == 0)
+            continue;
+        struct epoch_stats *stats = stats_of(books, books->epoch - back);
+        stats->tape_bytes += bytes;
+        stats->sent_bytes += bytes;
+    }
+}
+
 /* Closes the books of the epoch under way and opens the next one's. */
 static void turn_epoch(struct books *books, uint64_t next_epoch)
 {
@@ -139,9 +153,8 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
     uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
     stats->moved_samples += moved;
-    uint64_t tape_bytes = windows_take_tape_bytes(books->windows, books->epoch);
-    stats->tape_bytes += tape_bytes;
-    stats->sent_bytes += moved * job->setup.record_bytes + tape_bytes;
+    stats->sent_bytes += moved * job->setup.record_bytes;
+    take_tapes(books);
     add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);
     books->epoch = next_epoch;
@@ -240,5 +253,6 @@ void books_count_stall(struct books *books)
 
 void books_close(struct books *books)
 {
+    take_tapes(books);
     progress_done(&books->progress);
 }

@@ -106,7 +106,7 @@ void books_count_stall(struct books *books);
  * samples. The table with all readers' figures comes at the end of the run. */
 void books_announce(struct books *books, uint64_t epoch, uint64_t samples);
 
-/* Ends the progress line on standard error. */
+/* Counts what was sent since the last epoch ended, and ends the progress line on standard error. */
 void books_close(struct books *books);
 
 #endif

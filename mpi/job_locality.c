@@ -61,6 +61,36 @@ static bool left_apart(const struct job *job)
     return false;
 }
 
+/* Collective: a trainer that is there says which run it is of. One of its rank that was at another
+ * reader, with another number, and is gone, was of another run: its cursor is forgotten, too. */
+static enum status forget_strangers(struct job *job, struct error *err)
+{
+    size_t trainers = job->config.trainers;
+    uint32_t *told = calloc(trainers, sizeof *told);
+    enum status status =
+        told ? STATUS_OK
+             : error_set(err, STATUS_NO_MEMORY, "no memory for the localities of trainers");
+    status = comm_agree(&job->comm, status, err);
+    for (size_t t = 0; status == STATUS_OK && t < trainers; t++)
+        if (job->reader_of_trainer[t] == (uint32_t)job->comm.rank)
+            told[t] = job->localities[t];
+    if (status == STATUS_OK) {
+        MPI_Request request;
+        MPI_Iallreduce(MPI_IN_PLACE, told, (int)trainers, MPI_UINT32_T, MPI_MAX, job->comm.world,
+                       &request);
+        comm_wait(&job->comm, &request);
+        job_note_progress(job); /* takes what the server has of those that are gone */
+    }
+    for (size_t t = 0; status == STATUS_OK && t < trainers; t++) {
+        if (told[t] == 0 || job->localities[t] == 0 || job->localities[t] == told[t])
+            continue;
+        job->localities[t] = 0;
+        job->left_off[t] = 0;
+    }
+    free(told);
+    return status;
+}
+
 /* The least and the most of the numbers that are known here. */
 static void range_known(const struct job *job, uint32_t *least, uint32_t *most)
 {
@@ -132,7 +162,9 @@ enum status job_settle_locality(struct job *job, struct error *err)
         return STATUS_OK;
     if (job->session_count == 0) {
         uint32_t number;
-        enum status status = share_known(job, &number, err);
+        enum status status = forget_strangers(job, err);
+        if (status == STATUS_OK)
+            status = share_known(job, &number, err);
         if (status == STATUS_OK && number == 0)
             status = find(job, &number, err);
         if (status != STATUS_OK)

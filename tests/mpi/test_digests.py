@@ -162,6 +162,8 @@ class Ways(JobTest):
                 stored = chunk_bytes(uri)
                 self.assertEqual([epoch["rows_read"] for epoch in epochs], [50, 0, 0])
                 self.assertTrue(0.9 * stored < sum(epoch["stored_bytes"] for epoch in epochs) <= stored)
+                for epoch in epochs:  # also what is sent when its reader has had the epoch's last batch
+                    self.assertEqual(epoch["tape_bytes"] > 0, epoch["ways"]["tape_rows"] > 0)
                 sent = sum(epoch["tape_bytes"] for epoch in epochs)  # to each reader but its home, the first time
                 self.assertTrue(0.9 * (readers - 1) * stored < sent < 1.4 * (readers - 1) * stored)
                 decoded = sum(epoch["sent_bytes"] - epoch["tape_bytes"] for epoch in epochs[1:])

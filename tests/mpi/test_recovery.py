@@ -464,18 +464,25 @@ class Localities(RecoveryTest):
 
     def test_a_trainer_of_another_run_is_gone_again(self):
         """It comes first, is further on, and dies: neither its locality nor its cursor counts."""
+        self.check_gone_again(1)
+
+    def test_a_trainer_of_another_run_is_gone_from_another_reader(self):
+        """The same where the right one comes to another reader of the node."""
+        self.check_gone_again(2)
+
+    def check_gone_again(self, readers):
         other, own = self.cursors_of_another_run(120), os.path.join(self.folder, "own-")
         job, trainers = self.until_one_is_ahead(PENSTOCK_CURSORS=own)
         trainers[0].kill(signal.SIGSTOP)  # it finds the next readers at once
         os.kill(self.reader_pid(1), signal.SIGKILL)
         trainers[1].kill()
         job.wait()
-        job = self.serve(1)
+        job = self.serve(readers)
         stranger = self.start_trainer(1, "digest.1.other", PENSTOCK_CURSORS=other)
         self.until(lambda: "left 1 " in job.output(), "the stranger's cursor")
         stranger.kill()
         stranger.wait()
-        again = self.start_trainer(1, "digest.1.new", PENSTOCK_CURSORS=own)
+        again = self.start_trainer(1, "digest.1.new", readers=readers, PENSTOCK_CURSORS=own)
         self.until(lambda: job.output().count("left 1 ") > 1, "the cursor of rank 1")
         trainers[0].kill(signal.SIGCONT)
         self.assert_ends_well(trainers[0], again, job)
