@@ -35,7 +35,7 @@ static void print_line_of(const char *text, const char *name, const char *shown)
     const char *found = strstr(text, name);
     found = found ? found + strlen(name) + strspn(found + strlen(name), " \t") : "";
     if (*found)
-        printf("%s: %.*s\n", shown, (int)strcspn(found, ",\n"), found);
+        printf("%s%.*s\n", shown, (int)strcspn(found, ",\n"), found);
 }
 
 /* "Open MPI v4.1.4, package: ...", or lines as "MPICH Version:      4.0.2". */
@@ -45,10 +45,10 @@ static void print_facts(const struct comm *comm, int node_count, double bytes_pe
     int length = 0;
     MPI_Get_library_version(library, &length);
     if (strncmp(library, "MPICH Version:", strlen("MPICH Version:")) == 0)
-        print_line_of(library, "MPICH Version:", "mpi library: MPICH");
+        print_line_of(library, "MPICH Version:", "mpi library: MPICH ");
     else
-        print_line_of(library, "", "mpi library");
-    print_line_of(library, "MPICH Device:", "mpi transport");
+        print_line_of(library, "", "mpi library: ");
+    print_line_of(library, "MPICH Device:", "mpi transport: ");
     printf("mpi exchange: readers: %d, nodes: %d, %s/s from each reader to the next\n", comm->size,
            node_count, size_format((uint64_t)bytes_per_s).text);
 }

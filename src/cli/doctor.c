@@ -174,17 +174,6 @@ static void examine_node(struct diagnosis *diagnosis, const struct options *opti
     doctor_programs(diagnosis);
 }
 
-static void examine_hosts(struct diagnosis *diagnosis, const struct options *options,
-                          const struct needs *needs)
-{
-    size_t hosts = count_hosts(options->hosts);
-    size_t answers = doctor_cluster(diagnosis, options->hosts, hosts, &options->settings, needs);
-    if (answers > 0 && answers < hosts)
-        diagnosis_add(diagnosis, FINDING_FAILURE, "nodes",
-                      "reach each host by 'ssh HOST true' without a password",
-                      "only %zu of %zu hosts answer", answers, hosts);
-}
-
 static void examine(struct diagnosis *diagnosis, const struct options *options)
 {
     uint64_t nodes = options->of_node ? options->of_node
@@ -194,11 +183,12 @@ static void examine(struct diagnosis *diagnosis, const struct options *options)
     bool configured = has_configuration(&options->settings);
     if (configured && !doctor_needs(diagnosis, &options->settings, nodes, &needs))
         configured = false;
+    bool complete = true; /* readers do not come together where a node is not there */
     if (options->hosts)
-        examine_hosts(diagnosis, options, &needs);
+        complete = doctor_cluster(diagnosis, options->hosts, nodes, &options->settings, &needs);
     else
         examine_node(diagnosis, options, &needs, nodes, configured);
-    if (options->of_node == 0)
+    if (options->of_node == 0 && complete)
         doctor_mpi(diagnosis, options->hosts);
 }
 

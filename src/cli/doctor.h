@@ -71,12 +71,17 @@ void doctor_programs(struct diagnosis *diagnosis);
 void doctor_mpi(struct diagnosis *diagnosis, const char *hosts);
 
 /* Runs `penstock doctor --of-node N` on each of `hosts` through penstock-run, adds what it finds,
- * and compares nodes: versions, clocks. Returns the number of nodes that answered. */
-size_t doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,
-                      const struct cli_settings *settings, const struct needs *needs);
+ * and compares nodes: versions, clocks. True: all of `node_count` nodes answered. */
+bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,
+                    const struct cli_settings *settings, const struct needs *needs);
 
 /* A program beside this one ("penstock-reader") or in PATH; false: there is none. */
 enum { DOCTOR_PATH_BYTES = 4096 };
 bool doctor_find_program(const char *name, char path[DOCTOR_PATH_BYTES]);
+
+/* output_of() with the words `first` (NULL behind the last), and --config and --set of `settings`.
+ */
+int doctor_ask(const char *const *first, const struct cli_settings *settings, unsigned timeout_s,
+               struct text *output);
 
 #endif

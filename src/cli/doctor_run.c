@@ -68,27 +68,13 @@ static void check_plan(struct diagnosis *diagnosis, const struct cli_settings *s
                        uint64_t node_count)
 {
     char self[DOCTOR_PATH_BYTES], nodes[32], readers[32];
-    const char **words = calloc(settings->assignment_count * 2 + 16, sizeof *words);
-    size_t count = 0;
-    if (!words || !doctor_find_program("penstock", self)) {
-        free(words);
+    if (!doctor_find_program("penstock", self))
         return;
-    }
     snprintf(nodes, sizeof nodes, "--nodes=%" PRIu64, node_count);
     snprintf(readers, sizeof readers, "--readers=%" PRIu64, node_count);
-    const char *const first[] = {self, "plan", "--json", nodes, readers};
-    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
-        words[count++] = first[i];
-    if (settings->path) {
-        words[count++] = "--config";
-        words[count++] = settings->path;
-    }
-    for (size_t i = 0; i < settings->assignment_count; i++) {
-        words[count++] = "--set";
-        words[count++] = settings->assignments[i];
-    }
+    const char *const first[] = {self, "plan", "--json", nodes, readers, NULL};
     struct text output = {0};
-    int code = output_of(words, PLAN_TIMEOUT_S, &output);
+    int code = doctor_ask(first, settings, PLAN_TIMEOUT_S, &output);
     output.data[strcspn(output.data, "\n")] = '\0';
     if (code == 0)
         diagnosis_add(diagnosis, FINDING_OK, "plan", NULL, "memory and steps: the run can start");
@@ -98,7 +84,6 @@ static void check_plan(struct diagnosis *diagnosis, const struct cli_settings *s
                       code == OUTPUT_TIMEOUT ? "penstock plan does not come to its end"
                                              : text_shown(output.data).text);
     text_done(&output);
-    free(words);
 }
 
 /* config_done() frees *ret_config in any case. */

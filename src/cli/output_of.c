@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,4 +76,24 @@ int output_of(const char *const *words, unsigned timeout_s, struct text *output)
     int code = child > 0 ? follow(child, ends[0], timeout_s, output) : OUTPUT_NOT_STARTED;
     close(ends[0]);
     return code;
+}
+
+void output_line_after(const char *text, const char *start, char *ret_line, size_t size)
+{
+    const char *found = strstr(text, start);
+    ret_line[0] = '\0';
+    if (found)
+        snprintf(ret_line, size, "%.*s", (int)strcspn(found + strlen(start), "\n"),
+                 found + strlen(start));
+}
+
+void output_last_words(const char *text, char *ret_line, size_t size)
+{
+    ret_line[0] = '\0';
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, "\n");
+        if (length > 0 && at[0] != '-' && strspn(at, " ") < length)
+            snprintf(ret_line, size, "%.*s", (int)length, at);
+        at += length + (at[length] == '\n');
+    }
 }

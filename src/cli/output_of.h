@@ -1,4 +1,5 @@
-/* Runs a program and takes what it prints. Main thread; blocks until the program has ended. */
+/* Runs a program and takes what it prints, and finds things in that. Main thread; blocks until the
+ * program has ended. */
 #ifndef PENSTOCK_CLI_OUTPUT_OF_H
 #define PENSTOCK_CLI_OUTPUT_OF_H
 
@@ -11,5 +12,11 @@ enum { OUTPUT_TIMEOUT = -1, OUTPUT_NOT_STARTED = -2 };
  * signal N, or one of the constants above. After `timeout_s` the program is killed with all that
  * it has started in its process group. */
 int output_of(const char *const *words, unsigned timeout_s, struct text *output);
+
+/* What follows `start` in the text up to the end of the line, cut to `size`, or "". */
+void output_line_after(const char *text, const char *start, char *ret_line, size_t size);
+
+/* The last line that says something: launchers draw lines of dashes. */
+void output_last_words(const char *text, char *ret_line, size_t size);
 
 #endif

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from cluster import HOSTS, ClusterTest
-from job import environment, leftovers, program, run
+from job import environment, launcher_is_open_mpi, leftovers, program, run
 
 
 class Run(ClusterTest):
@@ -39,6 +39,33 @@ class Run(ClusterTest):
                                     *self.trainer_command())
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertEqual(self.take_digests(), expected)
+
+    def test_doctor(self):
+        """Each host is looked at as runs start there: one has few files that may be open. Readers come together."""
+        agent = os.path.join(self.folder, "agent")
+        with open(agent, "w", encoding="ascii") as out:
+            out.write(f'#!/bin/sh\ncase "$*" in *h2*) ulimit -n 64 ;; esac\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
+        os.chmod(agent, 0o700)
+        command = [program("penstock"), "doctor"]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        fine = run([*command, "--hosts", "h1,h3"], cwd=self.folder)
+        self.assertEqual(fine.code, 0, fine.output)
+        for host in ("h1", "h3"):
+            self.assertRegex(fine.output, rf"(?m)^ok +{host} +storage +.*: 203 samples")
+            self.assertRegex(fine.output, rf"(?m)^ok +{host} +versions ")
+        self.assertRegex(fine.output, r"(?m)^ok +all +mpi +.*readers: 2, nodes: 2")
+        self.assertNotIn("behind", fine.output)  # one machine's clock
+        short = run([*command, "--hosts", "h1,h2"], cwd=self.folder,
+                    env=environment(OMPI_MCA_plm_rsh_agent=agent, HYDRA_LAUNCHER_EXEC=agent))
+        self.assertEqual(short.code, 1, short.output)
+        self.assertRegex(short.output, r"(?m)^ok +h1 +limits.nofile ")
+        self.assertRegex(short.output, r"(?m)^FAILURE +h2 +limits.nofile +only 64 files")
+        if not launcher_is_open_mpi():
+            return  # MPICH's mpiexec takes 20 s to say that there is no such host
+        gone = run([*command, "--hosts", "h1,nowhere"], cwd=self.folder)
+        self.assertEqual(gone.code, 1, gone.output)
+        self.assertRegex(gone.output, r"(?m)^FAILURE +all +nodes +only 1 of 2 hosts answer, not nowhere$")
 
     def test_environment(self):
         """What is exported reaches trainers on all hosts, PATH as it is here; secrets are on no command line."""
