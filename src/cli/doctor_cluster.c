@@ -81,18 +81,21 @@ static const struct finding *versions_of(const struct diagnosis *diagnosis, size
     return NULL;
 }
 
+/* Copies: findings move where one is added. */
 static void compare_versions(struct diagnosis *diagnosis, size_t from)
 {
-    size_t count = diagnosis->count;
-    const struct finding *first = versions_of(diagnosis, from);
-    for (size_t i = from; first && i < count; i++) {
-        struct finding one = diagnosis->findings[i], other = *versions_of(diagnosis, from);
-        if (strcmp(one.check, "versions") != 0 || strcmp(one.text, other.text) == 0)
+    const struct finding *found = versions_of(diagnosis, from);
+    if (!found)
+        return;
+    const struct finding first = *found;
+    for (size_t i = from, count = diagnosis->count; i < count; i++) {
+        const struct finding other = diagnosis->findings[i];
+        if (strcmp(other.check, first.check) != 0 || strcmp(other.text, first.text) == 0)
             continue;
-        memcpy(diagnosis->node, one.node, sizeof one.node);
+        memcpy(diagnosis->node, other.node, sizeof other.node);
         diagnosis_add(diagnosis, FINDING_FAILURE, "versions",
                       "install the same release of Penstock on all nodes, at the same path",
-                      "versions differ: node %s has %.200s", other.node, other.text);
+                      "versions differ: node %s has %.200s", first.node, first.text);
     }
 }
 
