@@ -7,6 +7,8 @@ The dataset is a robot's, of `penstock synth --layout robot`, twice: with 8 and 
 and action at steps -1 to 14, 442 KB with images of 96 x 96; an episode's end lets 1 step before and 7 after be missing. All frames are in the page cache.
 
   limit cold  the slower of two: the reader's workers decode each row once with its halo, and do nothing else; and limit warm
+  limit both  the two one after another: decoding and copies share the cores. Given beside, and no goal: while one core decodes,
+              another has more of memory's bandwidth for its copies
   limit warm  the same workers copy windows from decoded rows in memory into a ring of batches, in the order of an epoch
   cold, warm  the first and the second epoch of one reader with one penstock-trainer --touch
   peers       bench/windows_peers.py, in environments of their own. Where one cannot be installed, the reason is printed
@@ -31,7 +33,7 @@ CHUNKS = {"rows8": 8, "rows64": 64}
 WINDOW_ROWS = {"rows8": 8, "rows64": 2}  # of the shuffle: several windows, so that one is decoded while another is delivered
 PEERS = ("xbatcher", "robomimic", "lerobot")
 ON_THE_STORE = ("xbatcher",)  # the others have files of their own, whatever the store's chunks
-VARIANTS = {"limit_cold": "limit, first epoch", "cold": "Penstock, first epoch",
+VARIANTS = {"limit_cold": "limit, first epoch", "limit_both": "one after another, first epoch", "cold": "Penstock, first epoch",
             "limit_warm": "limit, second epoch", "warm": "Penstock, second epoch"}
 GOALS = [("cold", "limit_cold", 0.85), ("warm", "limit_warm", 0.85), ("cold", "best_peer_cold", 5), ("warm", "best_peer_warm", 20)]
 CONFIG = """dataset:
@@ -123,7 +125,9 @@ def measure_penstock(arguments, name, config, rates):
     read_files(arguments, name)
     cold, warm = penstock(arguments, config)
     copied = limit(arguments, config, "warm")
-    for variant, rate in (("limit_cold", min(decoded, copied)), ("cold", cold), ("limit_warm", copied), ("warm", warm)):
+    both = 1 / (1 / decoded + 1 / copied)
+    for variant, rate in (("limit_cold", min(decoded, copied)), ("limit_both", both), ("cold", cold), ("limit_warm", copied),
+                          ("warm", warm)):
         rates[name].setdefault(variant, []).append(rate)
     say(f"{name}: " + ", ".join(f"{variant} {values[-1]:,.0f}" for variant, values in rates[name].items()) + " samples/s")
 
@@ -163,7 +167,7 @@ def measure_peers(arguments, pythons, missing, found):
 
 def medians(rates, found):
     """One object of the last line, and each peer's medians."""
-    result = {variant: round(statistics.median(rates[variant]), 1) for variant in VARIANTS}
+    result = {variant: round(statistics.median(values), 1) for variant, values in rates.items()}
     peers = {peer: [statistics.median(values) for values in zip(*measured)] for peer, measured in found.items()}
     for place, temperature in enumerate(("cold", "warm")):
         result[f"best_peer_{temperature}"] = max((pair[place] for pair in peers.values()), default=None)
@@ -220,6 +224,7 @@ def main():
     for name in CHUNKS:
         results[name], peers = medians(rates[name], found[name])
         print_table(name, results[name], rates[name], peers, missing)
+        del results[name]["limit_both"]
     print(json.dumps(results))
 
 
