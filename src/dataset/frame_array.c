@@ -1,10 +1,13 @@
 /* See frame_array.h. */
 #include "dataset/frame_array.h"
 
+#include "base/cpu.h"
 #include "base/number.h"
 #include "base/size.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,41 +104,146 @@ static uint64_t items_at_once(const struct zarr_array *array)
     return min_u64(chunks * array->chunk_shape[0], array->shape[0]);
 }
 
-static enum status read_blocks(const struct frame_array *array, struct zarr_chunk_reader *reader,
-                               void *items, frame_array_visit *visit, void *argument,
-                               struct error *err)
+/* Reading
+ * ----------------------------------------------------------------------------------------------
+ * Threads take blocks in order, and read them at the same time. Blocks are visited in order, one at
+ * a time: a thread that has read its block waits for those before. So the error is that of the
+ * first block that fails, however many threads there are. */
+
+enum { LEAST_THREADS = 4, MOST_THREADS = 16 }; /* a thread may wait for a file system */
+
+struct reading {
+    const struct frame_array *array;
+    frame_array_visit *visit;
+    void *argument;
+    uint64_t at_once, blocks; /* items of a block, and how many there are */
+    pthread_mutex_t mutex;
+    pthread_cond_t visited_one;
+    /* Under `mutex`: */
+    uint64_t taken, visited; /* blocks */
+    enum status status;      /* of the first block that failed */
+    struct error error;
+};
+
+static bool take_block(struct reading *reading, uint64_t *ret_block)
 {
-    uint64_t most = items_at_once(&array->view), all = array->view.shape[0];
-    struct zarr_read_stats stats = {0};
-    enum status status = STATUS_OK;
+    pthread_mutex_lock(&reading->mutex);
+    bool found = reading->status == STATUS_OK && reading->taken < reading->blocks;
+    *ret_block = reading->taken;
+    reading->taken += found;
+    pthread_mutex_unlock(&reading->mutex);
+    return found;
+}
 
-    for (uint64_t first = 0; status == STATUS_OK && first < all; first += most) {
-        uint64_t end = min_u64(first + most, all);
+/* Visits a block in its turn, if it and all before it were read. */
+static void end_block(struct reading *reading, uint64_t block, const void *items,
+                      enum status status, struct error *err)
+{
+    uint64_t first = block * reading->at_once;
+    uint64_t count = min_u64(reading->at_once, reading->array->view.shape[0] - first);
 
-        status = zarr_read_samples(reader, &array->view, first, end, items, &stats, err);
+    pthread_mutex_lock(&reading->mutex);
+    while (reading->visited < block)
+        pthread_cond_wait(&reading->visited_one, &reading->mutex);
+    if (reading->status == STATUS_OK) {
         if (status == STATUS_OK)
-            status = visit(argument, array, first, end - first, items, err);
+            status = reading->visit(reading->argument, reading->array, first, count, items, err);
+        if (status != STATUS_OK) {
+            reading->status = status;
+            reading->error = *err;
+        }
     }
-    return status;
+    reading->visited++;
+    pthread_cond_broadcast(&reading->visited_one);
+    pthread_mutex_unlock(&reading->mutex);
+}
+
+static enum status read_block(const struct reading *reading, struct zarr_chunk_reader *reader,
+                              uint64_t block, void *items, struct error *err)
+{
+    const struct zarr_array *array = &reading->array->view;
+    uint64_t first = block * reading->at_once;
+    struct zarr_read_stats stats = {0};
+
+    return zarr_read_samples(reader, array, first,
+                             min_u64(first + reading->at_once, array->shape[0]), items, &stats,
+                             err);
+}
+
+/* A thread that cannot work fails the block that it takes. */
+static void *read_blocks(void *argument)
+{
+    struct reading *reading = argument;
+    const struct zarr_array *array = &reading->array->view;
+    const struct dataset_private *private = reading->array->dataset->private;
+    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
+    void *items = malloc(reading->at_once * array->item_bytes);
+    struct zarr_chunk_reader *reader = NULL;
+    struct error err;
+    uint64_t block;
+
+    error_clear(&err);
+    enum status status =
+        items ? zarr_chunk_reader_new_with(private->store, &array, 1, &private->read, &reader, &err)
+              : error_set(&err, STATUS_NO_MEMORY, "no memory to read the array");
+    if (status == STATUS_OK)
+        zarr_chunk_reader_use_faults(reader, &faults);
+    while (take_block(reading, &block)) {
+        if (status == STATUS_OK)
+            status = read_block(reading, reader, block, items, &err);
+        end_block(reading, block, items, status, &err);
+    }
+    zarr_chunk_reader_free(reader);
+    free(items);
+    return NULL;
+}
+
+/* The calling thread is one of them, so that it does not matter how many others can be started.
+ * Signals belong to the main thread. */
+static void read_by_threads(struct reading *reading, uint64_t thread_count)
+{
+    pthread_t threads[MOST_THREADS];
+    uint64_t started = 0;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started + 1 < thread_count &&
+           pthread_create(&threads[started], NULL, read_blocks, reading) == 0)
+        pthread_setname_np(threads[started++], "frames");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)read_blocks(reading);
+    for (uint64_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static uint64_t thread_count_of(const struct reading *reading)
+{
+    bool remote = store_is_remote(reading->array->dataset->private->store);
+    uint32_t threads =
+        remote ? MOST_THREADS : min_u32(max_u32(cpu_count(), LEAST_THREADS), MOST_THREADS);
+
+    return min_u64(reading->blocks, threads);
 }
 
 enum status frame_array_read(const struct frame_array *array, frame_array_visit *visit,
                              void *argument, struct error *err)
 {
-    const struct dataset_private *private = array->dataset->private;
-    struct zarr_faults faults = {.missing_is_bad = private->missing_is_bad};
-    const struct zarr_array *arrays[] = {&array->view};
-    void *items = malloc(items_at_once(&array->view) * array->view.item_bytes);
-    struct zarr_chunk_reader *reader = NULL;
-    enum status status =
-        items ? zarr_chunk_reader_new_with(private->store, arrays, 1, &private->read, &reader, err)
-              : error_set(err, STATUS_NO_MEMORY, "no memory to read the array");
+    uint64_t at_once = items_at_once(&array->view);
+    struct reading reading = {.array = array,
+                              .visit = visit,
+                              .argument = argument,
+                              .at_once = at_once,
+                              .blocks = at_once ? size_divide_up(array->view.shape[0], at_once) : 0,
+                              .mutex = PTHREAD_MUTEX_INITIALIZER,
+                              .visited_one = PTHREAD_COND_INITIALIZER};
 
-    if (status == STATUS_OK) {
-        zarr_chunk_reader_use_faults(reader, &faults);
-        status = read_blocks(array, reader, items, visit, argument, err);
-    }
-    zarr_chunk_reader_free(reader);
-    free(items);
-    return status == STATUS_OK ? STATUS_OK : frame_array_name(array, status, err);
+    read_by_threads(&reading, thread_count_of(&reading));
+    pthread_mutex_destroy(&reading.mutex);
+    pthread_cond_destroy(&reading.visited_one);
+    if (reading.status == STATUS_OK)
+        return STATUS_OK;
+    if (err)
+        *err = reading.error;
+    return frame_array_name(array, reading.status, err);
 }

@@ -1,6 +1,6 @@
 /* Arrays that say something of frames: ends of episodes, masks, groups. Each store has one of its
- * own, of one dimension. Read whole, block by block. Called while opening, by one thread. Inside
- * src/dataset. */
+ * own, of one dimension. Read whole, block by block. Called while opening, by one thread, which has
+ * others beside it while it reads. Inside src/dataset. */
 #ifndef PENSTOCK_DATASET_FRAME_ARRAY_H
 #define PENSTOCK_DATASET_FRAME_ARRAY_H
 
@@ -29,8 +29,9 @@ MUST_USE enum status frame_array_expect_bools(const struct frame_array *array, s
 MUST_USE enum status frame_array_expect_frames(const struct frame_array *array, struct error *err);
 
 /* Calls visit() for one run of items after another, all of the array: items [first, first + count),
- * of the array's dtype. A status other than OK from visit() ends the reading, and is returned.
- * Blocks on the store. Errors as of zarr_read_samples(). */
+ * of the array's dtype. Up to 16 threads read blocks ahead; visit() is called in order and by one
+ * thread at a time, whichever. A status other than OK from visit() ends the reading, and is
+ * returned. Blocks on the store. Errors as of zarr_read_samples(). */
 typedef enum status frame_array_visit(void *argument, const struct frame_array *array,
                                       uint64_t first, uint64_t count, const void *items,
                                       struct error *err);

@@ -362,6 +362,70 @@ static void test_refused_steps(void **state)
 #undef REFUSE
 }
 
+/* Arrays of several blocks
+ * ---------------------------------------------------------------------------------------------- */
+
+enum { MANY = 3 << 20, MANY_CHUNK = 1 << 18, MANY_EPISODE = 1000 };
+
+static void put_many(const struct fixture *fixture, const char *path, const int64_t *items)
+{
+    struct recipe recipe = {
+        .path = path, .rank = 1, .shape = {MANY}, .chunks = {MANY_CHUNK}, .dtype = DTYPE_INT64};
+    struct zarr_array array;
+
+    recipe_put(fixture, &recipe, items, &array);
+}
+
+/* The last chunk is too short. */
+static void damage_many(const struct fixture *fixture, const char *path)
+{
+    char key[64];
+    struct error err;
+
+    snprintf(key, sizeof key, "%s/%d", path, MANY / MANY_CHUNK - 1);
+    assert_ok(store_put(fixture->store, key, "short", 5, &err), &err);
+}
+
+/* Blocks that several threads read are looked at in order, and the first error is told. */
+static void test_blocks(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct dataset_field_spec plain = {0};
+    struct dataset_field_spec field = {.name = "x", .array = "x"};
+    struct dataset_options options = {.uri = fixture->path,
+                                      .fields = &field,
+                                      .field_count = 1,
+                                      .samples = {.episodes_id = "id", .stride = MANY_EPISODE}};
+    struct recipe frames = {
+        .path = "x", .rank = 1, .shape = {MANY}, .chunks = {MANY}, .dtype = DTYPE_UINT8};
+    int64_t *items = malloc(MANY * sizeof *items);
+    struct zarr_array array;
+    struct dataset *dataset;
+    struct error err;
+
+    recipe_put_metadata(fixture, &frames, &array);
+    for (int64_t i = 0; i < MANY; i++)
+        items[i] = i / MANY_EPISODE;
+    put_many(fixture, "id", items);
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_equal(dataset_anchor_counts(dataset).episodes, MANY / MANY_EPISODE + 1);
+    assert_int_equal(dataset->sample_count, MANY / MANY_EPISODE + 1);
+    dataset_free(dataset);
+
+    for (int64_t i = 0; i < MANY; i++)
+        items[i] = i + 1;
+    put_many(fixture, "ends", items);
+    damage_many(fixture, "ends");
+    refuse(fixture, (struct dataset_samples_spec){.episodes_ends = "ends"}, plain, STATUS_CORRUPT,
+           "chunk 11");
+    items[600000] = 5;
+    put_many(fixture, "ends", items);
+    damage_many(fixture, "ends");
+    refuse(fixture, (struct dataset_samples_spec){.episodes_ends = "ends"}, plain, STATUS_INVALID,
+           "ends must rise, but item 600000 is 5, after 600000");
+    free(items);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +433,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_splits, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_range, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_documents, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_blocks, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_refused_arrays, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_refused_steps, fixture_setup, fixture_teardown),
     };
