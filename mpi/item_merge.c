@@ -10,6 +10,9 @@ struct merge_window {
     uint64_t *next;
 };
 
+_Static_assert(2 * sizeof(struct merge_window) == BUDGET_MIXED_WINDOW_BYTES,
+               "counted in the budget");
+
 enum status item_merge_init(struct item_merge *merge, size_t capacity, struct error *err)
 {
     merge->capacity = capacity;

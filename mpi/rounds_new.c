@@ -13,6 +13,10 @@ _Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in t
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.fill_sources == BUDGET_MIXED_FILL_BYTES,
+               "counted in the budget");
+_Static_assert(sizeof *(struct round_matching){0}.windows == BUDGET_MIXED_DESTINATION_BYTES,
+               "counted in the budget");
 
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
                                  struct error *err)

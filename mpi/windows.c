@@ -68,7 +68,7 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
     uint64_t first = windows->order.sources[s].serial;
     source->retired = source->planned = source->assigned = source->posted = source->released =
         first;
-    uint64_t count = job->setup.budget.planned_windows;
+    uint64_t count = job->setup.budget.source_windows[s];
     source->ring = calloc(count, sizeof *source->ring);
     if (!source->ring)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",

@@ -49,8 +49,10 @@ static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
     uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
     uint64_t rows = mul_sat(plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
     uint64_t tables = plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows));
-    return add_sat(
-        mul_sat(planned_windows, add_sat(add_sat(items, rows), sizeof(struct plan_epoch))), tables);
+    uint64_t window = add_sat(add_sat(items, rows), sizeof(struct plan_epoch));
+    if (plan->mix)
+        window = add_sat(window, BUDGET_MIXED_WINDOW_BYTES);
+    return add_sat(mul_sat(planned_windows, window), tables);
 }
 
 /* What the windows take, records of the rounds under way, and the assigner's home table, which rank
@@ -59,15 +61,17 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
 {
     uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
                             BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
-                                (d->crops ? BUDGET_KEY_BYTES : 0));
+                                (d->crops ? BUDGET_KEY_BYTES : 0) +
+                                (d->plan->mix ? BUDGET_MIXED_FILL_BYTES : 0));
+    uint64_t destination =
+        BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
                              mul_sat(d->shape.in_flight, add_sat(sent, received)));
     if (d->plan->locality)
-        bytes = add_sat(
-            bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), BUDGET_DESTINATION_BYTES),
-                           matcher_bytes(d->plan)));
+        bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
+                                       matcher_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
     return add_sat(bytes, d->anchor_bytes);

@@ -19,8 +19,11 @@ enum {
     BUDGET_KEY_BYTES = 8,          /* of one whose fragments have crops */
     BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
     BUDGET_DESTINATION_BYTES = 12, /* of a position of round_max_matched() */
-    BUDGET_SEND_BYTES = 16,        /* of a message that a round may send */
-    BUDGET_RECEIVE_BYTES = 8,      /* of one that it may receive */
+    BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
+    BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */
+    BUDGET_MIXED_DESTINATION_BYTES = 8, /* of a position: its window */
+    BUDGET_SEND_BYTES = 16,             /* of a message that a round may send */
+    BUDGET_RECEIVE_BYTES = 8,           /* of one that it may receive */
 };
 
 /* How rows are kept for later epochs. */
