@@ -20,8 +20,12 @@ ENVIRONMENTS = {
     "xbatcher": (["numpy", "zarr>=3", "torch==2.13.0", "xarray", "xbatcher"], ["torch", "zarr", "xbatcher"], (3, 11)),
     "robomimic": (["robomimic", "zarr>=3"], ["robomimic.utils.dataset", "zarr"], (3, 11)),
     "lerobot": (["lerobot", "zarr>=3"], ["lerobot.datasets.lerobot_dataset", "zarr"], (3, 11)),
+    "dlio": (["numpy<2", "torch==2.13.0", "tensorstore", "mpi4py", "hydra-core", "omegaconf", "pandas", "psutil", "h5py", "Pillow"],
+             ["torch", "tensorstore", "mpi4py", "hydra", "h5py", "pandas"], (3, 9)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
+# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.
+ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"]}
 LAST_MINOR = 20
 
 
@@ -60,8 +64,11 @@ def prepare(folder, name):
         return python
     print(f"installing {' '.join(packages)} in {python.parent.parent}", file=sys.stderr, flush=True)
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    for command in ([base_python(oldest), "-m", "venv", str(python.parent.parent)],
-                    [str(python), "-m", "pip", "install", "--quiet", *packages]):
+    install = [str(python), "-m", "pip", "install", "--quiet"]
+    commands = [[base_python(oldest), "-m", "venv", str(python.parent.parent)], [*install, *packages]]
+    if name in ALONE:
+        commands.append([*install, "--no-deps", *ALONE[name]])
+    for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
