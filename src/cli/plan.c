@@ -16,7 +16,7 @@
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
-#include "plan/tables.h"
+#include "plan/mix.h"
 #include "read/fetch_stage.h"
 #include "read/stored_rows.h"
 #include "run/forecast.h"
@@ -56,7 +56,8 @@ static const struct cli_option option_table[] = {
      "Of each link, of the store for all readers together, of each reader",
      CLI_OWN(parse_assumed)},
     {"json", 0, NULL, "print the figures for programs, as one line of JSON", CLI_FLAG(json)},
-    {"order", 0, NULL, "print the order of samples: epoch step position index", CLI_FLAG(order)},
+    {"order", 0, NULL, "print the order of samples: epoch step position index, and of a mix source",
+     CLI_FLAG(order)},
     {"quality", 0, NULL,
      "print how well samples are mixed, with windows of several sizes and their memory",
      CLI_FLAG(quality)},
@@ -154,12 +155,26 @@ static const char *last_text(enum plan_last last, bool shuffled)
     return "";
 }
 
+/* "seed 17, windows of 64 rows of source 0, 12 of source 1 (not shuffled)" */
+static void describe_sources(const struct plan *plan, struct text *out)
+{
+    text_append(out, "seed %" PRIu64 ", windows of ", plan->seed);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        text_append(out, "%s%s%s of source %" PRIu32 "%s", d > 0 ? ", " : "",
+                    count_format(source->window_rows).text, d > 0 ? "" : " rows", d,
+                    source->shuffle ? "" : " (not shuffled)");
+    }
+}
+
 static void describe_order(const struct config *config, const struct run_setup *setup,
                            struct text *out)
 {
     const struct plan *plan = &setup->plan;
-    text_append(out, "%-11s%s", "order", plan->shuffle ? "" : "not shuffled");
-    if (plan->shuffle)
+    text_append(out, "%-11s%s", "order", plan->shuffle || plan->mix ? "" : "not shuffled");
+    if (plan->mix)
+        describe_sources(plan, out);
+    else if (plan->shuffle)
         text_append(out, "seed %" PRIu64 ", shuffled in windows of %s row%s: %s an epoch",
                     plan->seed, count_format(plan->window_rows).text,
                     count_plural(plan->window_rows), count_format(plan->window_count).text);
@@ -192,7 +207,7 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
 }
 
 /* Bytes that a reader decodes for a row, halos included, on average. */
-static double decoded_row_bytes(const struct dataset *dataset)
+static double decoded_own_row_bytes(const struct dataset *dataset)
 {
     double frames = (double)dataset->frame_count / (double)dataset->row_count, bytes = 0;
     for (size_t f = 0; f < dataset->field_count; f++) {
@@ -202,6 +217,22 @@ static double decoded_row_bytes(const struct dataset *dataset)
                      (frames + (double)(field->halo_before + field->halo_after));
     }
     return bytes;
+}
+
+/* The same, over the rows of all sources, each as often as the mix comes to it. */
+static double decoded_row_bytes(const struct dataset *dataset, const struct plan *plan)
+{
+    double bytes = 0, rows = 0;
+    if (!plan->mix)
+        return decoded_own_row_bytes(dataset);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        double often =
+            (double)plan_weight(plan, d) * (double)source->row_count / (double)source->sample_count;
+        bytes += often * decoded_own_row_bytes(dataset_source(dataset, d));
+        rows += often;
+    }
+    return bytes / rows;
 }
 
 /* "first epoch 5 GiB, second 2 GiB, later ones 1.6 GiB" */
@@ -218,7 +249,7 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
                               const struct run_forecast *forecast, struct text *out)
 {
     double reading[RUN_FORECAST_EPOCHS], exchange[RUN_FORECAST_EPOCHS];
-    double row_bytes = decoded_row_bytes(dataset);
+    double row_bytes = decoded_row_bytes(dataset, &setup->plan);
     for (uint32_t e = 0; e < forecast->epoch_count; e++) {
         reading[e] = forecast->epochs[e].rows_read * row_bytes;
         exchange[e] = forecast->epochs[e].exchanged_bytes;
@@ -310,6 +341,20 @@ static void print_epochs(const struct run_forecast *forecast)
                forecast->epochs[e].way_s[WAYS_ALL_EACH]);
 }
 
+/* Of a mix. */
+static void print_sources(const struct plan *plan)
+{
+    if (!plan->mix)
+        return;
+    printf("\"sources\":[");
+    for (uint32_t d = 0; d < plan_source_count(plan); d++)
+        printf("%s{\"weight\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"row_count\":%" PRIu64
+               ",\"window_rows\":%" PRIu64 "}",
+               d > 0 ? "," : "", plan_weight(plan, d), plan_source(plan, d)->sample_count,
+               plan_source(plan, d)->row_count, plan_source(plan, d)->window_rows);
+    printf("],");
+}
+
 static void print_json(const struct run_setup *setup, const struct forecasts *forecasts)
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
@@ -320,8 +365,10 @@ static void print_json(const struct run_setup *setup, const struct forecasts *fo
            setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
-    printf("%s,\"epochs\":[", memory.data);
+    printf("%s,", memory.data);
     text_done(&memory);
+    print_sources(&setup->plan);
+    printf("\"epochs\":[");
     print_epochs(&forecasts->own);
     printf("],\"%s\":{\"epochs\":[", setup->plan.locality ? "fixed" : "local");
     print_epochs(&forecasts->other);
@@ -348,20 +395,33 @@ static void print_summary(const struct config *config, const struct dataset *dat
     text_done(&out);
 }
 
+static void print_sample(const struct options *options, const struct plan *plan,
+                         const struct plan_epoch *epoch, uint64_t p)
+{
+    struct plan_found found;
+    if (plan->mix)
+        plan_find(plan, options->epoch, p, &found);
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, options->epoch, p / plan->global_batch,
+           p % plan->global_batch, plan->mix ? found.frame : plan_sample_at(epoch, p));
+    if (plan->mix)
+        printf(" %" PRIu32, found.source);
+    printf("\n");
+}
+
 static enum status print_order(const struct options *options, struct plan *plan, struct error *err)
 {
+    const uint64_t windows[MIX_MAX_SOURCES] = {0};
     struct plan_epoch epoch;
-    enum status status = plan_tables_new(plan, 1, err);
-    if (status)
-        return status;
-    plan_epoch_init(&epoch, plan, options->epoch);
-    uint64_t end = min_u64(plan->position_count, options->limit);
-    for (uint64_t p = 0; p < end; p++)
-        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", options->epoch,
-               p / plan->global_batch, p % plan->global_batch, plan_sample_at(&epoch, p));
-    plan_tables_free(plan->tables);
-    plan->tables = NULL;
-    return STATUS_OK;
+    enum status status = plan_sources_tables_new(plan, windows, err);
+    if (status == STATUS_OK) {
+        if (!plan->mix)
+            plan_epoch_init(&epoch, plan, options->epoch);
+        uint64_t end = min_u64(plan->position_count, options->limit);
+        for (uint64_t p = 0; p < end; p++)
+            print_sample(options, plan, &epoch, p);
+    }
+    plan_sources_tables_free(plan);
+    return status;
 }
 
 static enum status forecast(const struct options *options, const struct dataset *dataset,
@@ -397,6 +457,10 @@ static enum status show_quality(const struct options *options, const struct conf
                                 struct error *err)
 {
     struct quality_report report;
+    if (setup->plan.mix)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--quality measures the order of one dataset, and this is a mix: measure "
+                         "each source by the file that mix.sources names");
     enum status status = plan_quality_measure(config, dataset, setup, options->epoch, &report, err);
     if (!status && options->plot)
         status = plan_quality_plot(&report, options->plot, err);
@@ -429,7 +493,7 @@ static enum status run(const struct options *options, struct config *config, str
     enum status status = cli_settings_open(&options->settings, config, &dataset, err);
     if (status)
         return status;
-    struct run_setup setup;
+    struct run_setup setup = {0};
     if (options->order) {
         status = run_plan_settle(config, dataset, &setup.plan, err);
         if (!status)
@@ -442,6 +506,7 @@ static enum status run(const struct options *options, struct config *config, str
                          ? show_quality(options, config, dataset, &setup, err)
                          : show_summary(options, config, dataset, &setup, &placement, err);
     }
+    plan_mix_free(setup.plan.mix);
     dataset_free(dataset);
     return status;
 }

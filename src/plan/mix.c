@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Beyond these nothing is computed: sums of two stay below 2^64. */
 static const uint64_t FAR = UINT64_C(1) << 62;
@@ -313,6 +314,11 @@ const struct plan *plan_source(const struct plan *plan, uint32_t source)
     return plan->mix ? &plan->mix->sources[source] : plan;
 }
 
+uint64_t plan_weight(const struct plan *plan, uint32_t source)
+{
+    return plan->mix->weight_sums[source + 1] - plan->mix->weight_sums[source];
+}
+
 uint32_t plan_source_of_row(const struct plan *plan, uint64_t row)
 {
     uint32_t low = 0, high = plan_source_count(plan);
@@ -382,7 +388,7 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
 /* The part of a step that a source gives on average, rounded up. */
 static uint64_t window_batch(const struct plan_mix *mix, uint32_t source)
 {
-    uint64_t weight = mix->weight_sums[source + 1] - mix->weight_sums[source];
+    uint64_t weight = plan_weight(&mix->outer, source);
     return (uint64_t)(((unsigned __int128)mix->outer.global_batch * weight +
                        mix->weight_sums[mix->source_count] - 1) /
                       mix->weight_sums[mix->source_count]);
@@ -440,6 +446,23 @@ enum status plan_mix_new(const struct plan_mix_options *options, struct plan *re
         return status;
     }
     *ret_plan = mix->outer;
+    return STATUS_OK;
+}
+
+enum status plan_mix_copy(const struct plan *plan, struct plan *ret_plan, struct error *err)
+{
+    size_t bytes = sizeof *plan->mix + MIX_MAX_SOURCES * sizeof plan->mix->sources[0];
+    struct plan_mix *mix = malloc(bytes);
+    if (!mix)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the plan of a mix");
+    memcpy(mix, plan->mix, bytes);
+    for (uint32_t d = 0; d < mix->source_count; d++) {
+        mix->sources[d].mix = mix;
+        mix->sources[d].tables = NULL;
+    }
+    mix->outer.mix = mix;
+    *ret_plan = mix->outer;
+    plan_set_locality(ret_plan, plan->locality);
     return STATUS_OK;
 }
 

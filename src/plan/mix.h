@@ -57,6 +57,10 @@ struct plan_mix_options {
 MUST_USE enum status plan_mix_new(const struct plan_mix_options *options, struct plan *ret_plan,
                                   struct error *err);
 
+/* A copy of the plan of a mix, with a mix of its own, without tables. NO_MEMORY. */
+MUST_USE enum status plan_mix_copy(const struct plan *plan, struct plan *ret_plan,
+                                   struct error *err);
+
 /* With the tables of its sources. NULL is fine. */
 void plan_mix_free(struct plan_mix *mix);
 
@@ -72,6 +76,9 @@ void plan_set_locality(struct plan *plan, uint32_t locality);
 /* Also without a mix: one source, which is the plan itself. */
 uint32_t plan_source_count(const struct plan *plan);
 const struct plan *plan_source(const struct plan *plan, uint32_t source);
+
+/* The weight of a source of a mix. */
+uint64_t plan_weight(const struct plan *plan, uint32_t source);
 
 /* The source that has a row. Also without a mix. */
 uint32_t plan_source_of_row(const struct plan *plan, uint64_t row);

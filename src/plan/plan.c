@@ -167,8 +167,7 @@ static void describe_mix(const struct plan *plan, struct text *text)
     if (plan->locality)
         text_append(text, "placement local\n");
     for (uint32_t d = 0; d < mix->source_count; d++)
-        text_append(text, "source %" PRIu64 " %016" PRIx64 "\n",
-                    mix->weight_sums[d + 1] - mix->weight_sums[d],
+        text_append(text, "source %" PRIu64 " %016" PRIx64 "\n", plan_weight(plan, d),
                     plan_order_id(&mix->sources[d], 0));
 }
 

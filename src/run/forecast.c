@@ -5,7 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/locality.h"
-#include "plan/tables.h"
+#include "plan/mix.h"
 
 #include <stdlib.h>
 
@@ -18,65 +18,131 @@ struct model {
     double sample_scale; /* and samples */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    uint16_t *owners;        /* [row_count] by row position, of the epoch being given out */
+    struct plan_merge merge; /* the windows to come */
+    uint16_t *owners;        /* [window_rows] */
+    uint16_t *owner_of_row;  /* [all_rows] as given out last; NULL: order.placement is fixed */
     struct matcher *matcher; /* NULL: order.placement is fixed */
     uint32_t *destinations;  /* [records of a step] */
     uint16_t *sources;       /* [records of a step] readers of their rows */
 };
 
+/* A source, or the run's one dataset, with one row in `scale`, of as many samples each; without
+ * short rows. */
+static struct plan_options scaled_options(const struct plan *plan, double scale)
+{
+    uint64_t samples =
+        plan->anchors ? size_divide_up(plan->sample_count, plan->row_count) : plan->row_length;
+    uint64_t rows = max_u64((uint64_t)((double)plan->row_count / scale), plan->window_rows);
+    return (struct plan_options){.sample_count = rows * samples,
+                                 .row_length = samples,
+                                 .window_rows = plan->window_rows,
+                                 .seed = plan->seed,
+                                 .shuffle = plan->shuffle,
+                                 .global_batch = plan->global_batch,
+                                 .last = PLAN_PARTIAL,
+                                 .trainer_count = plan->trainer_count,
+                                 .locality = plan->locality};
+}
+
+/* Rows that an epoch comes to: those of all passes. */
+static double rows_of_epoch(const struct plan *plan)
+{
+    double rows = 0;
+    for (uint32_t d = 0; plan->mix && d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        double draws = (double)plan_most_draws(plan, d, plan->position_count);
+        rows += draws / (double)source->sample_count * (double)source->row_count;
+    }
+    return rows > (double)plan->row_count ? rows : (double)plan->row_count;
+}
+
+static enum status scaled_mix(const struct plan *plan, uint64_t epochs, double scale,
+                              struct plan *ret_plan, struct error *err)
+{
+    struct plan_options sources[MIX_MAX_SOURCES];
+    uint64_t weights[MIX_MAX_SOURCES];
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        sources[d] = scaled_options(plan_source(plan, d), scale);
+        weights[d] = plan_weight(plan, d);
+    }
+    const struct plan_mix_options options = {
+        .source_count = plan_source_count(plan),
+        .sources = sources,
+        .weights = weights,
+        .sample_count = max_u64((uint64_t)((double)plan->position_count / scale), 1),
+        .epochs = epochs,
+        .seed = plan->seed,
+        .global_batch = plan->global_batch,
+        .last = PLAN_PARTIAL,
+        .trainer_count = plan->trainer_count,
+        .locality = plan->locality};
+    return plan_mix_new(&options, ret_plan, err);
+}
+
+/* The budget of a run of which `plan` is a smaller one. */
+static void scale_budget(struct budget *budget, const struct plan *from, const struct plan *plan,
+                         uint32_t readers, double scale)
+{
+    budget->keep_rows = (uint64_t)((double)budget->keep_rows / scale);
+    if (budget->keep_rows * readers >= plan->row_count)
+        budget->keep_rows++; /* what fits fits */
+    budget->replica_rows = budget->replica_rows == from->all_rows
+                               ? plan->row_count
+                               : (uint64_t)((double)budget->replica_rows / scale);
+}
+
+/* model->setup.plan.mix becomes the model's own. */
 static enum status scale_down(struct model *model, struct error *err)
 {
     struct run_setup *setup = &model->setup;
     const struct plan plan = setup->plan;
+    double rows = rows_of_epoch(&plan);
     uint64_t most = max_u64(MOST_ROWS, plan.window_rows);
     model->scale = model->sample_scale = 1;
-    if (plan.row_count <= most)
-        return STATUS_OK;
-    model->scale = (double)plan.row_count / (double)most;
-    uint64_t samples =
-        plan.anchors ? size_divide_up(plan.sample_count, plan.row_count) : plan.row_length;
-    const struct plan_options options = {.sample_count = most * samples,
-                                         .row_length = samples,
-                                         .window_rows = plan.window_rows,
-                                         .seed = plan.seed,
-                                         .shuffle = plan.shuffle,
-                                         .global_batch = plan.global_batch,
-                                         .last = PLAN_PARTIAL,
-                                         .trainer_count = plan.trainer_count,
-                                         .locality = plan.locality};
-    model->sample_scale = (double)plan.sample_count / (double)options.sample_count;
-    setup->budget.keep_rows = (uint64_t)((double)setup->budget.keep_rows / model->scale);
-    if (model->setup.budget.keep_rows * setup->demand.reader_count >= most)
-        setup->budget.keep_rows++; /* what fits fits */
-    setup->budget.replica_rows =
-        setup->budget.replica_rows == plan.all_rows
-            ? most
-            : (uint64_t)((double)setup->budget.replica_rows / model->scale);
-    return plan_init(&setup->plan, &options, err);
+    setup->plan.mix = NULL;
+    if (rows <= (double)most)
+        return plan.mix ? plan_mix_copy(&plan, &setup->plan, err) : STATUS_OK;
+    model->scale = rows / (double)most;
+    enum status status;
+    if (plan.mix) {
+        status = scaled_mix(&plan, setup->service.epochs, model->scale, &setup->plan, err);
+    } else {
+        const struct plan_options options = scaled_options(&plan, model->scale);
+        status = plan_init(&setup->plan, &options, err);
+    }
+    if (status)
+        return status;
+    model->sample_scale = (double)plan.sample_count / (double)setup->plan.sample_count;
+    scale_budget(&setup->budget, &plan, &setup->plan, setup->demand.reader_count, model->scale);
+    return STATUS_OK;
 }
 
 static enum status model_init(struct model *model, struct error *err)
 {
+    const uint64_t windows[MIX_MAX_SOURCES] = {0};
     enum status status = scale_down(model, err);
     if (status == STATUS_OK)
-        status = plan_tables_new(&model->setup.plan, 1, err);
+        status = plan_sources_tables_new(&model->setup.plan, windows, err);
     if (status != STATUS_OK)
         return status;
     const struct plan *plan = &model->setup.plan;
     uint32_t readers = model->setup.demand.reader_count;
     model->reader_of_trainer = calloc(plan->trainer_count, sizeof *model->reader_of_trainer);
-    model->owners = calloc(plan->row_count, sizeof *model->owners);
+    model->owners = calloc(plan->window_rows, sizeof *model->owners);
     model->destinations = calloc(plan->global_batch, sizeof *model->destinations);
     model->sources = calloc(plan->global_batch, sizeof *model->sources);
-    if (plan->locality)
+    if (plan->locality) {
         model->matcher = matcher_new(plan);
+        model->owner_of_row = calloc(plan->all_rows, sizeof *model->owner_of_row);
+    }
     if (!model->reader_of_trainer || !model->owners || !model->destinations || !model->sources ||
-        (plan->locality && !model->matcher))
+        (plan->locality && (!model->matcher || !model->owner_of_row)))
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
     for (uint32_t r = 0; r < readers; r++)
         for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
              t < (r + UINT64_C(1)) * plan->trainer_count / readers; t++)
             model->reader_of_trainer[t] = r;
+    plan_merge_start(&model->merge, plan, 0, model->setup.service.epochs * plan->steps_per_epoch);
     struct assigner_options options;
     run_setup_assigner(&model->setup, model->reader_of_trainer, &options);
     return assigner_new(&options, &model->assigner, err);
@@ -101,13 +167,31 @@ static void assume(struct model *model, const struct run_rates *rates)
 
 static void model_done(struct model *model)
 {
-    plan_tables_free(model->setup.plan.tables);
+    plan_sources_tables_free(&model->setup.plan);
+    plan_mix_free(model->setup.plan.mix);
     assigner_free(model->assigner);
     matcher_free(model->matcher);
     free(model->sources);
     free(model->destinations);
+    free(model->owner_of_row);
     free(model->owners);
     free(model->reader_of_trainer);
+}
+
+/* The row of the sample at a position, which is not padding; `window`: of the one before, or empty.
+ */
+static uint64_t row_of(const struct plan_epoch *epoch, uint64_t position,
+                       struct plan_window *window)
+{
+    if (epoch->plan.mix) {
+        struct plan_found found;
+        plan_find(&epoch->plan, epoch->epoch, position, &found);
+        return found.row;
+    }
+    if (position - window->first_position >= window->sample_count)
+        plan_window_at(window, epoch, plan_window_of(epoch, position));
+    return plan_row_at(epoch,
+                       window->first_row_position + plan_location_at(window, position).window_row);
 }
 
 /* How many samples of a step are read by another reader than their trainer's. */
@@ -119,13 +203,10 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
     uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step), moved = 0;
     struct plan_window window = {0};
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t position = plan_unpad(epoch, first + i);
-        if (position - window.first_position >= window.sample_count)
-            plan_window_at(&window, epoch, plan_window_of(epoch, position));
-        uint64_t row_position =
-            window.first_row_position + plan_location_at(&window, position).window_row;
-        model->sources[i] = model->owners[row_position];
-        model->destinations[i] = locality_trainer(near, plan_row_at(epoch, row_position));
+        uint64_t position = plan->mix ? first + i : plan_unpad(epoch, first + i);
+        uint64_t row = row_of(epoch, position, &window);
+        model->sources[i] = model->owner_of_row[row];
+        model->destinations[i] = locality_trainer(near, row);
     }
     matcher_match(model->matcher, epoch->epoch, step, model->destinations);
     for (uint64_t i = 0; i < count; i++) {
@@ -138,38 +219,54 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
 
 /* The share of an epoch's samples that travel with order.placement local, from some of its steps.
  */
-static double moved_share(const struct model *model, const struct plan_epoch *epoch)
+static double moved_share(const struct model *model, uint64_t number)
 {
-    const struct plan *plan = &epoch->plan;
+    const struct plan *plan = &model->setup.plan;
+    struct plan_epoch epoch = {.plan = *plan, .epoch = number};
+    if (!plan->mix)
+        plan_epoch_init(&epoch, plan, number);
     uint64_t steps = max_u64(MOST_POSITIONS / plan->global_batch, LEAST_STEPS);
     uint64_t stride = size_divide_up(plan->steps_per_epoch, steps), moved = 0, seen = 0;
     for (uint64_t step = 0; step < plan->steps_per_epoch; step += stride) {
-        moved += count_moved(model, epoch, step);
+        moved += count_moved(model, &epoch, step);
         seen += plan_step_samples(plan, step);
     }
     return seen > 0 ? (double)moved / (double)seen : 0;
 }
 
+/* The next window, which is of that source. */
+static void give_out_window(struct model *model, uint32_t source)
+{
+    const struct plan *plan = plan_source(&model->setup.plan, source);
+    uint64_t serial = model->merge.sources[source].serial;
+    struct plan_epoch epoch;
+    struct plan_window window;
+    plan_epoch_init(&epoch, plan, serial / plan->window_count);
+    plan_window_at(&window, &epoch, serial % plan->window_count);
+    assigner_window(model->assigner, &epoch, &window, model->owners);
+    for (uint64_t i = 0; model->owner_of_row && i < window.row_count; i++)
+        model->owner_of_row[plan_row_at(&epoch, window.first_row_position + i)] = model->owners[i];
+    plan_merge_take(&model->merge, source, window.sample_count);
+}
+
 static void give_out_epoch(struct model *model, uint64_t number,
                            struct run_forecast_epoch *ret_epoch)
 {
+    const struct plan *plan = &model->setup.plan;
     struct assigner_stats before, after;
-    struct plan_epoch epoch;
-    struct plan_window window;
+    uint32_t source;
     assigner_stats(model->assigner, &before);
-    plan_epoch_init(&epoch, &model->setup.plan, number);
-    for (uint64_t j = 0; j < model->setup.plan.window_count; j++) {
-        plan_window_at(&window, &epoch, j);
-        assigner_window(model->assigner, &epoch, &window,
-                        model->owners + window.first_row_position);
-    }
+    while (plan_merge_next(&model->merge, &source) &&
+           model->merge.sources[source].due < (number + 1) * plan->steps_per_epoch)
+        give_out_window(model, source);
     assigner_stats(model->assigner, &after);
     uint64_t kept = after.kept_rows - before.kept_rows;
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
     double tapes = (double)(after.tapes - before.tapes);
     if (model->matcher)
-        exchanged = samples * moved_share(model, &epoch);
+        exchanged =
+            (plan->mix ? (double)plan->position_count : samples) * moved_share(model, number);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = (double)kept * model->scale,
         .rows_read = (double)(after.read_rows - before.read_rows) * model->scale,

@@ -147,3 +147,27 @@ contains "$(plan rows --quality --set order.shuffle=false --set order.window_row
 refuses 4 "give both" plan --set dataset.uri=rows --plot quality.svg
 refuses 1 "cannot write the picture" plan --set dataset.uri=rows --set batch.global_size=8 --quality \
     --plot nowhere/quality.svg
+
+# A mix: the order of its sources, whose figures and windows are their own.
+for source in rows singles; do
+    printf 'dataset: {uri: %s}\norder: {window_rows: 7}\n' $source >$source.yaml
+done
+mix=(--set mix.sources=rows.yaml:0.25,singles.yaml:0.75 --set batch.global_size=8 --set order.epochs=4)
+"$penstock" plan "${mix[@]}" --order >order.txt
+"$penstock" plan "${mix[@]}" --readers 2 --json >mix.json
+python3 - <<'PYTHON'
+import collections, json
+order = [tuple(map(int, line.split())) for line in open("order.txt")]
+mix = json.load(open("mix.json"))
+assert [source["weight"] for source in mix["sources"]] == [1, 3] and mix["sources"][0]["window_rows"] == 7, mix
+assert len(order) == 8 * mix["steps_per_epoch"] == 4400, len(order)
+steps = [collections.Counter(row[4] for row in order[i:i + 8]) for i in range(0, len(order), 8)]
+assert all(step[0] == 2 and step[1] == 6 for step in steps)
+assert len({row[3] for row in order if row[4] == 1}) == 400  # in several passes
+assert len({row[3] for row in order if row[4] == 0}) == 1100  # in a part of one
+first, second, _ = mix["epochs"]
+assert 500 < first["rows_read"] < 530 and 100 < second["rows_read"] < 120, mix["epochs"]
+PYTHON
+contains "$("$penstock" plan "${mix[@]}" --readers 2)" "windows of 7 rows of source 0, 7 of source 1"
+refuses 4 "is a mix" plan "${mix[@]}" --quality
+refuses 4 "always sent" plan "${mix[@]}" --set exchange.way=each

@@ -1,5 +1,6 @@
 /* The order of an epoch: complete, reversible, different every epoch, the same for ever. */
 #include "base/random.h"
+#include "plan/mix.h"
 #include "plan/plan.h"
 #include "plan/tables.h"
 
@@ -358,6 +359,59 @@ static void golden_order_of_anchors(void **state)
     anchors_free(anchors);
 }
 
+/* The sources that tests/golden/order_v1.py has for a mix. */
+static void golden_order_of_a_mix(void **state)
+{
+    (void)state;
+    const uint64_t one[] = {1000}, five[] = {37, 200, 3, 96, 61}, some[] = {37, 600, 3, 296, 161},
+                   single[] = {1}, two[] = {9, 2}, weights[] = {5, 3, 2, 7, 1};
+    struct stores stores[] = {stores_of(one, 1, 8), stores_of(five, 5, 8), stores_of(some, 5, 8),
+                              stores_of(single, 1, 8), stores_of(two, 2, 8)};
+    const uint64_t windows[MIX_MAX_SOURCES] = {0};
+    struct anchors *anchors = golden_anchors(&stores[2]);
+    struct plan_options sources[5];
+    for (size_t d = 0; d < 5; d++)
+        sources[d] = (struct plan_options){.sample_count = stores[d].samples[stores[d].count],
+                                           .row_length = 8,
+                                           .store_frames = stores[d].samples,
+                                           .store_rows = stores[d].rows,
+                                           .store_count = stores[d].count,
+                                           .window_rows = 5,
+                                           .shuffle = true};
+    sources[2].anchors = anchors;
+    sources[2].sample_count = anchors_count(anchors);
+    const struct plan_mix_options options = {.source_count = 5,
+                                             .sources = sources,
+                                             .weights = weights,
+                                             .sample_count = 330,
+                                             .epochs = 2,
+                                             .seed = 17,
+                                             .global_batch = 50,
+                                             .last = PLAN_PARTIAL,
+                                             .trainer_count = 1};
+    struct plan plan;
+    assert_int_equal(plan_mix_new(&options, &plan, NULL), STATUS_OK);
+    assert_int_equal(plan_sources_tables_new(&plan, windows, NULL), STATUS_OK);
+    FILE *file = fopen(GOLDEN_FOLDER "/order_v1_mix.txt", "r");
+    char line[160];
+    uint64_t count = 0;
+    unsigned long long epoch, step, offset, index, source;
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file)); /* the heading */
+    while (fscanf(file, "%llu %llu %llu %llu %llu", &epoch, &step, &offset, &index, &source) == 5) {
+        struct plan_found found;
+        plan_find(&plan, epoch, step * 50 + offset, &found);
+        assert_int_equal(found.source, source);
+        assert_int_equal(found.frame, index);
+        count++;
+    }
+    assert_int_equal(count, 2 * plan.position_count);
+    fclose(file);
+    plan_sources_tables_free(&plan);
+    plan_mix_free(plan.mix);
+    anchors_free(anchors);
+}
+
 static void golden_order(void **state)
 {
     (void)state;
@@ -468,6 +522,7 @@ int main(void)
         cmocka_unit_test(locations_in_a_large_dataset),
         cmocka_unit_test(golden_order),
         cmocka_unit_test(golden_order_of_anchors),
+        cmocka_unit_test(golden_order_of_a_mix),
         cmocka_unit_test(shares_and_recipients_agree),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(default_window),
