@@ -1,8 +1,9 @@
 # Manual pages of all programs and of libpenstock, made by packaging/man.py from --help and penstock.h, and installed with what they are of.
 # Where there is no Python, or programs cannot run here, there are none.
 option(PENSTOCK_MAN "make manual pages, which takes Python" ON)
-find_package(Python3 QUIET COMPONENTS Interpreter)
-if(NOT PENSTOCK_MAN OR NOT Python3_FOUND OR PENSTOCK_SANITIZE OR CMAKE_CROSSCOMPILING)
+find_program(PENSTOCK_MAN_PYTHON python3 DOC "for manual pages")
+mark_as_advanced(PENSTOCK_MAN_PYTHON)
+if(NOT PENSTOCK_MAN OR NOT PENSTOCK_MAN_PYTHON OR PENSTOCK_SANITIZE OR CMAKE_CROSSCOMPILING)
   return()
 endif()
 
@@ -19,12 +20,13 @@ set(man_header ${PROJECT_SOURCE_DIR}/src/include/penstock.h)
 list(TRANSFORM man_programs PREPEND penstock- OUTPUT_VARIABLE man_targets)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man/made
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
-  COMMAND Python3::Interpreter -B ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man
+  COMMAND ${PENSTOCK_MAN_PYTHON} -B ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man
           client=${man_header} ${man_arguments}
   COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man/made
   DEPENDS ${man_targets} ${man_header} ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_SOURCE_DIR}/launch/penstock-run
   COMMENT "Making manual pages" VERBATIM)
 add_custom_target(penstock-man ALL DEPENDS ${PROJECT_BINARY_DIR}/man/made)
 foreach(component client ${man_programs})
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/man/${component}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ${component})
+  # Optional: somebody may have built one target alone, which has no pages then.
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/man/${component}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ${component} OPTIONAL)
 endforeach()
