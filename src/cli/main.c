@@ -29,6 +29,7 @@ static const struct command commands[] = {
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},
+    {"top", cli_top, "show what a running job does, and what it waits for"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
     {"doctor", cli_doctor, "look for what would make a run fail on a node or a cluster"},
 };

@@ -1,18 +1,24 @@
 """Metrics: a real scrape of a running job against its report, causes of waits, files, refusals."""
 
+import fcntl
 import glob
 import http.client
 import json
 import os
+import pty
+import re
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 import unittest
 
-from job import TIMEOUT_S, JobTest, environment, leftovers
+from job import TIMEOUT_S, JobTest, environment, leftovers, program
 
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -222,6 +228,73 @@ class Causes(MetricsTest):
         # The first batch is waited for; after that slots are full. Half of all steps leave room for a busy machine.
         ready = series['penstock_trainer_wait_seconds_bucket{reader="0",rank="0",le="0.001"}']
         self.assertGreater(ready, epochs * 10 / 2)
+
+
+class Top(MetricsTest):
+    """`penstock top` of a running job."""
+
+    def top(self, *options, **env):
+        return subprocess.run([program("penstock"), "top", self.run_dir, *options], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False, env=environment(**env))
+
+    def on_terminal(self, lines, columns, **env):
+        """What the full screen is sent until the run is told to end, and its exit code."""
+        main, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        process = subprocess.Popen([program("penstock"), "top", self.run_dir], stdout=other, env=environment(**env))
+        os.close(other)
+        sent = b""
+        while sent.count(b"reader  node") < 2:
+            sent += os.read(main, 65536)
+        process.send_signal(signal.SIGINT)
+        try:
+            while more := os.read(main, 65536):
+                sent += more
+        except OSError:  # the other end is closed
+            pass
+        os.close(main)
+        return sent.decode(), process.wait(timeout=TIMEOUT_S)
+
+    def test_shows_a_job_that_does_not_wait(self):
+        uri = self.synth("small.zarr", 160)
+        thread, found = self.begin(1, 2, {"dataset.uri": uri, "batch.global_size": 16, "order.epochs": 20}, work=0.1)
+        try:
+            while not (thread.is_alive() and os.path.exists(self.run_dir) and
+                       self.top("--once", "--json").stdout.count('"serving":true') == 1):
+                self.assertTrue(thread.is_alive(), self.found)
+            looked = json.loads(self.top("--once", "--json").stdout)
+            plain = self.top("--once")
+            screen, code = self.on_terminal(24, 80, NO_COLOR="1")
+            colored, _ = self.on_terminal(50, 200)
+        finally:
+            self.end(thread)
+        self.assertEqual(found[0].code, 0, found[0].output)
+        [rates], [reader] = looked["rates"], looked["readers"]
+        self.assertEqual(max(rates["blocked"], key=rates["blocked"].get), "trainers", rates)
+        self.assertEqual(sorted(rates["waits"]), ["0", "1"])
+        self.assertLess(looked["verdict"]["wait"], 0.5)
+        self.assertEqual(reader["metrics"]["epochs"], 20)
+        self.assertEqual([trainer["rank"] for trainer in reader["trainers"]], [0, 1])
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertRegex(plain.stdout, r"epoch \d+ of 20, step \d+ of 10 ")
+        self.assertIn("trainer  reader  batches/s", plain.stdout)
+        self.assertEqual(code, 0)
+        self.assertNotRegex(screen, "\033\\[[0-9;]*m")
+        self.assertRegex(colored, "\033\\[[0-9;]*m")
+        self.assertTrue(screen.endswith("\033[?25h\033[?1049l"), repr(screen[-60:]))
+        for line in re.sub("\033\\[[?0-9;]*[a-zA-Z]", "", screen).splitlines():
+            self.assertLessEqual(len(line), 80)
+        self.assertNotIn("memory/s", screen)
+        self.assertIn("memory/s", colored)
+
+    def test_says_when_there_is_nothing(self):
+        looked = self.top("--once")
+        self.assertEqual(looked.returncode, 1)
+        self.assertIn(f"there is no run directory '{self.run_dir}'", looked.stderr)
+        os.mkdir(self.run_dir, 0o700)
+        looked = self.top("--once")
+        self.assertEqual(looked.returncode, 1)
+        self.assertIn("no reader of this node runs here", looked.stderr)
 
 
 class Files(MetricsTest):

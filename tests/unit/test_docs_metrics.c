@@ -13,9 +13,11 @@
 static const char introduction[] =
     "# Metrics\n"
     "\n"
-    "Each reader counts what flows, what is waited for, and what is cached. There are three ways to "
+    "Each reader counts what flows, what is waited for, and what is cached. There are four ways to "
     "see this:\n"
     "\n"
+    "- `penstock top RUN_DIR` shows a running job on one screen "
+    "([tools.md](tools.md#penstock-top-what-a-run-waits-for)).\n  Nothing has to be switched on.\n"
     "- `metrics.listen: \"127.0.0.1:9400\"`: each reader answers `GET /metrics` in Prometheus' "
     "text format. With port 0 the system\n"
     "  chooses the port. Each reader writes its address to `RUN_DIR/reader-N.json`, for "

@@ -1,0 +1,201 @@
+/* `penstock top`: what a running job does. Main thread.
+ *
+ * Reads the metrics pages in the run directory (metrics/page.h), which readers write anyway, twice
+ * or again and again, and shows what changed. Costs the job nothing.
+ */
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/top_screen.h"
+#include "delivery/rundir.h"
+#include "metrics/page.h"
+
+#include <argp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MOST_READERS = 1024 };
+
+struct options {
+    const char *run_dir;
+    bool once, json;
+    uint64_t seconds;
+};
+
+static const struct cli_option option_table[] = {
+    {"once", 0, NULL, "show one look, and end", CLI_FLAG(once)},
+    {"json", 0, NULL, "print each look for programs, as one line of JSON", CLI_FLAG(json)},
+    {"seconds", 'n', "N", "seconds from look to look (1)", CLI_COUNT(seconds, 1, 3600)},
+};
+
+static const char help[] =
+    "Show what a running job does: progress, whether training waits for data and for what, and for "
+    "each reader and trainer of this node what flows."
+    "\v"
+    "RUN_DIR is the run directory, which a run prints at its start and tells its trainers in "
+    "PENSTOCK_RUN_DIR. On a terminal the screen is drawn anew until ^C, or until the run ends. "
+    "Elsewhere each look is a line. Colors: none if NO_COLOR is set.\n"
+    "\n"
+    "'kept' is the share of the dataset's rows that a reader keeps in memory, 'busy' the share of "
+    "its workers' time that is work, and 'waits for' what its next round waited for most. Waiting "
+    "for trainers is good: data is ready.\n"
+    "\n"
+    "Examples:\n"
+    "  penstock top /tmp/penstock-0/run\n"
+    "  penstock top $PENSTOCK_RUN_DIR --once --json\n";
+
+static const struct cli_command command = {
+    .help = help,
+    .arguments = "RUN_DIR",
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .argument_offsets = {offsetof(struct options, run_dir)},
+    .argument_count = 1,
+    .missing = "which run directory",
+};
+
+/* The snapshots of all readers that live, in order of rank. */
+struct look {
+    struct metrics_snapshot *snapshots[MOST_READERS]; /* owned */
+    size_t count;
+};
+
+static void look_done(struct look *look)
+{
+    for (size_t i = 0; i < look->count; i++)
+        free(look->snapshots[i]);
+    look->count = 0;
+}
+
+/* NOT_FOUND: no reader lives, or none has written anything. A reader may end at any time. */
+static enum status look_at(int dir, struct look *look, struct error *err)
+{
+    static uint32_t readers[MOST_READERS];
+    size_t count = rundir_readers(dir, readers, MOST_READERS);
+    look->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum status status = metrics_page_read(dir, readers[i], &look->snapshots[look->count], err);
+        if (status == STATUS_OK)
+            look->count++;
+        else if (status != STATUS_NOT_FOUND) {
+            look_done(look);
+            return status;
+        }
+    }
+    if (look->count == 0)
+        return error_set(err, STATUS_NOT_FOUND, "no reader of this node runs here");
+    return STATUS_OK;
+}
+
+/* Each reader of `now`, with what it was `before`; one that is new, with itself. */
+static void pair_up(const struct look *before, const struct look *now, struct metrics_pair *pairs)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        pairs[i] = (struct metrics_pair){now->snapshots[i], now->snapshots[i]};
+        for (size_t k = 0; k < before->count; k++)
+            if (before->snapshots[k]->reader == now->snapshots[i]->reader &&
+                before->snapshots[k]->pid == now->snapshots[i]->pid)
+                pairs[i].before = before->snapshots[k];
+    }
+}
+
+static volatile sig_atomic_t stopped;
+
+static void note_signal(int number)
+{
+    stopped = number;
+}
+
+static void show(const struct options *options, bool terminal, const struct look *before,
+                 const struct look *now)
+{
+    static struct metrics_pair pairs[MOST_READERS];
+    const char *no_color = getenv("NO_COLOR");
+    struct winsize size = {0};
+    struct text out = {0};
+    pair_up(before, now, pairs);
+    struct metrics_verdict verdict =
+        metrics_judge(pairs, now->count, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
+    struct top_view view = {.run_dir = options->run_dir,
+                            .pairs = pairs,
+                            .count = now->count,
+                            .verdict = &verdict,
+                            .color = terminal && !(no_color && *no_color),
+                            .width = 100,
+                            .height = 1000};
+    if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row) {
+        view.width = size.ws_col;
+        view.height = size.ws_row - 1; /* the cursor stands in the last line */
+    }
+    if (options->json)
+        top_json(&view, &out);
+    else if (terminal || options->once)
+        top_screen(&view, &out);
+    else
+        top_line(&view, &out);
+    if (terminal && !options->once && !options->json)
+        fputs("\033[H\033[J", stdout);
+    fputs(out.data, stdout);
+    fflush(stdout);
+    text_done(&out);
+}
+
+/* Shows look after look. OK: it was asked to end, or the readers ended. */
+static enum status watch(const struct options *options, int dir, bool terminal, struct error *err)
+{
+    static struct look looks[2];
+    size_t at = 0;
+    enum status status = look_at(dir, &looks[0], err);
+    if (status != STATUS_OK)
+        return status;
+    while (!stopped && status == STATUS_OK) {
+        clock_sleep_ns(options->seconds * 1000000000);
+        if (stopped)
+            break;
+        status = look_at(dir, &looks[1 - at], err);
+        if (status != STATUS_OK)
+            break;
+        show(options, terminal, &looks[at], &looks[1 - at]);
+        look_done(&looks[at]);
+        at = 1 - at;
+        if (options->once)
+            break;
+    }
+    look_done(&looks[at]);
+    return status == STATUS_NOT_FOUND && !options->once ? STATUS_OK : status;
+}
+
+int cli_top(int argc, char **argv)
+{
+    struct options options = {.seconds = 1};
+    cli_parse(&command, argc, argv, &options);
+    struct error err;
+    int dir;
+    bool terminal = isatty(STDOUT_FILENO), full = terminal && !options.once && !options.json;
+    enum status status = rundir_open(options.run_dir, false, &dir, &err);
+    if (status != STATUS_OK)
+        return cli_fail("penstock top", &err);
+    const struct sigaction action = {.sa_handler = note_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (full)
+        fputs("\033[?1049h\033[?25l", stdout); /* another screen, no cursor */
+    status = watch(&options, dir, terminal, &err);
+    if (full) {
+        fputs("\033[?25h\033[?1049l", stdout);
+        fflush(stdout);
+    }
+    close(dir);
+    if (status != STATUS_OK) {
+        error_prefix(&err, status, "'%s': ", options.run_dir);
+        return cli_fail("penstock top", &err);
+    }
+    if (!options.once && !options.json && !stopped)
+        puts("the run has ended");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,28 @@
+/* The screen of `penstock top`: a job's readers and trainers as text. Pure. */
+#ifndef PENSTOCK_CLI_TOP_SCREEN_H
+#define PENSTOCK_CLI_TOP_SCREEN_H
+
+#include "base/text.h"
+#include "metrics/verdict.h"
+
+#include <stdbool.h>
+
+struct top_view {
+    const char *run_dir;
+    const struct metrics_pair *pairs; /* [count], readers in order of rank; count > 0 */
+    size_t count;
+    const struct metrics_verdict *verdict;
+    bool color;
+    int width, height; /* of the terminal */
+};
+
+/* Appends at most `height` lines of at most `width` characters. */
+void top_screen(const struct top_view *view, struct text *out);
+
+/* Appends one line, for logs. */
+void top_line(const struct top_view *view, struct text *out);
+
+/* Appends one line of JSON: what the snapshots say, rates, and the verdict. */
+void top_json(const struct top_view *view, struct text *out);
+
+#endif
