@@ -41,7 +41,8 @@ class NoConnection:
 
 def bound(batches):
     field = penstock.Field("x", np.dtype(np.float32), "float32", (16,))
-    info = penstock.Info((field,), 4, 4, 0, 1, 4, 4, 1, 1, 0, 0, 0, 0, 0)
+    numbers = dict.fromkeys(penstock.Info.__dataclass_fields__, 0)
+    info = penstock.Info(**{**numbers, "fields": (field,), "constants": ()})
     memory = (ctypes.c_char * 4096)()
     address = ctypes.addressof(memory)
     connection = NoConnection()
