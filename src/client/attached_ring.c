@@ -113,6 +113,14 @@ uint64_t attached_ring_released(const struct attached_ring *attached)
     return cursor > oldest->first ? cursor : oldest->first;
 }
 
+bool attached_ring_takes_leave(struct attached_ring *attached)
+{
+    if (!attached->vacated || attached->told || atomic_load(&attached->leased) > 0)
+        return false;
+    attached->told = true;
+    return true;
+}
+
 void attached_ring_vacate(struct attached_ring *attached)
 {
     attached->vacated = true;

@@ -2,6 +2,7 @@
  *
  *     a slot      published -> leased -> released -> behind the tail
  *     a ring      current -> old, once another one is attached -> unmapped, once nothing is leased
+ *                 vacated, once its reader is gone and its published batches are taken
  *
  * Rings form a list, the current one first. Older rings hold earlier batches, and stay only as long
  * as one of their slots is leased. Each slot has a stamp of its sequence number. The thread that
@@ -40,6 +41,7 @@ struct attached_ring {
     uint64_t generation;          /* 1 for the loader's first ring */
     bool vacated; /* nothing is published here any more: the memory of slots that are not leased was
                    * given back */
+    bool told;    /* those who watch rings were told that the trainer needs this one no more */
     struct attached_ring *older; /* the next older ring with a leased slot; NULL: none */
 };
 
@@ -76,6 +78,10 @@ const struct lease *attached_ring_obstacle(const struct attached_ring *attached,
 
 /* The cursor behind the last batch that was released in order, of this ring and older ones. */
 uint64_t attached_ring_released(const struct attached_ring *attached);
+
+/* Whether those who watch rings are to be told now, as nothing is leased in a ring without a
+ * reader; true once. */
+bool attached_ring_takes_leave(struct attached_ring *attached);
 
 /* Gives the memory of all slots back that are not leased, and from now on that of each slot that is
  * released. For a ring whose reader is gone and whose published batches are taken: the next ring

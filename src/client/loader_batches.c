@@ -125,21 +125,43 @@ void loader_note_released(struct loader *loader)
         wakeup_signal(attached->connection.release_fd);
 }
 
+/* Tells those who watch rings of one that the trainer needs no more. Returns the ring if another
+ * one has been attached meanwhile. */
+static struct attached_ring *take_leave(struct loader *loader, struct attached_ring *left)
+{
+    loader_tell_detaching(loader, left);
+    pthread_mutex_lock(&loader->lock);
+    struct attached_ring **at = &loader->attached;
+    while (*at != left)
+        at = &(*at)->older;
+    bool old = left != loader->attached;
+    if (old)
+        *at = left->older;
+    atomic_fetch_sub(&left->leased, 1);
+    pthread_mutex_unlock(&loader->lock);
+    return old ? left : NULL;
+}
+
 enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch, uint64_t step,
                            struct error *err)
 {
     pthread_mutex_lock(&loader->lock);
-    struct attached_ring **at = &loader->attached, *done = NULL;
+    struct attached_ring **at = &loader->attached, *done = NULL, *left = NULL;
     while (*at && !attached_ring_release(*at, slot, epoch, step))
         at = &(*at)->older;
     bool found = *at != NULL;
     if (found && *at != loader->attached && atomic_load(&(*at)->leased) == 0) {
         done = *at;
         *at = done->older;
+    } else if (found && attached_ring_takes_leave(*at)) {
+        left = *at;
+        atomic_fetch_add(&left->leased, 1); /* so that it stays while others are told */
     }
     if (found)
         loader_note_released(loader);
     pthread_mutex_unlock(&loader->lock);
+    if (left)
+        done = take_leave(loader, left);
     loader_detach(loader, done);
     if (found && atomic_load(&loader->wants_release))
         wakeup_signal(loader->freed_fd);

@@ -62,8 +62,10 @@ static inline uint64_t loader_taken(const struct loader *loader)
  * the lock; NULL is fine. */
 void loader_detach(struct loader *loader, struct attached_ring *attached);
 
-/* Tells whoever watches rings of the current one. Without the lock. */
+/* Tells whoever watches rings of the current one; and of one that the trainer needs no more: once.
+ * Without the lock. */
 void loader_tell_attached(const struct loader *loader);
+void loader_tell_detaching(const struct loader *loader, const struct attached_ring *attached);
 
 /* From now on loader_next() returns this error. TIMEOUT becomes LOST, since TIMEOUT is not final.
  */

@@ -205,7 +205,10 @@ static void begin_dialing(struct loader *loader)
 {
     pthread_mutex_lock(&loader->lock);
     attached_ring_vacate(loader->attached);
+    bool leaves = attached_ring_takes_leave(loader->attached);
     pthread_mutex_unlock(&loader->lock);
+    if (leaves)
+        loader_tell_detaching(loader, loader->attached);
     struct protocol_welcome cursor = loader_cursor(loader);
     order_print_state(&loader->header.service.order, cursor.epoch, cursor.step, loader->state,
                       sizeof loader->state);

@@ -15,13 +15,19 @@ void loader_tell_attached(const struct loader *loader)
         loader->watch.attached(loader->watch.user, &ring);
 }
 
+void loader_tell_detaching(const struct loader *loader, const struct attached_ring *attached)
+{
+    struct loader_ring ring = describe(attached);
+    if (loader->watch.detaching)
+        loader->watch.detaching(loader->watch.user, &ring);
+}
+
 void loader_detach(struct loader *loader, struct attached_ring *attached)
 {
     if (!attached)
         return;
-    struct loader_ring ring = describe(attached);
-    if (loader->watch.detaching)
-        loader->watch.detaching(loader->watch.user, &ring);
+    if (!attached->told)
+        loader_tell_detaching(loader, attached);
     attached_ring_free(attached);
 }
 

@@ -235,9 +235,10 @@ struct penstock_ring {
 };
 
 /* Who is told of rings. `attached`: the ring is mapped, and no batch of it was returned yet.
- * `detaching`: the ring will be unmapped when the call returns; none of its batches is leased, but
- * for penstock_close(). Either may be NULL. The library holds no lock meanwhile. The functions must
- * not call the library. `ring` is borrowed during the call. */
+ * `detaching`: the ring will be unmapped once the call has returned; none of its batches is leased,
+ * but for penstock_close(). A ring whose reader is gone is told of as soon as the trainer needs it
+ * no more, and before there is another ring. Either may be NULL. The library holds no lock
+ * meanwhile. The functions must not call the library. `ring` is borrowed during the call. */
 struct penstock_ring_watch {
     void (*attached)(void *user, const struct penstock_ring *ring);
     void (*detaching)(void *user, const struct penstock_ring *ring);

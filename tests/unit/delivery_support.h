@@ -167,21 +167,27 @@ struct pair {
 };
 
 /* With wait_for_release (penstock.h), or as usual. */
+/* The client of a server that already listens, in the pair's folder. */
+static inline void pair_connect(struct pair *pair, int32_t wait_for_release)
+{
+    struct dialing dialing;
+    dial_with(&dialing, &(struct penstock_options){.run_dir = pair->folder.path,
+                                                   .world_size = 1,
+                                                   .timeout_ms = 5000,
+                                                   .wait_for_release = wait_for_release});
+    pump_until(pair->server, 1);
+    assert_int_equal(server_start(pair->server, NULL), STATUS_OK);
+    pthread_join(dialing.thread, NULL);
+    if (dialing.status)
+        fail_msg("penstock_connect: %s", dialing.message);
+    pair->client = dialing.client;
+}
+
 static inline struct pair pair_new_waiting(uint32_t slots, int32_t wait_for_release)
 {
     struct pair pair = {.folder = run_folder_new()};
     pair.server = support_server(pair.folder.path, 1, slots, 0);
-    struct dialing dialing;
-    dial_with(&dialing, &(struct penstock_options){.run_dir = pair.folder.path,
-                                                   .world_size = 1,
-                                                   .timeout_ms = 5000,
-                                                   .wait_for_release = wait_for_release});
-    pump_until(pair.server, 1);
-    assert_int_equal(server_start(pair.server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    if (dialing.status)
-        fail_msg("penstock_connect: %s", dialing.message);
-    pair.client = dialing.client;
+    pair_connect(&pair, wait_for_release);
     return pair;
 }
 

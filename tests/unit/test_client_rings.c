@@ -54,6 +54,56 @@ static void a_ring_is_told_of_from_its_start_to_its_end(void **state)
     assert_int_equal(log.detaching, 1);
 }
 
+/* A pair whose client looks for another reader when this one is gone. */
+static struct pair pair_new_lasting(uint32_t slots)
+{
+    struct pair pair = {.folder = run_folder_new()};
+    struct ring_layout layout = support_layout(slots);
+    struct ring_service service = support_service(1);
+    struct server_options options = {.run_dir = pair.folder.path,
+                                     .max_trainers = 1,
+                                     .layout = &layout,
+                                     .service = &service,
+                                     .reconnect_ms = 20000};
+    assert_int_equal(server_new(&options, &pair.server, NULL), STATUS_OK);
+    assert_int_equal(server_listen(pair.server, NULL), STATUS_OK);
+    pair_connect(&pair, 0);
+    return pair;
+}
+
+/* What is registered stays in memory, and the next ring needs the memory: so a ring is told of when
+ * its reader is gone, its batches are taken, and the last one is released; once. */
+static void a_ring_is_told_of_before_the_next_one_is_there(void **state)
+{
+    (void)state;
+    for (int leased = 0; leased <= 1; leased++) {
+        struct pair pair = pair_new_lasting(SUPPORT_SLOTS);
+        struct log log = {0};
+        const struct penstock_ring_watch watch = watch_of(&log);
+        struct penstock_batch first, batch, none;
+        assert_int_equal(penstock_watch_rings(pair.client, &watch), PENSTOCK_OK);
+        publish(&pair);
+        publish(&pair);
+        first = take(&pair);
+        if (!leased)
+            give(&pair, &first);
+        server_free(pair.server);
+        pair.server = NULL;
+        batch = take(&pair); /* was published */
+        give(&pair, &batch);
+        assert_int_equal(log.detaching, 0);
+        assert_int_equal(penstock_next(pair.client, &none, 20), PENSTOCK_TIMEOUT);
+        assert_int_equal(log.detaching, !leased);
+        if (leased)
+            give(&pair, &first);
+        assert_int_equal(log.detaching, 1);
+        assert_int_equal(penstock_next(pair.client, &none, 20), PENSTOCK_TIMEOUT);
+        pair_done(&pair);
+        assert_int_equal(log.attached, 1);
+        assert_int_equal(log.detaching, 1);
+    }
+}
+
 static void rings_are_watched_once_and_before_the_first_batch(void **state)
 {
     (void)state;
@@ -224,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_is_told_of_from_its_start_to_its_end),
+        cmocka_unit_test(a_ring_is_told_of_before_the_next_one_is_there),
         cmocka_unit_test(rings_are_watched_once_and_before_the_first_batch),
         cmocka_unit_test(statistics_say_what_happened_and_what_is_there),
         cmocka_unit_test(a_smaller_struct_is_not_overrun),
