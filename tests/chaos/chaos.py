@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from supervised import HOSTS, Job, check_lives, make_dataset, merged, processes, run, stacks
+from supervised import HOSTS, Job, check_lives, make_dataset, make_mix, merged, processes, run, set_options, stacks
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
@@ -40,9 +40,9 @@ WINDOWS = [word for setting in ("dataset.fields.latents.array=base_frames", "dat
 def undisturbed(dataset, epochs, folder, options):
     """What one reader without mpirun gives to one trainer: lines sorted by epoch, step, position."""
     path = os.path.join(folder, "undisturbed")
-    done = run([program("penstock-reader"), "--quiet", *options, "--set", f"dataset.uri={dataset}", "--set",
-                "batch.global_size=12", "--set", "batch.last=partial", "--set", f"order.epochs={epochs}", "--set",
-                "order.seed=5", "--set", "order.window_rows=9", "--set", "readers.threads=1", "--",
+    settings = {**dataset, "batch.global_size": 12, "batch.last": "partial", "order.epochs": epochs, "order.seed": 5,
+                "readers.threads": 1}
+    done = run([program("penstock-reader"), "--quiet", *options, *set_options(settings), "--",
                 program("penstock-trainer"), "--digest", path])
     if done.code:
         raise RuntimeError(done.output)
@@ -188,6 +188,7 @@ def main():
     parser.add_argument("--placement", choices=("fixed", "local"), default="fixed")
     parser.add_argument("--windows", dest="samples", action="store_const", const=WINDOWS, default=[],
                         help="samples have several frames")
+    parser.add_argument("--mix", action="store_true", help="samples of three datasets")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
@@ -198,7 +199,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="penstock-chaos-")
     runs = []
     try:
-        dataset = make_dataset(folder)
+        dataset = (make_mix if args.mix else make_dataset)(folder)
         expected = undisturbed(dataset, args.epochs, folder, args.samples)
         seeds = [args.again] if args.again else [f"{args.seed}.{i}" for i in range(args.runs)]
         print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "

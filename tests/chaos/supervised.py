@@ -27,12 +27,35 @@ GLOBAL_BATCH = 12
 STEPS = -(-SAMPLES // GLOBAL_BATCH)  # of an epoch
 
 
-def make_dataset(folder):
-    path = os.path.join(folder, "dataset")
-    made = run([program("penstock"), "synth", path, "--samples", str(SAMPLES), "--chunk", "8", "--videos", "7"])
+def synth(path, samples, chunk):
+    made = run([program("penstock"), "synth", path, "--samples", str(samples), "--chunk", str(chunk), "--videos", "7",
+                "--seed", str(samples)])
     if made.code:
         raise RuntimeError(made.output)
-    return path
+
+
+def make_dataset(folder):
+    """The settings that name the dataset."""
+    path = os.path.join(folder, "dataset")
+    synth(path, SAMPLES, 8)
+    return {"dataset.uri": path, "order.window_rows": 9}
+
+
+def make_mix(folder):
+    """Three sources, of which the last has few samples; a sample has the frame before and the one behind, too."""
+    items = []
+    for number, (samples, chunk, window_rows, weight) in enumerate(((150, 8, 9, 5), (90, 5, 4, 3), (21, 3, 2, 2))):
+        synth(os.path.join(folder, f"source{number}"), samples, chunk)
+        path = os.path.join(folder, f"source{number}.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"dataset: {{uri: source{number}, fields: {{latents: {{array: base_frames, steps: '-1:2'}}}}}}\n"
+                       f"samples: {{pad: {{before: 1, after: 1}}}}\norder: {{window_rows: {window_rows}}}\n")
+        items.append(f"{path}:{weight}")
+    return {"mix.sources": ",".join(items), "mix.samples": SAMPLES}
+
+
+def set_options(settings):
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 class Process:
@@ -130,13 +153,11 @@ class Job:
         os.mkdir(temporary)
         os.mkdir(self.digests())
         self.run_dir = f"/tmp/penstock-chaos-{os.getpid()}-{time.monotonic_ns()}"
-        settings = {"dataset.uri": dataset, "batch.global_size": GLOBAL_BATCH, "batch.last": "partial",
-                    "order.epochs": epochs, "order.seed": 5, "order.window_rows": 9, "readers.threads": 1,
-                    "delivery.trainers": trainers}
+        settings = {**dataset, "batch.global_size": GLOBAL_BATCH, "batch.last": "partial",
+                    "order.epochs": epochs, "order.seed": 5, "readers.threads": 1, "delivery.trainers": trainers}
         command = [program("penstock-run"), "--restarts", str(restarts), "-q", *options]
         command += ["--hosts", ",".join(HOSTS)] if HOSTS else ["--readers-per-node", str(readers)]
-        for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
+        command += set_options(settings)
         # The shell's $$ stays the number of the trainer that it becomes.
         trainer = (f"exec {program('penstock-trainer')} --compute-ms {compute_ms} --touch --hold {hold} "
                    f"--digest {self.digests()}/digest.$RANK.$$")
