@@ -1,4 +1,4 @@
-"""A trainer that saves its batches: samples_trainer.py FOLDER writes FOLDER/RANK.EPOCH.STEP.npz of fields, `indices`, `valid` and, as
+"""A trainer that saves its batches: samples_trainer.py FOLDER writes FOLDER/RANK.EPOCH.STEP.npz of fields, `indices`, `valid`, `keys` and, as
 "valid of F", what `valid_of` has. With constants, FOLDER/constants.RANK.npz has them, and attributes of field F as "attributes of F"."""
 
 import json
@@ -18,6 +18,7 @@ with penstock.connect() as loader:
     for batch in loader:
         name = f"{loader.info.rank}.{batch.epoch}.{batch.step}.npz"
         masks = {f"valid of {field}": mask for field, mask in batch.valid_of.items()}
-        np.savez(os.path.join(sys.argv[1], name), **batch, **masks, indices=batch.indices, valid=batch.valid)
+        np.savez(os.path.join(sys.argv[1], name), **batch, **masks, indices=batch.indices, valid=batch.valid,
+                 keys=batch.keys)
         for field in loader.info.fields:
             assert batch[field.name].shape == (batch.sample_count, *field.shape), field

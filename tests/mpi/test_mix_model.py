@@ -1,0 +1,269 @@
+"""Mixes: random sources, weights and shapes of runs against the brute-force model of mix_oracle.py.
+
+Which sample is at each position, of which source, and what it has, is compared by index and digest. Runs of other shapes
+deliver the same, also when they are stopped and go on.
+
+Run by a Python with NumPy, xxhash and zarr 3.
+
+    PENSTOCK_BIN=build/release/bin python test_mix_model.py --long 40 --seed 7
+
+PENSTOCK_TEST_SEED and PENSTOCK_TEST_RUNS do the same.
+"""
+
+import collections
+import glob
+import json
+import math
+import os
+import random
+import sys
+import unittest
+
+from job import SANITIZED, JobTest, environment
+from test_samples import EXIT_STOPPED_EARLY, PADDING, World, by_index, np, write_store, xxhash
+
+from mix_oracle import Mix, Source, rows_of
+from samples_oracle import Samples, steps_of
+
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "12"))
+
+
+class Part(World):
+    """A source: a random dataset with the fields of another one, where there is one."""
+
+    def __init__(self, rng, folder, number, first=None):
+        self.first_part = first
+        super().__init__(rng, os.path.join(folder, f"part{number}"))
+        self.window_rows = rng.choice((1, 2, 3, 5, 100))
+        self.shuffled = rng.random() < 0.8
+
+    def make_store(self, count):
+        if self.first_part:
+            self.items = self.first_part.items
+            self.chunks["image"] = (self.chunks["image"][0], *self.items["image"][1])
+        return super().make_store(count)
+
+    def make_fields(self):
+        """The same fields: steps may be others, as many."""
+        first = self.first_part
+        if not first:
+            super().make_fields()
+            return
+        move = self.rng.choice((0, 0, 1))
+        for name, field in first.fields.items():
+            self.fields[name] = dict(field)
+            if "steps" in field:
+                self.fields[name]["steps"] = [step + move for step in steps_of(field)]
+
+    def make_samples(self):
+        """With rows of a length that is known, and the same made fields as the first source."""
+        first, rng = self.first_part, self.rng
+        super().make_samples()
+        self.samples["row_chunks"] = rng.randint(1, 3)
+        if not first:
+            return
+        for field in self.fields.values():
+            field.pop("segments", None)
+        self.samples.pop("segments", None)
+        if "segments" in first.samples:
+            self.samples["segments"] = self.add("documents", lambda count: self.cuts(count, 5), 7)
+        for name, field in first.fields.items():
+            self.fields[name] |= {"segments": True} if field.get("segments") else {}
+        pads, own = (sum(part.samples.get("pad", {}).values()) for part in (first, self))
+        if bool(pads) != bool(own):
+            self.samples.pop("pad", None)
+        if pads and not own:
+            self.samples["pad"] = {"before": 0, "after": 1}
+
+    def row_length(self):
+        """Chunks of the direct field with the most bytes a frame, the first by name of such."""
+        def frame_bytes(name):
+            whole = {key: value for key, value in self.fields[name].items() if key != "crop"}
+            return self.model.frame(whole, 0, 0).nbytes
+        direct = sorted(name for name, field in self.fields.items() if "index" not in field)
+        lead = self.fields[max(direct, key=frame_bytes)]["array"]
+        return min(self.chunks[lead][0] * self.samples["row_chunks"], max(self.counts))
+
+    def write_part(self):
+        uris = []
+        os.makedirs(self.folder, exist_ok=True)
+        for i, store in enumerate(self.stores):
+            uris.append(f"store{i}.zarr")
+            write_store(os.path.join(self.folder, uris[-1]), store, self.chunks, self.shards)
+        order = {"window_rows": self.window_rows, "shuffle": self.shuffled, "seed": 999, "epochs": 7}
+        with open(os.path.join(self.folder, "part.yaml"), "w", encoding="utf-8") as file:
+            json.dump({"dataset": {"uri": uris, "fields": self.fields}, "samples": self.samples, "order": order,
+                       "batch": {"global_size": 77}}, file)
+        return os.path.join(os.path.basename(self.folder), "part.yaml")
+
+    def __str__(self):
+        return f"{super().__str__()} window {self.window_rows} shuffle {self.shuffled}"
+
+
+def make_part(rng, folder, number, first=None):
+    """A source with a sample at least, and a group for each part of its split."""
+    while True:
+        part = Part(rng, folder, number, first)
+        if sum(part.samples.get("pad", {}).values()) >= len(part.model.union):
+            continue
+        anchors, split = part.model.anchors(), part.samples.get("split", {})
+        if anchors and ("parts" not in split or len(set(part.model.groups(split["by"]))) > 1):
+            part.anchors = anchors
+            return part
+
+
+class MixedWorld:
+    """One to four sources, and their weights."""
+
+    def __init__(self, rng, folder):
+        self.folder = folder
+        self.parts = [make_part(rng, folder, 0)]
+        while len(self.parts) < 4 and rng.random() < 0.75:
+            self.parts.append(make_part(rng, folder, len(self.parts), self.parts[0]))
+        self.weights = [rng.choice((1, 1, 2, 3, 5, 17)) for _ in self.parts]
+        self.texts = self.write_weights(rng)
+        sources = [Source(rows_of(part.counts, part.row_length(), set(part.anchors)), part.window_rows, part.shuffled)
+                   for part in self.parts]
+        self.samples = rng.choice((None, rng.randint(4, 150)))
+        divisor = math.gcd(*self.weights)
+        self.mix = Mix(sources, [weight // divisor for weight in self.weights], self.samples)
+        self.bad = set()
+
+    def write_weights(self, rng):
+        """As whole numbers, or as decimals where these are exact."""
+        total = sum(self.weights)
+        if rng.random() < 0.5 and 10**6 % total == 0:
+            return [weight / total for weight in self.weights]
+        return self.weights
+
+    def write(self):
+        sources = [{"config": part.write_part(), "weight": text} for part, text in zip(self.parts, self.texts)]
+        mix = {"sources": sources} | ({"samples": self.samples} if self.samples else {})
+        path = os.path.join(self.folder, "run.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"mix": mix}, file)
+        return path
+
+    def sample(self, d, anchor, key):
+        fields = self.parts[d].model.sample(anchor, key) | {"source": np.array(d, "i4")}
+        return {name: fields[name] for name in sorted(fields)}
+
+    def digest(self, d, anchor, key):
+        """A sample that is masked is zero in all fields."""
+        digest = xxhash.xxh3_64()
+        for value in self.sample(d, anchor, key).values():
+            digest.update(bytes(value.nbytes) if (d, anchor) in self.bad else value.tobytes())
+        return digest.hexdigest()
+
+    def damage(self, rng):
+        """Removes a chunk of a source."""
+        d = rng.randrange(len(self.parts))
+        self.bad = {(d, anchor) for anchor in self.parts[d].damage()}
+
+    def expect(self, order):
+        """The digest lines of a run: epoch, step, position, index and digest."""
+        return [[str(word) for word in (epoch, step, position, anchor, self.digest(d, anchor, key))]
+                for epoch in range(order["order.epochs"])
+                for step, position, d, _, anchor, key in self.mix.epoch(order["order.seed"], epoch,
+                                                                      order["batch.global_size"], order["batch.last"])]
+
+    def __str__(self):
+        parts = "\n".join(map(str, self.parts))
+        return f"weights {self.texts} samples {self.samples}\n{parts}"
+
+
+class Model(JobTest):
+    """penstock-trainer's digests against the model."""
+
+    @staticmethod
+    def order(rng, mix):
+        trainers = rng.choice((1, 2, 3, 4))
+        batch = trainers * rng.randint(1, 12)
+        if batch > mix.samples:
+            batch, trainers = 1, 1
+        return {"batch.global_size": batch, "batch.last": rng.choice(("drop", "pad", "partial")),
+                "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 3)}, trainers
+
+    @staticmethod
+    def shape(rng):
+        return {"readers.threads": rng.randint(1, 3), "delivery.slots": rng.choice((2, 4)),
+                "readers.cache": rng.choice(("auto", "decoded", "stored", "off")),
+                "exchange.steps_per_round": rng.choice(("auto", 1)),
+                "dataset.hold_limit": rng.choice(("1GiB", "4KiB"))}
+
+    def try_world(self, rng):
+        world = MixedWorld(rng, self.folder)
+        order, trainers = self.order(rng, world.mix)
+        joins = any("index" in field for part in world.parts for field in part.fields.values())
+        options = ["--config", world.write()]
+        if not joins and rng.random() < 0.3:
+            world.damage(rng)
+            order |= {"dataset.hold_limit": "0", "errors.bad_sample": "mask", "errors.max_bad": 1000000,
+                      "errors.missing_chunk": "fail", "errors.report": ""}
+        expected = world.expect(order)
+        lines = [line[:5] for line in self.digests(1, 1, order, PADDING, options)]
+        self.assertEqual(lines, expected, f"{order} {world}")
+        other = {**self.shape(rng), **({"dataset.hold_limit": "1GiB"} if joins else {}), **order}
+        return len(lines) + self.try_shape(rng, trainers, other, expected, options, world)
+
+    def try_shape(self, rng, trainers, other, expected, options, world):
+        """A run of another shape delivers the same: in one go, or stopped and resumed."""
+        readers = rng.randint(1, 5)
+        local, steps = rng.random() < 0.4, int(expected[-1][1]) + 1
+        if local:
+            other["order.placement"] = "local"
+        if rng.random() < 0.4 and steps > 1:
+            state = os.path.join(self.folder, "state")
+            stop = ["--steps", str(rng.randint(1, steps - 1)), "--state", state]
+            got = self.digests(readers, 1, other, PADDING + stop, options, expect=EXIT_STOPPED_EARLY)
+            got += self.digests(rng.randint(1, 5), trainers, other, PADDING, [*options, "--resume", state])
+        else:
+            got = self.digests(readers, trainers, other, PADDING, options)
+        got = [line[:5] for line in got]
+        same = by_index if local else list
+        self.assertEqual(same(got), same(expected), f"{readers} readers {trainers} trainers {other} {world}")
+        return len(got)
+
+    def test_random_mixes(self):
+        compared = 0
+        for number in range(RUNS):
+            with self.subTest(seed=SEED, run=number):
+                compared += self.try_world(random.Random(SEED * 1000003 + number))
+        print(f"{compared} samples of {RUNS} mixes equal to the model")
+
+
+class Python(JobTest):
+    """What a trainer in Python gets: the source, and keys, of each sample."""
+
+    def test_sources_and_keys(self):
+        rng, world = random.Random(11), None
+        while world is None or len(world.parts) < 3:
+            world = MixedWorld(rng, self.folder)
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
+        env = environment(PYTHONPATH=os.path.join(os.path.dirname(script), "..", "..", "python"))
+        outcome = self.reader(2, {"delivery.trainers": 2, "batch.global_size": 4, "batch.last": "partial"},
+                              (sys.executable, script, self.folder), ["--config", world.write()], env=env)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        got = collections.Counter()
+        for path in glob.glob(os.path.join(self.folder, "*.npz")):
+            with np.load(path) as batch:
+                self.assertEqual(batch["source"].dtype, np.int32)
+                for i, (d, t) in enumerate(zip(batch["source"].tolist(), batch["indices"].tolist())):
+                    for name, value in world.sample(d, t, int(batch["keys"][i])).items():
+                        np.testing.assert_array_equal(batch[name][i], value, f"{name} of sample {t} of source {d}")
+                    got[d, t, int(batch["keys"][i])] += 1
+        expected = collections.Counter((d, t, key) for _, _, d, _, t, key in world.mix.epoch(0, 0, 4, "partial"))
+        self.assertEqual(got, expected)
+
+
+if __name__ == "__main__":
+    if "--long" in sys.argv:
+        at = sys.argv.index("--long")
+        RUNS = int(sys.argv.pop(at + 1)) if at + 1 < len(sys.argv) and sys.argv[at + 1].isdigit() else 500
+        sys.argv.remove("--long")
+    if "--seed" in sys.argv:
+        at = sys.argv.index("--seed")
+        SEED = int(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
+    unittest.main()
