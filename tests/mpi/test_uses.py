@@ -2,6 +2,7 @@
 
 The files name datasets that are elsewhere; here `penstock synth` writes small ones.
 """
+import collections
 import pathlib
 import subprocess
 import unittest
@@ -69,6 +70,31 @@ class Uses(job.JobTest):
 
     def test_packed_documents(self):
         self.assertEqual(self.use("packed-documents", -(-300000 // 4096)), set(range(0, 300000, 4096)))
+
+
+    def write_mix(self):
+        """configs/robot-mix.yaml, and the file that it names, with datasets that are here. Returns the mix's path."""
+        lengths = {"robot": 600, "second": 250, "third": 90}
+        for name in ("action-chunks.yaml", "robot-mix.yaml"):
+            text = (CONFIGS / name).read_text(encoding="utf-8")
+            for uri, samples in lengths.items():
+                path = self.synth(uri, samples, layout="robot", episodes=max(3, samples // 50), shape="8,8,3", seed=samples)
+                text = text.replace(f"/data/{uri}.zarr", path)
+            (pathlib.Path(self.folder) / name).write_text(text, encoding="utf-8")
+        return pathlib.Path(self.folder) / "robot-mix.yaml"
+
+    def test_robot_mix(self):
+        """Half of the samples, 3 in 10 and 2 in 10. The third source has 45 samples, and comes round several times."""
+        settings = {"mix.samples": 1000, "order.epochs": 1, "batch.global_size": 12, "batch.last": "partial"}
+        options = ["-c", str(self.write_mix())]
+        one = self.digests(1, 1, settings, options=options)
+        self.assertEqual(len(one), 1000)
+        self.assertEqual(self.digests(3, 2, settings, options=options), one)
+        local = self.digests(2, 3, {**settings, "order.placement": "local"}, options=options)
+        self.assertEqual(sorted((line[1], *line[3:]) for line in local), sorted((line[1], *line[3:]) for line in one))
+        many = collections.Counter((line[3], line[4]) for line in one)
+        self.assertEqual(sum(times for times in many.values() if times > 2), 200)
+        self.assertTrue(all(times in (4, 5) for times in many.values() if times > 2))
 
 
 if __name__ == "__main__":
