@@ -27,6 +27,8 @@ static const char usage[] =
     "                       trainers stopped to FILE (default: to a new file in the\n"
     "                       current directory, whose name is printed)\n"
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
+    "      --log FORMAT     the log on standard error: text, or json, an object a line\n"
+    "                       with time, level, rank, host and message\n"
     "      --supervised     a supervisor starts the readers again when they fail.\n"
     "                       Trainers do not hear of SIGTERM, and connect again (needs\n"
     "                       delivery.reconnect_timeout). On standard output rank 0\n"
@@ -88,6 +90,11 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     case 'S':
         arguments->save_path = optarg;
         return STATUS_OK;
+    case 'L':
+        arguments->log_json = strcmp(optarg, "json") == 0;
+        if (!arguments->log_json && strcmp(optarg, "text") != 0)
+            return error_set(err, STATUS_INVALID, "--log '%s': neither text nor json", optarg);
+        return STATUS_OK;
     case 'l':
         arguments->job.left_path = optarg;
         return STATUS_OK;
@@ -121,6 +128,7 @@ enum status arguments_parse(struct arguments *arguments, int argc, char **argv, 
                                             {"resume", required_argument, NULL, 'r'},
                                             {"report", required_argument, NULL, 'j'},
                                             {"save-state", required_argument, NULL, 'S'},
+                                            {"log", required_argument, NULL, 'L'},
                                             {"left", required_argument, NULL, 'l'},
                                             {"supervised", no_argument, NULL, 'u'},
                                             {"quiet", no_argument, NULL, 'q'},

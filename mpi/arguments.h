@@ -10,7 +10,7 @@ struct arguments {
     struct job_options job;
     char *settings[ARGUMENTS_MAX_SETTINGS];
     const char *report_path, *save_path;
-    bool help, version;
+    bool help, version, log_json;
 };
 
 /* Fills *arguments, whose pointers lead into argv and into *arguments: neither may move or go away.

@@ -9,6 +9,16 @@
 
 #include <stdio.h>
 
+/* The progress line goes on to another epoch, of which `step` steps are published. */
+static void show_epoch(struct books *books, uint64_t epoch, uint64_t step)
+{
+    const struct ring_service *span = &books->job->setup.service;
+    books->progress_epoch = epoch;
+    snprintf(books->progress_label, sizeof books->progress_label, "epoch %llu of %llu",
+             (unsigned long long)epoch, (unsigned long long)span->epochs);
+    progress_part(&books->progress, books->progress_label, step, span->steps_per_epoch);
+}
+
 void books_open(struct books *books, const struct job *job, struct windows *windows,
                 struct rounds *rounds, struct service_summary *summary, bool quiet)
 {
@@ -26,8 +36,8 @@ void books_open(struct books *books, const struct job *job, struct windows *wind
                             .show_progress = job->comm.rank == 0 && !quiet};
     if (summary->session_count++ == 0)
         summary->first_epoch = span->start_epoch;
-    progress_init(&books->progress, "delivering", "steps",
-                  (span->epochs - span->start_epoch) * span->steps_per_epoch - span->start_step);
+    progress_init(&books->progress, "", "steps", 0);
+    show_epoch(books, span->start_epoch, span->start_step);
 }
 
 struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch)
@@ -206,7 +216,6 @@ void books_keep(struct books *books)
     books->now_ns = now;
     if (books->finished)
         return;
-    const struct ring_service *span = &books->job->setup.service;
     enum round_block block = rounds_blocked(books->rounds, &epoch, &step);
     count_wait(books, block, passed_ns);
     say_serving(books, epoch, step);
@@ -215,9 +224,10 @@ void books_keep(struct books *books)
     books->published = job_cursor(books->job, epoch, step);
     if (!books->show_progress)
         return;
-    uint64_t steps = (epoch - span->start_epoch) * span->steps_per_epoch + step - span->start_step;
-    progress_update(&books->progress, steps,
-                    steps * books->job->setup.plan.global_batch *
+    if (epoch != books->progress_epoch)
+        show_epoch(books, epoch, 0);
+    progress_update(&books->progress, step,
+                    (step - books->progress.first) * books->job->setup.plan.global_batch *
                         books->job->dataset->sample_bytes);
 }
 

@@ -76,7 +76,9 @@ struct books {
                                       * whether that was the store or decoding */
     bool said_serving;               /* the supervisor was told that the first batch is published */
     bool show_progress;              /* true on rank 0, unless it is quiet */
-    struct progress progress;
+    struct progress progress;        /* of the epoch whose number is in its label */
+    uint64_t progress_epoch;
+    char progress_label[48];
 };
 
 /* Opens the books of a session. Everything but *books is borrowed until books_close(). */

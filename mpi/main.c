@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "check_mpi.h"
 #include "job.h"
+#include "log_json.h"
 #include "meter.h"
 #include "save_state.h"
 #include "service.h"
@@ -201,6 +202,8 @@ int main(int argc, char **argv)
         puts("penstock-reader " PENSTOCK_VERSION_TEXT);
         return 0;
     }
+    if (parsed == STATUS_OK && arguments.log_json)
+        parsed = log_json_begin(&err);
     static struct job job;
     user_path_note();
     int signal_fd = open_signal_fd();
@@ -214,6 +217,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "penstock-reader: error: %s\n", err.message);
         return 1;
     }
+    log_json_set_rank(job.comm.rank);
     job.comm.signal_fd = signal_fd;
     job.comm.on_signal = leave_on_signal;
     struct leaving leaving = {.job = &job, .options = &arguments.job};

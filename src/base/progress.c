@@ -19,7 +19,15 @@ void progress_init(struct progress *progress, const char *label, const char *uni
                                   .total = total ? total : 1,
                                   .start_ns = now,
                                   .last_ns = now,
-                                  .terminal = isatty(STDERR_FILENO)};
+                                  .terminal = isatty(fileno(stderr))};
+}
+
+void progress_part(struct progress *progress, const char *label, uint64_t first, uint64_t total)
+{
+    progress->label = label;
+    progress->first = first;
+    progress->total = total ? total : 1;
+    progress->start_ns = clock_now_ns();
 }
 
 static void draw(struct progress *progress, uint64_t done, uint64_t bytes, uint64_t now)
@@ -34,7 +42,9 @@ static void draw(struct progress *progress, uint64_t done, uint64_t bytes, uint6
     if (bytes)
         snprintf(rate, sizeof rate, ", %s/s",
                  size_format((uint64_t)((double)bytes / elapsed)).text);
-    double left = share > 0 ? elapsed / share - elapsed : 0;
+    double left = done > progress->first ? elapsed * (double)(progress->total - done) /
+                                               (double)(done - progress->first)
+                                         : 0;
     fprintf(stderr, "%s%s [%s] %3.0f%% %s of %s %s%s, %.0f s left%s",
             progress->terminal ? "\r" : "", progress->label, bar, share * 100,
             count_format(done).text, count_format(progress->total).text, progress->unit, rate, left,
@@ -47,7 +57,7 @@ void progress_update(struct progress *progress, uint64_t done, uint64_t bytes)
 {
     uint64_t now = clock_now_ns();
     uint64_t wait =
-        progress->shown ? (progress->terminal ? second_ns / 5 : 10 * second_ns) : 2 * second_ns;
+        progress->shown ? (progress->terminal ? second_ns : 10 * second_ns) : 2 * second_ns;
     if (now - progress->last_ns < wait)
         return;
     progress->last_ns = now;
