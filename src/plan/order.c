@@ -113,7 +113,7 @@ uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
     assert(i < epoch->plan.row_count);
     uint64_t number = epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
     if (plan_has_row_table(&epoch->plan))
-        number = epoch->plan.tables->rows[number];
+        number = plan_tables_row(epoch->plan.tables, number);
     return epoch->plan.row_base + number;
 }
 

@@ -13,7 +13,9 @@ struct plan_counts {
 };
 
 struct plan_tables {
-    uint32_t *rows;              /* [row_count] that have samples, rising; NULL: all have */
+    uint32_t *rows; /* [row_count] that have samples, rising; NULL: all have, or there are gaps */
+    uint32_t *gaps; /* [gap_count] of each row without samples, rising: the rows before with some */
+    size_t gap_count;
     uint64_t epoch_count;        /* 0: no row has more than one sample */
     struct plan_counts epochs[]; /* [epoch_count] epoch e at e mod epoch_count */
 };
@@ -21,7 +23,18 @@ struct plan_tables {
 /* Whether rows are numbered by a table. */
 static inline bool plan_has_row_table(const struct plan *plan)
 {
-    return plan->tables && plan->tables->rows;
+    return plan->tables && (plan->tables->rows || plan->tables->gap_count > 0);
+}
+
+/* The row that is number `number` of those that have samples. */
+static inline uint64_t plan_tables_row(const struct plan_tables *tables, uint64_t number)
+{
+    if (tables->rows)
+        return tables->rows[number];
+    const uint32_t *base = tables->gaps;
+    for (size_t count = tables->gap_count; count > 1; count -= count / 2)
+        base += base[count / 2] <= number ? count / 2 : 0;
+    return number + (uint64_t)(base - tables->gaps) + (*base <= number);
 }
 
 /* The tables of an epoch, whose plan and rows are set; NULL if the plan has none. */

@@ -17,7 +17,7 @@ void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
         permutation_apply_many(&epoch->rows, rows, count);
     if (plan_has_row_table(&epoch->plan))
         for (size_t i = 0; i < count; i++)
-            rows[i] = epoch->plan.tables->rows[rows[i]];
+            rows[i] = plan_tables_row(epoch->plan.tables, rows[i]);
     if (epoch->plan.row_base > 0)
         for (size_t i = 0; i < count; i++)
             rows[i] += epoch->plan.row_base;

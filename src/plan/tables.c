@@ -27,9 +27,22 @@ uint64_t plan_epochs_at_once(const struct plan *plan, uint64_t planned_windows)
     return size_divide_up(planned_windows + left_out, plan->window_count) + 1;
 }
 
+/* A few empty rows are a table that the first cache has room for; a table of all other rows may
+ * have tens of megabytes. */
+enum { MOST_GAPS = 4096 };
+
+static bool has_gaps(const struct plan *plan)
+{
+    uint64_t gaps = plan->all_rows - plan->row_count;
+    return gaps <= MOST_GAPS && gaps <= plan->row_count / 8;
+}
+
 static uint64_t rows_bytes(const struct plan *plan)
 {
-    return has_empty_rows(plan) ? mul_sat(plan->row_count, sizeof(uint32_t)) : 0;
+    if (!has_empty_rows(plan))
+        return 0;
+    uint64_t rows = has_gaps(plan) ? plan->all_rows - plan->row_count : plan->row_count;
+    return mul_sat(rows, sizeof(uint32_t));
 }
 
 static uint64_t windows_bytes(const struct plan *plan)
@@ -60,10 +73,26 @@ static bool counts_init(struct plan_counts *counts, const struct plan *plan)
     return true;
 }
 
+static bool list_gaps(struct plan_tables *tables, const struct plan *plan)
+{
+    tables->gaps = calloc(plan->all_rows - plan->row_count, sizeof *tables->gaps);
+    if (!tables->gaps)
+        return false;
+    for (uint64_t row = 0; row < plan->all_rows; row++)
+        if (anchors_row_samples(plan->anchors, row) == 0) {
+            tables->gaps[tables->gap_count] = (uint32_t)(row - tables->gap_count);
+            tables->gap_count++;
+        }
+    assert(tables->gap_count == plan->all_rows - plan->row_count);
+    return true;
+}
+
 static bool list_rows(struct plan_tables *tables, const struct plan *plan)
 {
     uint64_t count = 0;
-    tables->rows = malloc(rows_bytes(plan));
+    if (has_gaps(plan))
+        return list_gaps(tables, plan);
+    tables->rows = calloc(plan->row_count, sizeof *tables->rows);
     if (!tables->rows)
         return false;
     memory_prefer_huge(tables->rows, rows_bytes(plan));
@@ -107,6 +136,7 @@ void plan_tables_free(struct plan_tables *tables)
         free(tables->epochs[e].row_begins);
     }
     free(tables->rows);
+    free(tables->gaps);
     free(tables);
 }
 
@@ -116,7 +146,7 @@ static void spread_rows(const struct plan_epoch *epoch, uint32_t *ret_samples)
 {
     enum { BLOCK = 1024 };
     const struct plan *plan = &epoch->plan;
-    const uint32_t *rows = plan->tables->rows;
+    bool table = plan_has_row_table(plan);
     uint64_t positions[BLOCK];
     for (uint64_t first = 0; first < plan->row_count; first += BLOCK) {
         size_t count = min_u64(BLOCK, plan->row_count - first);
@@ -125,8 +155,8 @@ static void spread_rows(const struct plan_epoch *epoch, uint32_t *ret_samples)
         if (plan->shuffle)
             permutation_inverse_many(&epoch->rows, positions, count);
         for (size_t i = 0; i < count; i++)
-            ret_samples[positions[i]] =
-                anchors_row_samples(plan->anchors, rows ? rows[first + i] : first + i);
+            ret_samples[positions[i]] = anchors_row_samples(
+                plan->anchors, table ? plan_tables_row(plan->tables, first + i) : first + i);
     }
 }
 
