@@ -23,14 +23,13 @@ static const char help[] =
     "\v"
     "Without a configuration, looks at the node alone: limits, shared memory, memory, clock, "
     "programs, MPI. With a configuration, also at the dataset, at directories, and at the memory "
-    "that the run takes. With --hosts, at each of these, as penstock-run reaches hosts, and at "
-    "what differs between hosts.\n\n"
+    "that the run takes. With --hosts, and in a Slurm job, at each node, as penstock-run starts "
+    "programs there, and at what differs between nodes.\n\n"
     "Examples:\n"
     "  penstock doctor\n"
     "  penstock doctor -c run.yaml\n"
     "  penstock doctor -c run.yaml --hosts n1,n2,n3,n4\n"
-    "  srun --overlap --ntasks-per-node=1 penstock doctor -c run.yaml    on each node of a Slurm "
-    "job\n\n"
+    "  salloc --nodes=4 penstock doctor -c run.yaml\n\n"
     "Exit code: 0 nothing would make a run fail, although there may be warnings; 1 something "
     "would; 4 wrong usage.\n";
 
@@ -131,8 +130,18 @@ static void print_json(const struct diagnosis *diagnosis)
     text_done(&out);
 }
 
-static void print_text(const struct diagnosis *diagnosis, bool several)
+/* Whether findings are about more than one node. */
+static bool has_nodes(const struct diagnosis *diagnosis)
 {
+    for (size_t i = 1; i < diagnosis->count; i++)
+        if (strcmp(diagnosis->findings[i].node, diagnosis->findings[0].node) != 0)
+            return true;
+    return false;
+}
+
+static void print_text(const struct diagnosis *diagnosis)
+{
+    bool several = has_nodes(diagnosis);
     static const char *const marks[] = {"ok", "warning", "FAILURE"};
     size_t counts[3] = {0};
     for (size_t i = 0; i < diagnosis->count; i++) {
@@ -152,9 +161,21 @@ static void print_text(const struct diagnosis *diagnosis, bool several)
            counts[FINDING_OK], counts[FINDING_WARNING], counts[FINDING_FAILURE]);
 }
 
-static size_t count_hosts(const char *hosts)
+/* Whether this process is one of several that a launcher has started: it starts no others. */
+static bool is_launched(void)
 {
-    size_t count = 1;
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") ||
+           (tasks && strcmp(tasks, "1") != 0);
+}
+
+/* 1 without hosts and outside Slurm. */
+static uint64_t count_nodes(const char *hosts)
+{
+    const char *nodes = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_NUM_NODES") : NULL;
+    if (!hosts && nodes && !is_launched())
+        return strtoull(nodes, NULL, 10);
+    uint64_t count = 1;
     for (const char *at = hosts; at && *at; at++)
         count += *at == ',';
     return count;
@@ -176,19 +197,18 @@ static void examine_node(struct diagnosis *diagnosis, const struct options *opti
 
 static void examine(struct diagnosis *diagnosis, const struct options *options)
 {
-    uint64_t nodes = options->of_node ? options->of_node
-                     : options->hosts ? count_hosts(options->hosts)
-                                      : 1;
+    uint64_t nodes = options->of_node ? options->of_node : count_nodes(options->hosts);
+    bool cluster = options->of_node == 0 && (options->hosts || nodes > 1);
+    bool complete = true; /* readers do not come together where a node is not there */
     struct needs needs = {.trainers = 1};
     bool configured = has_configuration(&options->settings);
     if (configured && !doctor_needs(diagnosis, &options->settings, nodes, &needs))
         configured = false;
-    bool complete = true; /* readers do not come together where a node is not there */
-    if (options->hosts)
+    if (cluster)
         complete = doctor_cluster(diagnosis, options->hosts, nodes, &options->settings, &needs);
     else
         examine_node(diagnosis, options, &needs, nodes, configured);
-    if (options->of_node == 0 && complete)
+    if (options->of_node == 0 && complete && !is_launched())
         doctor_mpi(diagnosis, options->hosts);
 }
 
@@ -205,15 +225,13 @@ int cli_doctor(int argc, char **argv)
     struct diagnosis diagnosis = {0};
     cli_parse(&command, argc, argv, &options);
     gethostname(diagnosis.node, sizeof diagnosis.node - 1);
-    if (options.hosts)
-        diagnosis.node[0] = '\0';
     examine(&diagnosis, &options);
     if (options.of_node)
         print_lines(&diagnosis);
     else if (options.json)
         print_json(&diagnosis);
     else
-        print_text(&diagnosis, options.hosts != NULL);
+        print_text(&diagnosis);
     int code = diagnosis_level(&diagnosis) == FINDING_FAILURE ? EXIT_FAILURE : EXIT_SUCCESS;
     diagnosis_done(&diagnosis);
     cli_settings_done(&options.settings);

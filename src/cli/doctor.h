@@ -70,8 +70,9 @@ void doctor_programs(struct diagnosis *diagnosis);
  * machine, or the nodes of the Slurm job). */
 void doctor_mpi(struct diagnosis *diagnosis, const char *hosts);
 
-/* Runs `penstock doctor --of-node N` on each of `hosts` through penstock-run, adds what it finds,
- * and compares nodes: versions, clocks. True: all of `node_count` nodes answered. */
+/* Runs `penstock doctor --of-node N` on each of `hosts` (NULL: of the Slurm job) through
+ * penstock-run, adds what it finds, and compares nodes: versions, clocks. True: all of `node_count`
+ * nodes answered. */
 bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,
                     const struct cli_settings *settings, const struct needs *needs);
 

@@ -147,8 +147,14 @@ bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t nod
         return false;
     }
     snprintf(nodes, sizeof nodes, "%" PRIu64, node_count);
-    const char *const first[] = {run,  "--probe", "node",      "--hosts", hosts, "--",
-                                 self, "doctor",  "--of-node", nodes,     NULL};
+    const char *first[12] = {run, "--probe", "node"};
+    size_t count = 3;
+    if (hosts) {
+        first[count++] = "--hosts";
+        first[count++] = hosts;
+    }
+    const char *const rest[] = {"--", self, "doctor", "--of-node", nodes};
+    memcpy(first + count, rest, sizeof rest);
     struct text output = {0};
     size_t from = diagnosis->count;
     double begin = now_s();

@@ -91,6 +91,13 @@ finds 1 warning clock "s behind this node's" chrony "$doctor" doctor -c run.yaml
 grep -q "^FAILURE  n2 .*versions differ" out && grep -q "^warning  n2 .*at least 1[78][0-9][0-9] s behind" out || fail "it is not n2: $(cat out)"
 [ "$(grep -c 'clock' out)" -eq 1 ] || fail "the other clock is not right, either: $(cat out)"
 [ "$(cat asked)" = "--probe node --hosts n1,n2 -- $doctor doctor --of-node 2 --config run.yaml" ] || fail "nodes are asked by $(cat asked)"
+# In a Slurm job they are the job's; started once on each node, it starts nothing.
+export SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2
+finds 1 FAILURE versions "versions differ: node n1 has penstock 1.2.3" "on all nodes" "$doctor" doctor
+[ "$(cat asked)" = "--probe node -- $doctor doctor --of-node 2" ] || fail "nodes are asked by $(cat asked)"
+SLURM_STEP_NUM_TASKS=2 "$doctor" doctor >out || true
+! grep -q ' mpi ' out || fail "one of two tasks starts readers: $(cat out)"
+unset SLURM_JOB_ID SLURM_JOB_NUM_NODES
 finds 1 FAILURE nodes "only 2 of 3 hosts answer" "ssh HOST true" "$doctor" doctor --hosts n1,n2,n3
 finds 1 FAILURE clock "S3 refuses" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=s3://bucket/x
 stand_in penstock-run "echo 'ssh: Could not resolve hostname'; exit 1"

@@ -176,6 +176,14 @@ class Launch(ClusterTest):
                 self.assertEqual(set(self.nodes(output)), set(HOSTS[:min(readers, 3)]))
                 self.assertEqual(self.take_digests(), expected)
 
+    def test_doctor(self):
+        """In a job, penstock doctor looks at all of its nodes, and starts a reader on each."""
+        self.configuration(delivery__trainers=6)
+        output = self.batch([shlex.join([program("penstock"), "doctor", "-c", os.path.join(self.folder, "run.yaml")])])
+        for host in HOSTS[:3]:
+            self.assertRegex(output, rf"(?m)^ok +{host} +storage +.*: {self.SAMPLES} samples")
+        self.assertRegex(output, r"(?m)^ok +all +mpi +.*readers: 3, nodes: 3")
+
     def test_penstock_run_with_torchrun(self):
         self.need("torch")
         expected = self.single_process()
