@@ -17,6 +17,7 @@ import termios
 import threading
 import time
 import unittest
+import urllib.parse
 
 from job import TIMEOUT_S, JobTest, environment, leftovers, program
 
@@ -295,6 +296,80 @@ class Top(MetricsTest):
         looked = self.top("--once")
         self.assertEqual(looked.returncode, 1)
         self.assertIn("no reader of this node runs here", looked.stderr)
+
+
+class Dashboard(MetricsTest):
+    """The dashboard's queries: of metrics that there are, and answered by a real Prometheus."""
+
+    def queries(self):
+        with open(os.path.join(ROOT, "launch", "grafana", "penstock.json"), encoding="utf-8") as file:
+            panels = json.load(file)["panels"]
+        return [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
+
+    def test_names_are_in_the_table(self):
+        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+            known = set(re.findall(r"^\| `(penstock_\w+)", file.read(), re.MULTILINE))
+        used = {name for _, query in self.queries() for name in re.findall(r"penstock_\w+", query)}
+        self.assertGreater(len(used), 15)
+        self.assertEqual({re.sub(r"(seconds)_(bucket|sum|count)$", r"\1", name) for name in used} - known, set())
+
+    def prometheus(self):
+        """A server of our own on the loopback, that finds readers as docs/metrics.md says. Returns it, and its address."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        path = os.path.join(self.folder, "prometheus.yml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"""
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: penstock
+    file_sd_configs: [{{files: ["{self.run_dir}/reader-*.json"]}}]
+""")
+        log = open(os.path.join(self.folder, "prometheus.log"), "w", encoding="utf-8")
+        with log:
+            return subprocess.Popen(["prometheus", f"--config.file={path}", f"--web.listen-address={address}",
+                                     f"--storage.tsdb.path={self.folder}/tsdb", "--log.level=warn"],
+                                    stdout=log, stderr=log), address
+
+    def ask(self, address, query):
+        status, _, text = get(address, "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+        self.assertEqual(status, 200, f"{query}: {text}")
+        return json.loads(text)["data"]["result"]
+
+    def test_prometheus_answers_every_query(self):
+        if not shutil.which("prometheus"):
+            self.skipTest("prometheus is not there (Debian: prometheus)")
+        uri = self.synth("small.zarr", 160)
+        thread, found = self.begin(2, 2, {"dataset.uri": uri, "batch.global_size": 16, "order.epochs": 100,
+                                          "metrics.listen": "127.0.0.1:0"}, work=0.02)
+        server = None
+        try:
+            while thread.is_alive() and len(self.addresses()) < 2:
+                time.sleep(0.05)
+            server, address = self.prometheus()
+            deadline = time.monotonic() + TIMEOUT_S
+            while time.monotonic() < deadline and server.poll() is None:
+                try:
+                    if len(self.ask(address, "rate(penstock_samples_delivered_total[20s]) > 0")) == 2:
+                        break
+                except OSError:  # it has not begun to listen
+                    pass
+                time.sleep(0.2)
+            answers = {}
+            for title, query in self.queries():
+                filled = query.replace("$__rate_interval", "20s").replace('"$job"', '".*"')
+                answers[title, query] = self.ask(address, filled)
+        finally:
+            if server:
+                server.terminate()
+                server.wait()
+            self.end(thread)
+        self.assertEqual(found[0].code, 0, found[0].output)
+        for (title, query), answer in answers.items():
+            self.assertGreater(len(answer), 0, f"{title}: nothing for {query}")
+            for series in answer:
+                self.assertNotIn("Inf", series["value"][1], f"{title}: {query}")
 
 
 class Files(MetricsTest):

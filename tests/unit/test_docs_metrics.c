@@ -60,6 +60,8 @@ static const char introduction[] =
     "The tables below are made from the tables in `src/metrics/metrics.h`. Beside these there are "
     "`penstock_build_info{version}` and\n"
     "`penstock_run_info{dataset, seed, order_id, node}`, whose value is always 1.\n"
+    "[launch/grafana/penstock.json](../launch/grafana/penstock.json) is a dashboard for Grafana: "
+    "import the file, and choose the data source.\n"
     "\n";
 
 static void page_lists_the_table(void **state)
