@@ -14,17 +14,15 @@ Builds Debian packages in DIRECTORY (default: build/debian), of what git tracks:
 penstock, penstock-reader-openmpi and penstock-reader-mpich. Installs what the build needs. Takes some minutes.
 
   --maintainer TEXT  "NAME <ADDRESS>" that packages name (default: DEBFULLNAME and DEBEMAIL of the environment)
-  --tree             write the folder that the packages are built from, and print its name
   -h, --help         print this text
 USAGE
 }
 
-maintainer='' packages='' tree=''
+maintainer='' packages=''
 while (($#)); do
     case $1 in
         -h | --help) usage && exit ;;
         --maintainer) [[ ${2-} == *"<"*@*">" ]] || fail "--maintainer takes 'NAME <ADDRESS>'" && maintainer=$2 && shift ;;
-        --tree) tree=1 ;;
         -*) fail "'$1' is no option; see --help" ;;
         *) [[ ! $packages ]] || fail "unexpected '$1'; see --help" && packages=$1 ;;
     esac
@@ -52,10 +50,6 @@ make_tree() {
     printf '%s\n' "$source"
 }
 
-if [[ $tree ]]; then
-    make_tree
-    exit
-fi
 mapfile -t needed < <(build_packages)
 install_packages "${needed[@]}" "${TOOLS[@]}"
 source=$(make_tree)
