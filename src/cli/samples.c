@@ -1,7 +1,7 @@
 /* `penstock samples`: what one sample is made of. Main thread.
  *
  * Opens the dataset as a run would, and prints for each field of a sample the array, the chunks and
- * the frames, and which steps are missing. Reads no chunks of fields.
+ * the frames, and which steps are missing. Reads no chunks of fields, except to draw them.
  */
 #include "anchors/anchors.h"
 #include "base/number.h"
@@ -9,8 +9,10 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/samples_plot.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "plan/plan.h"
 #include "zarr/array.h"
 
 #include <inttypes.h>
@@ -23,6 +25,7 @@ struct options {
     uint64_t index; /* UINT64_MAX: the first sample */
     uint64_t source;
     bool show;
+    const char *plot;
 };
 
 static const struct cli_option option_table[] = {
@@ -31,6 +34,7 @@ static const struct cli_option option_table[] = {
     {"source", 0, "D", "of a mix: the source that has the sample (0)",
      CLI_COUNT(source, 0, DATASET_MAX_SOURCES - 1)},
     {"show", 0, NULL, "draw the frames of each field", CLI_FLAG(show)},
+    {"plot", 0, "FILE", "read the sample, and draw it as an SVG picture", CLI_TEXT(plot)},
 };
 
 static const char help[] =
@@ -43,6 +47,7 @@ static const char help[] =
     "Examples:\n"
     "  penstock samples -c run.yaml --index 17\n"
     "  penstock samples -c run.yaml --index 17 --show\n"
+    "  penstock samples -c run.yaml --index 17 --plot sample.svg\n"
     "  penstock samples -c mix.yaml --source 2 --index 17\n";
 
 static const struct cli_command command = {
@@ -300,8 +305,20 @@ static void draw(const struct sample *sample, struct text *out)
                 "");
 }
 
-static enum status show(const struct options *options, const struct dataset *dataset,
-                        struct error *err)
+/* With the key that the sample has in epoch 0. */
+static enum status plot(const struct options *options, const struct config *config,
+                        const struct sample *sample, struct dataset *dataset, struct error *err)
+{
+    const struct samples_plot plot = {.dataset = dataset,
+                                      .frame = sample->frame,
+                                      .row = sample->row,
+                                      .episode = sample->episode,
+                                      .key = plan_sample_key(config->seed, 0, sample->frame)};
+    return options->plot ? samples_plot(&plot, options->plot, err) : STATUS_OK;
+}
+
+static enum status show(const struct options *options, const struct config *config,
+                        struct dataset *dataset, struct error *err)
 {
     struct sample sample;
     struct text out = {0};
@@ -316,9 +333,11 @@ static enum status show(const struct options *options, const struct dataset *dat
         describe_field(&sample, f, &out);
     if (options->show)
         draw(&sample, &out);
-    fputs(out.data, stdout);
+    status = plot(options, config, &sample, dataset, err);
+    if (!status)
+        fputs(out.data, stdout);
     text_done(&out);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status run(const struct options *options, struct config *config, struct error *err)
@@ -332,8 +351,10 @@ static enum status run(const struct options *options, struct config *config, str
         status =
             error_set(err, STATUS_INVALID, "--source %" PRIu64 ": there %s %" PRIu32 " source%s",
                       options->source, count == 1 ? "is" : "are", count, count_plural(count));
+    else if (dataset->source_count > 0)
+        status = show(options, config, dataset->sources[options->source], err);
     else
-        status = show(options, dataset_source(dataset, (uint32_t)options->source), err);
+        status = show(options, config, dataset, err);
     dataset_free(dataset);
     return status;
 }

@@ -27,6 +27,22 @@ contains "$first" "missing steps -1: the episode's nearest frame stands there"
 contains "$first" "action          o###############"
 contains "$("$penstock" samples -c policy.yaml --set samples.fill=zero)" "zeros stand there"
 
+# The picture: of each step one tile, and missing ones are dashed; a crop is its own picture.
+"$penstock" samples -c policy.yaml --plot sample.svg >/dev/null
+picture=$(cat sample.svg)
+equals() { [ "$1" = "$2" ] || { echo "'$1' is not '$2'"; exit 1; }; }
+equals "$(grep -c "<image" sample.svg)" 19 # 2 of img, 16 of action, 1 of state
+equals "$(grep -c "stroke-dasharray" sample.svg)" 2
+contains "$picture" "uint8 [2, 8, 8, 3], from"
+contains "$picture" "Sample 0, of the episode of frames 0 to 199"
+crop=$("$penstock" samples -c policy.yaml --set dataset.fields.img.crop.1=4 --set dataset.fields.img.crop.at=random --plot sample.svg)
+contains "$crop" "uint8 [2, 4, 8, 3]"
+contains "$crop" "img.crop"
+contains "$(cat sample.svg)" "random crop as in epoch 0"
+refuses 1 "cannot write the picture 'no/sample.svg'" samples -c policy.yaml --plot no/sample.svg
+refuses 4 "crop of axis '1': 9 indices of 8" samples -c policy.yaml --set dataset.fields.img.crop.1=9 \
+  --set dataset.fields.img.crop.at=random
+
 # Without a configuration of samples, each frame is one.
 contains "$("$penstock" samples --set dataset.uri=robot --index 199)" "of 8 frames each"
 
