@@ -141,11 +141,11 @@ static void describe_source(const struct config *config, const struct dataset *m
     uint64_t samples = config->mix_samples ? config->mix_samples : mix->sample_count;
     double share = (double)source->weight / (double)weights;
     text_append(out,
-                "source %-3" PRIu32 " %s: %.3g%% of the samples, of its %s sample%s %.3g passes an "
-                "epoch\n",
-                d, source->name, 100 * share, count_format(dataset->sample_count).text,
-                count_plural(dataset->sample_count),
-                share * (double)samples / (double)dataset->sample_count);
+                "source %-3" PRIu32 " %s: %.3g%% of the samples: %.3g passes an epoch over its %s "
+                "sample%s\n",
+                d, source->name, 100 * share,
+                share * (double)samples / (double)dataset->sample_count,
+                count_format(dataset->sample_count).text, count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
                 count_format(dataset->row_count).text, count_plural(dataset->row_count),

@@ -62,11 +62,13 @@ enum status config_set(struct config *config, const char *assignment, struct err
     free(copy);
     if (!status)
         return STATUS_OK;
-    /* The value is shown unless it may be a secret. */
+    /* The value is shown unless it may be a secret; as much of it as leaves the message room. */
+    enum { MOST_SHOWN = 200 };
     int shown = option_is_secret(assignment) || strstr(assignment, "://")
                     ? (int)(equals - assignment)
                     : (int)strlen(assignment);
-    return error_prefix(err, status, "--set %.*s: ", shown, assignment);
+    return error_prefix(err, status, "--set %.*s: ", shown < MOST_SHOWN ? shown : MOST_SHOWN,
+                        assignment);
 }
 
 /* "order.seed" -> "PENSTOCK_ORDER_SEED". */
