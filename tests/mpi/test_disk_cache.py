@@ -109,5 +109,50 @@ class DiskCache(JobTest):
         self.assertIn("disk cache '/proc/self/penstock': create it: No such file", outcome.output)
 
 
+class Mix(JobTest):
+    """Sources of a mix share the cache: one limit, and a dataset that is there twice is kept once."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = os.path.join(self.folder, "cache")
+        self.report = os.path.join(self.folder, "report.json")
+        uris = [self.synth(f"cached-{d}", samples, chunk=4, videos=5, seed=d) for d, samples in enumerate((60, 40))]
+        sources = []
+        for d, (uri, stride) in enumerate(zip((*uris, uris[0]), (1, 1, 3))):
+            path = os.path.join(self.folder, f"source{d}.yaml")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump({"dataset": {"uri": uri}, "samples": {"stride": stride}}, file)
+            sources.append(f"{path}:{d + 1}")
+        self.chunk_bytes = sum(os.path.getsize(path) for uri in uris for path in glob.glob(f"{uri}/base_frames/[0-9]*"))
+        self.settings = {"mix.sources": ",".join(sources), "batch.global_size": 10, "batch.last": "partial",
+                         "mix.samples": 200, "order.epochs": 2, "readers.threads": 2, "readers.cache": "off"}
+
+    def run_cached(self, readers, **more):
+        """Its lines, and the bytes that were read from the datasets."""
+        lines = self.digests(readers, 2, {**self.settings, "readers.cache_dir": self.cache, **more},
+                             options=["--report", self.report])
+        with open(self.report, encoding="utf-8") as file:
+            return lines, sum(epoch["stored_bytes"] for epoch in json.load(file)["epochs"])
+
+    def kept(self):
+        return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(self.cache)
+                   for name in names if len(name) == 30)
+
+    def test_later_runs_read_nothing(self):
+        expected = self.digests(1, 1, self.settings)
+        self.assertEqual(self.run_cached(2)[0], expected)
+        self.assertLess(self.kept(), 1.1 * self.chunk_bytes)
+        self.assertGreater(self.kept(), 0.9 * self.chunk_bytes)
+        self.assertEqual(self.run_cached(1), (expected, 0))
+
+    def test_limit_is_of_all_sources(self):
+        limit = self.chunk_bytes // 3
+        lines, stored = self.run_cached(2, **{"readers.cache_dir_bytes": limit})
+        self.assertEqual(lines, self.digests(1, 1, self.settings))
+        self.assertGreaterEqual(stored, self.chunk_bytes - limit)
+        self.assertLessEqual(self.kept(), limit)
+        self.assertGreater(self.kept(), limit // 3)
+
+
 if __name__ == "__main__":
     unittest.main()

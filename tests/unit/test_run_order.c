@@ -3,6 +3,7 @@
 #include "config/options.h"
 #include "dataset/dataset.h"
 #include "plan/locality.h"
+#include "plan/mix.h"
 #include "plan/tables.h"
 #include "run/setup.h"
 #include "zarr_fixture.h"
@@ -254,7 +255,7 @@ static void the_table_says_what_changes_the_order(void **state)
     size_t of_mixes = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (strncmp(options[i].key, "mix.", 4) == 0) {
-            of_mixes++; /* they say nothing of one dataset */
+            of_mixes++; /* they say nothing of one dataset: see below */
             continue;
         }
         const struct walk *walk = walk_of(options[i].key);
@@ -290,6 +291,90 @@ static void fields_change_the_order(void **state)
     assert_true(a.id != b.id && a.order != b.order);
     a = look(*state, &others, 0), b = look(*state, &others, 1);
     assert_true(a.id != b.id && a.order == b.order);
+}
+
+/* Which sample of which source is at the first positions of both epochs. */
+static uint64_t order_of_mix(const struct plan *plan)
+{
+    XXH3_state_t *hash = XXH3_createState();
+    assert_non_null(hash);
+    XXH3_64bits_reset(hash);
+    for (uint64_t i = 0; i < POSITIONS; i++) {
+        struct plan_found found;
+        plan_find(plan, i % 2, i / 2, &found);
+        uint64_t row[] = {found.source, found.frame, found.key};
+        XXH3_64bits_update(hash, row, sizeof row);
+    }
+    uint64_t order = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return order;
+}
+
+static struct seen look_at_mix(const struct fixture *fixture, const char *setting)
+{
+    static const char *const mix[] = {"mix.sources=@/a.yaml:2,@/b.yaml:1", "batch.global_size=64",
+                                      "order.epochs=2", "readers.threads=2"};
+    struct config config;
+    struct dataset *dataset;
+    struct run_setup setup;
+    struct error err;
+    assert_ok(config_init(&config, &err), &err);
+    for (size_t i = 0; i < sizeof mix / sizeof mix[0]; i++)
+        put(&config, fixture, mix[i]);
+    put(&config, fixture, setting);
+    assert_ok(config_check(&config, &err), &err);
+    assert_ok(config_open_dataset(&config, false, NULL, &dataset, &err), &err);
+    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
+        fail_msg("%s: %s", setting, err.message);
+    assert_ok(plan_sources_tables_new(&setup.plan, setup.budget.source_windows, &err), &err);
+    struct seen seen = {plan_order_id(&setup.plan, dataset->fingerprint),
+                        order_of_mix(&setup.plan)};
+    plan_mix_free(setup.plan.mix);
+    dataset_free(dataset);
+    config_done(&config);
+    return seen;
+}
+
+static void a_mix_has_an_order_of_its_own(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const changes[] = {
+        "mix.samples=5000",
+        "order.seed=2",
+        "mix.sources=@/a.yaml:3,@/b.yaml:1",
+        "mix.sources=@/b.yaml:1,@/a.yaml:2",
+        "mix.sources=@/windows.yaml:2,@/b.yaml:1",
+        "mix.sources=@/straight.yaml:2,@/b.yaml:1",
+        "mix.sources=@/part.yaml:2,@/b.yaml:1",
+    };
+    static const char *const keeps[] = {"dataset.hold_limit=5", "readers.threads=1",
+                                        "mix.sources=@/a.yaml:4,@/b.yaml:2",
+                                        "mix.sources=@/other.yaml:2,@/b.yaml:1"};
+    fixture_put(fixture, "a.yaml", "dataset: {uri: ., group: main, fields: {x: label}}\n");
+    fixture_put(fixture, "b.yaml", "dataset: {uri: ., group: main, fields: {x: id}}\n");
+    fixture_put(fixture, "windows.yaml",
+                "dataset: {uri: ., group: main, fields: {x: label}}\n"
+                "order: {window_rows: 2}\n");
+    fixture_put(fixture, "straight.yaml",
+                "dataset: {uri: ., group: main, fields: {x: label}}\n"
+                "order: {shuffle: false}\n");
+    fixture_put(fixture, "part.yaml",
+                "dataset: {uri: ., group: main, fields: {x: label}}\n"
+                "samples: {split: {range: '10:'}}\n");
+    fixture_put(fixture, "other.yaml",
+                "dataset: {uri: ., group: main, fields: {x: label}}\n"
+                "order: {seed: 99, epochs: 7}\nbatch: {global_size: 5}\n");
+    struct seen first = look_at_mix(fixture, "order.epochs=2");
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct seen other = look_at_mix(fixture, changes[i]);
+        if (other.id == first.id || other.order == first.order)
+            fail_msg("%s keeps the order", changes[i]);
+    }
+    for (size_t i = 0; i < sizeof keeps / sizeof keeps[0]; i++) {
+        struct seen other = look_at_mix(fixture, keeps[i]);
+        if (other.id != first.id || other.order != first.order)
+            fail_msg("%s changes the order", keeps[i]);
+    }
 }
 
 static void an_id_is_of_this_text(void **state)
@@ -351,6 +436,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_table_says_what_changes_the_order, setup_documents,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(fields_change_the_order, setup_documents, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_mix_has_an_order_of_its_own, setup_documents,
+                                        fixture_teardown),
         cmocka_unit_test(an_id_is_of_this_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
