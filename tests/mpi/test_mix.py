@@ -6,7 +6,7 @@ import os
 import signal
 import unittest
 
-from job import JobTest, launcher_is_open_mpi
+from job import JobTest, launcher_is_open_mpi, program, run
 from test_recovery import RecoveryTest
 
 BATCH = 12
@@ -93,6 +93,36 @@ class Shapes(MixTest):
     def test_one_source(self):
         path = self.settings()["mix.sources"].split(",")[0]
         self.check(((2, 2), (3, 1)), **{"mix.sources": path})
+
+
+class Memory(MixTest):
+    """Large rows, as few buffers as a run takes: a row that waits for a buffer never waits for one that is due later."""
+
+    LENGTHS = (160, 93, 7)
+    CHUNKS = (8, 5, 3)
+    LAYOUT = {"layout": "plain", "shape": "4096"}
+
+    def least(self, readers, settings):
+        """The least readers.memory_limit, to a KiB."""
+        low, high = 0, 1 << 16
+        while high - low > 1:
+            middle = (low + high) // 2
+            command = [program("penstock"), "plan", "--json", "--readers", str(readers)]
+            for key, value in {**settings, "readers.memory_limit": f"{middle}KiB"}.items():
+                command += ["--set", f"{key}={value}"]
+            low, high = (low, middle) if run(command).code == 0 else (middle, high)
+        return f"{high}KiB"
+
+    def test_least_memory(self):
+        for readers, trainers, more in ((1, 2, {}), (2, 2, {"readers.cache": "off"}), (3, 4, {"exchange.buffer_limit": 65536}),
+                                        (2, 4, {"exchange.steps_per_round": 3, "delivery.slots": 6, **LOCAL})):
+            settings = self.settings(**{"order.epochs": 2, **more})
+            least = self.least(readers, {"delivery.trainers": trainers, **settings})
+            expected = self.digests(1, trainers, {**settings, "order.placement": "fixed"})
+            with self.subTest(readers=readers, trainers=trainers, least=least):
+                lines = self.digests(readers, trainers, {**settings, "readers.memory_limit": least})
+                self.assertEqual(sorted((*line[:2], *line[3:]) for line in lines),
+                                 sorted((*line[:2], *line[3:]) for line in expected))
 
 
 class Fields(MixTest):
