@@ -1,6 +1,7 @@
 /* Mixes: each source's share, in closed form; every draw once; the order of windows. */
 #include "made_up_anchors.h"
 #include "plan/assign.h"
+#include "plan/budget.h"
 #include "plan/locality.h"
 #include "plan/mix.h"
 #include "plan/round.h"
@@ -219,6 +220,12 @@ static uint64_t take_windows(struct delivery *to, uint64_t first_step)
         plan_epoch_init(&epoch, of, serial / of->window_count);
         plan_window_at(&window, &epoch, serial % of->window_count);
         struct plan_draw draw = {source, epoch.epoch * of->sample_count + window.first_position};
+        uint64_t rows[64];
+        for (uint64_t i = 0; i < window.row_count; i++)
+            rows[i] = window.first_row_position + i;
+        plan_rows_at(&epoch, rows, window.row_count);
+        for (uint64_t i = 0; i < window.row_count; i++)
+            assert_int_equal(rows[i], plan_row_at(&epoch, window.first_row_position + i));
         due = plan_draw_step(plan, draw);
         assert_true(windows == 0 || due > before || (due == before && source >= last));
         before = due;
@@ -326,6 +333,70 @@ static void sources_have_anchors(void **state)
     }
 }
 
+/* The serial of the window that holds a draw. */
+static uint64_t window_of(const struct plan *plan, struct plan_draw draw)
+{
+    const struct plan *source = plan_source(plan, draw.source);
+    struct plan_pass at = plan_draw_pass(plan, draw);
+    struct plan_epoch epoch;
+    plan_epoch_init(&epoch, source, at.number);
+    return at.number * source->window_count + plan_window_of(&epoch, at.position);
+}
+
+/* As many windows of each source are planned at once as the rounds under way touch, and one more;
+ * row buffers are for the windows of each step. */
+static void budgets_have_room(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 12; i++) {
+        struct made_up_mix made_up;
+        struct budget budget;
+        make_up(&made_up, 1 + i, 60, i % 2 ? 9 : 100000, 40 + i);
+        struct plan plan = new_mix(&made_up.options);
+        const struct budget_demand demand = {.plan = &plan,
+                                             .shape = {1 + i % 3, 1, 2},
+                                             .reader_count = 1,
+                                             .trainers_served = 3,
+                                             .worker_count = 1,
+                                             .row_bytes = 1 << 20,
+                                             .last_epoch = true,
+                                             .limit_bytes = UINT64_MAX / 4};
+        assert_int_equal(budget_settle(&demand, &budget, NULL), STATUS_OK);
+        uint64_t ahead = 3 * demand.shape.steps_per_round, sum = 0,
+                 last = step_count(&plan, 3) - ahead;
+        uint64_t least_rows = (budget.least_bytes - (budget.total_bytes - budget.rows_bytes)) /
+                              (demand.row_bytes + BUDGET_BUFFER_TABLE_BYTES);
+        for (uint64_t s = 0; s < last; s++) {
+            uint64_t first[MIX_MAX_SOURCES], next[MIX_MAX_SOURCES], end[MIX_MAX_SOURCES], rows = 0;
+            plan_step_draws(&plan, s, first);
+            plan_step_draws(&plan, s + 1, next);
+            plan_step_draws(&plan, s + ahead, end);
+            for (uint32_t d = 0; d < plan_source_count(&plan); d++) {
+                const struct plan *source = plan_source(&plan, d);
+                if (end[d] == first[d])
+                    continue;
+                assert_true(next[d] - first[d] <= plan_most_draws(&plan, d, plan.global_batch));
+                uint64_t from = window_of(&plan, (struct plan_draw){d, first[d]});
+                uint64_t to = window_of(&plan, (struct plan_draw){d, end[d] - 1});
+                assert_true(to - from + 1 < budget.source_windows[d]);
+                if (next[d] == first[d] || source->row_samples == 1)
+                    continue;
+                to = window_of(&plan, (struct plan_draw){d, next[d] - 1});
+                for (uint64_t w = from; w <= to && w - from < source->window_count; w++)
+                    rows +=
+                        w % source->window_count + 1 < source->window_count
+                            ? source->window_rows
+                            : source->row_count - (source->window_count - 1) * source->window_rows;
+            }
+            assert_true(rows <= least_rows);
+        }
+        for (uint32_t d = 0; d < plan_source_count(&plan); d++)
+            sum += budget.source_windows[d];
+        assert_int_equal(sum, budget.planned_windows);
+        plan_mix_free(plan.mix);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -351,11 +422,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_exact),
-        cmocka_unit_test(every_position_is_one_draw),
-        cmocka_unit_test(items_are_all_positions),
-        cmocka_unit_test(sources_have_anchors),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(shares_are_exact),        cmocka_unit_test(every_position_is_one_draw),
+        cmocka_unit_test(items_are_all_positions), cmocka_unit_test(sources_have_anchors),
+        cmocka_unit_test(budgets_have_room),       cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
