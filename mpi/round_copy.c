@@ -50,10 +50,10 @@ static void fill_record(const struct round *round, const struct fragments *fragm
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
-static void fetch_ahead(const struct round *round, uint64_t i)
+static void fetch_ahead(const struct round *round, const struct fragments *fragments,
+                        const struct fill *fill)
 {
-    const struct fill *fill = &round->fills[i];
-    const struct fragment *first = &round_fragments_of(round, i)->all[0];
+    const struct fragment *first = &fragments->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
     __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
 }
@@ -92,6 +92,7 @@ static void tell_all(struct uses *uses)
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
+    const struct fragments *only = round->fill_sources ? NULL : round->fragments->of[0];
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
@@ -99,8 +100,9 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
         if (i + FETCH_AHEAD < end)
-            fetch_ahead(round, i + FETCH_AHEAD);
-        const struct fragments *fragments = round_fragments_of(round, i);
+            fetch_ahead(round, only ? only : round_fragments_of(round, i + FETCH_AHEAD),
+                        &round->fills[i + FETCH_AHEAD]);
+        const struct fragments *fragments = only ? only : round_fragments_of(round, i);
         bool remote = fill->batch_index == FILL_REMOTE;
         if (remote)
             fill_record(round, fragments, fill, row);

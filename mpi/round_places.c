@@ -99,16 +99,6 @@ size_t round_places(const struct round *round, uint64_t position, uint64_t most,
                                        : places_in_window(round, position, most, ret_places);
 }
 
-void round_run_add(const struct round *round, struct round_run *run, const struct window *window,
-                   struct round_location location)
-{
-    run->frames[run->count] =
-        plan_frame_at(&window->epoch.plan, window->rows[location.window_row], location.offset);
-    if (round->fill_sources)
-        run->windows[run->count] = window;
-    run->owners[run->count++] = window->owners[location.window_row];
-}
-
 /* Adds `count` samples of a window from the position `unpadded` on, if this reader has them all:
  * then they are in its list, where the window's planning has looked them up. */
 static bool add_listed(const struct round *round, struct round_run *run,

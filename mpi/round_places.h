@@ -22,8 +22,15 @@ size_t round_places(const struct round *round, uint64_t position, uint64_t most,
 const struct window *round_window_at(const struct round *round, uint64_t position);
 
 /* Adds a sample to a run. */
-void round_run_add(const struct round *round, struct round_run *run, const struct window *window,
-                   struct round_location location);
+static inline void round_run_add(const struct round *round, struct round_run *run,
+                                 const struct window *window, struct round_location location)
+{
+    run->frames[run->count] =
+        plan_frame_at(&window->epoch.plan, window->rows[location.window_row], location.offset);
+    if (round->fill_sources)
+        run->windows[run->count] = window;
+    run->owners[run->count++] = window->owners[location.window_row];
+}
 
 /* Sets the samples of a run: those at positions from `position` on, before `end`, as many as
  * round_places(), and all padding or none. */

@@ -110,8 +110,9 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
-static void list_fill(struct round *round, const struct recipient_walk *walk, struct window *window,
-                      const struct round_item *item, uint64_t destination)
+static inline void list_fill(struct round *round, const struct recipient_walk *walk,
+                             struct window *window, const struct round_item *item,
+                             uint64_t destination)
 {
     struct fill *fill = &round->fills[round->fill_count++];
     fill->buffer = &window->buffers[item->window_row];
@@ -133,8 +134,8 @@ static void list_fill(struct round *round, const struct recipient_walk *walk, st
     }
 }
 
-static void list_item(struct round *round, struct recipient_walk *walk, struct window *window,
-                      const struct round_item *item)
+static inline void list_item(struct round *round, struct recipient_walk *walk,
+                             struct window *window, const struct round_item *item)
 {
     uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
     walk_to(walk, round, destination);
