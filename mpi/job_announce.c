@@ -109,17 +109,17 @@ enum status job_collect_seats(struct job *job, bool spawns, struct error *err)
     return STATUS_OK;
 }
 
-/* The dataset's uri, or the sources of a mix. */
-static void describe_uri(const struct config *config, struct text *out)
+void job_name_dataset(const struct config *config, struct text *out)
 {
-    text_append(out, "dataset    %s", config->source_count > 0 ? "mix of " : config->uri);
+    text_append(out, "%s", config->source_count > 0 ? "mix of " : config->uri);
     for (uint32_t d = 0; d < config->source_count; d++)
         text_append(out, "%s%s", d > 0 ? ", " : "", config->sources[d].name);
 }
 
 static void describe_dataset(const struct job *job, struct text *out)
 {
-    describe_uri(&job->config, out);
+    text_append(out, "dataset    ");
+    job_name_dataset(&job->config, out);
     text_append(
         out, ": %s sample%s of %s, rows of %s\n", count_format(job->dataset->sample_count).text,
         count_plural(job->dataset->sample_count), size_format(job->dataset->sample_bytes).text,

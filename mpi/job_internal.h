@@ -99,4 +99,7 @@ MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct erro
  * `verbose` all tables, too. */
 void job_announce(const struct job *job, bool verbose);
 
+/* Appends the dataset's uri, or the sources of a mix. */
+void job_name_dataset(const struct config *config, struct text *out);
+
 #endif

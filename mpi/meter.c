@@ -59,7 +59,10 @@ static void fill_constants(struct meter *meter)
     snapshot->seed = service->order.seed;
     text_show(snapshot->node, sizeof snapshot->node, job->comm.node_name);
     text_show(snapshot->version, sizeof snapshot->version, PENSTOCK_VERSION_TEXT);
-    text_show(snapshot->dataset, sizeof snapshot->dataset, job->config.uri);
+    struct text dataset = {0};
+    job_name_dataset(&job->config, &dataset);
+    text_show(snapshot->dataset, sizeof snapshot->dataset, dataset.data);
+    text_done(&dataset);
     struct metrics_values *values = &snapshot->values;
     values->start_ms = now_ms();
     values->epochs = service->epochs;
