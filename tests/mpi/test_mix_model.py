@@ -119,9 +119,9 @@ class MixedWorld:
     def __init__(self, rng, folder):
         self.folder = folder
         self.parts = [make_part(rng, folder, 0)]
-        while len(self.parts) < 4 and rng.random() < 0.75:
-            self.parts.append(make_part(rng, folder, len(self.parts), self.parts[0]))
-        self.weights = [rng.choice((1, 1, 2, 3, 5, 17)) for _ in self.parts]
+        for number in range(1, rng.choice((1, 2, 2, 3, 3, 4))):
+            self.parts.append(make_part(rng, folder, number, self.parts[0]))
+        self.weights = [rng.choice((1, 2, 3, 5, 7, 11, 17)) for _ in self.parts]
         self.texts = self.write_weights(rng)
         sources = [Source(rows_of(part.counts, part.row_length(), set(part.anchors)), part.window_rows, part.shuffled)
                    for part in self.parts]
