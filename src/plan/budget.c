@@ -216,7 +216,7 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         "%s (%llu x "
         "%s), held arrays %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan %s, "
         "fetches "
-        "%s; raise "
+        "%s, constants %s; raise "
         "the limit, use more "
         "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit, "
         "readers.threads or store.fetch_memory",
@@ -227,7 +227,7 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         count_plural(d->trainers_served), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
-        size_format(b->fetch_bytes).text);
+        size_format(b->fetch_bytes).text, size_format(b->constant_bytes).text);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,

@@ -247,15 +247,16 @@ static enum status check_available(const struct config *config, const struct run
         "the readers of a node take %s, and memory and control groups leave %s: %u x (row "
         "buffers %s, stored rows %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan "
         "%s, "
-        "program %s) and held arrays %s; lower readers.memory_limit, which is %s for each, or let "
+        "constants %s, program %s) and held arrays %s; lower readers.memory_limit, which is %s for "
+        "each, or let "
         "the job have more memory",
         size_format(need).text, available_text(shape).text, shape->readers_on_node,
         size_format(b->rows_bytes).text, size_format(b->stored_bytes).text, shape->trainers_served,
         count_plural(shape->trainers_served), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, shape->worker_count, count_plural(shape->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
-        size_format(PROGRAM_BYTES).text, size_format(b->held_bytes).text,
-        size_format(config->memory_limit_bytes).text);
+        size_format(b->constant_bytes).text, size_format(PROGRAM_BYTES).text,
+        size_format(b->held_bytes).text, size_format(config->memory_limit_bytes).text);
 }
 
 void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
