@@ -15,6 +15,7 @@ enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 struct model {
     struct run_setup setup;
     double scale;        /* rows of the run for each row here */
+    double longer;       /* and how many times more of them an epoch of a mix comes to */
     double sample_scale; /* and samples */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
@@ -56,20 +57,21 @@ static double rows_of_epoch(const struct plan *plan)
     return rows > (double)plan->row_count ? rows : (double)plan->row_count;
 }
 
-static enum status scaled_mix(const struct plan *plan, uint64_t epochs, double scale,
+static enum status scaled_mix(const struct plan *plan, uint64_t epochs, const struct model *model,
                               struct plan *ret_plan, struct error *err)
 {
     struct plan_options sources[MIX_MAX_SOURCES];
     uint64_t weights[MIX_MAX_SOURCES];
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
-        sources[d] = scaled_options(plan_source(plan, d), scale);
+        sources[d] = scaled_options(plan_source(plan, d), model->scale);
         weights[d] = plan_weight(plan, d);
     }
     const struct plan_mix_options options = {
         .source_count = plan_source_count(plan),
         .sources = sources,
         .weights = weights,
-        .sample_count = max_u64((uint64_t)((double)plan->position_count / scale), 1),
+        .sample_count =
+            max_u64((uint64_t)((double)plan->position_count / model->scale / model->longer), 1),
         .epochs = epochs,
         .seed = plan->seed,
         .global_batch = plan->global_batch,
@@ -96,16 +98,17 @@ static enum status scale_down(struct model *model, struct error *err)
 {
     struct run_setup *setup = &model->setup;
     const struct plan plan = setup->plan;
-    double rows = rows_of_epoch(&plan);
-    uint64_t most = max_u64(MOST_ROWS, plan.window_rows);
-    model->scale = model->sample_scale = 1;
+    double rows = rows_of_epoch(&plan), all = (double)plan.row_count;
+    double most = (double)max_u64(MOST_ROWS, plan.window_rows);
+    model->scale = model->sample_scale = model->longer = 1;
     setup->plan.mix = NULL;
-    if (rows <= (double)most)
+    if (rows <= most)
         return plan.mix ? plan_mix_copy(&plan, &setup->plan, err) : STATUS_OK;
-    model->scale = rows / (double)most;
+    model->scale = all > most ? all / most : 1;
+    model->longer = rows / most / model->scale;
     enum status status;
     if (plan.mix) {
-        status = scaled_mix(&plan, setup->service.epochs, model->scale, &setup->plan, err);
+        status = scaled_mix(&plan, setup->service.epochs, model, &setup->plan, err);
     } else {
         const struct plan_options options = scaled_options(&plan, model->scale);
         status = plan_init(&setup->plan, &options, err);
@@ -249,18 +252,30 @@ static void give_out_window(struct model *model, uint32_t source)
     plan_merge_take(&model->merge, source, window.sample_count);
 }
 
+/* A count of rows in an epoch of the run, from the counts before, in the middle and after it here:
+ * what is left out of the epoch goes on as the second half does, where rows that stay are in
+ * memory. */
+static double extend(const struct model *model, uint64_t before, uint64_t middle, uint64_t after)
+{
+    double first = (double)(middle - before), second = (double)(after - middle);
+    return model->scale * (first + second * (2 * model->longer - 1));
+}
+
 static void give_out_epoch(struct model *model, uint64_t number,
                            struct run_forecast_epoch *ret_epoch)
 {
     const struct plan *plan = &model->setup.plan;
-    struct assigner_stats before, after;
+    struct assigner_stats before, middle, after;
     uint32_t source;
     assigner_stats(model->assigner, &before);
-    while (plan_merge_next(&model->merge, &source) &&
-           model->merge.sources[source].due < (number + 1) * plan->steps_per_epoch)
+    middle = before;
+    for (uint64_t end = (number + 1) * plan->steps_per_epoch, half = plan->steps_per_epoch / 2;
+         plan_merge_next(&model->merge, &source) && model->merge.sources[source].due < end;) {
+        if (model->merge.sources[source].due < end - half)
+            assigner_stats(model->assigner, &middle);
         give_out_window(model, source);
+    }
     assigner_stats(model->assigner, &after);
-    uint64_t kept = after.kept_rows - before.kept_rows;
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
     double tapes = (double)(after.tapes - before.tapes);
@@ -268,8 +283,8 @@ static void give_out_epoch(struct model *model, uint64_t number,
         exchanged =
             (plan->mix ? (double)plan->position_count : samples) * moved_share(model, number);
     *ret_epoch = (struct run_forecast_epoch){
-        .rows_kept = (double)kept * model->scale,
-        .rows_read = (double)(after.read_rows - before.read_rows) * model->scale,
+        .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
+        .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows),
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
         .exchanged_bytes = exchanged * model->sample_scale * (double)model->setup.record_bytes +
                            tapes * model->scale * (double)model->setup.stored_row_bytes,
