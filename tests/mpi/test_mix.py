@@ -1,11 +1,14 @@
 """A mix of datasets: the same samples in the same positions on any number of readers and trainers, after deaths, too."""
 
 import collections
+import glob
 import json
 import os
+import shutil
 import signal
 import unittest
 
+import servers
 from job import JobTest, launcher_is_open_mpi, program, run
 from test_recovery import RecoveryTest
 
@@ -40,8 +43,10 @@ class MixTest(JobTest):
         return ",".join(parts)
 
     def settings(self, **more):
-        return {"mix.sources": self.sources(), "batch.global_size": BATCH, "batch.last": "partial", "order.epochs": 3,
-                "order.seed": 5, "readers.threads": 1, **more}
+        if "mix.sources" not in more:  # sources() writes the sources' files
+            more["mix.sources"] = self.sources()
+        return {"batch.global_size": BATCH, "batch.last": "partial", "order.epochs": 3, "order.seed": 5, "readers.threads": 1,
+                **more}
 
     def check(self, shapes, **more):
         """All shapes deliver what one reader and one trainer do: the same lines, or, with order.placement local, the
@@ -138,11 +143,43 @@ class Fields(MixTest):
         """Sources may have other steps, if these are as many: then other fragments, too."""
         steps = [{"dataset": {"fields": {"latents": {"array": "base_frames", "steps": steps}}},
                   "samples": {"pad_before": before, "pad_after": 1, "stride": stride}}
-                 for steps, before, stride in (("[-1, 0, 1]", 1, 1), ("[0, 1, 2]", 0, 2), ("[-4, -3, 0]", 2, 1))]
+                 for steps, before, stride in (("[-1, 0, 1]", 1, 1), ("[0, 1, 2]", 0, 2), ("[-4, -3, 0]", 1, 1))]
         self.check(((2, 2), (3, 4)), **{"order.epochs": 2, "mix.sources": self.sources(steps)})
 
     def test_zero_copy_in_stripes_and_nothing_kept(self):
         self.check(((2, 2),), **{"order.epochs": 2, "exchange.buffer_limit": 4096, "readers.cache": "off", **LOCAL})
+
+
+class Pieces(MixTest):
+    """Two fields of 3 steps of 64 KiB. One source has both in one array, so that fewer steps travel; others have each in
+    an array of its own."""
+
+    LENGTHS = (31, 30, 12)
+    LAYOUT = {"layout": "plain", "shape": "64,256"}
+
+    def test_shared_and_own(self):
+        for d, samples in enumerate(self.LENGTHS):
+            path = self.synth(f"mix-plain-{d}", samples, chunk=self.CHUNKS[d], seed=d, **self.LAYOUT)
+            if not os.path.exists(os.path.join(path, "other")):
+                shutil.copytree(os.path.join(path, "data"), os.path.join(path, "other"))
+            for consolidated in glob.glob(os.path.join(path, ".zmetadata")):
+                os.remove(consolidated)
+        fields = [{"dataset": {"fields": {"x": {"array": "data", "steps": "-1:2"}, "y": {"array": other, "steps": "0:3"}}},
+                   "samples": {"pad_before": 1, "pad_after": 2}} for other in ("data", "other", "other")]
+        self.check(((2, 2), (3, 4)), **{"order.epochs": 2, "mix.sources": self.sources(fields)})
+
+
+@unittest.skipUnless(servers.nginx_program(), "no nginx")
+class Remote(MixTest):
+    def test_two_of_three_sources_over_http(self):
+        expected = self.digests(1, 1, self.settings())
+        server = servers.Nginx(self.datasets)
+        self.addCleanup(server.close)
+        over_http = [{"dataset": {"uri": f"{server.url}/mix-plain-{d}"}} for d in (0, 1)]
+        settings = self.settings(**{"mix.sources": self.sources([*over_http, {}])})
+        for more in ({}, {"readers.cache": "off"}, {"readers.cache": "stored"}):
+            with self.subTest(**more):
+                self.assertEqual(self.digests(2, 3, {**settings, **more}), expected)
 
 
 class Resume(MixTest):
