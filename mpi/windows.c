@@ -113,7 +113,7 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     windows->taken_epoch = service->start_epoch;
     plan_merge_start(&windows->order, plan,
                      service->start_epoch * plan->steps_per_epoch + service->start_step,
-                     service->epochs * plan->steps_per_epoch);
+                     mul_sat(service->epochs, plan->steps_per_epoch));
     windows->unmeasured = unmeasured_windows(windows);
     windows_go_to(windows, &windows->reading, 0);
     windows_go_to(windows, &windows->sending, 0);
@@ -252,7 +252,7 @@ static void drop_items_outside(struct window *window, uint64_t start, uint64_t e
 static void drop_items(struct window *window, uint64_t start)
 {
     const struct run_setup *setup = &window->job->setup;
-    uint64_t end = round_absolute_position(&setup->plan, setup->service.epochs, 0);
+    uint64_t end = mul_sat(setup->service.epochs, setup->plan.position_count);
     if (window->item_count > 0 && (window->items[0].position < start ||
                                    window->items[window->item_count - 1].position >= end))
         drop_items_outside(window, start, end);

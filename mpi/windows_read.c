@@ -51,8 +51,10 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t w
     bool tape = assign_gets_tape(window->owners[window_row], (uint32_t)windows->job->comm.rank);
     if (tape && !tapes_may_expect(windows->tapes))
         return false;
-    if (!load && windows->job->masks && !row_store_is_whole(store, buffer))
-        return false; /* of the epoch before, and masked perhaps: it is tried again after that */
+    if (!load && windows->job->masks && !windows->job->setup.plan.mix &&
+        !row_store_is_whole(store, buffer))
+        return false; /* of the epoch before, and masked perhaps: it is tried again after that. In a
+                       * mix samples of the next pass may come before those of this one */
     if (load)
         buffer = row_store_claim(store, row);
     if (buffer == ROW_NONE)

@@ -53,9 +53,14 @@ make_tree() {
 mapfile -t needed < <(build_packages)
 install_packages "${needed[@]}" "${TOOLS[@]}"
 source=$(make_tree)
-rm -f "$packages"/*.deb
+names=(libpenstock0 libpenstock-dev python3-penstock penstock penstock-reader-openmpi penstock-reader-mpich)
+for name in "${names[@]}"; do
+    rm -f "$packages/$name"_*.deb
+done
 (cd "$source" && dpkg-buildpackage --build=binary --unsigned-changes) >"$packages/log" 2>&1 || {
     tail -n 40 "$packages/log" >&2
     fail "the packages cannot be built: see $packages/log"
 }
-printf '%s\n' "$packages"/*.deb
+for name in "${names[@]}"; do
+    printf '%s\n' "$packages/$name"_*.deb
+done

@@ -370,7 +370,8 @@ def _is_shared_out():
     while frame is not None:
         owner = type(frame.f_locals.get("self")).__name__
         if owner == "IterableDatasetShard" or owner == "DataLoaderDispatcher":
-            return sys.modules["accelerate"].PartialState().num_processes > 1
+            accelerate = sys.modules.get("accelerate")
+            return accelerate is not None and accelerate.PartialState().num_processes > 1
         frame = frame.f_back
     return False
 

@@ -238,7 +238,8 @@ struct penstock_ring {
  * `detaching`: the ring will be unmapped once the call has returned; none of its batches is leased,
  * but for penstock_close(). A ring whose reader is gone is told of as soon as the trainer needs it
  * no more, and before there is another ring. Either may be NULL. The library holds no lock
- * meanwhile. The functions must not call the library. `ring` is borrowed during the call. */
+ * meanwhile, and may call from two threads at once, of different rings. The functions must not call
+ * the library. `ring` is borrowed during the call. */
 struct penstock_ring_watch {
     void (*attached)(void *user, const struct penstock_ring *ring);
     void (*detaching)(void *user, const struct penstock_ring *ring);

@@ -43,14 +43,20 @@ struct penstock_cuda {
     int (*register_host)(void *memory, size_t bytes, unsigned flags);
     int (*unregister_host)(void *memory);
     int (*error_text)(int code, const char **ret_text);
-    uint64_t pinned_bytes; /* of the rings that are registered now */
-    int error;             /* CUresult of the last registration that failed; 0: none */
+    uint64_t pinned; /* bit g % 64: the ring of generation g is registered */
+    int error;       /* CUresult of the last registration that failed; 0: none */
 };
 
 static inline int penstock_cuda_enter_(struct penstock_cuda *cuda, void **ret_before)
 {
     int code = cuda->get_context(ret_before);
     return code ? code : cuda->set_context(cuda->context);
+}
+
+/* Rings that are there at the same time have generations that follow one another. */
+static inline uint64_t penstock_cuda_bit_(const struct penstock_ring *ring)
+{
+    return UINT64_C(1) << (ring->generation % 64);
 }
 
 /* Unregisters the parts of a ring before `end`. */
@@ -88,7 +94,7 @@ static inline void penstock_cuda_attached_(void *user, const struct penstock_rin
     if (code)
         cuda->error = code;
     else
-        cuda->pinned_bytes += ring->bytes;
+        __atomic_fetch_or(&cuda->pinned, penstock_cuda_bit_(ring), __ATOMIC_ACQ_REL);
     (void)cuda->set_context(before);
 }
 
@@ -98,11 +104,12 @@ static inline void penstock_cuda_detaching_(void *user, const struct penstock_ri
 {
     struct penstock_cuda *cuda = (struct penstock_cuda *)user;
     void *before;
-    if (cuda->pinned_bytes < ring->bytes || penstock_cuda_enter_(cuda, &before))
+    uint64_t bit = penstock_cuda_bit_(ring);
+    if (!(__atomic_fetch_and(&cuda->pinned, ~bit, __ATOMIC_ACQ_REL) & bit) ||
+        penstock_cuda_enter_(cuda, &before))
         return;
     (void)cuda->synchronize();
     penstock_cuda_drop_(cuda, ring, ring->bytes);
-    cuda->pinned_bytes -= ring->bytes;
     (void)cuda->set_context(before);
 }
 
@@ -142,8 +149,8 @@ static inline void penstock_cuda_done(struct penstock_cuda *cuda)
  *
  * NOT_FOUND: there is no libcuda.so.1, or no such function in it. INVALID: no current context; the
  * rings are watched already. NO_MEMORY: the driver refused to register the memory. After a failure
- * batches come as without a call. If a later ring is refused, `error` says so, and pinned_bytes is
- * 0: copies from it are synchronous. */
+ * batches come as without a call. If a later ring is refused, `error` says so, and copies from that
+ * ring are synchronous. */
 static inline enum penstock_status penstock_cuda_pin(struct penstock_cuda *cuda,
                                                      struct penstock *connection, char *message)
 {

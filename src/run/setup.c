@@ -132,10 +132,7 @@ static uint64_t connection_memory(const struct config *config, const struct data
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    uint64_t stores = dataset->store_count;
-    for (uint32_t d = 0; d < dataset->source_count; d++)
-        stores += dataset_source(dataset, d)->store_count;
-    return stores * count * CONNECTION_BYTES;
+    return dataset->store_count * count * CONNECTION_BYTES;
 }
 
 /* The fewest rows that the fetch stage may have on their way: each worker reads one, and as many

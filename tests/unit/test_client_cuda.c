@@ -22,7 +22,7 @@ static void a_ring_is_registered_while_it_is_mapped(void **state)
     char message[PENSTOCK_MESSAGE_BYTES];
     assert_int_equal(penstock_cuda_pin(&cuda, pair.client, message), PENSTOCK_OK);
     assert_int_equal(fake_cuda.registered, 1);
-    assert_true(cuda.pinned_bytes > 0);
+    assert_true(cuda.pinned != 0);
     publish(&pair);
     struct penstock_batch batch = take(&pair);
     const unsigned char *data = batch.data[0], *base = fake_cuda.memory[0];
@@ -33,7 +33,7 @@ static void a_ring_is_registered_while_it_is_mapped(void **state)
     assert_int_equal(fake_cuda.unregistered, 1);
     assert_int_equal(fake_cuda.synchronized, 1);
     assert_null(fake_cuda.context);
-    assert_int_equal(cuda.pinned_bytes, 0);
+    assert_int_equal(cuda.pinned, 0);
     penstock_cuda_done(&cuda);
 }
 
@@ -50,7 +50,7 @@ static void what_cannot_be_is_said(void **state)
     fake_cuda.refuse = 2;
     assert_int_equal(penstock_cuda_pin(&cuda, pair.client, message), PENSTOCK_NO_MEMORY);
     assert_non_null(strstr(message, "(2: out of memory)"));
-    assert_int_equal(cuda.pinned_bytes, 0);
+    assert_int_equal(cuda.pinned, 0);
     struct penstock_cuda second;
     assert_int_equal(penstock_cuda_pin(&second, pair.client, message), PENSTOCK_INVALID);
     assert_non_null(strstr(message, "watched once"));
@@ -62,11 +62,35 @@ static void what_cannot_be_is_said(void **state)
     penstock_cuda_done(&cuda);
 }
 
+/* Rings as the library tells of them: one comes while another is there, and is refused. */
+static void a_ring_that_was_refused_does_not_hide_another(void **state)
+{
+    (void)state;
+    static char memory[2][4096];
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_cuda cuda;
+    assert_int_equal(penstock_cuda_pin(&cuda, pair.client, NULL), PENSTOCK_OK);
+    struct penstock_ring first = {.base = memory[0], .bytes = 4096, .generation = 2};
+    struct penstock_ring second = {.base = memory[1], .bytes = 4096, .generation = 3};
+    penstock_cuda_attached_(&cuda, &first);
+    fake_cuda.refuse = 2;
+    penstock_cuda_attached_(&cuda, &second);
+    assert_int_equal(cuda.error, 2);
+    penstock_cuda_detaching_(&cuda, &second);
+    assert_int_equal(fake_cuda.unregistered, 0);
+    penstock_cuda_detaching_(&cuda, &first);
+    assert_int_equal(fake_cuda.unregistered, 1);
+    pair_done(&pair);
+    assert_int_equal(fake_cuda.unregistered, 2);
+    penstock_cuda_done(&cuda);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_ring_is_registered_while_it_is_mapped, clean),
         cmocka_unit_test_setup(what_cannot_be_is_said, clean),
+        cmocka_unit_test_setup(a_ring_that_was_refused_does_not_hide_another, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
