@@ -27,6 +27,10 @@ static const char usage[] =
     "                       trainers stopped to FILE (default: to a new file in the\n"
     "                       current directory, whose name is printed)\n"
     "      --report FILE    write rates and bytes of each epoch as JSON\n"
+    "      --trace FILE     write what threads, rounds and main thread did last, for\n"
+    "                       Perfetto or chrome://tracing: {rank} in FILE is the\n"
+    "                       reader's rank, which is appended otherwise.\n"
+    "                       'penstock trace' does so during a run\n"
     "      --log FORMAT     the log on standard error: text, or json, an object a line\n"
     "                       with time, level, rank, host and message\n"
     "      --supervised     a supervisor starts the readers again when they fail.\n"
@@ -87,6 +91,9 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     case 'j':
         arguments->report_path = optarg;
         return STATUS_OK;
+    case 'T':
+        arguments->trace_path = optarg;
+        return STATUS_OK;
     case 'S':
         arguments->save_path = optarg;
         return STATUS_OK;
@@ -128,6 +135,7 @@ enum status arguments_parse(struct arguments *arguments, int argc, char **argv, 
                                             {"resume", required_argument, NULL, 'r'},
                                             {"report", required_argument, NULL, 'j'},
                                             {"save-state", required_argument, NULL, 'S'},
+                                            {"trace", required_argument, NULL, 'T'},
                                             {"log", required_argument, NULL, 'L'},
                                             {"left", required_argument, NULL, 'l'},
                                             {"supervised", no_argument, NULL, 'u'},

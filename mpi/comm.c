@@ -109,6 +109,7 @@ void comm_done(struct comm *comm)
     MPI_Comm_free(&comm->world);
     /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us,
      * but for the one that asks for an end in good order. */
+    signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);

@@ -73,6 +73,7 @@ struct job {
     void *held;              /* held arrays, shared by the readers of a node */
     char run_dir[JOB_RUN_DIR_BYTES];
     struct server *server;
+    struct tracing *tracing; /* main.c's */
     struct meter *meter;
     bool listening;       /* on all ranks: trainers can connect, and hear how the run ends */
     uint64_t reconnect_s; /* how long readers and trainers wait for one another after a loss; 0: not

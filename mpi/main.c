@@ -10,6 +10,7 @@
 #include "save_state.h"
 #include "service.h"
 #include "spawner.h"
+#include "tracing.h"
 #include "user_path.h"
 
 #include <pthread.h>
@@ -29,6 +30,7 @@ enum { EXIT_STOPPED_EARLY = 3, SIGNAL_GRACE_MS = 200 };
 static int open_signal_fd(void)
 {
     sigset_t signals;
+    tracing_block_signal();
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
@@ -134,6 +136,8 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
 {
     if (parsed == STATUS_OK && job->comm.rank == 0)
         parsed = check_outputs(arguments, err);
+    if (parsed == STATUS_OK)
+        parsed = tracing_new(arguments->trace_path, job->comm.rank, &job->tracing, err);
     enum status status = comm_agree(&job->comm, parsed, err);
     struct service_summary *summary = calloc(1, sizeof *summary);
     if (status == STATUS_OK && !summary)
@@ -156,6 +160,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     if (status == STATUS_INTERRUPTED && job->comm.rank == 0)
         save_state(job, arguments->save_path);
     int code = exit_code(status, job);
+    tracing_end(job->tracing);
     job_done(job, err);
     free(summary);
     return code;

@@ -103,6 +103,8 @@ struct round {
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */
+    struct trace_track *trace;
+    uint64_t since_ns; /* when its state began, as far as that was traced */
 };
 
 /* The fragments of a fill's sample. */

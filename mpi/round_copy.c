@@ -2,6 +2,7 @@
 #include "round_copy.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 #include <string.h>
 
@@ -112,9 +113,10 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             note_use(&uses, *fill->buffer);
     }
     tell_all(&uses);
-    uint64_t copy_ns = clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
     worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * round->job->setup.record_bytes;
+    trace_note(TRACE_COPY, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }
@@ -144,9 +146,10 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
         take_record(round->fragments->of[arrival->source], arrival,
                     packed ? round->received + arrival->record * record_bytes : NULL);
     }
-    uint64_t copy_ns = clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
     worker->copy_ns += copy_ns;
     worker->copy_bytes += (end - begin) * record_bytes;
+    trace_note(TRACE_SCATTER, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/divide.h"
 #include "base/number.h"
+#include "base/trace.h"
 
 #include <assert.h>
 #include <string.h>
@@ -324,8 +325,9 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     bool lists = !matching->matcher || round_match_look_up(round);
     if (lists)
         list_all(round, true);
-    atomic_fetch_add_explicit(&round->times->plan_ns, clock_now_ns() - start_ns,
-                              memory_order_relaxed);
+    uint64_t end_ns = clock_now_ns();
+    atomic_fetch_add_explicit(&round->times->plan_ns, end_ns - start_ns, memory_order_relaxed);
+    trace_note(TRACE_PLAN_ROUND, start_ns, end_ns, round->serial);
     if (lists)
         atomic_store(&round->planned, true);
     atomic_fetch_sub(&round->tasks, 1);

@@ -2,6 +2,7 @@
 #include "rounds_internal.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 #include "round_plan.h"
 #include "transfer.h"
 
@@ -54,6 +55,7 @@ static bool open_next(struct rounds *rounds)
     round_reset(round, rounds->windows);
     if (!round_plan_start(round))
         return false;
+    round->since_ns = trace_on() ? clock_now_ns() : 0;
     rounds->opened++;
     return true;
 }
@@ -63,7 +65,9 @@ static void send(struct rounds *rounds, const struct round *round, uint64_t end)
 {
     uint64_t start_ns = clock_now_ns();
     transfer_send(rounds->exchange, rounds_lane_index(rounds, round), round, round->fill_next, end);
-    rounds->exchange_ns += clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns();
+    rounds->exchange_ns += end_ns - start_ns;
+    trace_note(TRACE_EXCHANGE, start_ns, end_ns, round->serial);
 }
 
 /* Hands out copies of samples whose rows are ready, in the order they are due, and sends the fields
@@ -103,6 +107,8 @@ static bool exchange_complete(struct rounds *rounds, struct round *round, bool *
     uint64_t took_ns = clock_now_ns() - start_ns;
     rounds->exchange_ns += took_ns;
     *active |= took_ns > EXCHANGE_BUSY_NS;
+    if (took_ns > EXCHANGE_BUSY_NS)
+        trace_note(TRACE_EXCHANGE, start_ns, start_ns + took_ns, round->serial);
     return complete;
 }
 
@@ -122,6 +128,21 @@ static void begin(struct rounds *rounds, const struct round *round)
     rounds->begun++;
 }
 
+/* A round's next state. The trace has the state before, as a span of the round's track. */
+static void enter(struct round *round, enum round_state state)
+{
+    static const enum trace_kind kinds[] = {
+        [ROUND_PLANNING] = TRACE_ROUND_PLANNED,     [ROUND_FILLING] = TRACE_ROUND_FILLED,
+        [ROUND_FILLED] = TRACE_ROUND_WAITS,         [ROUND_EXCHANGING] = TRACE_ROUND_EXCHANGED,
+        [ROUND_SCATTERING] = TRACE_ROUND_SCATTERED, [ROUND_COMPLETE] = TRACE_ROUND_WAITS};
+    if (trace_on()) {
+        uint64_t now_ns = clock_now_ns();
+        trace_note_in(round->trace, kinds[round->state], round->since_ns, now_ns, round->serial);
+        round->since_ns = now_ns;
+    }
+    round->state = state;
+}
+
 /* Moves one round on by as many states as it can. */
 static enum status advance(struct rounds *rounds, struct round *round, bool *active,
                            struct error *err)
@@ -132,24 +153,24 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
         (!rounds->exchange || may_begin(rounds, round))) {
         if (rounds->exchange)
             begin(rounds, round);
-        round->state = ROUND_FILLING;
+        enter(round, ROUND_FILLING);
     }
     if (round->state == ROUND_FILLING) {
         status = fill(rounds, round, active, err);
         if (status == STATUS_OK && round->fill_next == round->fill_count && all_copied(round))
-            round->state = rounds->exchange ? ROUND_FILLED : ROUND_COMPLETE;
+            enter(round, rounds->exchange ? ROUND_FILLED : ROUND_COMPLETE);
     }
     if (round->state == ROUND_FILLED && rounds->posted == round->serial) {
         rounds_post(rounds, round);
-        round->state = ROUND_EXCHANGING;
+        enter(round, ROUND_EXCHANGING);
     }
     if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
         exchange_complete(rounds, round, active))
-        round->state = scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE;
+        enter(round, scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE);
     if (round->state == ROUND_SCATTERING) {
         *active |= copies_scatter(&rounds->copies, round);
         if (round->scatter_next == round->arrival_count && all_copied(round))
-            round->state = ROUND_COMPLETE;
+            enter(round, ROUND_COMPLETE);
     }
     *active |= round->state != before;
     return status;
@@ -183,7 +204,7 @@ void rounds_retire(struct rounds *rounds, struct round *round)
 {
     bool step_over = round->reach.round.stripe + 1 == round->reach.round.stripe_count;
     windows_retire(rounds->windows, &round->reach, step_over);
-    round->state = ROUND_PLANNING;
+    enter(round, ROUND_PLANNING);
     rounds->published++;
 }
 

@@ -3,8 +3,10 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/trace.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
@@ -75,10 +77,18 @@ static void matching_done(struct round_matching *matching)
     free(matching->locations);
 }
 
+static struct trace_track *claim_trace(uint32_t lane)
+{
+    char name[24];
+    snprintf(name, sizeof name, "round-%u", lane);
+    return trace_claim(name);
+}
+
 static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
                              struct error *err)
 {
     struct round *round = &rounds->lanes[lane];
+    round->trace = claim_trace(lane);
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
     round->waker = &rounds->job->waker;
@@ -167,6 +177,7 @@ void rounds_free(struct rounds *rounds)
     if (!rounds)
         return;
     for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        trace_release(rounds->lanes[i].trace);
         free(rounds->lanes[i].fills);
         free(rounds->lanes[i].rooms);
         free(rounds->lanes[i].fill_sources);

@@ -1,8 +1,11 @@
 /* See service.h. */
 #include "service_internal.h"
 
+#include "base/clock.h"
+#include "base/trace.h"
 #include "meter.h"
 #include "store/store.h"
+#include "tracing.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -100,7 +103,11 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
                                                service->fd_capacity - 2, &sockets);
     struct timespec timeout = {.tv_sec = (time_t)(duration_ns / 1000000000u),
                                .tv_nsec = (long)(duration_ns % 1000000000u)};
-    if (ppoll(service->fds, count, &timeout, NULL) <= 0)
+    uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
+    int seen = ppoll(service->fds, count, &timeout, NULL);
+    if (start_ns)
+        trace_note(TRACE_WAIT, start_ns, clock_now_ns(), 0);
+    if (seen <= 0)
         return;
     for (size_t i = 1; i < 2 + sockets; i++)
         service->outside_ready |= service->fds[i].revents != 0;
@@ -169,6 +176,7 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     while (!stop_outcome(service->stop)) {
         turn_or_sleep(service);
         meter_keep(service->job->meter, &service->books, service->tally);
+        tracing_keep(service->job->tracing, service->books.now_ns, service->job->run_dir);
     }
     const struct error *outcome = stop_outcome(service->stop);
     bool again = stop_restarts(service->stop);

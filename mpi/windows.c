@@ -1,8 +1,10 @@
 /* Making windows, planning them and retiring them. See windows.h. */
 #include "windows_internal.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/trace.h"
 #include "pace.h"
 
 #include <limits.h>
@@ -265,6 +267,7 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     (void)begin;
     (void)end;
     struct window *window = argument;
+    uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
     const struct job *job = window->job;
     uint32_t me = (uint32_t)job->comm.rank;
     const struct ring_service *service = &job->setup.service;
@@ -288,6 +291,8 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     plan_rows_at(&window->epoch, window->rows, window->plan.row_count);
     for (uint64_t i = 0; i < window->item_count; i++)
         window->uses[window->items[i].window_row]++;
+    if (start_ns)
+        trace_note(TRACE_PLAN_WINDOW, start_ns, clock_now_ns(), window->item_count);
     atomic_store(&window->planned, true);
 }
 

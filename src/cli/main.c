@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},
     {"top", cli_top, "show what a running job does, and what it waits for"},
+    {"trace", cli_trace, "show what readers and trainers did in each moment, for Perfetto"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
     {"doctor", cli_doctor, "look for what would make a run fail on a node or a cluster"},
 };

@@ -39,6 +39,35 @@ static enum status own_options(struct loader *loader, const struct dial_options 
     return status ? status : wakeup_new(&loader->wake_fd, err);
 }
 
+/* PENSTOCK_TRACE: what next() did last is written to that file with the rank behind it. */
+static void start_trace(struct loader *loader)
+{
+    char name[24];
+    const char *path = getenv("PENSTOCK_TRACE");
+    if (!path || !*path)
+        return;
+    snprintf(name, sizeof name, "trainer-%" PRIu32, loader->options.rank);
+    loader->trace_path = strdup(path);
+    if (loader->trace_path)
+        loader->trace = trace_claim(name);
+    loader->trace_start_ns = clock_now_ns();
+    trace_start();
+}
+
+/* Loaders of one process share a trace. Each writes what all have noted; the others go on. */
+static void write_trace(const struct loader *loader)
+{
+    const uint64_t first_pid = 1100000000; /* no system's, and no reader's in mpi/tracing.c */
+    char path[4096], name[48];
+    struct error error;
+    snprintf(path, sizeof path, "%s.%" PRIu32, loader->trace_path, loader->options.rank);
+    snprintf(name, sizeof name, "penstock trainer %" PRIu32, loader->options.rank);
+    if (trace_write(path, name, first_pid + loader->options.rank, loader->trace_start_ns, &error))
+        fprintf(stderr, "penstock: warning: %s\n", error.message);
+    trace_release(loader->trace);
+    trace_start();
+}
+
 enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
                         struct error *err)
 {
@@ -48,6 +77,8 @@ enum status loader_open(const struct dial_options *options, struct loader **ret_
     loader->wake_fd = loader->freed_fd = loader->dial.socket = -1;
     pthread_mutex_init(&loader->lock, NULL);
     enum status status = own_options(loader, options, err);
+    if (!status)
+        start_trace(loader);
     if (!status)
         status = loader_connect(loader, err);
     if (status) {
@@ -156,7 +187,7 @@ static void say_end(struct loader *loader)
                   cursor.epoch, cursor.step);
 }
 
-enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
+static enum status next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
                         struct error *err)
 {
     uint64_t deadline = clock_deadline_ns(timeout_ms);
@@ -190,6 +221,18 @@ enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader
         if (status)
             return status;
     }
+}
+
+enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
+                        struct error *err)
+{
+    if (!loader->trace)
+        return next(loader, timeout_ms, ret_batch, err);
+    uint64_t start_ns = clock_now_ns();
+    enum status status = next(loader, timeout_ms, ret_batch, err);
+    trace_note_in(loader->trace, TRACE_NEXT, start_ns, clock_now_ns(),
+                  atomic_load(&loader->batches));
+    return status;
 }
 
 enum status loader_wait_for_releases(struct loader *loader, struct error *err)
@@ -246,6 +289,9 @@ void loader_close(struct loader *loader)
 {
     if (!loader)
         return;
+    if (loader->trace)
+        write_trace(loader);
+    free(loader->trace_path);
     for (struct attached_ring *attached = loader->attached, *older; attached; attached = older) {
         older = attached->older;
         loader_detach(loader, attached);

@@ -4,6 +4,7 @@
 #ifndef PENSTOCK_CLIENT_LOADER_INTERNAL_H
 #define PENSTOCK_CLIENT_LOADER_INTERNAL_H
 
+#include "base/trace.h"
 #include "client/attached_ring.h"
 #include "client/cursor_file.h"
 #include "client/dial.h"
@@ -42,9 +43,12 @@ struct loader {
     _Atomic uint64_t batches, samples, waits, wait_ns, reconnects; /* see loader_stats() */
     uint64_t batch_wait_ns; /* how long the next batch was waited for so far, inside loader_next();
                              * without waits for the trainer's own releases */
-    struct error failure;   /* of loader_fail(); status OK: it was not called; set before `left` */
-    pthread_mutex_t lock;   /* held to change or follow the list of `attached`, and to say farewell;
-                             * loader_next()'s thread may read `attached` without it */
+    struct trace_track *trace; /* of PENSTOCK_TRACE; NULL: none */
+    char *trace_path;
+    uint64_t trace_start_ns;
+    struct error failure; /* of loader_fail(); status OK: it was not called; set before `left` */
+    pthread_mutex_t lock; /* held to change or follow the list of `attached`, and to say farewell;
+                           * loader_next()'s thread may read `attached` without it */
     struct attached_ring *attached;
 };
 

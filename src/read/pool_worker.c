@@ -2,6 +2,7 @@
 #include "read/pool_internal.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,14 +232,26 @@ static enum status worker_start(struct worker *worker, struct error *err)
     return status;
 }
 
+/* Of the trace, for what this thread does. */
+static struct trace_track *claim_track(const struct worker *worker)
+{
+    char name[24];
+    snprintf(name, sizeof name, "worker-%u", worker->public.index);
+    struct trace_track *track = trace_claim(name);
+    trace_use(track);
+    return track;
+}
+
 void *pool_worker_main(void *argument)
 {
     struct worker *worker = argument;
     worker->start_status = worker_start(worker, &worker->start_error);
     bool ok = worker->start_status == STATUS_OK;
+    struct trace_track *track = claim_track(worker);
     latch_count_down(&worker->pool->start, 1);
     if (ok)
         run_tasks(worker);
     dataset_reader_free(worker->public.reader);
+    trace_release(track);
     return NULL;
 }

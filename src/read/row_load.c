@@ -2,6 +2,9 @@
  * fetched bytes, from a row kept as stored, or from a tape that another reader has sent. */
 #include "read/row_store_internal.h"
 
+#include "base/clock.h"
+#include "base/trace.h"
+
 /* The tapes of one load: of the row in this reader's memory, and as another reader has sent it. */
 struct load_tapes {
     int32_t stored, received; /* STORED_ROWS_NONE, RECEIVED_NONE: there is none */
@@ -52,6 +55,7 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
         .stored = own->tape, .received = own->received, .received_bytes = own->received_bytes};
     struct error err;
     struct fetched *fetched = NULL;
+    uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
     if (fetch_buffer != FETCH_NONE)
         fetched = fetch_stage_fetched(store->stage, fetch_buffer);
     struct zarr_tape *tape = start_tapes(store, worker->numa, &tapes);
@@ -61,6 +65,8 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);
     end_tapes(store, &tapes, status == STATUS_OK && !incomplete);
+    if (start_ns)
+        trace_note(TRACE_ROW, start_ns, clock_now_ns(), row);
     if (status != STATUS_OK)
         row_store_failed(store, buffer, &err);
     else if (incomplete)

@@ -205,7 +205,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
     };
 }
 
-/* Memory of a node's readers besides their budgets: the program, MPI. */
+/* Memory of a node's readers besides their budgets: the program, MPI, the trace's tracks. */
 enum { PROGRAM_BYTES = 64 << 20 };
 
 /* "3.91 GiB on node n2, which has least" */

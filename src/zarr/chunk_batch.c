@@ -3,6 +3,7 @@
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 #include <stdlib.h>
 
@@ -155,6 +156,8 @@ size_t chunk_batch_fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
             chunk_batch_add(&batch, chunk);
     }
     fetch_wanted(reader, &batch, stats);
-    stats->read_ns += clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns();
+    stats->read_ns += end_ns - start_ns;
+    trace_note(TRACE_READ, start_ns, end_ns, batch.cached_bytes);
     return ready;
 }

@@ -2,6 +2,7 @@
 #include "zarr/chunk_internal.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 #include <assert.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static void put_overlaps(const struct request *request, const struct stored_chun
                          struct chunk_overlap *overlap, const unsigned char *decoded)
 {
     const struct zarr_array *array = chunk->array;
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = clock_now_ns(), before = request->stats->decoded_bytes;
 
     do {
         request->stats->decoded_bytes += scatter_bytes(&overlap->scatter);
@@ -99,7 +100,9 @@ static void put_overlaps(const struct request *request, const struct stored_chun
         else
             fill_overlap(array, overlap, request->destination);
     } while (chunk_overlap_next(array, chunk->index, request->begin, request->end, overlap));
-    request->stats->decode_ns += clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns();
+    request->stats->decode_ns += end_ns - start_ns;
+    trace_note(TRACE_DECODE, start_ns, end_ns, request->stats->decoded_bytes - before);
 }
 
 /* `overlap` is the chunk's first box, and in the end the last one. */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/convert.h"
+#include "base/trace.h"
 
 #include <string.h>
 
@@ -61,6 +62,13 @@ static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chu
     return status;
 }
 
+static void note_read(struct zarr_read_stats *stats, uint64_t start_ns, size_t bytes)
+{
+    uint64_t end_ns = clock_now_ns();
+    stats->read_ns += end_ns - start_ns;
+    trace_note(TRACE_READ, start_ns, end_ns, bytes);
+}
+
 /* From the nearest that has it, with store_get()'s contract. `lend`: the bytes may stay where they
  * were fetched, or on the tape. */
 static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *chunk, bool lend,
@@ -77,7 +85,7 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
         stats->memory_chunk_count++;
         if (status == STATUS_OK)
             stats->memory_bytes += chunk->size;
-        stats->read_ns += clock_now_ns() - start_ns;
+        note_read(stats, start_ns, chunk->size);
         return status;
     }
     if (!chunk->located)
@@ -86,7 +94,7 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
         status = error_set(err, STATUS_NOT_FOUND, "the shard '%s' does not have it", chunk->key);
     if (status == STATUS_OK && !chunk_from_disk(reader, chunk, stats))
         status = ask_store(reader, chunk, lend, stats, err);
-    stats->read_ns += clock_now_ns() - start_ns;
+    note_read(stats, start_ns, chunk->size);
     return status;
 }
 
@@ -143,7 +151,9 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
                              ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
                                             chunk->size, decoded, chunk->wanted, err)
                              : decode_partial(reader, chunk, decoded, err);
-    stats->decode_ns += clock_now_ns() - start_ns;
+    uint64_t end_ns = clock_now_ns();
+    stats->decode_ns += end_ns - start_ns;
+    trace_note(TRACE_DECODE, start_ns, end_ns, chunk->wanted);
     return status;
 }
 
