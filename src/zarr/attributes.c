@@ -12,6 +12,14 @@
 
 static const char dimensions[] = "_ARRAY_DIMENSIONS";
 
+/* Whether Penstock itself reads the attribute. */
+static bool is_read(const char *name)
+{
+#define IS_READ(member, key) || strcmp(name, key) == 0
+    return strcmp(name, dimensions) == 0 ZARR_ENCODING_TABLE(IS_READ);
+#undef IS_READ
+}
+
 /* A copy of the attributes, in their order, within the bounds. The caller's. */
 static struct json_object *take(struct json_object *attributes, struct text *left_out)
 {
@@ -23,10 +31,12 @@ static struct json_object *take(struct json_object *attributes, struct text *lef
         size_t bytes = strlen(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
         bool told = value && bytes <= ZARR_TOLD_BYTES;
 
-        all_bytes += strlen(name) + (told ? bytes : 0);
-        if (all_bytes <= ZARR_TOLD_ALL_BYTES)
+        if (!is_read(name))
+            all_bytes += strlen(name) + (told ? bytes : 0);
+        bool fits = is_read(name) || all_bytes <= ZARR_TOLD_ALL_BYTES;
+        if (fits)
             json_object_object_add(into, name, told ? json_object_get(value) : NULL);
-        if (left_out && (!told || all_bytes > ZARR_TOLD_ALL_BYTES))
+        if (left_out && !(told && fits))
             text_list_put(left_out, name);
     }
     return into;

@@ -119,7 +119,8 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
         return status;
     size_t rank = json_object_array_length(list);
     if (rank == 0)
-        return error_set(err, STATUS_UNSUPPORTED, "zero-dimensional: it has no axis of samples");
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "zero-dimensional: only arrays of one dimension or more can be read");
     if (rank > ZARR_MAX_RANK)
         return error_set(err, STATUS_UNSUPPORTED, "%zu dimensions; the limit is %d", rank,
                          ZARR_MAX_RANK);

@@ -46,6 +46,7 @@ static int setup(void **state)
     put_array(fixture, "a/six", "[6]", "<i8", "{\"_ARRAY_DIMENSIONS\": [\"level\"]}");
     put_array(fixture, "a/bare", "[6]", "<i8", "{}");
     put_array(fixture, "a/names", "[2]", "<U3", "{}");
+    put_array(fixture, "a/crs", "[]", "<i8", "{\"_ARRAY_DIMENSIONS\": []}");
     put_array(fixture, "a/large", "[4097, 4096]", "<f4", "{}");
     put_array(fixture, "a/half", "[2048, 4096]", "<f4", "{}");
     put_array(fixture, "a/half2", "[2049, 4096]", "<f4", "{}");
@@ -113,6 +114,10 @@ static void mistakes(void **state)
         {"time", "dataset.constants: array 'time' has the sample axis (6 long)", STATUS_INVALID},
         {"bare", "array 'bare' has the sample axis", STATUS_INVALID},
         {"nothing", "dataset.constants: there is no array 'nothing'", STATUS_NOT_FOUND},
+        {"crs",
+         "dataset.constants: array 'crs': zero-dimensional: only arrays of one dimension or "
+         "more can be read",
+         STATUS_UNSUPPORTED},
         {"six,orography,six", "'six' is there twice", STATUS_INVALID},
         {",six", "'' is no name of an array", STATUS_INVALID},
         {"large", "array 'large' has 64.0 MiB, more than 64.0 MiB", STATUS_INVALID},
@@ -167,12 +172,53 @@ static void attributes(void **state)
     text_done(&told);
 }
 
+/* What Penstock itself reads of the attributes does not depend on how many others come before. */
+static void encoding_behind_many_attributes(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct dataset_field_spec field = {.name = "y", .array = "y", .cf = true};
+    uint16_t stored[TIMES * LATS] = {[4] = 7};
+    struct dataset_read_stats stats = {0};
+    struct dataset_reader *reader;
+    struct text document = {0}, told = {0};
+    struct dataset *dataset;
+    struct error err;
+    char uri[256];
+
+    text_append(&document, "{\"a00\": \"%4000s\"", "");
+    for (int i = 1; i < 17; i++)
+        text_append(&document, ", \"a%02d\": \"%4000s\"", i, "");
+    text_append(&document, ", \"scale_factor\": 0.5, \"add_offset\": 10, "
+                           "\"_ARRAY_DIMENSIONS\": [\"time\", \"lat\"]}");
+    put_array(fixture, "c/y", "[6, 4]", "<u2", document.data);
+    assert_ok(store_put(fixture->store, "c/y/0.0", stored, sizeof stored, &err), &err);
+    snprintf(uri, sizeof uri, "%.100s/c", fixture->path);
+    const struct dataset_options options = {.uri = uri, .fields = &field, .field_count = 1};
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    dataset_field_attributes(dataset, 0, &told);
+    assert_non_null(strstr(told.data, "\"a15\""));
+    assert_null(strstr(told.data, "\"a16\""));
+    assert_non_null(strstr(told.data, "\"scale_factor\":0.5,\"add_offset\":10,"
+                                      "\"_ARRAY_DIMENSIONS\":[\"time\",\"lat\"]}"));
+    assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
+    unsigned char *row = aligned_alloc(64, dataset->row_bytes);
+    assert_ok(dataset_read_row(reader, 0, row, &stats, &err), &err);
+    const float *values = (const float *)(row + dataset->fields[0].row_offset);
+    assert_true(values[0] == 10 && values[4] == 13.5f);
+    free(row);
+    dataset_reader_free(reader);
+    dataset_free(dataset);
+    text_done(&document);
+    text_done(&told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_the_first_store),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(attributes),
+        cmocka_unit_test(encoding_behind_many_attributes),
     };
     return cmocka_run_group_tests(tests, setup, fixture_teardown);
 }
