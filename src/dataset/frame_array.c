@@ -111,6 +111,7 @@ static uint64_t items_at_once(const struct zarr_array *array)
  * first block that fails, however many threads there are. */
 
 enum { LEAST_THREADS = 4, MOST_THREADS = 16 }; /* a thread may wait for a file system */
+enum { MOST_BYTES = 256 << 20 };               /* of all threads, unless one alone needs more */
 
 struct reading {
     const struct frame_array *array;
@@ -217,13 +218,22 @@ static void read_by_threads(struct reading *reading, uint64_t thread_count)
         pthread_join(threads[i], NULL);
 }
 
+uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most)
+{
+    const struct zarr_array *view = &array->view;
+    uint64_t bytes = items_at_once(view) * view->item_bytes +
+                     zarr_chunk_reader_bytes_with(&view, 1, &array->dataset->private->read);
+
+    return min_u64(most, max_u64(MOST_BYTES / bytes, 1));
+}
+
 static uint64_t thread_count_of(const struct reading *reading)
 {
     bool remote = store_is_remote(reading->array->dataset->private->store);
     uint32_t threads =
         remote ? MOST_THREADS : min_u32(max_u32(cpu_count(), LEAST_THREADS), MOST_THREADS);
 
-    return min_u64(reading->blocks, threads);
+    return frame_array_thread_count(reading->array, min_u64(reading->blocks, threads));
 }
 
 enum status frame_array_read(const struct frame_array *array, frame_array_visit *visit,

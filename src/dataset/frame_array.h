@@ -28,10 +28,15 @@ MUST_USE enum status frame_array_expect_integers(const struct frame_array *array
 MUST_USE enum status frame_array_expect_bools(const struct frame_array *array, struct error *err);
 MUST_USE enum status frame_array_expect_frames(const struct frame_array *array, struct error *err);
 
+/* How many threads read the array at once, at least 1: at most `most`, and no more than have room
+ * in 256 MiB, where each has a run of items and a reader of chunks. */
+uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most);
+
 /* Calls visit() for one run of items after another, all of the array: items [first, first + count),
- * of the array's dtype. Up to 16 threads read blocks ahead; visit() is called in order and by one
- * thread at a time, whichever. A status other than OK from visit() ends the reading, and is
- * returned. Blocks on the store. Errors as of zarr_read_samples(). */
+ * of the array's dtype. Up to 16 threads, and no more than frame_array_thread_count(), read
+ * blocks ahead; visit() is called in order and by one thread at a time, whichever. A status other
+ * than OK from visit() ends the reading, and is returned. Blocks on the store. Errors as of
+ * zarr_read_samples(). */
 typedef enum status frame_array_visit(void *argument, const struct frame_array *array,
                                       uint64_t first, uint64_t count, const void *items,
                                       struct error *err);

@@ -1,6 +1,7 @@
 /* What frames are samples, as arrays of the stores say: against the definition, frame by frame, for
  * random arrays; splits; documents; and refusals. */
 #include "anchors/anchors.h"
+#include "dataset/frame_array.h"
 #include "dataset_world.h"
 
 struct world {
@@ -135,6 +136,38 @@ static void test_anchors(void **state)
         world_done(&world);
     }
     assert_true(opened > 60);
+}
+
+/* Chunks that are large are read by fewer threads: opening takes no more memory for them. */
+static void test_threads_of_large_chunks(void **state)
+{
+    static const struct {
+        uint64_t chunk;
+        uint64_t least, most; /* threads */
+    } cases[] = {{1 << 10, 16, 16}, {4 << 20, 8, 16}, {64 << 20, 1, 2}, {1 << 30, 1, 1}};
+    struct zarr_array array;
+    struct dataset *dataset;
+    struct world world;
+    struct error err;
+
+    put_world(((const struct fixture *)*state)->path, 1, &world);
+    assert_ok(dataset_open(&world.options, &dataset, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+
+        snprintf(text, sizeof text,
+                 "{\"zarr_format\": 2, \"shape\": [%" PRIu64 "], \"chunks\": [%" PRIu64 "], "
+                 "\"dtype\": \"|b1\", \"compressor\": null, \"fill_value\": true, "
+                 "\"order\": \"C\", \"filters\": null}",
+                 100 * cases[i].chunk, cases[i].chunk);
+        assert_ok(zarr_array_parse(ZARR_V2, "w", text, strlen(text), &array, &err), &err);
+        struct frame_array frames = {.dataset = dataset, .view = array};
+        uint64_t threads = frame_array_thread_count(&frames, 16);
+        assert_in_range(threads, cases[i].least, cases[i].most);
+        assert_int_equal(frame_array_thread_count(&frames, 1), 1);
+    }
+    dataset_free(dataset);
+    world_done(&world);
 }
 
 /* Each frame is in exactly one part, and all frames of a group are in the same one. */
@@ -430,6 +463,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_anchors, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_threads_of_large_chunks, fixture_setup,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(test_splits, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_range, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_documents, fixture_setup, fixture_teardown),
