@@ -129,15 +129,13 @@ static void describe_dataset(const struct job *job, struct text *out)
 static void describe_plan(const struct run_setup *setup, struct text *out)
 {
     const struct ring_service *service = &setup->service;
-    text_append(out,
-                "plan       %s epoch%s of %s step%s of %s sample%s, windows of %s row%s, order id "
-                "%016" PRIx64,
-                count_format(service->epochs).text, count_plural(service->epochs),
-                count_format(setup->plan.steps_per_epoch).text,
-                count_plural(setup->plan.steps_per_epoch),
-                count_format(setup->plan.global_batch).text, count_plural(setup->plan.global_batch),
-                count_format(setup->plan.window_rows).text, count_plural(setup->plan.window_rows),
-                service->order.id);
+    text_append(
+        out, "plan       %s epoch%s of %s step%s of %s sample%s, ",
+        count_format(service->epochs).text, count_plural(service->epochs),
+        count_format(setup->plan.steps_per_epoch).text, count_plural(setup->plan.steps_per_epoch),
+        count_format(setup->plan.global_batch).text, count_plural(setup->plan.global_batch));
+    run_setup_describe_windows(setup, out);
+    text_append(out, ", order id %016" PRIx64, service->order.id);
     if (service->start_epoch || service->start_step)
         text_append(out, "; goes on at epoch %" PRIu64 " step %" PRIu64, service->start_epoch,
                     service->start_step);

@@ -155,29 +155,19 @@ static const char *last_text(enum plan_last last, bool shuffled)
     return "";
 }
 
-/* "seed 17, windows of 64 rows of source 0, 12 of source 1 (not shuffled)" */
-static void describe_sources(const struct plan *plan, struct text *out)
-{
-    text_append(out, "seed %" PRIu64 ", windows of ", plan->seed);
-    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
-        const struct plan *source = plan_source(plan, d);
-        text_append(out, "%s%s%s of source %" PRIu32 "%s", d > 0 ? ", " : "",
-                    count_format(source->window_rows).text, d > 0 ? "" : " rows", d,
-                    source->shuffle ? "" : " (not shuffled)");
-    }
-}
-
 static void describe_order(const struct config *config, const struct run_setup *setup,
                            struct text *out)
 {
     const struct plan *plan = &setup->plan;
-    text_append(out, "%-11s%s", "order", plan->shuffle || plan->mix ? "" : "not shuffled");
-    if (plan->mix)
-        describe_sources(plan, out);
-    else if (plan->shuffle)
-        text_append(out, "seed %" PRIu64 ", shuffled in windows of %s row%s: %s an epoch",
-                    plan->seed, count_format(plan->window_rows).text,
-                    count_plural(plan->window_rows), count_format(plan->window_count).text);
+    text_append(out, "%-11s", "order");
+    if (plan->shuffle || plan->mix) {
+        text_append(out, "seed %" PRIu64 ", %s", plan->seed, plan->mix ? "" : "shuffled in ");
+        run_setup_describe_windows(setup, out);
+    } else {
+        text_append(out, "not shuffled");
+    }
+    if (plan->shuffle && !plan->mix)
+        text_append(out, ": %s an epoch", count_format(plan->window_count).text);
     text_append(out, "; %s epoch%s; order id %016" PRIx64 "\n", count_format(config->epochs).text,
                 count_plural(config->epochs), setup->service.order.id);
     text_append(out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",

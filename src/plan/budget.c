@@ -207,10 +207,37 @@ static void divide_rows(const struct budget_demand *d, const struct budget_rows 
         keep_stored(d, rows, left_bytes, b);
 }
 
+/* The part of a source in plan_bytes(). */
+static uint64_t planned_bytes(const struct budget_demand *d, const struct budget *b, uint32_t s)
+{
+    return source_bytes(plan_source(d->plan, s), b->source_windows[s]);
+}
+
+/* Names the source of a mix whose windows take most of the memory, where a step has several passes
+ * over the source: windows of fewer rows would be no help. */
+static void name_source(const struct budget_demand *d, const struct budget *b, struct text *out)
+{
+    uint32_t most = 0;
+    for (uint32_t s = 1; s < plan_source_count(d->plan); s++)
+        if (planned_bytes(d, b, s) > planned_bytes(d, b, most))
+            most = s;
+    const struct plan *source = plan_source(d->plan, most);
+    uint64_t draws = plan_most_draws(d->plan, most, d->plan->global_batch);
+    if (d->plan->mix && draws > source->sample_count &&
+        planned_bytes(d, b, most) > b->least_bytes / 2)
+        text_append(out,
+                    "; most of it is for source %u of the mix, which has %s sample%s and gives %s "
+                    "to a step: lower its weight or batch.global_size",
+                    most, count_format(source->sample_count).text,
+                    count_plural(source->sample_count), count_format(draws).text);
+}
+
 static enum status refuse(const struct budget_demand *d, const struct budget *b,
                           uint64_t least_rows, struct error *err)
 {
-    return error_set(
+    struct text advice = {0};
+    name_source(d, b, &advice);
+    enum status status = error_set(
         err, STATUS_NO_MEMORY,
         "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
         "%s (%llu x "
@@ -219,7 +246,7 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         "%s, constants %s; raise "
         "the limit, use more "
         "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit, "
-        "readers.threads or store.fetch_memory",
+        "readers.threads or store.fetch_memory%s",
         size_format(d->limit_bytes).text,
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
         size_format(mul_sat(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
@@ -227,7 +254,10 @@ static enum status refuse(const struct budget_demand *d, const struct budget *b,
         count_plural(d->trainers_served), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
-        size_format(b->fetch_bytes).text, size_format(b->constant_bytes).text);
+        size_format(b->fetch_bytes).text, size_format(b->constant_bytes).text,
+        advice.data ? advice.data : "");
+    text_done(&advice);
+    return status;
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,

@@ -11,6 +11,12 @@
 
 enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 
+/* The pass over a source, or over the run's one dataset, that a step is in. */
+struct source_pass {
+    struct plan_epoch epoch;   /* with a sample_count of 0: none */
+    struct plan_window window; /* of the sample before, or empty */
+};
+
 /* The run itself, or a smaller one in proportion. */
 struct model {
     struct run_setup setup;
@@ -19,12 +25,14 @@ struct model {
     double sample_scale; /* and samples */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    struct plan_merge merge; /* the windows to come */
-    uint16_t *owners;        /* [window_rows] */
-    uint16_t *owner_of_row;  /* [all_rows] as given out last; NULL: order.placement is fixed */
-    struct matcher *matcher; /* NULL: order.placement is fixed */
-    uint32_t *destinations;  /* [records of a step] */
-    uint16_t *sources;       /* [records of a step] readers of their rows */
+    struct plan_merge merge;    /* the windows to come */
+    uint16_t *owners;           /* [window_rows] */
+    uint16_t *owner_of_row;     /* [all_rows] as given out last; NULL: order.placement is fixed */
+    struct matcher *matcher;    /* NULL: order.placement is fixed */
+    uint32_t *destinations;     /* [records of a step] */
+    uint16_t *sources;          /* [records of a step] readers of their rows */
+    uint64_t *rows, *drawn;     /* [records of a step] the same rows; in the order of draws */
+    struct source_pass *passes; /* [sources] NULL: order.placement is fixed */
 };
 
 /* A source, or the run's one dataset, with one row in `scale`, of as many samples each; without
@@ -134,12 +142,16 @@ static enum status model_init(struct model *model, struct error *err)
     model->owners = calloc(plan->window_rows, sizeof *model->owners);
     model->destinations = calloc(plan->global_batch, sizeof *model->destinations);
     model->sources = calloc(plan->global_batch, sizeof *model->sources);
+    model->rows = calloc(plan->global_batch, sizeof *model->rows);
+    model->drawn = calloc(plan->global_batch, sizeof *model->drawn);
     if (plan->locality) {
         model->matcher = matcher_new(plan);
         model->owner_of_row = calloc(plan->all_rows, sizeof *model->owner_of_row);
+        model->passes = calloc(plan_source_count(plan), sizeof *model->passes);
     }
     if (!model->reader_of_trainer || !model->owners || !model->destinations || !model->sources ||
-        (plan->locality && (!model->matcher || !model->owner_of_row)))
+        !model->rows || !model->drawn ||
+        (plan->locality && (!model->matcher || !model->owner_of_row || !model->passes)))
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
     for (uint32_t r = 0; r < readers; r++)
         for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
@@ -174,6 +186,9 @@ static void model_done(struct model *model)
     plan_mix_free(model->setup.plan.mix);
     assigner_free(model->assigner);
     matcher_free(model->matcher);
+    free(model->passes);
+    free(model->drawn);
+    free(model->rows);
     free(model->sources);
     free(model->destinations);
     free(model->owner_of_row);
@@ -181,37 +196,66 @@ static void model_done(struct model *model)
     free(model->reader_of_trainer);
 }
 
-/* The row of the sample at a position, which is not padding; `window`: of the one before, or empty.
- */
-static uint64_t row_of(const struct plan_epoch *epoch, uint64_t position,
-                       struct plan_window *window)
+/* The row of the sample at a position of an epoch of a source, or of the run's one dataset. */
+static uint64_t row_of(struct source_pass *pass, const struct plan *source, uint64_t epoch,
+                       uint64_t position)
 {
-    if (epoch->plan.mix) {
-        struct plan_found found;
-        plan_find(&epoch->plan, epoch->epoch, position, &found);
-        return found.row;
+    struct plan_window *window = &pass->window;
+    if (pass->epoch.plan.sample_count == 0 || pass->epoch.epoch != epoch) {
+        plan_epoch_init(&pass->epoch, source, epoch);
+        window->sample_count = 0;
     }
+    position = plan_unpad(&pass->epoch, position);
     if (position - window->first_position >= window->sample_count)
-        plan_window_at(window, epoch, plan_window_of(epoch, position));
-    return plan_row_at(epoch,
+        plan_window_at(window, &pass->epoch, plan_window_of(&pass->epoch, position));
+    return plan_row_at(&pass->epoch,
                        window->first_row_position + plan_location_at(window, position).window_row);
 }
 
-/* How many samples of a step are read by another reader than their trainer's. */
-static uint64_t count_moved(const struct model *model, const struct plan_epoch *epoch,
-                            uint64_t step)
+/* The rows of a step of a mix. Draws are in the order of their source's windows, positions are not.
+ */
+static void find_drawn_rows(struct model *model, uint64_t epoch, uint64_t step, uint64_t count)
 {
-    const struct plan *plan = &epoch->plan;
+    const struct plan *plan = &model->setup.plan;
+    struct plan_mix_step at;
+    plan_mix_step_at(plan, epoch * plan->steps_per_epoch + step, &at);
+    for (uint32_t d = 0; d < at.source_count; d++)
+        for (uint32_t i = at.begins[d]; i < at.begins[d + 1]; i++) {
+            struct plan_draw draw = {d, at.first_draws[d] + i - at.begins[d]};
+            struct plan_pass at_pass = plan_draw_pass(plan, draw);
+            model->drawn[i] =
+                row_of(&model->passes[d], plan_source(plan, d), at_pass.number, at_pass.position);
+        }
+    for (uint64_t i = 0; i < count; i++)
+        model->rows[i] = i;
+    permutation_apply_many(&at.permutation, model->rows, count);
+    for (uint64_t i = 0; i < count; i++)
+        model->rows[i] = model->drawn[model->rows[i]];
+}
+
+static void find_rows(struct model *model, uint64_t epoch, uint64_t step, uint64_t count)
+{
+    const struct plan *plan = &model->setup.plan;
+    if (plan->mix) {
+        find_drawn_rows(model, epoch, step, count);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        model->rows[i] = row_of(&model->passes[0], plan, epoch, step * plan->global_batch + i);
+}
+
+/* How many samples of a step are read by another reader than their trainer's. */
+static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
+{
+    const struct plan *plan = &model->setup.plan;
     struct locality_near near = locality_near(plan);
     uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step), moved = 0;
-    struct plan_window window = {0};
+    find_rows(model, epoch, step, count);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t position = plan->mix ? first + i : plan_unpad(epoch, first + i);
-        uint64_t row = row_of(epoch, position, &window);
-        model->sources[i] = model->owner_of_row[row];
-        model->destinations[i] = locality_trainer(near, row);
+        model->sources[i] = model->owner_of_row[model->rows[i]];
+        model->destinations[i] = locality_trainer(near, model->rows[i]);
     }
-    matcher_match(model->matcher, epoch->epoch, step, model->destinations);
+    matcher_match(model->matcher, epoch, step, model->destinations);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t destination = first + model->destinations[i];
         uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
@@ -222,16 +266,15 @@ static uint64_t count_moved(const struct model *model, const struct plan_epoch *
 
 /* The share of an epoch's samples that travel with order.placement local, from some of its steps.
  */
-static double moved_share(const struct model *model, uint64_t number)
+static double moved_share(struct model *model, uint64_t epoch)
 {
     const struct plan *plan = &model->setup.plan;
-    struct plan_epoch epoch = {.plan = *plan, .epoch = number};
-    if (!plan->mix)
-        plan_epoch_init(&epoch, plan, number);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) /* tables may have other epochs by now */
+        model->passes[d].epoch.plan.sample_count = 0;
     uint64_t steps = max_u64(MOST_POSITIONS / plan->global_batch, LEAST_STEPS);
     uint64_t stride = size_divide_up(plan->steps_per_epoch, steps), moved = 0, seen = 0;
     for (uint64_t step = 0; step < plan->steps_per_epoch; step += stride) {
-        moved += count_moved(model, &epoch, step);
+        moved += count_moved(model, epoch, step);
         seen += plan_step_samples(plan, step);
     }
     return seen > 0 ? (double)moved / (double)seen : 0;

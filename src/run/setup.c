@@ -459,6 +459,19 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     return status;
 }
 
+void run_setup_describe_windows(const struct run_setup *setup, struct text *out)
+{
+    for (uint32_t d = 0; d < plan_source_count(&setup->plan); d++) {
+        const struct plan *source = plan_source(&setup->plan, d);
+        text_append(out, "%s%s", d > 0 ? ", " : "windows of ",
+                    count_format(source->window_rows).text);
+        if (d == 0)
+            text_append(out, " row%s", count_plural(source->window_rows));
+        if (setup->plan.mix)
+            text_append(out, " of source %u%s", d, source->shuffle ? "" : " (not shuffled)");
+    }
+}
+
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
 {
     uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;

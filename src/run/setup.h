@@ -97,6 +97,10 @@ uint64_t run_fetch_memory(const struct config *config, const struct run_shape *s
 void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
                           const struct run_setup *setup, struct text *out);
 
+/* Appends "windows of 64 rows"; of a mix "windows of 64 rows of source 0, 12 of source 1 (not
+ * shuffled)". */
+void run_setup_describe_windows(const struct run_setup *setup, struct text *out);
+
 /* "all of 400 rows stay for later epochs, decoded" */
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out);
 

@@ -71,6 +71,10 @@ class Shapes(MixTest):
         for epoch in "012":
             self.assertEqual(sum(line[0] == epoch for line in lines), sum(self.LENGTHS))
 
+    def test_windows_are_printed(self):
+        outcome = self.reader(1, self.settings(), (program("penstock-trainer"),))
+        self.assertIn("samples, windows of 6 rows of source 0, 4 of source 1, 3 of source 2, order id", outcome.output)
+
     def test_local(self):
         self.check(((1, 2), (2, 4), (3, 3)), **LOCAL)
 

@@ -397,6 +397,34 @@ static void budgets_have_room(void **state)
     }
 }
 
+/* A source of 4 samples that gives 600,000 to a step: its windows take the memory. */
+static void too_many_passes_are_named(void **state)
+{
+    (void)state;
+    const struct plan_options sources[] = {{.sample_count = 1000000, .row_length = 100},
+                                           {.sample_count = 4, .row_length = 2}};
+    const struct plan_mix_options options = {.source_count = 2,
+                                             .sources = sources,
+                                             .weights = (uint64_t[]){2, 3},
+                                             .epochs = 2,
+                                             .global_batch = 1000000,
+                                             .trainer_count = 1};
+    struct plan plan = new_mix(&options);
+    const struct budget_demand demand = {.plan = &plan,
+                                         .shape = {1, 1, 2},
+                                         .reader_count = 1,
+                                         .trainers_served = 1,
+                                         .worker_count = 1,
+                                         .row_bytes = 1000,
+                                         .limit_bytes = 1 << 30};
+    struct budget budget;
+    struct error err;
+    assert_int_equal(budget_settle(&demand, &budget, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.message, "source 1 of the mix, which has 4 samples and gives "
+                                        "600,000 to a step: lower its weight"));
+    plan_mix_free(plan.mix);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -422,9 +450,13 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_exact),        cmocka_unit_test(every_position_is_one_draw),
-        cmocka_unit_test(items_are_all_positions), cmocka_unit_test(sources_have_anchors),
-        cmocka_unit_test(budgets_have_room),       cmocka_unit_test(refused),
+        cmocka_unit_test(shares_are_exact),
+        cmocka_unit_test(every_position_is_one_draw),
+        cmocka_unit_test(items_are_all_positions),
+        cmocka_unit_test(sources_have_anchors),
+        cmocka_unit_test(budgets_have_room),
+        cmocka_unit_test(too_many_passes_are_named),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,7 @@ static void mismatches_name_both_values(void **state)
     EXPECT_MISMATCH(order.last, PLAN_DROP, "batch.last was drop", "has partial");
     EXPECT_MISMATCH(order.locality, 5, "order.placement was local", "has fixed");
     EXPECT_MISMATCH(order.id, 1, "order id was 0000000000000001", "has 0123456789abcdef");
+    EXPECT_MISMATCH(order.id, 1, "the release of Penstock differs", "mix.samples, a weight,");
 }
 
 /* What it says is compared, what it does not say is taken for what the run has, and told. */
