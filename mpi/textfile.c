@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,6 +79,13 @@ static int start(struct textfile *textfile)
 enum status textfile_new(int dir, uint32_t reader, const char *path, struct textfile **ret_textfile,
                          struct error *err)
 {
+    struct stat info;
+    /* A pipe that nobody reads would block the thread, and the end removes what is there. */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return error_set(err, STATUS_IO,
+                         "metrics.file '%s' is no regular file: name a file that Penstock may "
+                         "replace and remove",
+                         text_shown(path).text);
     enum status status = file_check_writable(path, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "metrics.file: ");

@@ -13,8 +13,8 @@
 struct textfile;
 
 /* Checks that `path` (copied) can be written, and starts the thread. `dir` is the run directory,
- * borrowed until textfile_free(). IO: the file cannot be written, or no thread can be started.
- * NO_MEMORY. */
+ * borrowed until textfile_free(). IO: the file cannot be written, `path` is there and no regular
+ * file (links are followed), or no thread can be started. NO_MEMORY. */
 MUST_USE enum status textfile_new(int dir, uint32_t reader, const char *path,
                                   struct textfile **ret_textfile, struct error *err);
 

@@ -402,6 +402,15 @@ class Files(MetricsTest):
             self.assertIn(word, outcome.output)
         self.assertFalse(os.path.exists(self.run_dir))
 
+    def refuse_what_is_no_file(self):
+        """None of them is removed, and a pipe that nobody reads does not stop the job."""
+        pipe, link = os.path.join(self.folder, "pipe"), os.path.join(self.folder, "link")
+        os.mkfifo(pipe)
+        os.symlink("pipe", link)
+        for path in (pipe, link, self.folder):
+            self.refused(1, {"metrics.file": path}, f"metrics.file '{path}' is no regular file")
+            self.assertTrue(os.path.lexists(path))
+
     def test_refusals_say_what_to_do(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -410,6 +419,7 @@ class Files(MetricsTest):
             self.refused(1, {"metrics.listen": f"127.0.0.1:{port}"}, f"metrics.listen: cannot listen at 127.0.0.1:{port}",
                          "Address already in use", "choose another port, or 0")
         self.refused(1, {"metrics.file": "/nowhere/at/all.prom"}, "metrics.file: ", "/nowhere/at/")
+        self.refuse_what_is_no_file()
         self.refused(2, {"metrics.file": os.path.join(self.folder, "one.prom")}, "the 2 readers of node", "{rank}")
 
 
