@@ -38,7 +38,7 @@ int doctor_ask(const char *const *first, const struct cli_settings *settings, un
     while (first[count])
         count++;
     const char **words = calloc(count + most, sizeof *words);
-    text_append(output, "%s", "");
+    text_append_bytes(output, "", 0); /* never NULL */
     if (!words)
         return OUTPUT_NOT_STARTED;
     memcpy(words, first, count * sizeof *words);

@@ -8,9 +8,10 @@
 enum { OUTPUT_TIMEOUT = -1, OUTPUT_NOT_STARTED = -2 };
 
 /* Runs `words` (NULL behind the last), with standard input empty, and appends standard output and
- * error to *output, of which no more than 1 MiB are kept. Returns the exit code, 128 + N after
+ * error to *output, of which no more than 256 MiB are kept. Returns the exit code, 128 + N after
  * signal N, or one of the constants above. After `timeout_s` the program is killed with all that
- * it has started in its process group. */
+ * it has started in its process group. SIGHUP, SIGINT and SIGTERM end this process meanwhile, and
+ * the group with SIGTERM. */
 int output_of(const char *const *words, unsigned timeout_s, struct text *output);
 
 /* What follows `start` in the text up to the end of the line, cut to `size`, or "". */

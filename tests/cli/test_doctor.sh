@@ -70,6 +70,8 @@ finds 1 FAILURE storage "127.0.0.1:1" "proxies" "$doctor" doctor --set dataset.u
 # Programs.
 stand_in penstock-reader "echo 'penstock-reader: error while loading shared libraries: libmpi.so.40: cannot open' >&2; exit 127"
 finds 1 FAILURE programs "does not start: penstock-reader: error while loading shared libraries: libmpi.so.40" "module load" "$doctor" doctor
+stand_in penstock-reader "exit 127" # without a word
+finds 1 FAILURE programs "does not start: " "module load" "$doctor" doctor
 stand_in penstock-reader "echo penstock-reader 9.8.7"
 finds 1 FAILURE versions "penstock $version, penstock-reader 9.8.7" "from one release" "$doctor" doctor
 stand_in penstock-reader "echo penstock-reader $version"
@@ -100,6 +102,10 @@ SLURM_STEP_NUM_TASKS=2 "$doctor" doctor >out || true
 unset SLURM_JOB_ID SLURM_JOB_NUM_NODES
 finds 1 FAILURE nodes "only 2 of 3 hosts answer" "ssh HOST true" "$doctor" doctor --hosts n1,n2,n3
 finds 1 FAILURE clock "S3 refuses" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=s3://bucket/x
+# All that many nodes say is kept, 2 MiB here.
+stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; [ \$2 = mpi ] && { $mpi; exit; }
+awk -v now=\$(date +%s) 'BEGIN { for (i = 1; i <= 2000; i++) printf \"%1000s\n{\\\"node\\\":\\\"n%d\\\",\\\"time\\\":%d.5}\n\", \"\", i, now }'"
+finds 0 ok mpi "Some MPI 1" "" "$doctor" doctor --hosts "$(seq -s , -f n%g 2000)"
 stand_in penstock-run "echo 'ssh: Could not resolve hostname'; exit 1"
 finds 1 FAILURE nodes "no host answers: ssh: Could not resolve" "ssh HOST true" "$doctor" doctor --hosts n1,n2
 
@@ -109,6 +115,21 @@ code=0
 [ "$code" -eq 1 ] && [ "$(wc -l <out)" -eq 1 ] || fail "--json: $code, $(cat out)"
 contains "$(cat out)" '{"level":"failure","findings":[{"node":"'
 contains "$(cat out)" '"check":"configuration","level":"failure","text":"'
+
+# ^C ends what it has started, too, although that has a process group of its own.
+stand_in penstock-run '[ $1 = --version ] && echo x && exit; echo $$ >"$0.pid"; exec sleep 60'
+for signal in INT TERM; do
+    rm -f here/penstock-run.pid
+    env --default-signal=INT "$doctor" doctor --hosts n1,n2 >out 2>&1 &
+    asking=$!
+    until [ -s here/penstock-run.pid ]; do kill -0 $asking || fail "it does not start penstock-run: $(cat out)"; sleep 0.05; done
+    kill -$signal $asking
+    code=0
+    wait $asking || code=$?
+    [ $code -gt 128 ] || fail "SIG$signal: exit code $code"
+    for _ in {1..100}; do kill -0 "$(cat here/penstock-run.pid)" 2>/dev/null || break; sleep 0.05; done
+    ! kill -0 "$(cat here/penstock-run.pid)" 2>/dev/null || fail "SIG$signal leaves penstock-run behind"
+done
 
 # All of it as it is: readers that MPI starts here, and by penstock-run on a host.
 finds 0 ok mpi "readers: 2, nodes: 1" "" "$penstock" doctor -c run.yaml
