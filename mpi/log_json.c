@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,27 +49,51 @@ static void append_time(struct text *out)
     text_append(out, "{\"time\":\"%s.%03ldZ\"", date, now.tv_nsec / 1000000);
 }
 
+static void append_object(struct text *out, const char *level, const char *message)
+{
+    append_time(out);
+    text_append(out, ",\"level\":\"%s\"", level);
+    int rank = atomic_load(&state.rank);
+    if (rank >= 0)
+        text_append(out, ",\"rank\":%d", rank);
+    text_append(out, ",\"host\":");
+    text_append_json(out, state.host);
+    text_append(out, ",\"message\":");
+    text_append_json(out, message);
+    text_append(out, "}\n");
+}
+
+/* Makes the line, whose object is `excess` bytes too long, shorter, and says so at its end. No more
+ * than half goes, since a byte may be many in the object. Not within a character of UTF-8. */
+static void cut_line(size_t excess)
+{
+    static const char mark[] = "...";
+    size_t half = state.length / 2;
+    size_t end = state.length - (excess < half ? excess : half) - (sizeof mark - 1);
+    while (end > 0 && (state.line[end] & 0xc0) == 0x80)
+        end--;
+    memcpy(state.line + end, mark, sizeof mark);
+    state.length = end + sizeof mark - 1;
+}
+
+/* A pipe takes PIPE_BUF bytes at once or not at all. */
 static void write_line(void)
 {
     struct text out = {0};
     state.line[state.length] = '\0';
     const char *message = state.line, *level = take_level(&message);
+    if (*message) { /* else empty, or ended a line that was drawn anew */
+        append_object(&out, level, message);
+        while (out.length > PIPE_BUF) {
+            cut_line(out.length - PIPE_BUF);
+            text_done(&out);
+            append_object(&out, level, message);
+        }
+        while (write(STDERR_FILENO, out.data, out.length) < 0 && errno == EINTR) {
+        }
+        text_done(&out);
+    }
     state.length = 0;
-    if (!*message) /* a line that is empty, or ended a line that was drawn anew */
-        return;
-    append_time(&out);
-    text_append(&out, ",\"level\":\"%s\"", level);
-    int rank = atomic_load(&state.rank);
-    if (rank >= 0)
-        text_append(&out, ",\"rank\":%d", rank);
-    text_append(&out, ",\"host\":");
-    text_append_json(&out, state.host);
-    text_append(&out, ",\"message\":");
-    text_append_json(&out, message);
-    text_append(&out, "}\n");
-    ssize_t written = write(STDERR_FILENO, out.data, out.length);
-    (void)written; /* there is nobody else to tell */
-    text_done(&out);
 }
 
 static ssize_t put(void *unused, const char *data, size_t size)

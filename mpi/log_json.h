@@ -3,7 +3,8 @@
  *     {"time":"2026-01-31T12:00:00.123Z","level":"warning","rank":3,"host":"n1","message":"..."}
  *
  * From log_json_begin() on, `stderr` is a stream of our own, whose lines are written to descriptor
- * 2 as objects, with one system call each, so that lines of several ranks do not mix. The level
+ * 2 as objects, with one system call each, so that lines of several ranks do not mix. An object has
+ * PIPE_BUF bytes (4096) at most: a message that is longer is cut and ends in "...". The level
  * comes from how a line begins: "penstock-reader: error: ", "penstock-reader: warning: ", else
  * info. What is not our process's (trainers, the launcher, libraries that write to descriptor 2)
  * stays as it is. Any thread may write to `stderr`, as always.
