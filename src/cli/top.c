@@ -111,8 +111,8 @@ static void note_signal(int number)
     stopped = number;
 }
 
-static void show(const struct options *options, bool terminal, const struct look *before,
-                 const struct look *now)
+static void show(const struct options *options, bool terminal, double steps_per_s,
+                 const struct look *before, const struct look *now)
 {
     static struct metrics_pair pairs[MOST_READERS];
     const char *no_color = getenv("NO_COLOR");
@@ -125,6 +125,7 @@ static void show(const struct options *options, bool terminal, const struct look
                             .pairs = pairs,
                             .count = now->count,
                             .verdict = &verdict,
+                            .steps_per_s = steps_per_s,
                             .color = terminal && !(no_color && *no_color),
                             .width = 100,
                             .height = 1000};
@@ -149,10 +150,12 @@ static void show(const struct options *options, bool terminal, const struct look
 static enum status watch(const struct options *options, int dir, bool terminal, struct error *err)
 {
     static struct look looks[2];
+    struct top_pace pace = {0};
     size_t at = 0;
     enum status status = look_at(dir, &looks[0], err);
     if (status != STATUS_OK)
         return status;
+    top_pace_take(&pace, looks[0].snapshots[0]);
     while (!stopped && status == STATUS_OK) {
         clock_sleep_ns(options->seconds * 1000000000);
         if (stopped)
@@ -160,7 +163,8 @@ static enum status watch(const struct options *options, int dir, bool terminal, 
         status = look_at(dir, &looks[1 - at], err);
         if (status != STATUS_OK)
             break;
-        show(options, terminal, &looks[at], &looks[1 - at]);
+        top_pace_take(&pace, looks[1 - at].snapshots[0]);
+        show(options, terminal, pace.steps_per_s, &looks[at], &looks[1 - at]);
         look_done(&looks[at]);
         at = 1 - at;
         if (options->once)

@@ -8,13 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 110 }; /* from this width on there are more columns */
+enum {
+    WIDE = 110,     /* from this width on there are more columns */
+    PACE_STEPS = 5, /* fewer say little about a rate */
+    PACE_MS = 30000
+};
+
+void top_pace_take(struct top_pace *pace, const struct metrics_snapshot *now)
+{
+    uint64_t ms = now->now_ms, steps = now->values.steps_published;
+    if (pace->older.ms == 0 || ms < pace->newer.ms || steps < pace->newer.steps)
+        *pace = (struct top_pace){.older = {ms, steps}, .newer = {ms, steps}};
+    else if (ms - pace->newer.ms >= PACE_MS && steps - pace->newer.steps >= PACE_STEPS) {
+        pace->older = pace->newer;
+        pace->newer.ms = ms;
+        pace->newer.steps = steps;
+    }
+    uint64_t published = steps - pace->older.steps, passed_ms = ms - pace->older.ms;
+    pace->steps_per_s =
+        published >= PACE_STEPS && passed_ms > 0 ? 1000 * (double)published / (double)passed_ms : 0;
+}
 
 /* What all readers are at. All have the same epochs, and publish the same steps, give or take a
  * few. */
 struct progress_of_run {
     uint64_t epoch, epochs, step, steps;
-    double steps_per_s, samples_per_s;
+    double samples_per_s;
 };
 
 static struct progress_of_run find_progress(const struct top_view *view)
@@ -22,14 +41,12 @@ static struct progress_of_run find_progress(const struct top_view *view)
     struct progress_of_run at = {.epoch = UINT64_MAX};
     for (size_t r = 0; r < view->count; r++) {
         const struct metrics_values *values = &view->pairs[r].after->values;
-        double rate = METRICS_RATE(&view->pairs[r], steps_published);
         if (values->epoch < at.epoch || (values->epoch == at.epoch && values->step < at.step)) {
             at.epoch = values->epoch;
             at.step = values->step;
         }
         at.epochs = values->epochs;
         at.steps = values->steps_per_epoch;
-        at.steps_per_s = rate > at.steps_per_s ? rate : at.steps_per_s;
         at.samples_per_s += METRICS_RATE(&view->pairs[r], samples);
     }
     return at;
@@ -61,9 +78,9 @@ static void append_progress(const struct top_view *view, struct text *out)
                 at.epoch, at.epochs, count_format(at.step).text, count_format(at.steps).text,
                 100 * (double)at.step / (double)(at.steps ? at.steps : 1),
                 count_format((uint64_t)at.samples_per_s).text);
-    if (at.steps_per_s > 0)
+    if (view->steps_per_s > 0)
         text_append(out, ", %s left of the epoch",
-                    duration((double)(at.steps - at.step) / at.steps_per_s, left));
+                    duration((double)(at.steps - at.step) / view->steps_per_s, left));
 }
 
 /* Lines of the screen, cut where it ends. Escapes take no room. */

@@ -7,11 +7,25 @@
 
 #include <stdbool.h>
 
+/* How fast a run publishes steps, over several looks: a look may be shorter than a step. Begins
+ * zeroed. */
+struct top_pace {
+    struct {
+        uint64_t ms, steps;
+    } older, newer;
+    double steps_per_s; /* 0: not known yet */
+};
+
+/* Takes a look at a reader into account: the rate is of the last half minute or more, and of some
+ * steps. */
+void top_pace_take(struct top_pace *pace, const struct metrics_snapshot *now);
+
 struct top_view {
     const char *run_dir;
     const struct metrics_pair *pairs; /* [count], readers in order of rank; count > 0 */
     size_t count;
     const struct metrics_verdict *verdict;
+    double steps_per_s; /* of the run; 0: not known yet */
     bool color;
     int width, height; /* of the terminal */
 };
