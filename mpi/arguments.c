@@ -26,7 +26,8 @@ static const char usage[] =
     "                       if a signal ends the run, write the state at which all\n"
     "                       trainers stopped to FILE (default: to a new file in the\n"
     "                       current directory, whose name is printed)\n"
-    "      --report FILE    write rates and bytes of each epoch as JSON\n"
+    "      --report FILE    write rates and bytes of each epoch as JSON; to FILE.html, a\n"
+    "                       page to look at. May be given once for each\n"
     "      --trace FILE     write what threads, rounds and main thread did last, for\n"
     "                       Perfetto or chrome://tracing: {rank} in FILE is the\n"
     "                       reader's rank, which is appended otherwise.\n"
@@ -72,6 +73,12 @@ void arguments_print_help(void)
     text_done(&options);
 }
 
+static bool is_page(const char *path)
+{
+    const char *ending = strrchr(path, '.');
+    return ending && strcmp(ending, ".html") == 0;
+}
+
 static enum status parse_option(struct arguments *arguments, int option, char **argv,
                                 struct error *err)
 {
@@ -89,7 +96,7 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->job.resume = optarg;
         return STATUS_OK;
     case 'j':
-        arguments->report_path = optarg;
+        *(is_page(optarg) ? &arguments->page_path : &arguments->report_path) = optarg;
         return STATUS_OK;
     case 'T':
         arguments->trace_path = optarg;

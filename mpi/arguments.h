@@ -9,7 +9,8 @@ enum { ARGUMENTS_MAX_SETTINGS = 128 };
 struct arguments {
     struct job_options job;
     char *settings[ARGUMENTS_MAX_SETTINGS];
-    const char *report_path, *save_path, *trace_path;
+    const char *report_path, *page_path; /* the report as JSON, and as HTML */
+    const char *save_path, *trace_path;
     bool help, version, log_json;
 };
 

@@ -80,32 +80,37 @@ static void leave_on_signal(void *argument, int signal_number)
 /* Before a run that ends in writing: rank 0 writes. */
 static enum status check_outputs(const struct arguments *arguments, struct error *err)
 {
-    const char *const paths[] = {arguments->report_path, arguments->save_path};
+    const char *const paths[] = {arguments->report_path, arguments->page_path,
+                                 arguments->save_path};
     enum status status = STATUS_OK;
-    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+    for (int i = 0; i < 3 && status == STATUS_OK; i++)
         if (paths[i])
             status = file_check_writable(paths[i], err);
     return status;
 }
 
-static void write_report(const char *path, const struct text *json)
+/* `path` NULL: not wanted. */
+static void write_report(const char *path, const struct text *report)
 {
     struct error err;
-    if (file_replace(path, json->data, json->length, &err) != STATUS_OK)
+    if (path && file_replace(path, report->data, report->length, &err) != STATUS_OK)
         fprintf(stderr, "penstock-reader: the report is not written: %s\n", err.message);
 }
 
 static void print_report(const struct job *job, const struct service_summary *summary,
                          const struct arguments *arguments)
 {
-    struct text table = {0}, json = {0};
-    service_describe(job, summary, &table, &json);
+    struct text table = {0}, json = {0}, page = {0};
+    service_describe(job, summary, &table, &json, arguments->page_path ? &page : NULL);
     if (job->comm.rank == 0 && !arguments->job.quiet)
         fputs(table.data, stderr);
-    if (job->comm.rank == 0 && arguments->report_path)
+    if (job->comm.rank == 0) {
         write_report(arguments->report_path, &json);
+        write_report(arguments->page_path, &page);
+    }
     text_done(&table);
     text_done(&json);
+    text_done(&page);
 }
 
 /* The same on all ranks. What trainers were told is final for them. */

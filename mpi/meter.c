@@ -31,6 +31,7 @@ struct meter {
     struct waits_seen *seen;           /* [capacity] of this session's rings, as last read */
     uint32_t capacity;                 /* trainers that this reader may serve */
     struct metrics_snapshot *snapshot; /* with room for as many trainers */
+    struct series series;              /* since the first session began */
 };
 
 static uint64_t now_ms(void)
@@ -293,6 +294,7 @@ static void take(struct meter *meter, struct books *books, struct tally *tally)
     values->cpu = clock_process_cpu_ns();
     for (uint32_t i = 0; i < meter->snapshot->trainer_count; i++)
         add_trainer(meter, i);
+    series_add(&meter->series, books->now_ns, values);
     write_page(meter);
 }
 
@@ -314,6 +316,20 @@ void meter_end(struct meter *meter, struct books *books, struct tally *tally)
 const struct metrics_values *meter_values(const struct meter *meter)
 {
     return &meter->snapshot->values;
+}
+
+const struct series *meter_series(const struct meter *meter)
+{
+    return &meter->series;
+}
+
+struct metrics_trainer meter_longest_wait(const struct meter *meter)
+{
+    struct metrics_trainer most = {0};
+    for (uint32_t i = 0; i < meter->snapshot->trainer_count; i++)
+        if (i == 0 || meter->snapshot->trainers[i].values.wait > most.values.wait)
+            most = meter->snapshot->trainers[i];
+    return most;
 }
 
 void meter_leave(struct meter *meter)

@@ -15,6 +15,7 @@
 
 #include "books.h"
 #include "metrics/metrics.h"
+#include "metrics/series.h"
 #include "tally.h"
 
 struct meter;
@@ -38,6 +39,12 @@ void meter_end(struct meter *meter, struct books *books, struct tally *tally);
 
 /* The last values, borrowed. */
 const struct metrics_values *meter_values(const struct meter *meter);
+
+/* How the values grew while there were sessions, borrowed. */
+const struct series *meter_series(const struct meter *meter);
+
+/* This reader's trainer that has waited longest for batches; zero: it serves none. */
+struct metrics_trainer meter_longest_wait(const struct meter *meter);
 
 /* Removes what is outside the run directory: for a process that is about to exit. NULL is fine. */
 void meter_leave(struct meter *meter);

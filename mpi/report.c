@@ -1,9 +1,9 @@
-/* service_describe(): the table at the end of a run, and its JSON. Clocks of different nodes are
- * not compared: durations are of rank 0's clock, and all other figures are sums over readers. */
-#include "service.h"
-
+/* service_describe(): the table at the end of a run, its JSON and its page. Clocks of different
+ * nodes are not compared: durations are of rank 0's clock, and all other figures are sums over
+ * readers. */
 #include "base/size.h"
 #include "meter.h"
+#include "report_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 enum { STATS_WORDS = sizeof(struct epoch_stats) / sizeof(uint64_t) };
 
 _Static_assert(sizeof(struct epoch_stats) % sizeof(uint64_t) == 0, "summed as uint64_t");
+_Static_assert(sizeof(struct report_reader) % sizeof(uint64_t) == 0, "sent as uint64_t");
 
 /* What most of the epoch was spent waiting for, in words that say where to look. A reader that
  * waits for the slowest one's rows sees that as waiting for the exchange: only what even the least
@@ -49,22 +50,15 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-/* One epoch of the report: rank 0's own durations, sums over readers, and what bounded it. */
-struct epoch_line {
-    uint64_t epoch;
-    const struct epoch_stats *mine, *sum;
-    const char *bound;
-};
-
 static void append_row(const struct job *job, const struct epoch_line *line, struct text *out)
 {
     double elapsed = seconds(line->mine->duration_ns);
-    double rate = elapsed > 0 ? (double)line->sum->samples / elapsed : 0;
+    double rate = elapsed > 0 ? (double)line->sum.samples / elapsed : 0;
     text_append(
         out, "%5llu %8s %8s %9.2f %11.0f %9.3f %11s %11s  %s\n", (unsigned long long)line->epoch,
-        count_format(line->sum->steps).text, count_format(line->sum->samples).text, elapsed, rate,
-        rate * (double)job->dataset->sample_bytes / 1e9, size_format(line->sum->stored_bytes).text,
-        size_format(line->sum->sent_bytes).text, line->bound);
+        count_format(line->sum.steps).text, count_format(line->sum.samples).text, elapsed, rate,
+        rate * (double)job->dataset->sample_bytes / 1e9, size_format(line->sum.stored_bytes).text,
+        size_format(line->sum.sent_bytes).text, line->bound);
 }
 
 /* What is counted alike for all readers together and for each of them. */
@@ -87,36 +81,34 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
         (unsigned long long)stats->stall_count);
 }
 
+uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)
+{
+    return sum->ways.exchanged_samples * job->setup.record_bytes +
+           sum->ways.tapes * job->setup.stored_row_bytes;
+}
+
 static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)
 {
     text_append(json,
                 "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
                 "\"sample_bytes\":%zu,",
-                (unsigned long long)line->epoch, (unsigned long long)line->sum->steps,
-                (unsigned long long)line->sum->samples, seconds(line->mine->duration_ns),
+                (unsigned long long)line->epoch, (unsigned long long)line->sum.steps,
+                (unsigned long long)line->sum.samples, seconds(line->mine->duration_ns),
                 job->dataset->sample_bytes);
-    uint64_t moved = line->sum->moved_samples, samples = line->sum->samples;
-    append_counters(line->sum, json);
+    uint64_t moved = line->sum.moved_samples, samples = line->sum.samples;
+    append_counters(&line->sum, json);
     text_append(json, ",\"local_samples\":%llu",
                 (unsigned long long)(samples > moved ? samples - moved : 0));
-    const struct window_ways *ways = &line->sum->ways;
+    const struct window_ways *ways = &line->sum.ways;
     text_append(json,
                 ",\"ways\":{\"each_rows\":%llu,\"tape_rows\":%llu,\"foreseen_sent_bytes\":%llu,"
                 "\"chosen_s\":%.6f,"
                 "\"all_sent_s\":%.6f,\"all_each_s\":%.6f},\"bound_by\":\"%s\"}",
                 (unsigned long long)ways->each_rows, (unsigned long long)ways->tape_rows,
-                (unsigned long long)(ways->exchanged_samples * job->setup.record_bytes +
-                                     ways->tapes * job->setup.stored_row_bytes),
+                (unsigned long long)report_foreseen_bytes(job, &line->sum),
                 seconds(ways->way_ns[WAYS_CHOSEN]), seconds(ways->way_ns[WAYS_ALL_SEND]),
                 seconds(ways->way_ns[WAYS_ALL_EACH]), line->bound);
 }
-
-/* Every reader's epochs, on rank 0. */
-struct all_epochs {
-    uint64_t reader_count, epoch_count;
-    struct epoch_stats *epochs;     /* [readers][epochs], owned */
-    struct metrics_values *metrics; /* [readers], owned */
-};
 
 static const struct epoch_stats *epoch_of(const struct all_epochs *all, uint64_t reader,
                                           uint64_t epoch)
@@ -143,6 +135,16 @@ static void add_up(const struct all_epochs *all, uint64_t epoch, struct epoch_st
     sum.steps = steps;
     *ret_sum = sum;
     *ret_waits = waits;
+}
+
+struct epoch_line report_epoch(const struct service_summary *summary, const struct all_epochs *all,
+                               uint64_t i)
+{
+    struct epoch_stats waits;
+    struct epoch_line line = {.epoch = summary->first_epoch + i, .mine = &summary->epochs[i]};
+    add_up(all, i, &line.sum, &waits);
+    line.bound = bound_by(&line.sum, &waits);
+    return line;
 }
 
 /* A host name as a JSON string takes it. */
@@ -185,7 +187,7 @@ static void append_reader(const struct job *job, const struct all_epochs *all, u
         text_append(json, "}");
     }
     text_append(json, "],\"metrics\":");
-    metrics_json(&all->metrics[reader], json);
+    metrics_json(&all->readers[reader].values, json);
     text_append(json, "}");
 }
 
@@ -231,12 +233,7 @@ static void append_report(const struct job *job, const struct service_summary *s
                 job->ring_pages[RING_PAGES_HUGETLB], job->ring_pages[RING_PAGES_TRANSPARENT],
                 job->ring_pages[RING_PAGES_PLAIN]);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
-        struct epoch_stats sum, waits;
-        add_up(all, i, &sum, &waits);
-        struct epoch_line line = {.epoch = summary->first_epoch + i,
-                                  .mine = &summary->epochs[i],
-                                  .sum = &sum,
-                                  .bound = bound_by(&sum, &waits)};
+        struct epoch_line line = report_epoch(summary, all, i);
         append_row(job, &line, out);
         text_append(json, "%s", i ? "," : "");
         append_json(job, &line, json);
@@ -265,28 +262,66 @@ static uint64_t count_epochs(const struct comm *comm, const struct service_summa
     return count;
 }
 
-void service_describe(const struct job *job, const struct service_summary *summary,
-                      struct text *out, struct text *json)
+/* Adds up the readers' series, on rank 0. Each reader's clock starts with its first session. */
+static void gather_timeline(const struct comm *comm, const struct series *series,
+                            struct timeline *ret_timeline)
 {
-    bool root = job->comm.rank == 0;
-    uint64_t readers = root ? (uint64_t)job->comm.size : 0;
-    struct all_epochs all = {.reader_count = readers,
-                             .epoch_count = count_epochs(&job->comm, summary)};
-    all.epochs = calloc(readers * all.epoch_count + 1, sizeof *all.epochs);
-    all.metrics = calloc(readers + 1, sizeof *all.metrics);
-    if (!all.epochs || !all.metrics)
+    const uint64_t least_bin_ns = 250000000;
+    uint64_t end_ns = series_duration_ns(series);
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &end_ns, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
+    comm_wait(comm, &request);
+    uint64_t bins = size_divide_up(end_ns, least_bin_ns);
+    ret_timeline->end_ns = end_ns;
+    ret_timeline->bins = bins < TIMELINE_BINS ? (uint32_t)bins : TIMELINE_BINS;
+    for (uint32_t i = 0; i <= ret_timeline->bins; i++)
+        for (int m = 0; m < SERIES_MEMBERS; m++)
+            ret_timeline->points[i][m] = series_value(series, (enum series_member)m,
+                                                      bins ? end_ns * i / ret_timeline->bins : 0);
+    bool root = comm->rank == 0;
+    MPI_Ireduce(root ? MPI_IN_PLACE : ret_timeline->points, ret_timeline->points,
+                (int)(ret_timeline->bins + 1) * SERIES_MEMBERS, MPI_DOUBLE, MPI_SUM, 0, comm->world,
+                &request);
+    comm_wait(comm, &request);
+}
+
+/* On rank 0 what all readers have; on the others nothing that counts. */
+static void gather(const struct job *job, const struct service_summary *summary,
+                   struct all_epochs *ret_all)
+{
+    const struct comm *comm = &job->comm;
+    uint64_t readers = comm->rank == 0 ? (uint64_t)comm->size : 0;
+    struct all_epochs *all = ret_all;
+    all->reader_count = readers;
+    all->epoch_count = count_epochs(comm, summary);
+    all->epochs = calloc(readers * all->epoch_count + 1, sizeof *all->epochs);
+    all->readers = calloc(readers + 1, sizeof *all->readers);
+    if (!all->epochs || !all->readers)
         MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
     MPI_Request request;
-    int words = (int)(all.epoch_count * STATS_WORDS);
-    MPI_Igather(summary->epochs, words, MPI_UINT64_T, all.epochs, words, MPI_UINT64_T, 0,
-                job->comm.world, &request);
-    comm_wait(&job->comm, &request);
-    words = sizeof *all.metrics / sizeof(uint64_t);
-    MPI_Igather(meter_values(job->meter), words, MPI_UINT64_T, all.metrics, words, MPI_UINT64_T, 0,
-                job->comm.world, &request);
-    comm_wait(&job->comm, &request);
-    if (root)
+    int words = (int)(all->epoch_count * STATS_WORDS);
+    MPI_Igather(summary->epochs, words, MPI_UINT64_T, all->epochs, words, MPI_UINT64_T, 0,
+                comm->world, &request);
+    comm_wait(comm, &request);
+    struct report_reader mine = {.values = *meter_values(job->meter),
+                                 .waited_most = meter_longest_wait(job->meter)};
+    words = sizeof mine / sizeof(uint64_t);
+    MPI_Igather(&mine, words, MPI_UINT64_T, all->readers, words, MPI_UINT64_T, 0, comm->world,
+                &request);
+    comm_wait(comm, &request);
+    gather_timeline(comm, meter_series(job->meter), &all->timeline);
+}
+
+void service_describe(const struct job *job, const struct service_summary *summary,
+                      struct text *out, struct text *json, struct text *page)
+{
+    struct all_epochs all;
+    gather(job, summary, &all);
+    if (job->comm.rank == 0) {
         append_report(job, summary, &all, out, json);
+        if (page)
+            report_page(job, summary, &all, page);
+    }
     free(all.epochs);
-    free(all.metrics);
+    free(all.readers);
 }

@@ -21,8 +21,9 @@ MUST_USE enum status service_run(struct job *job, bool quiet, struct service_sum
                                  bool *ret_again, struct error *err);
 
 /* Collective: on rank 0 appends the table of epochs, with the cause that bounded each, to `out`,
- * and the same figures as one JSON document to `json`. */
+ * the same figures as one JSON document to `json`, and as one HTML document to `page`, unless this
+ * is NULL. */
 void service_describe(const struct job *job, const struct service_summary *summary,
-                      struct text *out, struct text *json);
+                      struct text *out, struct text *json, struct text *page);
 
 #endif
