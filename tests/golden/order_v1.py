@@ -46,7 +46,8 @@ def is_anchor(frame):
     return random_u64(SEED, 99, frame) % 4 == 0 and not 200 <= frame < 333
 
 
-def epoch_order(epoch, stores, chosen=lambda frame: True, seed=SEED):
+def epoch_order(epoch, stores, chosen=lambda frame: True, seed=None):
+    seed = SEED if seed is None else seed
     rows, end = [], 0
     for count in stores:
         begin, end = end, end + count
