@@ -104,6 +104,22 @@ class Shapes(MixTest):
         self.check(((2, 2), (3, 1)), **{"mix.sources": path})
 
 
+class Masked(MixTest):
+    LENGTHS = (200, 40)
+    CHUNKS = (8, 8)
+    WINDOWS = (25, 5)
+    WEIGHTS = (1, 1)
+
+    def test_a_masked_row_in_several_passes_of_a_step(self):
+        """Of a chunk that cannot be read: a folder is in its place."""
+        settings = self.settings(**{"batch.global_size": 64, "dataset.hold_limit": 0, "store.retries": 0,
+                                    "errors.bad_sample": "mask", "errors.max_bad": 1000000})
+        path = os.path.join(self.datasets, "mix-plain-1", "data", "2.0.0")
+        os.remove(path)
+        os.mkdir(path)
+        self.check(((2, 2),), **settings)
+
+
 class Memory(MixTest):
     """Large rows, as few buffers as a run takes: a row that waits for a buffer never waits for one that is due later."""
 

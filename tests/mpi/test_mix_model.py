@@ -157,9 +157,9 @@ class MixedWorld:
         return digest.hexdigest()
 
     def damage(self, rng):
-        """Removes a chunk of a source."""
+        """Removes a chunk of a source; or a folder is in its place, which cannot be read."""
         d = rng.randrange(len(self.parts))
-        self.bad = {(d, anchor) for anchor in self.parts[d].damage()}
+        self.bad = {(d, anchor) for anchor in self.parts[d].damage(folder=rng.random() < 0.5)}
 
     def expect(self, order):
         """The digest lines of a run: epoch, step, position, index and digest."""
@@ -200,7 +200,7 @@ class Model(JobTest):
         if not joins and rng.random() < 0.3:
             world.damage(rng)
             order |= {"dataset.hold_limit": "0", "errors.bad_sample": "mask", "errors.max_bad": 1000000,
-                      "errors.missing_chunk": "fail", "errors.report": ""}
+                      "errors.missing_chunk": "fail", "errors.report": "", "store.retries": 0}
         expected = world.expect(order)
         lines = [line[:5] for line in self.digests(1, 1, order, PADDING, options)]
         self.assertEqual(lines, expected, f"{order} {world}")

@@ -213,15 +213,18 @@ class World:
             json.dump({"dataset": {"uri": uris, "fields": self.fields}, "samples": self.samples}, file)
         return path
 
-    def damage(self):
-        """Removes a chunk of a field's array. Returns the anchors whose samples are bad then."""
+    def damage(self, folder=False):
+        """Removes a chunk of a field's array, or puts a folder in its place. Returns the anchors whose samples are bad then."""
         array = self.rng.choice([field["array"] for field in self.fields.values() if field["array"] not in self.shards])
         store = self.rng.randrange(len(self.stores))
         length = self.chunks[array][0]
         chunk = self.rng.randrange(-(-self.counts[store] // length))
-        folder = os.path.join(self.folder, f"store{store}.zarr", array, "c", str(chunk))
-        os.remove(next(os.path.join(path, files[0]) for path, _, files in os.walk(folder) if files)
-                  if os.path.isdir(folder) else folder)
+        path = os.path.join(self.folder, f"store{store}.zarr", array, "c", str(chunk))
+        if os.path.isdir(path):
+            path = next(os.path.join(inner, files[0]) for inner, _, files in os.walk(path) if files)
+        os.remove(path)
+        if folder:
+            os.mkdir(path)
         first = int(self.model.first[store]) + chunk * length
         frames = set(range(first, min(first + length, int(self.model.first[store + 1]))))
         return {t for t in self.model.anchors() if self.model.touches(t, frames, array)}
