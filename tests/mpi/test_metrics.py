@@ -351,7 +351,8 @@ scrape_configs:
             deadline = time.monotonic() + TIMEOUT_S
             while time.monotonic() < deadline and server.poll() is None:
                 try:
-                    if len(self.ask(address, "rate(penstock_samples_delivered_total[20s]) > 0")) == 2:
+                    if get(address, "/-/ready")[0] == 200 and len(
+                            self.ask(address, "rate(penstock_samples_delivered_total[20s]) > 0")) == 2:
                         break
                 except OSError:  # it has not begun to listen
                     pass
