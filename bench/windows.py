@@ -26,7 +26,7 @@ import subprocess
 import sys
 
 import environments
-from jobs import is_open_mpi
+from jobs import is_open_mpi, save_plots
 
 BENCH = pathlib.Path(__file__).resolve().parent
 CHUNKS = {"rows8": 8, "rows64": 64}
@@ -202,6 +202,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the reader (one a cpu)")
     parser.add_argument("--timeout", type=int, default=300, help="seconds that one peer may take (%(default)s)")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--plots", type=pathlib.Path, help="folder for the plot; takes Matplotlib")
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
     arguments.environments = (arguments.environments or arguments.work / "environments").resolve()
@@ -220,11 +221,14 @@ def main():
             measure_penstock(arguments, name, configs[name], rates)
         if number < arguments.peer_rounds:
             measure_peers(arguments, pythons, missing, found)
-    results = {}
+    results, shown = {}, {}
     for name in CHUNKS:
         results[name], peers = medians(rates[name], found[name])
         print_table(name, results[name], rates[name], peers, missing)
+        shown[name] = {**results[name], "peers": peers}
         del results[name]["limit_both"]
+    if arguments.plots:
+        save_plots(arguments.plots, "windows", shown)
     print(json.dumps(results))
 
 
