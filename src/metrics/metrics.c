@@ -4,30 +4,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define ROW(name, member, type, unit, label, help, source) \
-    {name,                                                 \
-     label,                                                \
-     help,                                                 \
-     source,                                               \
-     METRICS_##type,                                       \
-     METRICS_##unit,                                       \
-     offsetof(struct metrics_values, member)},
-const struct metrics_row metrics_rows[] = {METRICS_TABLE(ROW)};
-const size_t metrics_row_count = sizeof metrics_rows / sizeof metrics_rows[0];
-#undef ROW
+#define ROW_OF(values, name, member, type, unit, label, help, source) \
+    {name, label, help, source, METRICS_##type, METRICS_##unit, offsetof(struct values, member)},
+#define READER_ROW(...)  ROW_OF(metrics_values, __VA_ARGS__)
+#define TRAINER_ROW(...) ROW_OF(metrics_trainer_values, __VA_ARGS__)
 
-#define ROW(name, member, type, unit, label, help, source) \
-    {name,                                                 \
-     label,                                                \
-     help,                                                 \
-     source,                                               \
-     METRICS_##type,                                       \
-     METRICS_##unit,                                       \
-     offsetof(struct metrics_trainer_values, member)},
-const struct metrics_row metrics_trainer_rows[] = {METRICS_TRAINER_TABLE(ROW)};
+const struct metrics_row metrics_rows[] = {METRICS_TABLE(READER_ROW)};
+const size_t metrics_row_count = sizeof metrics_rows / sizeof metrics_rows[0];
+
+const struct metrics_row metrics_trainer_rows[] = {METRICS_TRAINER_TABLE(TRAINER_ROW)};
 const size_t metrics_trainer_row_count =
     sizeof metrics_trainer_rows / sizeof metrics_trainer_rows[0];
-#undef ROW
 
 /* Exact: a double would lose nanoseconds after some months. */
 struct metrics_number metrics_number(enum metrics_unit unit, uint64_t value)

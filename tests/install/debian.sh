@@ -36,10 +36,10 @@ fi
 
 # shellcheck disable=SC1091
 mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' --include=man-db,python3 \
-    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/root" >"$scratch/log" 2>&1 || skip "no packages to make a root of: $(tail -n 3 "$scratch/log")"
-mkdir "$scratch/root/debs"
-find "$debs" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$scratch/root/debs" {} +
-cat >"$scratch/root/train.py" <<'TRAIN'
+    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/system" >"$scratch/log" 2>&1 || skip "no packages to make a root of: $(tail -n 3 "$scratch/log")"
+mkdir "$scratch/system/debs"
+find "$debs" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$scratch/system/debs" {} +
+cat >"$scratch/system/train.py" <<'TRAIN'
 import penstock
 
 with penstock.connect() as loader:
@@ -47,7 +47,7 @@ with penstock.connect() as loader:
     with open(f"/tmp/trainer-{loader.info.rank}", "w") as file:
         print(penstock.library_path(), samples, file=file)
 TRAIN
-cat >"$scratch/root/inside.sh" <<'INSIDE'
+cat >"$scratch/system/inside.sh" <<'INSIDE'
 set -eu
 export DEBIAN_FRONTEND=noninteractive OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
 cd /
@@ -82,7 +82,7 @@ INSIDE
 # shellcheck disable=SC2016
 unshare --mount --pid --fork sh -c '
     mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" && mount -t tmpfs shm "$1/dev/shm"
-    exec chroot "$1" bash /inside.sh' sh "$scratch/root" >"$scratch/log" 2>&1 || {
+    exec chroot "$1" bash /inside.sh' sh "$scratch/system" >"$scratch/log" 2>&1 || {
     (($? != 77)) || skip "apt has no lists: $(<"$scratch/log")"
     fail "$(<"$scratch/log")"
 }

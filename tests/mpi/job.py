@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -167,6 +168,20 @@ class JobTest(unittest.TestCase):
             if time.monotonic() > deadline:
                 self.fail(f"left behind: {sorted(left)}")
             time.sleep(0.05)
+
+
+def random_options(runs, seed):
+    """How many random runs, and from which seed: as given, or what --long [N] and --seed S, which are taken from the
+    command line, say."""
+    if "--long" in sys.argv:
+        at = sys.argv.index("--long")
+        runs = int(sys.argv.pop(at + 1)) if at + 1 < len(sys.argv) and sys.argv[at + 1].isdigit() else 500
+        del sys.argv[at]
+    if "--seed" in sys.argv:
+        at = sys.argv.index("--seed")
+        seed = int(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
+    return runs, seed
 
 
 def chunk_bytes(uri):

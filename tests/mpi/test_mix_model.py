@@ -19,7 +19,7 @@ import random
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment
+from job import SANITIZED, JobTest, environment, random_options
 from test_samples import EXIT_STOPPED_EARLY, PADDING, World, by_index, np, write_store, xxhash
 
 from mix_oracle import Mix, Source, rows_of
@@ -258,12 +258,5 @@ class Python(JobTest):
 
 
 if __name__ == "__main__":
-    if "--long" in sys.argv:
-        at = sys.argv.index("--long")
-        RUNS = int(sys.argv.pop(at + 1)) if at + 1 < len(sys.argv) and sys.argv[at + 1].isdigit() else 500
-        sys.argv.remove("--long")
-    if "--seed" in sys.argv:
-        at = sys.argv.index("--seed")
-        SEED = int(sys.argv[at + 1])
-        del sys.argv[at:at + 2]
+    RUNS, SEED = random_options(RUNS, SEED)
     unittest.main()
