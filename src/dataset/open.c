@@ -1,6 +1,7 @@
 /* A dataset: opened, asked, freed. See dataset.h. */
 #include "dataset/dataset_internal.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,22 @@ void dataset_log_bad(struct dataset *dataset, struct bad_log *log)
     dataset->private->bad_log = log;
     for (uint32_t d = 0; d < dataset->source_count; d++)
         dataset->sources[d]->private->bad_log = log;
+}
+
+void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes)
+{
+    struct dataset_private *private = dataset->private;
+
+    atomic_fetch_add(private->second_room,
+                     (int64_t)bytes - (int64_t)(private->settings.fetch_bytes / 8));
+}
+
+void dataset_stop_fetches(const struct dataset *dataset)
+{
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        fetch_stop(dataset->sources[d]->private->store);
+    if (dataset->source_count == 0)
+        fetch_stop(dataset->private->store);
 }
 
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset)

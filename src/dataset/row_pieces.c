@@ -1,5 +1,6 @@
-/* See dataset.h: the pieces that a row is read from. Asks no store, but looks into the disk cache.
- */
+/* See row_pieces.h. Asks no store, but looks into the disk cache. */
+#include "dataset/row_pieces.h"
+
 #include "dataset/dataset_internal.h"
 
 #include "base/memory.h"
@@ -7,24 +8,8 @@
 #include "base/size.h"
 #include "codec/codec.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes)
-{
-    struct dataset_private *private = dataset->private;
-    atomic_fetch_add(private->second_room,
-                     (int64_t)bytes - (int64_t)(private->settings.fetch_bytes / 8));
-}
-
-void dataset_stop_fetches(const struct dataset *dataset)
-{
-    for (uint32_t d = 0; d < dataset->source_count; d++)
-        fetch_stop(dataset->sources[d]->private->store);
-    if (dataset->source_count == 0)
-        fetch_stop(dataset->private->store);
-}
 
 struct demand {
     uint64_t pieces, bytes;

@@ -12,6 +12,7 @@
 #ifndef PENSTOCK_READ_FETCH_STAGE_INTERNAL_H
 #define PENSTOCK_READ_FETCH_STAGE_INTERNAL_H
 
+#include "dataset/row_pieces.h"
 #include "read/fetch_stage.h"
 #include "store/fetch.h"
 #include "zarr/chunk.h"

@@ -2,6 +2,7 @@
  * what a bad chunk makes of samples, by brute force; made fields; packing; and refusals. */
 #include "anchors/anchors.h"
 #include "dataset/bad_log.h"
+#include "dataset/row_pieces.h"
 #include "dataset_world.h"
 #include "zarr/chunk.h"
 

@@ -1,0 +1,113 @@
+/* How a dataset is opened: its stores, its fields, and which indices of their arrays they have. */
+#ifndef PENSTOCK_DATASET_OPTIONS_H
+#define PENSTOCK_DATASET_OPTIONS_H
+
+#include "base/dtype.h"
+#include "dataset/samples_spec.h"
+#include "store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct store_watch;
+struct zarr_normal;
+
+enum {
+    DATASET_MAX_FIELDS = 64,
+    DATASET_MAX_RANK = 8,
+    DATASET_NAME_BYTES = 64,
+    DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
+    DATASET_MAX_SOURCES = 64,
+    DATASET_MAX_CONSTANTS = 64,
+    DATASET_CONSTANT_BYTES = 64 << 20, /* of all constants together */
+};
+
+/* Which indices along one axis of its array a field has. */
+struct dataset_slice_spec {
+    const char *axis; /* a number, or the name of a dimension */
+    /* "n": one index, and the field has no such axis; "a:b": those from a on and before b; or
+     * "[...]", a list (base/text.h) of both. Numbers below 0 count from the end, and an end that is
+     * left out is that of the axis. Instead of a number there may be a name, which is an item of
+     * the axis' coordinates (slice.c), or "=" and any item of these. */
+    const char *indices;
+};
+
+enum dataset_crop_at {
+    CROP_NONE,
+    CROP_CENTER, /* in the middle: as a slice */
+    CROP_RANDOM, /* anywhere, in each sample anew: crop.h */
+};
+
+/* How many indices of an axis, or of its slice, a field has. */
+struct dataset_crop_spec {
+    const char *axis; /* as of dataset_slice_spec */
+    uint64_t length;
+};
+
+/* One field that the configuration asks for. */
+struct dataset_field_spec {
+    const char *name;  /* as trainers see it */
+    const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
+    const char *index; /* path of the index array, NULL for a direct field */
+    /* The array's sample axis: a number, or the name of a dimension. NULL: options.sample_axis for
+     * a direct field, 0 for a joined field. */
+    const char *sample_axis;
+    /* An item x becomes x * scale + offset, as `cast`. Without a cast, a scaled field keeps a
+     * floating dtype, and integers become float32. */
+    enum dtype cast;      /* DTYPE_NONE: none */
+    double scale, offset; /* a scale of 0 stands for 1 */
+    /* Items are scaled by the attributes scale_factor and add_offset of their array, and those that
+     * are _FillValue or missing_value become NaN. Excludes scale and offset. */
+    bool cf;
+    /* Paths of arrays in the first store, NULL: none. Then an item x, scaled or not, becomes
+     * (x - mean) / std (zarr/normal.h), without a cast a float32. normals.c says which entry of the
+     * arrays belongs to which item. */
+    const char *mean, *std;
+    const struct zarr_normal *normal; /* instead, in a dataset that is unpacked: as settled */
+    /* Frames of a sample, relative to its anchor, rising. NULL: the anchor alone, and no axis of
+     * steps. */
+    const int32_t *steps; /* [step_count] */
+    size_t step_count;
+    struct dataset_slice_spec slices[DATASET_MAX_RANK];
+    size_t slice_count;
+    struct dataset_crop_spec crops[DATASET_MAX_RANK];
+    size_t crop_count;
+    enum dataset_crop_at crop_at; /* of all of them */
+    uint32_t crop_group; /* of random crops: those with the same number lie at the same place */
+    bool segments;       /* fields NAME.segment and NAME.position are made for the field */
+};
+
+/* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */
+struct dataset_options {
+    const char *uri;   /* of a Zarr group (or of one array), or several as a list (base/text.h) */
+    const char *group; /* where paths of arrays begin, but for those with a '/' in front; NULL or
+                          "": the root */
+    /* The fields; no other arrays are looked up. NULL: every array in the group whose sample axis
+     * is as long as that of the array with the most bytes. Such a field is named by the array's
+     * path in the group ("data" for an array that is the group itself). */
+    const struct dataset_field_spec *fields; /* [field_count] */
+    size_t field_count;
+    struct dataset_samples_spec samples; /* zeros: each frame is a sample */
+    /* Arrays without the sample axis, of the first store: a list (base/text.h) of paths; NULL or
+     * "": none. */
+    const char *constants;
+    const char *exclude;       /* names that are no default fields: a list of patterns of fnmatch();
+                                  NULL or "": none */
+    const char *sample_axis;   /* of direct fields; NULL: "0" */
+    uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
+    const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
+                                  none */
+    uint64_t cache_dir_bytes;  /* limit of cache_dir; 0: its size and 9/10 of the free room */
+    bool mask;                 /* rows tell which of their samples could be read */
+    bool missing_is_bad;       /* a missing chunk is an error, not the fill value */
+    uint32_t retries;          /* of failed reads (store/store.h) */
+    uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
+    uint64_t coalesce_gap_bytes; /* inner chunks of a shard with no larger gap between them are read
+                                    by one range; 0: by what a request costs */
+    uint64_t coalesce_bytes;     /* the most bytes of such a range; 0: by what a request costs */
+    struct store_settings store; /* of the stores; timeout_s 0: store_settings_default() */
+    struct store_watch *watch;   /* gets all calls; borrowed, outlives the dataset; NULL: none */
+};
+
+#endif
