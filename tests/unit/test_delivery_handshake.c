@@ -1,24 +1,13 @@
 /* The handshake: who is welcome, who is told what, and what strangers and silence come to. */
-#include "delivery_support.h"
+#include "delivery_raw.h"
 
 #include "delivery/fdpass.h"
 #include "delivery/protocol.h"
-#include "delivery/rundir.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-
-/* A connection that speaks for itself. */
-static int raw_connect(const char *run_dir)
-{
-    int dir, fd;
-    assert_int_equal(rundir_open(run_dir, false, &dir, NULL), STATUS_OK);
-    assert_int_equal(rundir_connect(dir, 0, &fd, NULL), STATUS_OK);
-    close(dir);
-    return fd;
-}
 
 /* What the server answers on a raw connection within a second. */
 static enum status answer(struct server *server, int fd, struct protocol_message *ret_message)
