@@ -19,6 +19,8 @@
  *                 start, kept in one piece of memory once per node, never exchanged
  *     FIELD_MADE  what a sample says of the steps of another field: which are real, and of which
  *                 documents they are; in no memory, made for each sample by dataset_make()
+ *     FIELD_RAGGED  a column of a ragged field, or its items as a dense tensor (ragged.h): read row
+ *                 by row into pages beside the row buffer, and exchanged as part of a sample's tail
  *
  * The leading array is that of the direct field with the most bytes a frame (first by name on a
  * tie). The row length C is row_chunks of its chunks, but at most the frames of a store. Of a store
@@ -57,6 +59,7 @@
 #include "base/error.h"
 #include "dataset/crop.h"
 #include "dataset/options.h"
+#include "dataset/ragged.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,7 +67,7 @@
 
 struct bad_log;
 
-enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE };
+enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE, FIELD_RAGGED };
 
 /* What a made field says of each step of a sample. */
 enum field_made {
@@ -73,6 +76,9 @@ enum field_made {
     MADE_POSITION, /* int32: frames from where the document begins in the sample */
     MADE_CROP,     /* int32 [cropped axes]: where the field's random crop begins along each */
     MADE_SOURCE,   /* int32: of a mix: the number of the sample's source */
+    MADE_OFFSETS,  /* int64: of a ragged field, for all steps of a batch: where its items begin in
+                    * the batch, and one more, where the last ones end */
+    MADE_LENGTH,   /* int32 [steps]: of a ragged field: its items */
 };
 
 /* A field as settled. */
@@ -93,9 +99,16 @@ struct dataset_field {
     enum field_source source;
     enum field_made made; /* FIELD_MADE: what it says */
     size_t made_for;      /* FIELD_MADE: the field whose steps it is about (an index into fields);
-                           * of MADE_SOURCE itself */
-    size_t row_leader;    /* FIELD_ROW: the field (an index into fields) with whose read this one
-                           * comes: both have one memory in rows; mostly the field itself */
+                           * of MADE_SOURCE itself; of MADE_OFFSETS and MADE_LENGTH one of the
+                           * ragged field's columns */
+    /* FIELD_RAGGED, MADE_OFFSETS and MADE_LENGTH: the ragged field, borrowed from the dataset; else
+     * NULL. RAGGED_CSR: shape and sample_bytes are those of one item; the batch has as many as its
+     * samples have. Otherwise they are of a sample, as delivered. */
+    const struct ragged *ragged;
+    size_t column;     /* FIELD_RAGGED: which column; the tensor of RAGGED_DENSE has none, and
+                        * column_count here */
+    size_t row_leader; /* FIELD_ROW: the field (an index into fields) with whose read this one
+                        * comes: both have one memory in rows; mostly the field itself */
     size_t halo_before, halo_after; /* FIELD_ROW: frames in the memory before and behind those of
                                      * the row */
     /* FIELD_ROW: where the row's first frame lies in a row buffer. The frame of step o of the
@@ -151,9 +164,12 @@ struct dataset {
     uint64_t fingerprint; /* of fields, shapes, dtypes, chunk grids and codecs: fingerprint.c */
     size_t field_count;
     struct dataset_field *fields; /* in order of name */
-    uint32_t source_count;        /* of a mix; 0: the dataset is no mix */
-    struct dataset **sources;     /* [source_count], owned; none is a mix */
-    uint32_t source;              /* of a source of a mix: its number */
+    size_t ragged_count;
+    struct ragged *ragged; /* [ragged_count], in order of name, borrowed; NULL: none */
+    size_t page_bytes;     /* of a page of any ragged field: the largest one's; 0: there are none */
+    uint32_t source_count; /* of a mix; 0: the dataset is no mix */
+    struct dataset **sources; /* [source_count], owned; none is a mix */
+    uint32_t source;          /* of a source of a mix: its number */
     size_t constant_count;
     const struct dataset_constant
         *constants; /* [constant_count], in the options' order; borrowed */
@@ -300,15 +316,16 @@ void dataset_reader_free(struct dataset_reader *reader);
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                                       struct dataset_read_stats *stats, struct error *err);
 
-/* As dataset_read_row(), with a tape and with what was fetched for the row. `tape` (zarr/chunk.h)
- * records all chunks of the row; or plays them, and then the store is not asked. A tape fits the
- * row that the tape was recorded with. `fetched` (store/fetch.h): the store is asked for the rest
- * alone. Either may be NULL: none. */
+/* As dataset_read_row(), with pages, a tape, and with what was fetched for the row. `pages`: the
+ * memory of dataset_row_pages() pages, which must be there if the row has any. `tape`
+ * (zarr/chunk.h) records all chunks of the row; or plays them, and then the store is not asked. A
+ * tape fits the row that the tape was recorded with. `fetched` (store/fetch.h): the store is asked
+ * for the rest alone. Each may be NULL: none. */
 struct zarr_tape;
 struct fetched;
 MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row,
-                                           void *buffer, struct zarr_tape *tape,
-                                           struct fetched *fetched,
+                                           void *buffer, const struct dataset_pages *pages,
+                                           struct zarr_tape *tape, struct fetched *fetched,
                                            struct dataset_read_stats *stats, struct error *err);
 
 /* Whether the row that was read last lacks samples because the store did not give them (IO), with

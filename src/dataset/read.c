@@ -151,7 +151,7 @@ static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_sta
 enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
                              struct dataset_read_stats *stats, struct error *err)
 {
-    return dataset_read_row_with(reader, row, buffer, NULL, NULL, stats, err);
+    return dataset_read_row_with(reader, row, buffer, NULL, NULL, NULL, stats, err);
 }
 
 /* Bad samples are zero in all fields, not only in the one that could not be read. With steps,
@@ -188,9 +188,11 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
 }
 
 enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, void *buffer,
-                                  struct zarr_tape *tape, struct fetched *fetched,
-                                  struct dataset_read_stats *stats, struct error *err)
+                                  const struct dataset_pages *pages, struct zarr_tape *tape,
+                                  struct fetched *fetched, struct dataset_read_stats *stats,
+                                  struct error *err)
 {
+    (void)pages; /* no dataset has ragged fields yet */
     if (reader->sources) {
         reader->last = reader->sources[dataset_source_of_row(reader->dataset, row, &row)];
         reader = reader->last;

@@ -60,7 +60,7 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
         fetched = fetch_stage_fetched(store->stage, fetch_buffer);
     struct zarr_tape *tape = start_tapes(store, worker->numa, &tapes);
     enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
-                                               tape, fetched, &worker->stats, &err);
+                                               NULL, tape, fetched, &worker->stats, &err);
     bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);

@@ -1,0 +1,149 @@
+/* Ragged fields: samples of unequal lengths, in one or more arrays of items (columns) that lie one
+ * sample after another, and an array of offsets that says where each frame's items begin.
+ *
+ *     offsets  | 0 | 3 | 3 | 7 |           frame 0 has the items 0..2, frame 1 none, frame 2 3..6
+ *     columns  | a a a | b b b b |         one item each: a scalar, or a small array
+ *
+ * Items are numbered through all stores, in the order of frames. Rows are cut by frames, as those
+ * of other fields, so that their numbers of items differ. A row's items lie in pages. A page has a
+ * fixed number of items of all columns of one field: those of whole chunks, so that a chunk is
+ * decoded straight into its page.
+ *
+ *     page     | column 0: page_items | column 1: page_items | ...   each on a boundary of 64 bytes
+ *
+ * Page p of a store has the items [base + p * page_items, base + (p + 1) * page_items), where
+ * `base` is the store's first item. A row has the pages of its frames' items, halos included; a row
+ * without items has none. The pages of a row's first ragged field come first, then those of the
+ * next.
+ *
+ * Where a sample is sent, its items travel as its tail: for each ragged field in order, for each
+ * column in order, the items of its frames, one step after another, without gaps. The tail as a
+ * whole is padded to 16 bytes. A step outside the episode has the items of the frame that stands in
+ * its place, or none with samples.fill zero. Sender and receiver know all lengths from the offsets,
+ * which each node holds.
+ *
+ * All functions are pure, and may be called by any thread.
+ */
+#ifndef PENSTOCK_DATASET_RAGGED_H
+#define PENSTOCK_DATASET_RAGGED_H
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dataset;
+
+enum {
+    RAGGED_MAX_FIELDS = 8,
+    RAGGED_MAX_COLUMNS = 9, /* of a field: at most eight of indices, and one of values */
+    RAGGED_MAX_RANK = 8,
+    RAGGED_TAIL_ALIGNMENT = 16,
+};
+
+/* How trainers get a ragged field F. */
+enum ragged_form {
+    RAGGED_CSR,   /* the items of all samples of a batch, one sample after another: F, F.COLUMN...,
+                   * and F.offsets, int64 [samples * steps + 1] */
+    RAGGED_PAD,   /* [steps,] pad_items for each sample, zero behind its own, and F.length, int32 */
+    RAGGED_DENSE, /* [steps,] dense_shape: the values at the places that the indices say, else 0 */
+};
+
+/* Several items of one place. Sums of integers stay at the dtype's ends. */
+enum ragged_combine { RAGGED_SUM, RAGGED_LAST, RAGGED_MAX };
+
+struct ragged_column {
+    const char *name; /* of the array, without its group */
+    enum dtype dtype; /* of items, converted */
+    size_t item_bytes;
+    size_t page_offset; /* of its items in a page */
+    size_t field;       /* that delivers it: an index into dataset.fields; field_count: none does */
+};
+
+struct ragged_lengths; /* how many samples and rows there are of which length, about */
+
+struct ragged {
+    const char *name;
+    enum ragged_form form;
+    enum ragged_combine combine;
+    bool truncates;     /* RAGGED_PAD: what is longer is cut, instead of refused at the start */
+    uint64_t pad_items; /* RAGGED_PAD; else 0 */
+    int dense_rank;     /* RAGGED_DENSE: as many as there are columns of indices */
+    uint64_t dense_shape[RAGGED_MAX_RANK];
+    uint64_t dense_items; /* their product */
+    size_t step_count;    /* of its fields; 0: a sample has its anchor's frame alone */
+    const int32_t *steps; /* [step_count] */
+    size_t lengths_field; /* F.offsets or F.length: an index into dataset.fields; field_count
+                           * for RAGGED_DENSE */
+    size_t values;        /* which column has the values; column_count: there is none, each
+                           * item counts 1 */
+    size_t column_count;
+    struct ragged_column columns[RAGGED_MAX_COLUMNS]; /* of indices, and last of values */
+    uint64_t item_count;                              /* of all frames */
+    uint64_t most_frame_items;                        /* no frame has more */
+    uint64_t page_items;                              /* items of a page */
+    size_t page_bytes;                                /* multiple of 64 */
+    size_t tail_item_bytes;                           /* of one item in a tail: of all columns */
+    const uint64_t *offsets; /* [frames + 1]; NULL before dataset_hold() or dataset_attach() */
+    const struct ragged_lengths *lengths;
+};
+
+/* The items [begin, end) of a frame, as they are sent and delivered: with `truncates` the first
+ * pad_items of the frame. */
+struct ragged_span {
+    uint64_t begin, end;
+};
+static inline struct ragged_span ragged_frame(const struct ragged *ragged, uint64_t frame)
+{
+    uint64_t begin = ragged->offsets[frame], end = ragged->offsets[frame + 1];
+
+    if (ragged->truncates && end - begin > ragged->pad_items)
+        end = begin + ragged->pad_items;
+    return (struct ragged_span){begin, end};
+}
+
+/* The most items of any `samples` samples, all steps together: what a batch needs room for. An
+ * upper bound, at most 1/32 too large; known when the dataset is open. RAGGED_PAD that truncates:
+ * as delivered. */
+uint64_t ragged_most_items(const struct ragged *ragged, uint64_t samples);
+
+/* Where a row's items of one ragged field lie. */
+struct ragged_row {
+    struct ragged_span items; /* that are in pages: of the row's frames, and of its halos */
+    uint64_t page_begin;      /* the item with which the first page begins, at most items.begin */
+    uint32_t first_page;      /* of the row's pages, as struct dataset_pages numbers them */
+    uint32_t page_count;
+};
+
+/* Item i (in [items.begin, items.end)) is number (i - page_begin) % page_items of the page
+ * first_page + (i - page_begin) / page_items of the row. `ragged` is an index into dataset->ragged.
+ * After dataset_hold() or dataset_attach(). The dataset is no mix. */
+struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragged, uint64_t row);
+
+/* The pages of all ragged fields of row `row`; 0 without ragged fields. After dataset_hold() or
+ * dataset_attach(). */
+uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row);
+
+/* The most pages of any row, and of any `rows` rows together; 0 without ragged fields. Known when
+ * the dataset is open. */
+uint64_t dataset_most_row_pages(const struct dataset *dataset);
+uint64_t dataset_most_pages(const struct dataset *dataset, uint64_t rows);
+
+/* The bytes of a sample's tail, padded. `frame` is the sample's anchor. After dataset_hold() or
+ * dataset_attach(). */
+size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame);
+
+/* The most bytes of the tails of any `samples` samples together, each padded; 0 without ragged
+ * fields. Known when the dataset is open. */
+uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples);
+
+/* The memory of a row's pages, whose owner embeds this struct. */
+struct dataset_pages {
+    /* Where page number `page` of the row lies: dataset.page_bytes at a boundary of 64. Borrowed.
+     */
+    unsigned char *(*at)(const struct dataset_pages *pages, uint32_t page);
+};
+
+#endif
