@@ -54,15 +54,40 @@ static enum status settle_field(struct ring_field *field, struct error *err)
     return STATUS_OK;
 }
 
-/* Appends a part of `count` items to a slot that has *bytes bytes so far. False: the slot would
- * exceed max_ring_bytes. */
-static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, uint64_t *ret_offset)
+/* What a field's kind does not use is 0, so that each layout has one form. */
+static enum status check_kind(const struct ring_layout *layout, const struct ring_field *field,
+                              struct error *err)
+{
+    bool has_items = field->kind == RING_ITEMS;
+    if (field->kind > RING_OFFSETS)
+        return error_set(err, STATUS_INVALID, "field '%s': no kind has number %" PRIu32,
+                         field->name, field->kind);
+    if (has_items != (field->capacity > 0) || (!has_items && field->offsets_field != 0))
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': a capacity of %" PRIu64 " items and offsets in field %" PRIu32
+                         " do not go with kind %" PRIu32,
+                         field->name, field->capacity, field->offsets_field, field->kind);
+    if (has_items && (field->offsets_field >= layout->field_count ||
+                      layout->fields[field->offsets_field].kind != RING_OFFSETS))
+        return error_set(err, STATUS_INVALID, "field '%s': field %" PRIu32 " has no offsets",
+                         field->name, field->offsets_field);
+    if (field->kind == RING_OFFSETS && (field->dtype != DTYPE_INT64 || field->rank > 1))
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': offsets are int64 of one dimension at most, its steps",
+                         field->name);
+    return STATUS_OK;
+}
+
+/* Appends a part of `count` items and `more` bytes to a slot that has *bytes bytes so far. False:
+ * the slot would exceed max_ring_bytes. */
+static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, size_t more,
+                    uint64_t *ret_offset)
 {
     uint64_t part;
     if (!size_multiply(count, item_bytes, &part) || part > max_ring_bytes)
         return false;
     *ret_offset = *bytes;
-    *bytes = size_round_up(*bytes + part, MEMORY_LINE_BYTES);
+    *bytes = size_round_up(*bytes + part + more, MEMORY_LINE_BYTES);
     return *bytes <= max_ring_bytes;
 }
 
@@ -70,17 +95,20 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
 {
     uint64_t count = layout->batch_size;
     uint64_t bytes = size_round_up(sizeof(struct slot_header), MEMORY_LINE_BYTES);
-    bool fits = lay_out(&bytes, count, sizeof(uint64_t), &layout->indices_offset) &&
-                lay_out(&bytes, count, sizeof(uint64_t), &layout->keys_offset) &&
-                lay_out(&bytes, count, sizeof(uint8_t), &layout->valid_offset);
+    bool fits = lay_out(&bytes, count, sizeof(uint64_t), 0, &layout->indices_offset) &&
+                lay_out(&bytes, count, sizeof(uint64_t), 0, &layout->keys_offset) &&
+                lay_out(&bytes, count, sizeof(uint8_t), 0, &layout->valid_offset);
     for (uint32_t f = 0; fits && f < layout->field_count; f++) {
         struct ring_field *field = &layout->fields[f];
-        fits = lay_out(&bytes, count, field->sample_bytes, &field->slot_offset);
+        bool has_items = field->kind == RING_ITEMS;
+        uint64_t parts = has_items ? field->capacity : count;
+        size_t more = field->kind == RING_OFFSETS ? sizeof(int64_t) : 0;
+        fits = lay_out(&bytes, parts, field->sample_bytes, more, &field->slot_offset);
         if (!fits)
-            return error_set(err, STATUS_INVALID,
-                             "field '%s': %" PRIu32 " samples of %s make a slot beyond %s",
-                             field->name, layout->batch_size, size_format(field->sample_bytes).text,
-                             size_format(max_ring_bytes).text);
+            return error_set(
+                err, STATUS_INVALID, "field '%s': %" PRIu64 " %s of %s make a slot beyond %s",
+                field->name, parts, has_items ? "items" : "samples",
+                size_format(field->sample_bytes).text, size_format(max_ring_bytes).text);
     }
     *ret_bytes = bytes;
     return STATUS_OK;
@@ -90,6 +118,8 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
 {
     for (uint32_t f = 0; f < layout->field_count; f++) {
         enum status status = settle_field(&layout->fields[f], err);
+        if (!status)
+            status = check_kind(layout, &layout->fields[f], err);
         if (status)
             return status;
         if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)

@@ -10,6 +10,12 @@
  *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
  *              | field 0 | ...       every array on a boundary of 64 bytes
  *
+ *     field    RING_SAMPLES   [batch, shape...]
+ *              RING_ITEMS     [capacity, shape...]: the items of all samples, one after another
+ *              RING_OFFSETS   i64[batch * steps + 1]: step k of sample i has the items from
+ *                             offsets[i * steps + k] up to the next offset. The first offset is 0,
+ *                             and that behind the last sample is the number of items
+ *
  * The ring has one producer and one consumer. `head` counts the slots published, and `tail` counts
  * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
  * trainer may release in any order, and advances `tail` when the oldest slot is released.
@@ -38,20 +44,32 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 4,
+    RING_VERSION = 5,
     RING_MAX_SLOTS = 2048,
 };
 
 #define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
 
+/* What a field's array has along its first axis. */
+enum ring_kind {
+    RING_SAMPLES, /* samples of the batch */
+    RING_ITEMS,   /* items of all samples, one sample after another: a ragged field, or a column of
+                   * one */
+    RING_OFFSETS, /* where the items of each step of each sample begin, and the number of items */
+};
+
 /* A field, as reader and trainer know it. */
 struct ring_field {
     char name[RING_NAME_BYTES]; /* NUL-terminated */
-    uint32_t dtype;             /* enum dtype */
+    uint32_t dtype;             /* enum dtype; RING_OFFSETS: int64 */
     uint32_t rank;
-    uint64_t shape[RING_MAX_RANK];
-    uint64_t sample_bytes;
-    uint64_t slot_offset; /* of the field's array in a slot */
+    uint64_t shape[RING_MAX_RANK]; /* of a sample; RING_ITEMS: of an item; RING_OFFSETS: [steps], or
+                                    * none for one step */
+    uint64_t sample_bytes;         /* of that shape */
+    uint64_t slot_offset;          /* of the field's array in a slot */
+    uint64_t capacity;             /* RING_ITEMS: how many items the array has room for; else 0 */
+    uint32_t kind;                 /* enum ring_kind */
+    uint32_t offsets_field;        /* RING_ITEMS: which field has the offsets; else 0 */
 };
 
 /* What the service delivers to one trainer. struct penstock_info shows the same to the trainer's
@@ -120,7 +138,7 @@ struct slot_header {
     uint32_t first_position; /* of the first sample, within the step's global batch */
 };
 
-_Static_assert(sizeof(struct ring_field) == 152, "shared layout");
+_Static_assert(sizeof(struct ring_field) == 168, "shared layout");
 _Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struct ring_field),
                "shared layout: no padding, compared byte by byte");
 _Static_assert(sizeof(struct ring_service) == 96, "shared layout");
@@ -134,10 +152,12 @@ static inline bool ring_layout_is_huge(const struct ring_layout *layout)
            layout->slot_stride % MEMORY_HUGE_PAGE_BYTES == 0;
 }
 
-/* Fills magic, version, offsets and sizes from names, dtypes, shapes, batch_size, slot_count and
- * spare_slots. Pure; *layout is untouched on failure. INVALID: a count is out of its range, a name
- * is empty or has no NUL, names are not in strictly ascending order, a dtype is unknown, a
- * dimension is 0, a reserved word is not 0, or the ring is beyond 2^48 bytes. */
+/* Fills magic, version, offsets and sizes from names, dtypes, shapes, kinds, capacities,
+ * offsets_fields, batch_size, slot_count and spare_slots. Pure; *layout is untouched on failure.
+ * INVALID: a count is out of its range, a name is empty or has no NUL, names are not in strictly
+ * ascending order, a dtype or a kind is unknown, a dimension is 0, a field of items has no capacity
+ * or no field of offsets, another field has either, offsets are not int64 [steps], a reserved word
+ * is not 0, or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
 /* Checks a layout that came from another process: the layout must equal what ring_layout_settle()

@@ -18,6 +18,22 @@ static struct ring_layout two_fields(void)
     return layout;
 }
 
+/* Documents of 3 steps, points of two columns. */
+static struct ring_layout ragged_fields(void)
+{
+    struct ring_layout layout = {.field_count = 3, .slot_count = 4, .batch_size = 5};
+    layout.fields[0] = (struct ring_field){
+        .name = "xyz", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {3}, .kind = RING_ITEMS};
+    layout.fields[1] = (struct ring_field){
+        .name = "xyz.cell", .dtype = DTYPE_UINT16, .kind = RING_ITEMS, .capacity = 2000};
+    layout.fields[2] =
+        (struct ring_field){.name = "xyz.offsets", .dtype = DTYPE_INT64, .rank = 1, .shape = {3}};
+    layout.fields[0].capacity = 1000;
+    layout.fields[0].offsets_field = layout.fields[1].offsets_field = 2;
+    layout.fields[2].kind = RING_OFFSETS;
+    return layout;
+}
+
 static struct ring_layout settled(void)
 {
     struct ring_layout layout = two_fields();
@@ -42,6 +58,33 @@ static void offsets_follow_the_picture(void **state)
     assert_int_equal(layout.slot_stride % 4096, 0);
     assert_int_equal(layout.total_bytes, layout.data_offset + 4 * layout.slot_stride);
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_OK);
+}
+
+static void ragged_fields_have_room_for_their_items(void **state)
+{
+    (void)state;
+    struct ring_layout layout = ragged_fields();
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    assert_int_equal(layout.fields[0].sample_bytes, 12);
+    assert_int_equal(layout.fields[0].slot_offset, 256);
+    assert_int_equal(layout.fields[1].slot_offset, 256 + 12032);
+    assert_int_equal(layout.fields[2].slot_offset, 256 + 12032 + 4032);
+    assert_int_equal(layout.fields[2].sample_bytes, 24);
+    assert_true(layout.slot_stride >= layout.fields[2].slot_offset + (5 * 3 + 1) * 8);
+    assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_OK);
+
+    /* 16 samples of 8 bytes fill lines: one more offset needs one more line. */
+    layout = ragged_fields();
+    layout.batch_size = 16;
+    layout.fields[2].rank = 0;
+    memcpy(layout.fields[2].name, "offsets", sizeof "offsets"); /* first */
+    struct ring_field offsets = layout.fields[2];
+    layout.fields[2] = layout.fields[1];
+    layout.fields[1] = layout.fields[0];
+    layout.fields[0] = offsets;
+    layout.fields[1].offsets_field = layout.fields[2].offsets_field = 0;
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    assert_int_equal(layout.fields[1].slot_offset - layout.fields[0].slot_offset, 192);
 }
 
 static void large_slots_lie_on_huge_pages(void **state)
@@ -135,6 +178,71 @@ static void huge_sample(struct ring_layout *l)
     l->fields[1].shape[0] = UINT64_C(1) << 46;
 }
 
+static void no_kind(struct ring_layout *l)
+{
+    l->fields[0].kind = RING_OFFSETS + 1;
+}
+static void no_room_for_items(struct ring_layout *l)
+{
+    l->fields[0].capacity = 0;
+}
+static void room_without_items(struct ring_layout *l)
+{
+    l->fields[2].capacity = 1;
+}
+static void offsets_of_samples(struct ring_layout *l)
+{
+    l->fields[2].offsets_field = 1;
+}
+static void offsets_beyond_the_fields(struct ring_layout *l)
+{
+    l->fields[0].offsets_field = 3;
+}
+static void offsets_in_items(struct ring_layout *l)
+{
+    l->fields[0].offsets_field = 1;
+}
+static void offsets_of_another_dtype(struct ring_layout *l)
+{
+    l->fields[2].dtype = DTYPE_UINT64;
+}
+static void offsets_of_two_dimensions(struct ring_layout *l)
+{
+    l->fields[2].rank = 2;
+    l->fields[2].shape[1] = 1;
+}
+static void too_many_items(struct ring_layout *l)
+{
+    l->fields[0].capacity = UINT64_C(1) << 45;
+}
+static void overflowing_items(struct ring_layout *l)
+{
+    l->fields[0].capacity = UINT64_MAX;
+}
+
+/* What spoils a layout made by `make` is refused by settle(), and by check(). */
+static void refuses(struct ring_layout (*make)(void), void (*const spoil[])(struct ring_layout *),
+                    size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct ring_layout layout = make();
+        spoil[i](&layout);
+        struct ring_layout before = layout;
+        struct error error = {0};
+        if (ring_layout_settle(&layout, &error) != STATUS_INVALID || !error.message[0])
+            fail_msg("case %zu was settled", i);
+        assert_memory_equal(&before, &layout, sizeof layout);
+
+        layout = make();
+        assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+        spoil[i](&layout);
+        if (ring_layout_check(&layout, layout.total_bytes, &error) != STATUS_PROTOCOL)
+            fail_msg("case %zu passed the check", i);
+        assert_int_equal(error.status, STATUS_PROTOCOL);
+        assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_PROTOCOL);
+    }
+}
+
 static void settle_refuses(void **state)
 {
     (void)state;
@@ -143,22 +251,18 @@ static void settle_refuses(void **state)
         not_reserved,      no_batch,           huge_batch, long_name,       no_name,
         equal_names,       names_out_of_order, no_dtype,   many_dimensions, empty_dimension,
         overflowing_shape, huge_sample};
-    for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
-        struct ring_layout layout = two_fields();
-        spoil[i](&layout);
-        struct ring_layout before = layout;
-        struct error error = {0};
-        if (ring_layout_settle(&layout, &error) != STATUS_INVALID || !error.message[0])
-            fail_msg("case %zu was settled", i);
-        assert_memory_equal(&before, &layout, sizeof layout);
-
-        layout = settled();
-        spoil[i](&layout);
-        if (ring_layout_check(&layout, layout.total_bytes, &error) != STATUS_PROTOCOL)
-            fail_msg("case %zu passed the check", i);
-        assert_int_equal(error.status, STATUS_PROTOCOL);
-        assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_PROTOCOL);
-    }
+    static void (*const spoil_ragged[])(struct ring_layout *) = {no_kind,
+                                                                 no_room_for_items,
+                                                                 room_without_items,
+                                                                 offsets_of_samples,
+                                                                 offsets_beyond_the_fields,
+                                                                 offsets_in_items,
+                                                                 offsets_of_another_dtype,
+                                                                 offsets_of_two_dimensions,
+                                                                 too_many_items,
+                                                                 overflowing_items};
+    refuses(two_fields, spoil, sizeof spoil / sizeof spoil[0]);
+    refuses(ragged_fields, spoil_ragged, sizeof spoil_ragged / sizeof spoil_ragged[0]);
 }
 
 /* Every single bit of a settled layout counts, but those of fields that are not in use. */
@@ -203,13 +307,14 @@ static void check_compares_the_memory(void **state)
     layout.version = RING_VERSION + 1;
     struct error error;
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 4"));
+    assert_non_null(strstr(error.message, "version 5"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets_follow_the_picture),
+        cmocka_unit_test(ragged_fields_have_room_for_their_items),
         cmocka_unit_test(large_slots_lie_on_huge_pages),
         cmocka_unit_test(scalars_and_every_dtype_fit),
         cmocka_unit_test(settle_refuses),
