@@ -2,6 +2,8 @@
 #include "read/page_arena.h"
 
 #include "base/memory.h"
+#include "base/number.h"
+#include "base/size.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -81,12 +83,20 @@ bool page_arena_take(struct page_arena *arena, uint32_t numa, uint32_t count, in
     return true;
 }
 
+/* Pages of a NUMA node. */
+static uint32_t pages_of(const struct page_arena *arena, uint32_t numa)
+{
+    uint32_t before = min_u32(arena->page_count, numa * arena->numa_pages);
+    return min_u32(arena->page_count - before, arena->numa_pages);
+}
+
 static enum status map_memory(struct page_arena *arena, struct error *err)
 {
-    size_t bytes = (size_t)arena->numa_pages * arena->page_bytes;
     for (uint32_t n = 0; n < arena->numa_count; n++) {
-        void *memory;
-        enum status status = memory_map(bytes, "rows kept as stored", &memory, err);
+        size_t bytes = pages_of(arena, n) * arena->page_bytes;
+        void *memory = NULL;
+        enum status status =
+            bytes > 0 ? memory_map(bytes, arena->purpose, &memory, err) : STATUS_OK;
         if (status)
             return status;
         arena->memory[n] = (struct pool_memory){memory, bytes, n};
@@ -96,17 +106,17 @@ static enum status map_memory(struct page_arena *arena, struct error *err)
 
 enum status page_arena_init(struct page_arena *arena, struct error *err)
 {
-    uint64_t page_count = page_arena_page_count(arena);
+    arena->numa_pages = (uint32_t)size_divide_up(arena->page_count, arena->numa_count);
     struct free_pages *free_pages =
         aligned_alloc(MEMORY_LINE_BYTES, arena->numa_count * sizeof *free_pages);
     arena->memory = calloc(arena->numa_count, sizeof *arena->memory);
-    arena->next_page = malloc(page_count * sizeof *arena->next_page);
+    arena->next_page = malloc(arena->page_count * sizeof *arena->next_page);
     for (uint32_t n = 0; free_pages && n < arena->numa_count; n++)
         pthread_mutex_init(&free_pages[n].mutex, NULL);
     arena->free_pages = free_pages;
     if (!free_pages || !arena->memory || !arena->next_page)
-        return error_set(err, STATUS_NO_MEMORY, "tables of %llu pages for rows kept as stored",
-                         (unsigned long long)page_count);
+        return error_set(err, STATUS_NO_MEMORY, "tables of %u pages for %s", arena->page_count,
+                         arena->purpose);
     return map_memory(arena, err);
 }
 
@@ -119,8 +129,8 @@ int page_arena_populate(struct page_arena *arena, struct pool *pool)
         struct free_pages *free_pages = &arena->free_pages[n];
         int32_t first = (int32_t)(n * arena->numa_pages);
         free_pages->first = NO_PAGE;
-        free_pages->count = arena->numa_pages;
-        for (uint32_t i = arena->numa_pages; i-- > 0;) {
+        free_pages->count = pages_of(arena, n);
+        for (uint32_t i = free_pages->count; i-- > 0;) {
             arena->next_page[first + (int32_t)i] = free_pages->first;
             free_pages->first = first + (int32_t)i;
         }
@@ -137,11 +147,6 @@ void page_arena_done(struct page_arena *arena)
     free(arena->next_page);
     free(arena->memory);
     free(arena->free_pages);
-}
-
-uint64_t page_arena_page_count(const struct page_arena *arena)
-{
-    return (uint64_t)arena->numa_count * arena->numa_pages;
 }
 
 uint64_t page_arena_free_count(const struct page_arena *arena)

@@ -1,7 +1,8 @@
 /* An arena of pages, spread over the pool's NUMA nodes and touched there. Pages are taken and freed
  * as chains.
  *
- * Pages are numbered through all NUMA nodes: page p lies in NUMA node p / numa_pages. Each NUMA
+ * Pages are numbered through all NUMA nodes: page p lies in NUMA node p / numa_pages; the last NUMA
+ * nodes may have fewer pages than the others. Each NUMA
  * node has a free list under a mutex of its own, which is held only while the pages of one chunk
  * are unlinked. Any thread may take and free chains. A chain belongs to the thread that took it.
  * Nothing is allocated after page_arena_init(), but for what pool_populate() takes meanwhile.
@@ -19,17 +20,19 @@ enum { NO_PAGE = -1 };
 
 struct free_pages;
 struct page_arena {
-    uint32_t page_bytes;           /* of one page */
+    const char *purpose;           /* for messages */
+    size_t page_bytes;             /* of one page */
+    uint32_t page_count;           /* at least 1, at most INT32_MAX */
     uint32_t numa_count;           /* NUMA nodes */
-    uint32_t numa_pages;           /* pages of each NUMA node */
+    uint32_t numa_pages;           /* pages of each NUMA node, but for the last ones */
     struct free_pages *free_pages; /* [numa_count] */
     struct pool_memory *memory;    /* [numa_count] */
-    int32_t *next_page; /* [numa_count * numa_pages]: the next page of a chain or a free list */
+    int32_t *next_page;            /* [page_count]: the next page of a chain or a free list */
 };
 
-/* Makes tables and pages. The caller has set page_bytes, numa_count and numa_pages, and the rest to
- * zero. No page is touched, and none is free, before page_arena_populate(). NO_MEMORY: the caller
- * still calls page_arena_done(). */
+/* Makes tables and pages. The caller has set the members up to numa_count, and the rest to zero. No
+ * page is touched, and none is free, before page_arena_populate(). NO_MEMORY: the caller still
+ * calls page_arena_done(). */
 MUST_USE enum status page_arena_init(struct page_arena *arena, struct error *err);
 
 /* Has the pool's workers touch the pages of their NUMA nodes, and makes all pages free. 0, or an
@@ -48,9 +51,6 @@ void page_arena_free(struct page_arena *arena, int32_t page);
 
 /* The memory of a page: page_bytes, borrowed. */
 unsigned char *page_arena_page(const struct page_arena *arena, int32_t page);
-
-/* How many pages there are. */
-uint64_t page_arena_page_count(const struct page_arena *arena);
 
 /* How many pages are free now. */
 uint64_t page_arena_free_count(const struct page_arena *arena);

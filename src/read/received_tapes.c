@@ -19,9 +19,10 @@ enum status received_tapes_new(struct pool *pool, uint32_t count, uint32_t buffe
     if (!tapes)
         return error_set(err, STATUS_NO_MEMORY, "tapes of other readers: out of memory");
     uint32_t numa_count = pool_placement(pool)->numa_count;
+    tapes->arena.purpose = "tapes of other readers";
     tapes->arena.page_bytes = buffer_bytes;
     tapes->arena.numa_count = min_u32(count, numa_count);
-    tapes->arena.numa_pages = count / tapes->arena.numa_count;
+    tapes->arena.page_count = count / tapes->arena.numa_count * tapes->arena.numa_count;
     enum status status = page_arena_init(&tapes->arena, err);
     if (!status && (errno = page_arena_populate(&tapes->arena, pool)))
         status =
@@ -45,7 +46,7 @@ void received_tapes_free(struct received_tapes *tapes)
 
 uint32_t received_tapes_count(const struct received_tapes *tapes)
 {
-    return (uint32_t)page_arena_page_count(&tapes->arena);
+    return tapes->arena.page_count;
 }
 
 int32_t received_tapes_take(struct received_tapes *tapes, uint32_t numa)

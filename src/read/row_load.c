@@ -59,8 +59,10 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     if (fetch_buffer != FETCH_NONE)
         fetched = fetch_stage_fetched(store->stage, fetch_buffer);
     struct zarr_tape *tape = start_tapes(store, worker->numa, &tapes);
+    struct row_store_pages of_pages;
+    const struct dataset_pages *pages = row_store_pages(store, buffer, &of_pages);
     enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
-                                               NULL, tape, fetched, &worker->stats, &err);
+                                               pages, tape, fetched, &worker->stats, &err);
     bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);

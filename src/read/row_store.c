@@ -98,10 +98,18 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
     return STATUS_OK;
 }
 
+enum status row_store_add_pages(struct row_store *store, const struct row_paging *paging,
+                                struct error *err)
+{
+    assert(!store->pages);
+    return row_pages_new(store->pool, paging, store->buffer_count, &store->pages, err);
+}
+
 void row_store_free(struct row_store *store)
 {
     if (!store)
         return;
+    row_pages_free(store->pages);
     for (uint32_t i = 0; store->buffers && i < store->buffer_count; i++)
         free(store->buffers[i].error);
     for (uint32_t n = 0; store->memory && n < store->region_count; n++)
@@ -145,6 +153,8 @@ int32_t row_store_claim(struct row_store *store, uint64_t row)
         return ROW_NONE;
     int32_t index = region->first_free;
     struct buffer *buffer = &store->buffers[index];
+    if (store->pages && !row_pages_take(store->pages, index, buffer->numa, row))
+        return ROW_NONE;
     region->first_free = buffer->next_free;
     region->free_count--;
     region->loading_count++;
@@ -189,6 +199,8 @@ static void release(struct row_store *store, int32_t index)
 {
     struct buffer *buffer = &store->buffers[index];
     row_index_remove(&store->index, buffer->row);
+    if (store->pages)
+        row_pages_give_back(store->pages, index);
     store->kept_count -= buffer->kept;
     buffer->kept = false;
     free(buffer->error);
@@ -310,6 +322,21 @@ unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
     uint32_t numa = store->buffers[buffer].numa;
     uint32_t index = (uint32_t)buffer - store->regions[numa].first_buffer;
     return store->memory[numa].start + index * store->row_bytes;
+}
+
+static unsigned char *page_at(const struct dataset_pages *pages, uint32_t page)
+{
+    const struct row_store_pages *own = (const struct row_store_pages *)pages;
+    return row_pages_at(own->of, own->buffer, page);
+}
+
+const struct dataset_pages *row_store_pages(const struct row_store *store, int32_t buffer,
+                                            struct row_store_pages *ret_pages)
+{
+    if (!store->pages)
+        return NULL;
+    *ret_pages = (struct row_store_pages){.pages = {page_at}, .of = store->pages, .buffer = buffer};
+    return &ret_pages->pages;
 }
 
 uint64_t row_store_row(const struct row_store *store, int32_t buffer)

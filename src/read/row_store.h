@@ -1,9 +1,10 @@
 /* The row store: decoded rows in memory, prefetch buffer and cache in one.
  *
- * A fixed number of row buffers, allocated at the start and spread over NUMA nodes. The owner
- * claims a buffer for a row, has a worker fill the buffer, uses the row, and lets go of the buffer.
- * A row that is to be kept can be found until the end. Nothing is allocated after row_store_new(),
- * except the error of a failed row.
+ * A fixed number of row buffers, allocated at the start and spread over NUMA nodes. With ragged
+ * fields a row has pages besides its buffer (row_pages.h), which come and go with the buffer. The
+ * owner claims a buffer for a row, has a worker fill the buffer, uses the row, and lets go of the
+ * buffer. A row that is to be kept can be found until the end. Nothing is allocated after
+ * row_store_new(), except the error of a failed row.
  *
  *     free --claim--> LOADING --worker--> READY (or FAILED)
  *                        READY: used `uses` times, then: kept ? stays, found again later : free
@@ -20,6 +21,7 @@
 #include "read/fetch_stage.h"
 #include "read/pool.h"
 #include "read/received_tapes.h"
+#include "read/row_pages.h"
 #include "read/stored_rows.h"
 
 #include <stdbool.h>
@@ -37,6 +39,11 @@ struct row_store;
 MUST_USE enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_count,
                                    struct row_store **ret_store, struct error *err);
 
+/* To be called before the first claim, for a dataset with ragged fields: from now on a claim takes
+ * the pages of its row, too. Errors as of row_pages_new(). */
+MUST_USE enum status row_store_add_pages(struct row_store *store, const struct row_paging *paging,
+                                         struct error *err);
+
 /* No worker may use a buffer. NULL is fine. */
 void row_store_free(struct row_store *store);
 
@@ -44,8 +51,8 @@ void row_store_free(struct row_store *store);
 int32_t row_store_find(const struct row_store *store, uint64_t row);
 
 /* Takes a free buffer for `row`, which must not be in the store, from the NUMA node with the fewest
- * rows loading. The buffer is LOADING, and no uses are expected. ROW_NONE: no buffer is free now.
- */
+ * rows loading. The buffer is LOADING, and no uses are expected. ROW_NONE: no buffer is free now,
+ * or too few pages are (which cannot be if there are as many pages as row_pages.h says). */
 int32_t row_store_claim(struct row_store *store, uint64_t row);
 
 /* Expects `uses` more uses of the buffer. */
@@ -92,6 +99,17 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
 
 /* The memory of a buffer: row_bytes, borrowed. Any thread. */
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer);
+
+/* The pages of a claimed buffer's row, for dataset_read_row_with() and for copies. ret_pages is for
+ * ret_pages->pages.at(). NULL, and *ret_pages untouched: the store has no pages. Any thread that
+ * may look at the buffer. */
+struct row_store_pages {
+    struct dataset_pages pages;
+    const struct row_pages *of;
+    int32_t buffer;
+};
+const struct dataset_pages *row_store_pages(const struct row_store *store, int32_t buffer,
+                                            struct row_store_pages *ret_pages);
 
 /* The row of a claimed buffer. */
 uint64_t row_store_row(const struct row_store *store, int32_t buffer);

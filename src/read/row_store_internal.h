@@ -64,6 +64,7 @@ struct row_store {
     struct pool_memory *memory; /* of each region */
     struct buffer *buffers;
     struct row_index index;
+    struct row_pages *pages;         /* NULL: none */
     struct stored_rows *stored;      /* borrowed; NULL: none */
     struct fetch_stage *stage;       /* borrowed; NULL: none */
     struct received_tapes *received; /* borrowed; NULL: none */

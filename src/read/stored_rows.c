@@ -68,7 +68,8 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
         page_bytes *= 2;
     }
     rows->entry_count = (uint32_t)entries;
-    rows->arena.numa_pages = (uint32_t)pages;
+    rows->arena.purpose = "rows kept as stored";
+    rows->arena.page_count = (uint32_t)pages * rows->arena.numa_count;
     rows->arena.page_bytes = page_bytes;
     return STATUS_OK;
 }
@@ -216,7 +217,7 @@ uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
 
 void stored_rows_stats(const struct stored_rows *rows, struct stored_rows_stats *ret_stats)
 {
-    uint64_t pages = page_arena_page_count(&rows->arena);
+    uint64_t pages = rows->arena.page_count;
     uint64_t used = pages - page_arena_free_count(&rows->arena);
     *ret_stats = (struct stored_rows_stats){.arena_bytes = pages * rows->arena.page_bytes,
                                             .used_bytes = used * rows->arena.page_bytes,

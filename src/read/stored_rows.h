@@ -106,7 +106,7 @@ struct stored_rows_pass {
     uint32_t numa;      /* pages are taken there first */
     int32_t first_page; /* of the tape */
     int32_t page;       /* where the pass is; NO_PAGE: before the first page */
-    uint32_t at;        /* offset in `page` */
+    size_t at;          /* offset in `page` */
     uint64_t bytes;     /* recorded so far, or left to be played */
     uint64_t page_count;
     bool full; /* the arena was full */

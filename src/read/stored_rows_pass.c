@@ -32,7 +32,7 @@ static unsigned char *next_run(struct stored_rows_pass *pass, size_t size, size_
     unsigned char *run = page_arena_page(arena, pass->page) + pass->at;
     size_t room = arena->page_bytes - pass->at;
     *ret_size = size < room ? size : room;
-    pass->at += (uint32_t)*ret_size;
+    pass->at += *ret_size;
     return run;
 }
 
@@ -102,7 +102,7 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
     if (size <= room)
         return true;
     uint64_t count = size_divide_up(size - room, arena->page_bytes);
-    uint64_t limit = page_arena_page_count(arena);
+    uint64_t limit = arena->page_count;
     int32_t first;
     if (count > limit || !page_arena_take(arena, pass->numa, (uint32_t)count, &first))
         return false;
