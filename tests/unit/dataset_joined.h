@@ -34,17 +34,11 @@ static inline void put_group(const struct fixture *fixture)
 
 /* Metadata of an array without chunks. */
 static inline void put_empty(const struct fixture *fixture, const char *path, const char *type,
-                             const char *shape, const char *chunks, const char *order)
+                             const char *shape, const char *chunks)
 {
-    char key[128], document[512];
-
-    snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(
-        document, sizeof document,
-        "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
-        "null, \"fill_value\": 0, \"order\": \"%s\", \"filters\": null}",
-        shape, chunks, type, order);
-    fixture_put(fixture, key, document);
+    document_put(fixture,
+                 (struct document){
+                     .path = path, .shape = shape, .type = type, .chunks = chunks, .fill = "0"});
 }
 
 static inline struct dataset *open_with(const struct fixture *fixture,

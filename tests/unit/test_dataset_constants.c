@@ -10,16 +10,11 @@ static const float orography[LATS] = {3, 1, 4, 1};
 static void put_array(const struct fixture *fixture, const char *path, const char *shape,
                       const char *type, const char *attributes)
 {
-    char key[ZARR_KEY_BYTES], document[512];
-
-    snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(document, sizeof document,
-             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", "
-             "\"compressor\": null, \"fill_value\": %s, \"order\": \"C\", \"filters\": null}",
-             shape, shape, type, type[1] == 'i' ? "7" : "null");
-    fixture_put(fixture, key, document);
-    snprintf(key, sizeof key, "%s/.zattrs", path);
-    fixture_put(fixture, key, attributes);
+    document_put(fixture, (struct document){.path = path,
+                                            .shape = shape,
+                                            .type = type,
+                                            .fill = type[1] == 'i' ? "7" : NULL,
+                                            .attributes = attributes});
 }
 
 static int setup(void **state)

@@ -9,17 +9,14 @@ enum { TIMES = 3, CHANNELS = 4, LATS = 5 };
 static void put_array(const struct fixture *fixture, const char *path, const char *shape,
                       const char *type, const char *attributes, const void *items, size_t size)
 {
-    char key[ZARR_KEY_BYTES], document[1024];
+    char key[ZARR_KEY_BYTES];
     struct error err;
 
-    snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(document, sizeof document,
-             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", "
-             "\"compressor\": null, \"fill_value\": %s, \"order\": \"C\", \"filters\": null}",
-             shape, shape, type, type[0] == '|' ? "null" : "7");
-    fixture_put(fixture, key, document);
-    snprintf(key, sizeof key, "%s/.zattrs", path);
-    fixture_put(fixture, key, attributes);
+    document_put(fixture, (struct document){.path = path,
+                                            .shape = shape,
+                                            .type = type,
+                                            .fill = type[0] == '|' ? NULL : "7",
+                                            .attributes = attributes});
     snprintf(key, sizeof key, "%s/0%s", path, strchr(shape, ',') ? ".0.0" : "");
     if (size > 0)
         assert_ok(store_put(fixture->store, key, items, size, &err), &err);

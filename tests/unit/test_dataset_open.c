@@ -153,9 +153,9 @@ static void test_root_array(void **state)
 static void test_leader(void **state)
 {
     put_group(*state);
-    put_empty(*state, "b", "<f4", "[12, 4]", "[3, 4]", "C");
-    put_empty(*state, "a", "<f4", "[12, 4]", "[4, 4]", "C");
-    put_empty(*state, "c", "<f4", "[12]", "[2]", "C");
+    put_empty(*state, "b", "<f4", "[12, 4]", "[3, 4]");
+    put_empty(*state, "a", "<f4", "[12, 4]", "[4, 4]");
+    put_empty(*state, "c", "<f4", "[12]", "[2]");
     struct dataset *dataset = open_with(*state, NULL, 0, MEBIBYTE);
     assert_int_equal(dataset->row_length, 4);
     assert_int_equal(dataset->fields[0].source, FIELD_ROW);
@@ -183,7 +183,7 @@ static void test_named_among_too_many(void **state)
     char path[128] = "deep";
 
     put_group(fixture);
-    put_empty(fixture, "many/a", "<f4", "[10]", "[5]", "C");
+    put_empty(fixture, "many/a", "<f4", "[10]", "[5]");
     for (int i = 0; i < ZARR_MAX_ARRAYS; i++) {
         char from[128], folder[128];
 
@@ -195,7 +195,7 @@ static void test_named_among_too_many(void **state)
     }
     fixture_put(fixture, "many/.zgroup", "{\"zarr_format\": 2}");
     fixture_put(fixture, "few/.zgroup", "{\"zarr_format\": 2}");
-    put_empty(fixture, "few/x", "<f4", "[10, 3]", "[5, 3]", "C");
+    put_empty(fixture, "few/x", "<f4", "[10, 3]", "[5, 3]");
     strcpy(path, "deep/.zgroup");
     for (int i = 0; i < 20; i++) {
         fixture_put(fixture, path, "{\"zarr_format\": 2}");

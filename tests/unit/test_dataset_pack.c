@@ -8,15 +8,9 @@
 static void put_array(const struct fixture *fixture, const char *path, const char *shape,
                       const char *chunks, const char *type)
 {
-    char key[128], document[512];
-
-    snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(
-        document, sizeof document,
-        "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", \"compressor\": "
-        "null, \"fill_value\": NaN, \"order\": \"C\", \"filters\": null}",
-        shape, chunks, type);
-    fixture_put(fixture, key, document);
+    document_put(fixture,
+                 (struct document){
+                     .path = path, .shape = shape, .type = type, .chunks = chunks, .fill = "NaN"});
 }
 
 static void put_group(const struct fixture *fixture)

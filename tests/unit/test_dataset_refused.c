@@ -62,13 +62,13 @@ static void test_refused_arrays(void **state)
 
     put_group(*state);
     refuse_default(*state, STATUS_INVALID, "there are no arrays with samples");
-    put_empty(*state, "good", "<f4", "[10, 100]", "[5, 100]", "C");
-    put_empty(*state, "other", "|O", "[3]", "[3]", "C"); /* another length: not in the way */
+    put_empty(*state, "good", "<f4", "[10, 100]", "[5, 100]");
+    put_empty(*state, "other", "|O", "[3]", "[3]"); /* another length: not in the way */
     struct dataset *dataset = open_with(*state, NULL, 0, MEBIBYTE);
     assert_int_equal(dataset->field_count, 1);
     dataset_free(dataset);
 
-    put_empty(*state, "strings", "|O", "[10]", "[5]", "C");
+    put_empty(*state, "strings", "|O", "[10]", "[5]");
     refuse_default(
         *state, STATUS_UNSUPPORTED,
         "array 'strings': dtype '|O' (Python objects): rewrite the array with a dtype of "
@@ -81,30 +81,30 @@ static void test_refused_arrays(void **state)
 static void test_refused_corrupt_array(void **state)
 {
     put_group(*state);
-    put_empty(*state, "good", "<f4", "[10, 100]", "[5, 100]", "C");
-    put_empty(*state, "odd", "<f4", "\"ten\"", "[5]", "C");
+    put_empty(*state, "good", "<f4", "[10, 100]", "[5, 100]");
+    put_empty(*state, "odd", "<f4", "\"ten\"", "[5]");
     refuse_default(*state, STATUS_CORRUPT, "array 'odd': 'shape' is a JSON string, expected array");
 }
 
 static void test_refused_ambiguous(void **state)
 {
     put_group(*state);
-    put_empty(*state, "a", "<f4", "[10, 20]", "[5, 20]", "C");
-    put_empty(*state, "b", "<f4", "[20, 10]", "[5, 10]", "C");
+    put_empty(*state, "a", "<f4", "[10, 20]", "[5, 20]");
+    put_empty(*state, "b", "<f4", "[20, 10]", "[5, 10]");
     refuse_default(*state, STATUS_INVALID, "ambiguous: 'a' and 'b'");
 }
 
 static void test_refused_huge(void **state)
 {
     put_group(*state);
-    put_empty(*state, "a", "<f4", "[10, 4000000000000000]", "[10, 1]", "C");
-    put_empty(*state, "b", "<f4", "[4611686018427387904]", "[1]", "C");
+    put_empty(*state, "a", "<f4", "[10, 4000000000000000]", "[10, 1]");
+    put_empty(*state, "b", "<f4", "[4611686018427387904]", "[1]");
     refuse_default(*state, STATUS_CORRUPT, "array 'b': 'shape' overflows");
     static const struct dataset_field_spec fields[] = {{.name = "x", .array = "a"}};
     refuse_with(*state, fields, 1, MEBIBYTE, STATUS_INVALID, "beyond any memory");
 
     /* 63 bits hold what is stored, and not what becomes of it. */
-    put_empty(*state, "c", "|u1", "[1, 4611686018427387904]", "[1, 1]", "C");
+    put_empty(*state, "c", "|u1", "[1, 4611686018427387904]", "[1, 1]");
     static const struct dataset_field_spec cast[] = {
         {.name = "x", .array = "c", .cast = DTYPE_FLOAT32}};
     refuse_with(*state, cast, 1, MEBIBYTE, STATUS_INVALID, "does not fit 63 bits as float32");

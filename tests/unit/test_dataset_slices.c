@@ -14,17 +14,14 @@ static float item(int time, int channel, int lat)
 static void put_array(const struct fixture *fixture, const char *path, const char *shape,
                       const char *chunks, const char *type, const char *dimensions)
 {
-    char key[ZARR_KEY_BYTES], document[1024];
+    char attributes[256];
 
-    snprintf(key, sizeof key, "%s/.zarray", path);
-    snprintf(document, sizeof document,
-             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", "
-             "\"compressor\": null, \"fill_value\": null, \"order\": \"C\", \"filters\": null}",
-             shape, chunks, type);
-    fixture_put(fixture, key, document);
-    snprintf(key, sizeof key, "%s/.zattrs", path);
-    snprintf(document, sizeof document, "{\"_ARRAY_DIMENSIONS\": %s}", dimensions);
-    fixture_put(fixture, key, document);
+    snprintf(attributes, sizeof attributes, "{\"_ARRAY_DIMENSIONS\": %s}", dimensions);
+    document_put(fixture, (struct document){.path = path,
+                                            .shape = shape,
+                                            .type = type,
+                                            .chunks = chunks,
+                                            .attributes = attributes});
 }
 
 static void put_bytes(const struct fixture *fixture, const char *key, const void *bytes,

@@ -65,6 +65,31 @@ static inline void fixture_put(const struct fixture *fixture, const char *key, c
     assert_ok(store_put(fixture->store, key, text, strlen(text), &err), &err);
 }
 
+/* An array of format 2 without a codec, as its documents say it. */
+struct document {
+    const char *path, *shape, *type;
+    const char *chunks;     /* NULL: one chunk */
+    const char *fill;       /* NULL: none */
+    const char *order;      /* NULL: "C" */
+    const char *attributes; /* a JSON object; NULL: no document of attributes */
+};
+
+static inline void document_put(const struct fixture *fixture, struct document array)
+{
+    char key[128], text[512];
+
+    snprintf(key, sizeof key, "%s/.zarray", array.path);
+    snprintf(text, sizeof text,
+             "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", "
+             "\"compressor\": null, \"fill_value\": %s, \"order\": \"%s\", \"filters\": null}",
+             array.shape, array.chunks ? array.chunks : array.shape, array.type,
+             array.fill ? array.fill : "null", array.order ? array.order : "C");
+    fixture_put(fixture, key, text);
+    snprintf(key, sizeof key, "%s/.zattrs", array.path);
+    if (array.attributes)
+        fixture_put(fixture, key, array.attributes);
+}
+
 /* How an array shall be written; zero is v2, uncompressed, little-endian, separated by ".". */
 struct recipe {
     enum zarr_format format;
