@@ -1,5 +1,6 @@
-/* Whole numbers: the smaller and the larger of two, and arithmetic that saturates (named as in
- * C++26). Pure, safe from any thread. A size_t has 64 bits: sizes in memory are u64, too.
+/* Whole numbers: the smaller and the larger of two, arithmetic that saturates (named as in C++26),
+ * and a search among numbers that rise. Pure, safe from any thread. A size_t has 64 bits: sizes in
+ * memory are u64, too.
  */
 #ifndef PENSTOCK_BASE_NUMBER_H
 #define PENSTOCK_BASE_NUMBER_H
@@ -41,6 +42,32 @@ static inline uint64_t mul_sat(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* 0 of two zeros. */
+static inline uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The last index of [low, high) whose number is `at` or less; `low` if there is none. The numbers
+ * do not fall. */
+static inline uint64_t find_last_u64(const uint64_t *numbers, uint64_t low, uint64_t high,
+                                     uint64_t at)
+{
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (numbers[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 #endif

@@ -1,4 +1,5 @@
 /* See options.h: the sources of a mix, their weights, and opening a mix. */
+#include "base/number.h"
 #include "config/options.h"
 
 #include "config/yaml_internal.h"
@@ -127,16 +128,6 @@ static uint64_t power_of_ten(int exponent)
     return power;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Weights with a point sum to 1, but for a millionth: 0.333333 three times. */
 static enum status check_sum(const uint64_t *weights, uint32_t count, uint64_t one,
                              struct error *err)
@@ -158,7 +149,7 @@ static enum status settle_ratio(struct config *config, const uint64_t *weights, 
 {
     uint64_t divisor = 0;
     for (uint32_t i = 0; i < config->source_count; i++)
-        divisor = common_divisor(divisor, weights[i]);
+        divisor = greatest_common_divisor(divisor, weights[i]);
     for (uint32_t i = 0; i < config->source_count; i++) {
         uint64_t weight = weights[i] / divisor;
         if (weight > LARGEST_WEIGHT)

@@ -179,16 +179,6 @@ static enum status settle_rows(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* How often an epoch reads a chunk of the array, for all chunks along the sample axis. Rows and
  * chunks cut the frames of a store, both from its first one on, into runs, each read once. */
 static uint64_t count_reads(const struct zarr_array *array, uint64_t row)

@@ -20,22 +20,13 @@ const struct dataset *dataset_source(const struct dataset *dataset, uint32_t sou
 uint32_t dataset_source_of_row(const struct dataset *dataset, uint64_t row,
                                uint64_t *ret_row_in_source)
 {
-    uint32_t low = 0, high = dataset->source_count;
-
     *ret_row_in_source = row;
-    if (high == 0)
+    if (dataset->source_count == 0)
         return 0;
     const uint64_t *first = dataset->private->source_rows;
-    while (high > low + 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (first[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    *ret_row_in_source -= first[low];
-    return low;
+    uint64_t source = find_last_u64(first, 0, dataset->source_count, row);
+    *ret_row_in_source -= first[source];
+    return (uint32_t)source;
 }
 
 enum status mix_new(const struct dataset_options *options, uint32_t source_count,

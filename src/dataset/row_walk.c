@@ -5,27 +5,11 @@
 
 #include <assert.h>
 
-/* The last of `count` things that begins at or before `at`; first[0] is 0. */
-static size_t find_last(const uint64_t *first, size_t count, uint64_t at)
-{
-    size_t low = 0, high = count;
-
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-
-        if (first[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
 {
     const struct dataset_private *private = dataset->private;
     assert(row < dataset->row_count);
-    size_t store = find_last(private->first_row, private->store_count, row);
+    size_t store = find_last_u64(private->first_row, 0, private->store_count, row);
     uint64_t first =
         private->first_frame[store] + (row - private->first_row[store]) * dataset->row_length;
     uint64_t end = min_u64(first + dataset->row_length, private->first_frame[store + 1]);
@@ -58,7 +42,7 @@ static bool next_field(const struct dataset *dataset, struct row_walk *walk)
         uint64_t before = min_u64(field->halo_before, walk->from);
         walk->next = max_u64(walk->from - before, walk->lowest);
         walk->until = min_u64(walk->to + field->halo_after, walk->highest);
-        walk->store = find_last(dataset->store_frames, dataset->store_count, walk->next);
+        walk->store = find_last_u64(dataset->store_frames, 0, dataset->store_count, walk->next);
         walk->field++;
         return true;
     }

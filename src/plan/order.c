@@ -90,15 +90,8 @@ uint64_t plan_row_first(const struct plan *plan, uint64_t row)
     assert(row < plan->all_rows);
     if (plan->store_count == 0)
         return row * plan->row_length;
-    size_t low = 0, high = plan->store_count; /* the last store that begins at the row or before */
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (plan->store_rows[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return plan->store_frames[low] + (row - plan->store_rows[low]) * plan->row_length;
+    uint64_t store = find_last_u64(plan->store_rows, 0, plan->store_count, row);
+    return plan->store_frames[store] + (row - plan->store_rows[store]) * plan->row_length;
 }
 
 uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset)
@@ -177,14 +170,7 @@ static uint64_t window_by_counts(const struct plan_epoch *epoch, uint64_t positi
         low = high;
         high += min_u64(count - high, step);
     }
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (begins[middle] <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return find_last_u64(begins, low, high, position);
 }
 
 uint64_t plan_window_of(const struct plan_epoch *epoch, uint64_t position)

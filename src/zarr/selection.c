@@ -149,16 +149,8 @@ void zarr_selection_free(struct zarr_selection *selection)
 
 size_t zarr_selection_find(const struct zarr_selection *selection, uint64_t chunk)
 {
-    size_t low = 0, high = selection->chunk_count;
+    size_t i = find_last_u64(selection->chunks, 0, selection->chunk_count, chunk);
 
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-
-        if (selection->chunks[middle] <= chunk)
-            low = middle;
-        else
-            high = middle;
-    }
-    assert(selection->chunks[low] == chunk);
-    return low;
+    assert(selection->chunks[i] == chunk);
+    return i;
 }

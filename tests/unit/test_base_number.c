@@ -1,4 +1,4 @@
-/* Numbers that saturate. */
+/* Numbers that saturate, and what is found among numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,11 +28,38 @@ static void large_numbers_are_compared_as_unsigned_ones(void **state)
     assert_true(max_u32(UINT32_MAX, 1) == UINT32_MAX);
 }
 
+static void the_last_number_that_is_not_above_is_found(void **state)
+{
+    (void)state;
+    static const uint64_t numbers[] = {0, 3, 3, 7, UINT64_MAX - 1};
+    static const struct {
+        uint64_t low, high, at, index;
+    } cases[] = {
+        {0, 5, 0, 0}, {0, 5, 2, 0}, {0, 5, 3, 2}, {0, 5, 6, 2},          {0, 5, 7, 3},
+        {0, 3, 9, 2}, {1, 5, 0, 1}, {2, 2, 9, 2}, {0, 5, UINT64_MAX, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(find_last_u64(numbers, cases[i].low, cases[i].high, cases[i].at),
+                         cases[i].index);
+}
+
+static void divisors_are_the_greatest_ones(void **state)
+{
+    (void)state;
+    assert_int_equal(greatest_common_divisor(12, 18), 6);
+    assert_int_equal(greatest_common_divisor(18, 12), 6);
+    assert_int_equal(greatest_common_divisor(7, 13), 1);
+    assert_int_equal(greatest_common_divisor(0, 5), 5);
+    assert_int_equal(greatest_common_divisor(5, 0), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_products_stop_at_the_largest_number),
         cmocka_unit_test(large_numbers_are_compared_as_unsigned_ones),
+        cmocka_unit_test(the_last_number_that_is_not_above_is_found),
+        cmocka_unit_test(divisors_are_the_greatest_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
