@@ -136,14 +136,16 @@ class Zip(RemoteTest):
     def test_stored_v3(self):
         self.check("file://" + self.archive("v3"), "v3", readers=(2,))
 
-    def test_deflated(self):
-        path = self.archive()
+    def packed(self, path, method):
+        """The same files, compressed by the method."""
         packed = os.path.join(self.folder, "packed.zip")
-        with zipfile.ZipFile(path) as source, \
-                zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(packed, "w", method) as archive:
             for info in source.infolist():
                 archive.writestr(info.filename, source.read(info))
-        self.check(packed, readers=(2,))
+        return packed
+
+    def test_deflated(self):
+        self.check(self.packed(self.archive(), zipfile.ZIP_DEFLATED), readers=(2,))
 
     def test_root_one_level_down(self):
         self.check(self.archive(folder="latents.zarr/"), readers=(1,))
@@ -164,11 +166,7 @@ class Zip(RemoteTest):
 
     def test_refusals(self):
         path = self.archive()
-        other = os.path.join(self.folder, "other.zip")
-        with zipfile.ZipFile(path) as source, \
-                zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
-            for info in source.infolist():
-                archive.writestr(info.filename, source.read(info))
+        other = self.packed(path, zipfile.ZIP_BZIP2)
         self.refused("compressed by bzip2 .method 12.*stored entries", self.settings(other))
         with open(path, "rb") as file:
             content = file.read()

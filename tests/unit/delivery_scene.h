@@ -81,10 +81,7 @@ static inline struct scene scene_new(struct shape shape)
     struct dialing dialing;
     dial(&dialing, scene.folder.path, 0, 1);
     pump_until(scene.server, 1);
-    assert_int_equal(server_start(scene.server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    if (dialing.status)
-        fail_msg("penstock_connect: %s", dialing.message);
+    start_delivery(scene.server, &dialing);
     scene.client = dialing.client;
     return scene;
 }

@@ -158,6 +158,15 @@ static inline void pump_until(struct server *server, uint32_t count)
     assert_int_equal(server_trainer_count(server), count);
 }
 
+/* Starts delivery to trainers that are there, of which `dialing` is one: it connects. */
+static inline void start_delivery(struct server *server, struct dialing *dialing)
+{
+    assert_int_equal(server_start(server, NULL), STATUS_OK);
+    pthread_join(dialing->thread, NULL);
+    if (dialing->status)
+        fail_msg("penstock_connect: %s", dialing->message);
+}
+
 /* A server and its only trainer, rank 0 of 1, delivery started. */
 struct pair {
     struct run_folder folder;
@@ -166,8 +175,8 @@ struct pair {
     uint64_t filled; /* batches published by publish() */
 };
 
-/* With wait_for_release (penstock.h), or as usual. */
-/* The client of a server that already listens, in the pair's folder. */
+/* The client of a server that already listens, in the pair's folder; with wait_for_release
+ * (penstock.h), or as usual. */
 static inline void pair_connect(struct pair *pair, int32_t wait_for_release)
 {
     struct dialing dialing;
@@ -176,10 +185,7 @@ static inline void pair_connect(struct pair *pair, int32_t wait_for_release)
                                                    .timeout_ms = 5000,
                                                    .wait_for_release = wait_for_release});
     pump_until(pair->server, 1);
-    assert_int_equal(server_start(pair->server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    if (dialing.status)
-        fail_msg("penstock_connect: %s", dialing.message);
+    start_delivery(pair->server, &dialing);
     pair->client = dialing.client;
 }
 

@@ -50,6 +50,18 @@ struct environment {
     uint32_t rank, world_size, local_rank, local_world_size;
 };
 
+static void check_environment(const struct environment *environment)
+{
+    struct dial_options options = {.run_dir = "/tmp"};
+    set_environment(environment->variables);
+    assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
+    assert_int_equal(options.rank, environment->rank);
+    assert_int_equal(options.world_size, environment->world_size);
+    assert_int_equal(options.local_rank, environment->local_rank);
+    assert_int_equal(options.local_world_size, environment->local_world_size);
+    assert_int_equal(options.reader, -1);
+}
+
 static void innermost_launcher_counts(void **state)
 {
     (void)state;
@@ -67,16 +79,8 @@ static void innermost_launcher_counts(void **state)
         {{MPICH, SLURM_OF_PARENT}, 2, 4, 0, 2},
         {{"PMIX_RANK=3"}, 0, 1, 0, 1},
     };
-    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
-        struct dial_options options = {.run_dir = "/tmp"};
-        set_environment(environments[i].variables);
-        assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
-        assert_int_equal(options.rank, environments[i].rank);
-        assert_int_equal(options.world_size, environments[i].world_size);
-        assert_int_equal(options.local_rank, environments[i].local_rank);
-        assert_int_equal(options.local_world_size, environments[i].local_world_size);
-        assert_int_equal(options.reader, -1);
-    }
+    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++)
+        check_environment(&environments[i]);
 }
 
 /* Halves of pairs are passed over, and a rank never meets another launcher's world. */
@@ -93,15 +97,8 @@ static void pairs_are_whole(void **state)
         {{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=0", SLURM}, 4, 5, 0, 1},
         {{"RANK=4", "WORLD_SIZE=5", SLURM, "SLURM_LOCALID=1", "SLURM_NODEID=0"}, 4, 5, 1, 2},
     };
-    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++) {
-        struct dial_options options = {.run_dir = "/tmp"};
-        set_environment(environments[i].variables);
-        assert_int_equal(environment_fill(&options, NULL), STATUS_OK);
-        assert_int_equal(options.rank, environments[i].rank);
-        assert_int_equal(options.world_size, environments[i].world_size);
-        assert_int_equal(options.local_rank, environments[i].local_rank);
-        assert_int_equal(options.local_world_size, environments[i].local_world_size);
-    }
+    for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++)
+        check_environment(&environments[i]);
 }
 
 static void tasks_are_listed_by_node(void **state)

@@ -46,10 +46,7 @@ static void a_trainer_sees_it(void **state)
     assert_int_equal(server_listen(server, NULL), STATUS_OK);
     dial(&dialing, folder.path, 0, 1);
     pump_until(server, 1);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    if (dialing.status)
-        fail_msg("penstock_connect: %s", dialing.message);
+    start_delivery(server, &dialing);
     server_free(server); /* the trainer's stays */
     const struct penstock_info *info = penstock_describe(dialing.client);
     assert_string_equal(info->fields[0].attributes, "{\"units\":\"K\"}");

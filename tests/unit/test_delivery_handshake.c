@@ -171,9 +171,7 @@ static void a_hundred_connections_are_survived(void **state)
     struct dialing dialing;
     dial(&dialing, folder.path, 0, 1);
     pump_until(server, 1);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(server, &dialing);
     penstock_close(dialing.client);
     server_free(server);
     run_folder_done(&folder);
@@ -266,9 +264,7 @@ static void a_page_waits_for_a_descriptor(void **state)
     struct dialing dialing;
     dial(&dialing, folder.path, 0, 1);
     pump_until(server, 1);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(server, &dialing);
     penstock_close(dialing.client);
     server_free(server);
     run_folder_done(&folder);
@@ -388,9 +384,7 @@ static void a_service_may_come_late(void **state)
         clock_sleep_ns(150000000);
         struct server *server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
         pump_until(server, 1);
-        assert_int_equal(server_start(server, NULL), STATUS_OK);
-        pthread_join(dialing.thread, NULL);
-        assert_int_equal(dialing.status, PENSTOCK_OK);
+        start_delivery(server, &dialing);
         penstock_close(dialing.client);
         server_free(server);
         run_folder_done(&folder);
@@ -472,9 +466,7 @@ static void readers_share_the_trainers_of_a_node(void **state)
         dial(&dialing, folder.path, rank, 2);
         pump_until(servers[rank], 1);
         assert_int_equal(server_trainer_rank(servers[rank], 0), rank);
-        assert_int_equal(server_start(servers[rank], NULL), STATUS_OK);
-        pthread_join(dialing.thread, NULL);
-        assert_int_equal(dialing.status, PENSTOCK_OK);
+        start_delivery(servers[rank], &dialing);
         assert_int_equal(penstock_describe(dialing.client)->rank, rank);
         penstock_close(dialing.client);
     }
@@ -500,9 +492,7 @@ static void early_trainers_wait_for_all_readers(void **state)
     for (int i = 1; i >= 0; i--)
         assert_int_equal(server_listen(servers[i], NULL), STATUS_OK);
     pump_until(servers[0], 1);
-    assert_int_equal(server_start(servers[0], NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(servers[0], &dialing);
     penstock_close(dialing.client);
     unsetenv("LOCAL_RANK");
     unsetenv("LOCAL_WORLD_SIZE");

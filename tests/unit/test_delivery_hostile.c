@@ -35,9 +35,7 @@ static void silent_connections_keep_nobody_out(void **state)
     struct dialing dialing;
     dial_for(&dialing, folder.path, 0, 1, 30000);
     pump_until(server, 1);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(server, &dialing);
     penstock_close(dialing.client);
     server_free(server);
     for (int i = 0; i < SILENT; i++)
@@ -73,10 +71,7 @@ static void handshakes_that_stop_half_way(void **state)
     struct dialing dialing;
     dial(&dialing, folder.path, 0, 3);
     pump_until(server, 2);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    if (dialing.status)
-        fail_msg("%s", dialing.message);
+    start_delivery(server, &dialing);
     assert_int_equal(server_trainer_state(server, 0, NULL), SERVER_PEER_CONNECTED); /* it may yet */
     assert_int_equal(server_trainer_state(server, 1, NULL), SERVER_PEER_CONNECTED);
     publish_to(server, 1, 0);
@@ -264,9 +259,7 @@ static struct couple couple_with_page(struct cursor_page *ret_page, int *ret_soc
     assert_int_equal(cursor_page_new(ret_page, NULL), STATUS_OK);
     assert_int_equal(protocol_send(*ret_socket, &hello, &ret_page->memfd, NULL), STATUS_OK);
     pump_until(couple.server, 2);
-    assert_int_equal(server_start(couple.server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(couple.server, &dialing);
     couple.clients[0] = dialing.client;
     publish_to(couple.server, 0, 0);
     publish_to(couple.server, 1, 0);

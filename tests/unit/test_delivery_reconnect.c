@@ -179,9 +179,7 @@ static void a_state_is_told(void **state)
     assert_int_equal(wished, 2 * SUPPORT_STEPS + 3);
     server_set_start(server, 2 * SUPPORT_STEPS);
     server_set_first(server, 0, wished);
-    assert_int_equal(server_start(server, NULL), STATUS_OK);
-    pthread_join(dialing.thread, NULL);
-    assert_int_equal(dialing.status, PENSTOCK_OK);
+    start_delivery(server, &dialing);
     assert_int_equal(penstock_describe(dialing.client)->start_epoch, 2);
     assert_int_equal(penstock_describe(dialing.client)->start_step, 3);
     penstock_close(dialing.client);

@@ -143,9 +143,7 @@ static void sessions_of_one_server(void **state)
         assert_int_equal(penstock_next(scene.client, &batch, 1), PENSTOCK_TIMEOUT);
         assert_int_equal(server_progress(scene.server, &active, NULL), STATUS_OK);
     }
-    assert_int_equal(server_start(scene.server, NULL), STATUS_OK);
-    pthread_join(dialing[2].thread, NULL);
-    assert_int_equal(dialing[2].status, PENSTOCK_OK);
+    start_delivery(scene.server, &dialing[2]);
     publish_to(scene.server, 0, 0);
     publish_to(scene.server, 1, 0);
     assert_int_equal(penstock_next(dialing[2].client, &batch, 2000), PENSTOCK_OK);

@@ -72,15 +72,9 @@ static void put_with_gaps(const struct fixture *fixture, const struct recipe *re
         }
         uint64_t position[ZARR_MAX_RANK] = {0};
         do {
-            uint64_t offset = 0;
-            bool is_inside = true;
-            for (int i = 0; i < array->rank; i++) {
-                uint64_t at = chunk_index[i] * array->chunk_shape[i] + position[i];
-                is_inside = is_inside && at < array->shape[i];
-                offset = offset * array->shape[i] + at;
-            }
-            if (is_inside)
-                memcpy(items + offset * array->item_bytes, array->fill, array->item_bytes);
+            uint64_t item;
+            if (recipe_item(array, chunk_index, position, &item))
+                memcpy(items + item * array->item_bytes, array->fill, array->item_bytes);
         } while (recipe_next(position, array->chunk_shape, array->rank));
     } while (recipe_next(chunk_index, array->chunk_counts, array->rank));
 }

@@ -182,6 +182,22 @@ static inline bool recipe_next(uint64_t *position, const uint64_t *lengths, int 
     return false;
 }
 
+/* Which item of the whole array, in C order, a chunk has at `position`; false: beyond the edge. */
+static inline bool recipe_item(const struct zarr_array *array, const uint64_t *chunk_index,
+                               const uint64_t *position, uint64_t *ret_item)
+{
+    uint64_t item = 0;
+    bool is_inside = true;
+
+    for (int i = 0; i < array->rank; i++) {
+        uint64_t at = chunk_index[i] * array->chunk_shape[i] + position[i];
+        is_inside = is_inside && at < array->shape[i];
+        item = item * array->shape[i] + at;
+    }
+    *ret_item = item;
+    return is_inside;
+}
+
 /* One chunk out of `items` (the whole array, C order); beyond the edge it holds 0xee. Item by item,
  * on purpose unlike the code under test. */
 static inline void recipe_cut_chunk(const struct zarr_array *array, const uint64_t *chunk_index,
@@ -191,16 +207,10 @@ static inline void recipe_cut_chunk(const struct zarr_array *array, const uint64
     size_t item = array->item_bytes;
 
     do {
-        uint64_t offset = 0;
-        bool is_inside = true;
+        uint64_t number;
 
-        for (int i = 0; i < array->rank; i++) {
-            uint64_t at = chunk_index[i] * array->chunk_shape[i] + position[i];
-            is_inside = is_inside && at < array->shape[i];
-            offset = offset * array->shape[i] + at;
-        }
-        if (is_inside)
-            memcpy(chunk, items + offset * item, item);
+        if (recipe_item(array, chunk_index, position, &number))
+            memcpy(chunk, items + number * item, item);
         else
             memset(chunk, 0xee, item);
         chunk += item;
