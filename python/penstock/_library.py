@@ -57,6 +57,9 @@ class CField(Structure):
         ("item_bytes", c_uint64),
         ("sample_bytes", c_uint64),
         ("attributes", c_char_p),
+        ("most_items", c_uint64),
+        ("steps", c_uint64),
+        ("offsets_field", c_uint32),
     ]
 
 

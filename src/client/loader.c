@@ -244,6 +244,7 @@ struct loader_stats loader_stats(struct loader *loader)
 {
     struct loader_stats stats = {.batches = atomic_load(&loader->batches),
                                  .samples = atomic_load(&loader->samples),
+                                 .bytes = atomic_load(&loader->bytes),
                                  .waits = atomic_load(&loader->waits),
                                  .wait_ns = atomic_load(&loader->wait_ns),
                                  .reconnects = atomic_load(&loader->reconnects)};

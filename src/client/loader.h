@@ -32,7 +32,7 @@ struct loader_watch {
 
 /* See struct penstock_stats. */
 struct loader_stats {
-    uint64_t batches, samples, waits, wait_ns, reconnects;
+    uint64_t batches, samples, bytes, waits, wait_ns, reconnects;
     uint32_t ready, leased;
 };
 

@@ -36,6 +36,69 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
     return STATUS_OK;
 }
 
+/* How many of its shape a field's array has in the slot of a batch: samples or items. */
+static uint64_t count_of(const struct ring_layout *layout, const struct ring_field *field,
+                         const struct loader_batch *batch)
+{
+    if (field->kind != RING_ITEMS)
+        return batch->header.sample_count;
+    const struct ring_field *offsets = &layout->fields[field->offsets_field];
+    uint64_t last = batch->header.sample_count * offsets->sample_bytes;
+    return (uint64_t) * (const int64_t *)(batch->memory + offsets->slot_offset + last);
+}
+
+/* Offsets begin with 0 and never fall. */
+static enum status check_offsets(const struct ring_field *field, const struct loader_batch *batch,
+                                 struct error *err)
+{
+    const int64_t *offsets = (const int64_t *)(batch->memory + field->slot_offset);
+    uint64_t count = batch->header.sample_count * (field->sample_bytes / sizeof *offsets);
+    bool falls = offsets[0] != 0;
+    for (uint64_t k = 0; k < count; k++)
+        falls |= offsets[k + 1] < offsets[k];
+    if (!falls)
+        return STATUS_OK;
+    return error_set(err, STATUS_PROTOCOL,
+                     "ring: field '%s' of the batch of epoch %" PRIu64 " step %" PRIu64
+                     " does not begin with 0, or falls",
+                     field->name, batch->header.epoch, batch->header.step);
+}
+
+static enum status check_items(const struct ring_layout *layout, const struct ring_field *field,
+                               const struct loader_batch *batch, struct error *err)
+{
+    uint64_t count = count_of(layout, field, batch);
+    if (count <= field->capacity)
+        return STATUS_OK;
+    return error_set(err, STATUS_PROTOCOL,
+                     "ring: the batch of epoch %" PRIu64 " step %" PRIu64 " has %" PRIu64
+                     " items of field '%s', which has room for %" PRIu64,
+                     batch->header.epoch, batch->header.step, count, field->name, field->capacity);
+}
+
+/* The trainer's program relies on the offsets of ragged fields. */
+static enum status check_ragged(const struct ring_layout *layout, const struct loader_batch *batch,
+                                struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t f = 0; !status && f < layout->field_count; f++) {
+        const struct ring_field *field = &layout->fields[f];
+        if (field->kind == RING_OFFSETS)
+            status = check_offsets(field, batch, err);
+        else if (field->kind == RING_ITEMS)
+            status = check_items(layout, field, batch, err);
+    }
+    return status;
+}
+
+static uint64_t batch_bytes(const struct ring_layout *layout, const struct loader_batch *batch)
+{
+    uint64_t bytes = 0;
+    for (uint32_t f = 0; f < layout->field_count; f++)
+        bytes += count_of(layout, &layout->fields[f], batch) * layout->fields[f].sample_bytes;
+    return bytes;
+}
+
 bool loader_sees_batch(const struct loader *loader)
 {
     return atomic_load(&loader->attached->connection.ring.control->head) != loader_taken(loader);
@@ -58,6 +121,8 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
     } else {
         memcpy(&batch.header, batch.memory, sizeof batch.header);
         enum status status = check_slot(loader, &batch.header, &error);
+        if (!status)
+            status = check_ragged(&loader->header.layout, &batch, &error);
         (void)status; /* it is in error */
     }
     if (error.status) {
@@ -89,6 +154,8 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch)
         atomic_store(&loader->cursor, loader->expected);
         atomic_fetch_add_explicit(&loader->batches, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&loader->samples, batch.header.sample_count,
+                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&loader->bytes, batch_bytes(&loader->header.layout, &batch),
                                   memory_order_relaxed);
         *ret_batch = batch;
         return true;

@@ -39,8 +39,8 @@ struct loader {
     int freed_fd; /* eventfd, signalled by loader_release() while `wants_release` is set; -1:
                    * loader_next() does not wait for releases */
     _Atomic bool wants_release;
-    struct loader_watch watch;                                     /* all NULL: nobody watches */
-    _Atomic uint64_t batches, samples, waits, wait_ns, reconnects; /* see loader_stats() */
+    struct loader_watch watch; /* all NULL: nobody watches */
+    _Atomic uint64_t batches, samples, bytes, waits, wait_ns, reconnects; /* see loader_stats() */
     uint64_t batch_wait_ns; /* how long the next batch was waited for so far, inside loader_next();
                              * without waits for the trainer's own releases */
     struct trace_track *trace; /* of PENSTOCK_TRACE; NULL: none */

@@ -40,13 +40,27 @@ struct penstock {
     uint32_t inside;
 };
 
-static struct penstock_field field_of(const struct ring_field *field)
+/* Offsets of one step have no dimension. */
+static uint64_t steps_of(const struct ring_field *fields, const struct ring_field *field)
+{
+    if (field->kind == RING_SAMPLES)
+        return 0;
+    const struct ring_field *offsets =
+        field->kind == RING_ITEMS ? &fields[field->offsets_field] : field;
+    return offsets->rank > 0 ? offsets->shape[0] : 1;
+}
+
+static struct penstock_field field_of(const struct ring_field *fields,
+                                      const struct ring_field *field)
 {
     struct penstock_field public = {.name = field->name,
                                     .dtype = (enum penstock_dtype)field->dtype,
                                     .rank = (int32_t)field->rank,
                                     .item_bytes = dtype_bytes((enum dtype)field->dtype),
-                                    .sample_bytes = field->sample_bytes};
+                                    .sample_bytes = field->sample_bytes,
+                                    .most_items = field->capacity,
+                                    .offsets_field = field->offsets_field,
+                                    .steps = steps_of(fields, field)};
     for (uint32_t d = 0; d < field->rank; d++)
     public.shape[d] = field->shape[d];
     return public;
@@ -93,7 +107,7 @@ static void fill_info(struct penstock *connection)
     const struct ring_layout *layout = &header->layout;
     const struct ring_service *service = &header->service;
     for (uint32_t f = 0; f < layout->field_count; f++)
-        connection->fields[f] = field_of(&layout->fields[f]);
+        connection->fields[f] = field_of(layout->fields, &layout->fields[f]);
     connection->info =
         (struct penstock_info){.fields = connection->fields,
                                .field_count = layout->field_count,
@@ -262,12 +276,9 @@ void penstock_stats(const struct penstock *connection, struct penstock_stats *re
                     size_t size)
 {
     struct loader_stats counts = loader_stats(connection->loader);
-    uint64_t sample_bytes = 0;
-    for (uint32_t f = 0; f < connection->info.field_count; f++)
-        sample_bytes += connection->fields[f].sample_bytes;
     struct penstock_stats stats = {.batches = counts.batches,
                                    .samples = counts.samples,
-                                   .bytes = counts.samples * sample_bytes,
+                                   .bytes = counts.bytes,
                                    .waits = counts.waits,
                                    .wait_ns = counts.wait_ns,
                                    .reconnects = counts.reconnects,

@@ -26,6 +26,20 @@
  * starts from a checkpoint gives the checkpoint's state (struct penstock_options), and goes on at
  * that state's step.
  *
+ * A ragged field has another number of items in each sample: events, points, tokens, the values of
+ * a sparse row. Its data are the items of all samples, one sample after another, and another field,
+ * "F.offsets", says where each sample's items begin:
+ *
+ *     const struct penstock_info *info = penstock_describe(p);
+ *     const struct penstock_field *field = &info->fields[f];
+ *     const int64_t *offsets = batch.data[field->offsets_field];
+ *     const char *items = batch.data[f];
+ *     for (uint32_t i = 0; i < batch.sample_count; i++)
+ *         use(items + offsets[i] * field->sample_bytes, offsets[i + 1] - offsets[i]);
+ *
+ * The batch has penstock_item_count(info, &batch, f) items. A field with steps has items of its own
+ * in each step: those of step k of sample i begin at offsets[i * field->steps + k].
+ *
  * Threads: one thread at a time may call penstock_next() and penstock_last_error(). Any thread may
  * call every other function, at any time between penstock_connect() and penstock_close(). Several
  * connections of one process are independent.
@@ -143,18 +157,29 @@ struct penstock_options {
  *                 outside (samples.segments)
  *   "F.position"  int32 [steps]: the place of each step of F in its document, from 0 on
  *   "F.crop"      int32 [axes]: where the random crop of F begins along each axis that is cropped
+ *   "F.offsets"   int64 [steps]: where the items of each step of each sample of the ragged field F
+ *                 begin, and one number more than those: the number of items
+ *   "F.COLUMN"    another column of the ragged field F, such as the indices of its values
+ *   "F.length"    int32 [steps]: how many items of F are real; zeros are behind (deliver: pad)
+ *
+ * A ragged field, and each of its columns, has a number of items in each sample (deliver: csr). The
+ * shape is then that of one item. The items of all columns belong together.
  */
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;
     int32_t rank;                      /* dimensions of one sample; 0: a scalar */
-    uint64_t shape[PENSTOCK_MAX_RANK]; /* of one sample */
+    uint64_t shape[PENSTOCK_MAX_RANK]; /* of one sample; of one item where the field is ragged */
     uint64_t item_bytes;               /* of one element */
-    uint64_t sample_bytes;             /* of one sample */
+    uint64_t sample_bytes;             /* of one sample; of one item where the field is ragged */
     const char *attributes; /* of the field's array, as the store has them: a JSON object, borrowed
                              * like `name`. "units", "long_name" and others, "{}" if there are
                              * none. An attribute of more than 4096 bytes of JSON is null, and
                              * those behind the first 64 KiB are left out. A NaN is bare */
+    uint64_t most_items;    /* of a ragged field: no batch has more items; 0: it is not ragged */
+    uint64_t steps;         /* of a ragged field and of its offsets: steps of one sample, 1 or more,
+                             * each with items of its own; of other fields 0 */
+    uint32_t offsets_field; /* of a ragged field: the index of its field "F.offsets" */
 };
 
 /* An array that all samples share: dataset.constants. */
@@ -213,8 +238,21 @@ struct penstock_batch {
                               * the last step (batch.last: pad), or could not be read and is zero in
                               * all fields (errors.bad_sample: mask) */
     void *data[64];          /* [field_count]; data[f] is [sample_count, fields[f].shape...] of
-                              * fields[f].dtype */
+                              * fields[f].dtype. Of a ragged field: [items, fields[f].shape...]. Of
+                              * its offsets: [sample_count * steps + 1], from 0 to the number of
+                              * items, and never falling, which penstock_next() has checked */
 };
+
+/* How many of shape fields[f].shape data[f] has: samples, or items where the field is ragged. */
+static inline uint64_t penstock_item_count(const struct penstock_info *info,
+                                           const struct penstock_batch *batch, uint32_t f)
+{
+    const struct penstock_field *field = &info->fields[f];
+    if (field->most_items == 0)
+        return batch->sample_count;
+    const int64_t *offsets = (const int64_t *)batch->data[field->offsets_field];
+    return (uint64_t)offsets[batch->sample_count * field->steps];
+}
 
 /* What a connection has done so far, and where it stands. */
 struct penstock_stats {

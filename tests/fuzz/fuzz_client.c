@@ -206,7 +206,8 @@ static void check_batch(const struct penstock *penstock, const struct penstock_b
     for (uint32_t i = 0; i < batch->sample_count; i++)
         sum ^= (unsigned char)(batch->indices[i] ^ batch->keys[i] ^ batch->valid[i]);
     for (uint32_t f = 0; f < info->field_count; f++)
-        for (uint64_t b = 0; b < batch->sample_count * info->fields[f].sample_bytes; b++)
+        for (uint64_t b = 0; b < penstock_item_count(info, batch, f) * info->fields[f].sample_bytes;
+             b++)
             sum ^= ((unsigned char *)batch->data[f])[b];
     __asm__ volatile("" : : "r"(sum)); /* it is read, whatever it is */
 }

@@ -12,13 +12,20 @@ enum { FUZZ_RING_BATCH = 3, FUZZ_RING_STEPS = 5, FUZZ_RING_SLOTS = 3, FUZZ_RING_
 
 static inline struct ring_layout fuzz_ring_layout(void)
 {
-    struct ring_layout layout = {.field_count = 2,
+    struct ring_layout layout = {.field_count = 4,
                                  .slot_count = FUZZ_RING_SLOTS,
                                  .spare_slots = 1,
                                  .batch_size = FUZZ_RING_BATCH};
     layout.fields[0] =
         (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT16, .rank = 2, .shape = {2, 3}};
     layout.fields[1] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
+    layout.fields[2] = (struct ring_field){.name = "text",
+                                           .dtype = DTYPE_UINT8,
+                                           .kind = RING_ITEMS,
+                                           .capacity = 9,
+                                           .offsets_field = 3};
+    layout.fields[3] =
+        (struct ring_field){.name = "text.offsets", .dtype = DTYPE_INT64, .kind = RING_OFFSETS};
     CHECK(ring_layout_settle(&layout, NULL) == STATUS_OK);
     return layout;
 }

@@ -40,3 +40,18 @@ class Demo:
 def pattern(index, count):
     """The first `count` bytes of a field of sample `index`."""
     return bytes((index + i) % 61 for i in range(count))
+
+
+def event_lengths(index, steps):
+    """How many events each step of sample `index` has, with fields=ragged (one step) or sequences (three)."""
+    return [400 if index == 3 else 0 if index % 5 == 0 else (index * 7 + step * 3) % 11 for step in range(steps)]
+
+
+def events_of(index, step, length):
+    """Values and x of a step's events."""
+    return [1000 * step + index + j / 2 for j in range(length)], [index % 7 + j for j in range(length)]
+
+
+def points_of(index):
+    """The bits of a sample's points, of three coordinates each."""
+    return [[index + 3 * k + axis for axis in range(3)] for k in range(index % 4)]

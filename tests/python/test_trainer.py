@@ -3,11 +3,12 @@
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 import unittest
 
-from demo import Demo
+from demo import Demo, event_lengths, events_of, points_of
 
 
 def trainer(*arguments):
@@ -76,6 +77,38 @@ class Trainer(unittest.TestCase):
         for _, _, _, index, digest in self.digests_of_run("x", 1, 4, epochs=1):
             data = pattern(index, 8) + pattern(index, 24) + index.to_bytes(8, "little")
             self.assertEqual(digest, xxhash.xxh3_64_hexdigest(data))
+
+    def test_digests_of_ragged_fields_are_a_samples_own(self):
+        for fields in "ragged", "sequences":
+            one = self.digests_of_run(f"{fields}1", 1, 6, samples=17, fields=fields)
+            three = self.digests_of_run(f"{fields}3", 3, 2, samples=17, fields=fields)
+            self.assertEqual(len(one), 2 * 17)
+            self.assertEqual(one, three)
+            self.assertEqual(len({digest for *_, digest in one}), 17)
+
+    def test_digest_of_ragged_fields(self):
+        try:
+            import xxhash
+        except ImportError:
+            self.skipTest("the xxhash package is not installed")
+        for _, _, _, index, digest in self.digests_of_run("x", 1, 4, epochs=1, fields="sequences"):
+            lengths = event_lengths(index, 3)
+            steps = [events_of(index, step, length) for step, length in enumerate(lengths)]
+            points = points_of(index)
+            data = b"".join(struct.pack(f"<{len(values)}f", *values) for values, _ in steps)
+            data += struct.pack("<3q", *lengths)
+            data += b"".join(struct.pack(f"<{len(x)}i", *x) for _, x in steps)
+            data += struct.pack("<q", index)
+            data += b"".join(struct.pack("<3H", *point) for point in points) + struct.pack("<q", len(points))
+            self.assertEqual(digest, xxhash.xxh3_64_hexdigest(data))
+
+    def test_report_of_ragged_fields(self):
+        with Demo(samples=40, batch=4, epochs=1, fields="ragged") as demo:
+            [(status, out, _)] = run(demo, "--json", "--touch")
+        self.assertEqual(status, 0)
+        items = sum(sum(event_lengths(index, 1)) for index in range(40))
+        points = sum(len(points_of(index)) for index in range(40))
+        self.assertEqual(json.loads(out)["bytes"], items * 8 + points * 6 + 3 * 40 * 8)
 
     def test_report(self):
         with Demo(samples=40, batch=4, epochs=2) as demo:

@@ -6,14 +6,16 @@
  *     trainers=1 batch=4 slots=3 samples=40 epochs=2
  *     last=pad|partial    what becomes of samples that do not fill a step
  *     fields=small|latents small: bits bfloat16 [4], image float32 [2, 3], label int64 [];
- *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
- *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
- *     fail=K              fail after K batches, die=K: exit without a word after K batches
- *     reconnect=MS        trainers look for another server for so long
+ *                         latents: latents float16 [20, 4, 32, 32], text float16 [512];
+ *     fields=ragged|sequences  events float32 with column x int32, points bfloat16 [3], label
+ * int64; sequences: events of three steps start=K             begin at step K of epoch 0; a single
+ * trainer's state goes before this fail=K              fail after K batches, die=K: exit without a
+ * word after K batches reconnect=MS        trainers look for another server for so long
  *
  * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
- * offset) % 61, but label, which is the index itself. Prints "ready" once it listens. It ends when
- * all trainers are gone. */
+ * offset) % 61, but label, which is the index itself, and ragged fields: lengths and items are
+ * those of event_length(), point_length() and fill_step(). Prints "ready" once it listens. It ends
+ * when all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "plan/plan.h"
@@ -32,6 +34,7 @@ struct demo {
     const char *run_dir;
     uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect;
     bool partial, latents;
+    uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
     struct ring_service service;
     struct server *server;
@@ -75,8 +78,54 @@ static void parse_argument(struct demo *demo, const char *argument)
         demo->latents = false;
     else if (strcmp(argument, "fields=latents") == 0)
         demo->latents = true;
+    else if (strcmp(argument, "fields=ragged") == 0)
+        demo->ragged_steps = 1;
+    else if (strcmp(argument, "fields=sequences") == 0)
+        demo->ragged_steps = 3;
     else
         usage(argument);
+}
+
+enum { MOST_EVENTS = 400 };
+
+/* Empty samples, short ones, and a giant one. */
+static uint64_t event_length(uint64_t index, uint64_t step)
+{
+    return index == 3 ? MOST_EVENTS : index % 5 == 0 ? 0 : (index * 7 + step * 3) % 11;
+}
+
+static uint64_t point_length(uint64_t index)
+{
+    return index % 4;
+}
+
+static void describe_ragged(struct demo *demo)
+{
+    struct ring_layout *layout = &demo->layout;
+    bool sequences = demo->ragged_steps > 1;
+    uint64_t most = demo->batch * demo->ragged_steps * MOST_EVENTS;
+    layout->field_count = 6;
+    layout->fields[0] = (struct ring_field){.name = "events",
+                                            .dtype = DTYPE_FLOAT32,
+                                            .kind = RING_ITEMS,
+                                            .capacity = most,
+                                            .offsets_field = 1};
+    layout->fields[1] = (struct ring_field){
+        .name = "events.offsets", .dtype = DTYPE_INT64, .rank = sequences, .kind = RING_OFFSETS};
+    layout->fields[1].shape[0] = sequences ? demo->ragged_steps : 0;
+    layout->fields[2] = layout->fields[0];
+    snprintf(layout->fields[2].name, RING_NAME_BYTES, "events.x");
+    layout->fields[2].dtype = DTYPE_INT32;
+    layout->fields[3] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
+    layout->fields[4] = (struct ring_field){.name = "points",
+                                            .dtype = DTYPE_BFLOAT16,
+                                            .rank = 1,
+                                            .shape = {3},
+                                            .kind = RING_ITEMS,
+                                            .capacity = demo->batch * 3,
+                                            .offsets_field = 5};
+    layout->fields[5] =
+        (struct ring_field){.name = "points.offsets", .dtype = DTYPE_INT64, .kind = RING_OFFSETS};
 }
 
 static void describe(struct demo *demo)
@@ -84,7 +133,9 @@ static void describe(struct demo *demo)
     struct ring_layout *layout = &demo->layout;
     layout->slot_count = (uint32_t)demo->slots;
     layout->batch_size = (uint32_t)demo->batch;
-    if (demo->latents) {
+    if (demo->ragged_steps > 0) {
+        describe_ragged(demo);
+    } else if (demo->latents) {
         layout->field_count = 2;
         layout->fields[0] = (struct ring_field){
             .name = "latents", .dtype = DTYPE_FLOAT16, .rank = 4, .shape = {20, 4, 32, 32}};
@@ -166,6 +217,42 @@ static void fill_sample(const struct demo *demo, unsigned char *slot, uint32_t a
     }
 }
 
+/* Item number j of a step has the value 1000 * step + index + j / 2, and x index % 7 + j. */
+static void fill_step(float *values, int32_t *x, uint64_t index, uint64_t step)
+{
+    for (uint64_t j = 0; j < event_length(index, step); j++) {
+        values[j] = (float)(1000 * step + index) + (float)j / 2;
+        x[j] = (int32_t)(index % 7 + j);
+    }
+}
+
+/* Points have the bits index + place. */
+static void fill_ragged(const struct demo *demo, unsigned char *slot, const uint64_t *indices,
+                        uint32_t count)
+{
+    const struct ring_field *fields = demo->layout.fields;
+    float *values = (void *)(slot + fields[0].slot_offset);
+    int64_t *offsets = (void *)(slot + fields[1].slot_offset);
+    int32_t *x = (void *)(slot + fields[2].slot_offset);
+    int64_t *labels = (void *)(slot + fields[3].slot_offset);
+    uint16_t *points = (void *)(slot + fields[4].slot_offset);
+    int64_t *point_offsets = (void *)(slot + fields[5].slot_offset);
+    int64_t end = 0, point_end = 0;
+    *offsets++ = *point_offsets++ = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint64_t step = 0; step < demo->ragged_steps; step++) {
+            fill_step(values + end, x + end, indices[i], step);
+            end += (int64_t)event_length(indices[i], step);
+            *offsets++ = end;
+        }
+        for (uint64_t k = 0; k < 3 * point_length(indices[i]); k++)
+            points[3 * point_end + (int64_t)k] = (uint16_t)(indices[i] + k);
+        point_end += (int64_t)point_length(indices[i]);
+        *point_offsets++ = point_end;
+        labels[i] = (int64_t)indices[i];
+    }
+}
+
 /* Fills batch number `sequence` of a trainer and publishes it. */
 static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
 {
@@ -191,8 +278,11 @@ static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
         indices[i] = (position + 7 * epoch) % demo->samples;
         keys[i] = random_u64(service->order.seed, epoch, indices[i]);
         slot[demo->layout.valid_offset + i] = position < demo->samples;
-        fill_sample(demo, slot, i, indices[i]);
+        if (demo->ragged_steps == 0)
+            fill_sample(demo, slot, i, indices[i]);
     }
+    if (demo->ragged_steps > 0)
+        fill_ragged(demo, slot, indices, (uint32_t)(end - first));
     server_publish(demo->server, trainer);
 }
 

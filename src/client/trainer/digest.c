@@ -31,15 +31,40 @@ struct digest *digest_open(const char *path, bool padding)
     return NULL;
 }
 
+/* Of offsets a sample's own lengths, so that no digest depends on the batch's other samples. */
+static void add_lengths(struct digest *digest, const struct penstock_field *field,
+                        const int64_t *offsets)
+{
+    for (uint64_t k = 0; k < field->steps; k++) {
+        int64_t length = offsets[k + 1] - offsets[k];
+        XXH3_64bits_update(digest->state, &length, sizeof length);
+    }
+}
+
+static void add_field(struct digest *digest, const struct penstock_info *info,
+                      const struct penstock_batch *batch, uint32_t f, uint32_t sample)
+{
+    const struct penstock_field *field = &info->fields[f];
+    const unsigned char *data = batch->data[f];
+    uint64_t begin = sample, end = begin + 1;
+    if (field->most_items > 0) {
+        const int64_t *offsets = batch->data[field->offsets_field];
+        begin = (uint64_t)offsets[sample * field->steps];
+        end = (uint64_t)offsets[(sample + 1) * field->steps];
+    } else if (field->steps > 0) {
+        add_lengths(digest, field, (const int64_t *)batch->data[f] + sample * field->steps);
+        return;
+    }
+    XXH3_64bits_update(digest->state, data + begin * field->sample_bytes,
+                       (end - begin) * field->sample_bytes);
+}
+
 static uint64_t sample_digest(struct digest *digest, const struct penstock_info *info,
                               const struct penstock_batch *batch, uint32_t sample)
 {
     XXH3_64bits_reset(digest->state);
-    for (uint32_t f = 0; f < info->field_count; f++) {
-        size_t bytes = info->fields[f].sample_bytes;
-        const unsigned char *data = batch->data[f];
-        XXH3_64bits_update(digest->state, data + sample * bytes, bytes);
-    }
+    for (uint32_t f = 0; f < info->field_count; f++)
+        add_field(digest, info, batch, f, sample);
     return XXH3_64bits_digest(digest->state);
 }
 

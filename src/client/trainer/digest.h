@@ -1,7 +1,8 @@
 /* Sample digests: one line a sample, `epoch step position index digest`.
  *
  * The digest is XXH3-64 over the sample's field bytes as delivered, fields in order of name, in 16
- * hex digits. The position is the sample's within the global batch of its step. Lines of runs of
+ * hex digits. Of a ragged field the sample's own items count, and of offsets its own lengths, as
+ * int64. The position is the sample's within the global batch of its step. Lines of runs of
  * any shape can be sorted, merged and compared.
  */
 #ifndef PENSTOCK_TRAINER_DIGEST_H
