@@ -74,6 +74,25 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     return plan_init(ret_plan, &options, err);
 }
 
+static struct ring_field slot_field(const struct dataset_field *from, uint32_t batch)
+{
+    struct ring_field to = {.dtype = from->dtype, .rank = (uint32_t)from->rank};
+    snprintf(to.name, sizeof to.name, "%s", from->name);
+    memcpy(to.shape, from->shape, (size_t)from->rank * sizeof from->shape[0]);
+    if (!from->ragged || from->ragged->form != RAGGED_CSR)
+        return to;
+    if (from->source == FIELD_RAGGED) {
+        to.kind = RING_ITEMS;
+        to.capacity = max_u64(1, ragged_most_items(from->ragged, batch));
+        to.offsets_field = (uint32_t)from->ragged->lengths_field;
+        return to;
+    }
+    to.kind = RING_OFFSETS;
+    to.rank = from->ragged->step_count > 0;
+    to.shape[0] = from->ragged->step_count;
+    return to;
+}
+
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
                                  uint32_t batch, struct round_shape shape,
                                  struct ring_layout *ret_layout, struct error *err)
@@ -85,15 +104,8 @@ static enum status settle_layout(const struct config *config, const struct datas
         .batch_size = batch,
     };
     assert(dataset->field_count <= RING_MAX_FIELDS);
-    for (size_t f = 0; f < dataset->field_count; f++) {
-        const struct dataset_field *from = &dataset->fields[f];
-        struct ring_field *to = &layout.fields[f];
-        snprintf(to->name, sizeof to->name, "%s", from->name);
-        to->dtype = from->dtype;
-        to->rank = (uint32_t)from->rank;
-        to->sample_bytes = from->sample_bytes;
-        memcpy(to->shape, from->shape, (size_t)from->rank * sizeof from->shape[0]);
-    }
+    for (size_t f = 0; f < dataset->field_count; f++)
+        layout.fields[f] = slot_field(&dataset->fields[f], batch);
     enum status status = ring_layout_settle(&layout, err);
     if (!status)
         *ret_layout = layout;
