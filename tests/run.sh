@@ -103,6 +103,7 @@ fill_venv() {
     has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
     has_module build/venv/bin/python jax || in_venv jax || true
     has_module build/venv/bin/python grain || in_venv grain || true
+    has_module build/venv/bin/python pyarrow || in_venv pyarrow || true
     # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
     if ! has_module build/venv/bin/python torch && { [[ $torch == yes ]] || in_venv --no-index --no-deps torch; }; then
         in_venv torch || true

@@ -5,3 +5,11 @@ if(PENSTOCK_ZARR3_PYTHON)
             --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(python.tools PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# penstock import parquet against pyarrow; a Python without pyarrow and zarr-python 3 skips, saying why.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.import_parquet
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_import_parquet.py
+            --penstock $<TARGET_FILE:penstock-cli>)
+  set_tests_properties(python.import_parquet PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()

@@ -1,0 +1,489 @@
+"""penstock import parquet: Parquet files become a Zarr dataset for training.
+
+A row is a sample, or all rows that follow one another with the same key are (--window KEY). Columns of numbers become arrays, and columns
+of lists and strings become ragged ones: GROUP/offsets says where each sample's items begin in the other arrays of the group.
+
+The source's blocks of rows are divided into parts, which processes write one by one. A part writes whole chunks: a chunk belongs to the
+part that has its first item. All is written to DST.importing, with a journal:
+
+    DST.importing/.journal/plan     what is made of what
+    DST.importing/.journal/done.P   part P is written: a checksum of each array's part
+
+After an interruption the same command checks the parts that are done, and writes the others. At the end the journal goes, and the folder
+becomes DST: so DST is whole as soon as it is there.
+"""
+
+import argparse
+import concurrent.futures
+import ctypes
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+import warnings
+import zlib
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+
+import numpy as np
+import zarr
+import zarr.codecs
+
+from ._parquet_arrays import check_window, offsets_of, scan_block, targets_of
+from ._parquet_source import BadSource, Source, items_of
+
+EXIT_FAILED, EXIT_FINAL = 1, 4  # the same command may go on; it would fail again
+PART_BYTES = 64 << 20
+RUN_CHUNKS = 16  # written, read back and compared together
+KILLED = "a process was killed (out of memory?): the same command goes on, with fewer --processes if memory is short"
+
+
+class Failed(Exception):
+    """The message says what failed, and what to do."""
+
+    code = EXIT_FINAL
+
+
+class FailedForNow(Failed):
+    code = EXIT_FAILED
+
+
+def _codec(options, dtype):
+    if options.codec == "none":
+        return None
+    if options.codec == "zstd":
+        return zarr.codecs.ZstdCodec(level=options.level)
+    name = options.codec.removeprefix("blosc-")
+    return zarr.codecs.BloscCodec(cname=name, clevel=options.level, shuffle="shuffle" if np.dtype(dtype).itemsize > 1 else "noshuffle")
+
+
+def _create(folder, target, options):
+    zarr.create_array(
+        store=folder,
+        name=target.path,
+        shape=target.shape,
+        chunks=(target.chunk, *(max(1, n) for n in target.shape[1:])),
+        dtype=target.dtype,
+        compressors=_codec(options, target.dtype),
+        fill_value=0,
+        attributes=target.attributes or {},
+        overwrite=True,
+    )
+
+
+class Stretch:
+    """A part's chunks of one array: those that begin in [first, end) of axis 0."""
+
+    def __init__(self, array, target, first, end, verify):
+        length, chunk = target.shape[0], target.chunk
+        self.array, self.target, self.verify = array, target, verify
+        self.at = self.begin = min(-(-first // chunk) * chunk, length)
+        self.end = min(-(-end // chunk) * chunk, length)
+        self.waiting, self.waiting_items, self.checksum = [], 0, 0
+
+    def is_full(self):
+        return self.at + self.waiting_items >= self.end
+
+    def take(self, values, first):
+        """Items from `first` on, which follow those taken before, or come too early."""
+        skip = max(0, self.at + self.waiting_items - first)
+        values = values[skip : max(skip, self.end - first)]
+        if len(values):
+            self.waiting.append(values)
+            self.waiting_items += len(values)
+        run = self.target.chunk * RUN_CHUNKS
+        if self.waiting_items >= run or (self.is_full() and self.waiting):
+            self._write(self.waiting_items if self.is_full() else self.waiting_items // run * run)
+
+    def _write(self, count):
+        values = np.concatenate(self.waiting)
+        now, later = values[:count], values[count:]
+        self.array[self.at : self.at + count] = now
+        if self.verify and self.array[self.at : self.at + count].tobytes() != now.tobytes():
+            raise FailedForNow(
+                f"{self.target.path}: items {self.at} to {self.at + count} read otherwise than they were written: is the disk sound?"
+            )
+        self.checksum = zlib.crc32(now, self.checksum)
+        self.at += count
+        self.waiting, self.waiting_items = ([later], len(later)) if len(later) else ([], 0)
+
+    def check(self):
+        """The checksum of what is there."""
+        checksum = 0
+        run = self.target.chunk * RUN_CHUNKS
+        for at in range(self.begin, self.end, run):
+            checksum = zlib.crc32(np.ascontiguousarray(self.array[at : min(at + run, self.end)]), checksum)
+        return checksum
+
+
+def convert(values, dtype, where):
+    """Values as the dtype that --cast may have given."""
+    if str(values.dtype) == dtype:
+        return values
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = values.astype(dtype)
+    if np.issubdtype(converted.dtype, np.floating):
+        return converted  # rounded, as asked
+    wrong = np.flatnonzero((converted.astype(values.dtype) != values).reshape(len(values), -1).any(axis=1))
+    if len(wrong):
+        raise BadSource(f"{where}: {values[wrong[0]]} is no {dtype}: cast the column to another dtype")
+    return converted
+
+
+def _first_items(source, scans_items, targets, block_index):
+    """Where a block begins along axis 0 of each target."""
+    return [scans_items[t.column.name][block_index] if t.by_items else source.blocks[block_index].first_row for t in targets]
+
+
+@dataclass(frozen=True)
+class Part:
+    number: int
+    begin: int  # blocks
+    end: int
+
+
+def _quiet_zarr():
+    zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
+
+
+def do_part(job):
+    """Writes a part, or checks one that is done. Returns its number and its checksums; None: what is there is not what was written."""
+    source, part, targets, firsts, folder, verify, done = job
+    _quiet_zarr()
+    group = {t.path: zarr.open_array(os.path.join(folder, t.path), mode="r+") for t in targets}
+    last = len(source.blocks)
+    stretches = [
+        Stretch(group[t.path], t, firsts[i][part.begin], t.shape[0] if part.end == last else firsts[i][part.end], verify)
+        for i, t in enumerate(targets)
+    ]
+    if done is not None:
+        return part.number, done if all(s.check() == done[s.target.path] for s in stretches) else None
+    index = part.begin
+    while index < last and (wanting := [(i, s) for i, s in enumerate(stretches) if not s.is_full()]):
+        block = source.blocks[index]
+        arrays = source.read(block, sorted({s.target.column.name for _, s in wanting}))
+        for i, s in wanting:
+            values = items_of(arrays[s.target.column.name], s.target.column)
+            where = f"{block.path}: column '{s.target.column.name}', row group {block.row_group}"
+            s.take(convert(values, s.target.dtype, where), firsts[i][index])
+        index += 1
+    return part.number, {s.target.path: s.checksum for s in stretches}
+
+
+def divide(source, process_count):
+    """Parts of about equal bytes, several for each process."""
+    total = sum(b.stored_bytes for b in source.blocks)
+    most = max(1, min(PART_BYTES, total // (4 * process_count)))
+    parts, begin, size = [], 0, 0
+    for i, block in enumerate(source.blocks):
+        size += block.stored_bytes
+        if size >= most or i + 1 == len(source.blocks):
+            parts.append(Part(len(parts), begin, i + 1))
+            begin, size = i + 1, 0
+    return parts
+
+
+class Progress:
+    """A line that is drawn anew on a terminal, or a line every ten seconds."""
+
+    def __init__(self, what, total):
+        self.what, self.total, self.done = what, total, 0
+        self.began = self.drawn = time.monotonic()
+        self.is_terminal = sys.stderr.isatty()
+
+    def add(self, count):
+        self.done += count
+        now = time.monotonic()
+        if now - self.began < 1 or now - self.drawn < (0.2 if self.is_terminal else 10):
+            return
+        self.drawn = now
+        left = (now - self.began) / max(self.done, 1) * (self.total - self.done)
+        text = f"{self.what}: {100 * self.done // max(self.total, 1)}%, {self.done / (now - self.began):,.0f} rows/s, {left:.0f} s left"
+        print(f"\r{text}\x1b[K" if self.is_terminal else text, end="" if self.is_terminal else "\n", file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.is_terminal and self.drawn > self.began:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _each(pool, function, jobs, rows, what):
+    """The results of all jobs, in their order."""
+    progress = Progress(what, sum(rows))
+    futures = [pool.submit(function, job) for job in jobs]
+    rows_of = dict(zip(futures, rows))
+    try:
+        for future in concurrent.futures.as_completed(futures):
+            yield future.result()
+            progress.add(rows_of[future])
+    except BrokenProcessPool as error:
+        raise FailedForNow(KILLED) from error
+    finally:
+        for future in futures:
+            future.cancel()
+        progress.end()
+
+
+def _plan_text(source, options, targets):
+    arrays = [[t.path, t.dtype, list(t.shape), t.chunk] for t in targets]
+    return json.dumps(
+        {"source": source.identity(), "window": options.window, "codec": options.codec, "level": options.level, "arrays": arrays}, indent=1
+    )
+
+
+def _begin(folder, destination, plan, targets, options):
+    """Makes the folder, or finds it as an earlier call has left it: then {part: checksums}."""
+    journal = os.path.join(folder, ".journal")
+    if os.path.exists(os.path.join(journal, "plan")):
+        with open(os.path.join(journal, "plan"), encoding="utf-8") as file:
+            if file.read() != plan:
+                raise Failed(
+                    f"{folder}: begun from other files or with other options: remove the folder, or name another destination than {destination}"
+                )
+        done = {}
+        for name in os.listdir(journal):
+            if re.fullmatch(r"done\.\d+", name):  # a part's, written whole
+                with open(os.path.join(journal, name), encoding="utf-8") as file:
+                    done[int(name[5:])] = json.load(file)
+        return done
+    if os.path.exists(folder):
+        shutil.rmtree(folder)
+    os.makedirs(journal)
+    for target in targets:
+        _create(folder, target, options)
+    _write_whole(os.path.join(journal, "plan"), plan)
+    return {}
+
+
+def _write_whole(path, text):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path + ".new", path)
+
+
+def _write_parts(pool, source, parts, targets, firsts, folder, options, done):
+    todo = [(part, done.get(part.number)) for part in parts]
+    while todo:
+        jobs = [(source, part, targets, firsts, folder, not options.no_verify, checksums) for part, checksums in todo]
+        rows = [sum(b.rows for b in source.blocks[part.begin : part.end]) for part, _ in todo]
+        again = []
+        for number, checksums in _each(pool, do_part, jobs, rows, "writing"):
+            if checksums is None:
+                again.append((parts[number], None))
+            else:
+                _write_whole(os.path.join(folder, ".journal", f"done.{number}"), json.dumps(checksums))
+        todo = again
+
+
+def _fields(targets, indices, options):
+    """The configuration's fields, for the user to copy."""
+    lines = []
+    groups = {}
+    for target in [*targets, *(t for t, _ in indices)]:
+        group, _, name = target.path.rpartition("/")
+        groups.setdefault(group, []).append(name)
+    for name in groups.pop("", []):
+        lines.append(f"    {name}: {{array: {name}}}")
+    for group, names in groups.items():
+        columns = [f"{group}/{n}" for n in names if n != "offsets"]
+        what = f"values: {columns[0]}" if len(columns) == 1 else f"columns: [{', '.join(columns)}]"
+        lines.append(f"    {group}: {{ragged: {{offsets: {group}/offsets, {what}}}}}")
+    return "\n".join(["dataset:", f"  uri: {options.destination}", "  fields:", *lines])
+
+
+def _check_casts(source, casts):
+    for name in casts:
+        if name not in source.columns:
+            raise BadSource(f"--cast {name}: no such column; there are {', '.join(source.columns)}")
+        if source.columns[name].text:
+            raise BadSource(f"--cast {name}: the column has strings")
+
+
+def _cast_index(target, values, dtype):
+    if not dtype:
+        return target, values
+    return replace(target, dtype=dtype), convert(values, dtype, f"column '{target.path}'")
+
+
+def _scan(pool, source, options):
+    ragged = any(c.ragged for c in source.columns.values())
+    if not options.window and not ragged:
+        return [{}] * len(source.blocks)
+    jobs = [(source, block, options.window, options.per_window) for block in source.blocks]
+    progress = Progress("looking at lengths", source.row_count)
+    scans = []
+    try:
+        for block, scan in zip(source.blocks, pool.map(scan_block, jobs)):
+            scans.append(scan)
+            progress.add(block.rows)
+    except BrokenProcessPool as error:
+        raise FailedForNow(KILLED) from error
+    finally:
+        progress.end()
+    return scans
+
+
+def _firsts(source, targets, scans):
+    """[target][block]: where each block begins along axis 0."""
+    rows = [b.first_row for b in source.blocks]
+    items = {}
+    for t in targets:
+        if t.by_items and t.column.name not in items:
+            items[t.column.name] = offsets_of([int(scan[t.column.name].sum()) for scan in scans])[:-1].tolist()
+    return [items[t.column.name] if t.by_items else rows for t in targets]
+
+
+def _stored_bytes(folder):
+    return sum(os.path.getsize(os.path.join(f, name)) for f, _, names in os.walk(folder) for name in names)
+
+
+def _pool(processes):
+    """One process needs no other one."""
+    if processes == 1:
+        return concurrent.futures.ThreadPoolExecutor(1)
+    return concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _end_with_parent)
+
+
+def _end_with_parent():
+    """The kernel ends this process when its parent is killed; Ctrl-C is the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def run(options):
+    warnings.filterwarnings("ignore", message="Consolidated metadata")  # Penstock reads it
+    began = time.monotonic()
+    destination = options.destination.rstrip("/")
+    if os.path.exists(destination):
+        raise Failed(f"{destination}: exists already: name another destination, or remove it")
+    source = Source(options.files, options.columns, options.exclude)
+    if options.window:
+        check_window(source, options)
+    _check_casts(source, options.cast)
+    folder = destination + ".importing"
+    with _pool(options.processes) as pool:
+        scans = _scan(pool, source, options)
+        targets, indices, samples = targets_of(source, options, scans)
+        targets = [replace(t, dtype=options.cast.get(t.column.name, t.dtype)) for t in targets]
+        indices = [_cast_index(t, values, options.cast.get(t.path)) for t, values in indices]
+        firsts = _firsts(source, targets, scans)
+        parts = divide(source, options.processes)
+        done = _begin(folder, destination, _plan_text(source, options, targets), targets, options)
+        _write_parts(pool, source, parts, targets, firsts, folder, options, done)
+    for target, values in indices:
+        _create(folder, target, options)
+        zarr.open_array(os.path.join(folder, target.path), mode="r+")[...] = values
+    zarr.open_group(folder, mode="a")
+    shutil.rmtree(os.path.join(folder, ".journal"))
+    zarr.consolidate_metadata(folder)
+    os.rename(folder, destination)
+    source_bytes = sum(os.path.getsize(p) for p in source.files)
+    print(
+        f"{samples:,} sample{'s' if samples != 1 else ''} of {source.row_count:,} rows in {len(source.files)} file{'s' if len(source.files) > 1 else ''}: "
+        f"{source_bytes / 1e6:,.1f} MB of Parquet, {_stored_bytes(destination) / 1e6:,.1f} MB of Zarr, {time.monotonic() - began:.1f} s"
+        + (f"; {len(done)} of {len(parts)} parts were there" if done else "")
+    )
+    print(_fields(targets, indices, options))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(EXIT_FINAL, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
+
+
+def _names(text):
+    return [name for name in text.split(",") if name]
+
+
+def _cast(text):
+    casts = {}
+    for part in _names(text):
+        name, equals, dtype = part.partition("=")
+        if not equals or dtype not in (
+            "bool",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "float16",
+            "float32",
+            "float64",
+        ):
+            raise argparse.ArgumentTypeError(f"'{part}': write COLUMN=DTYPE, as x=uint16")
+        casts[name] = dtype
+    return casts
+
+
+def _positive(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def parse(arguments):
+    parser = _Parser(
+        prog="penstock import parquet",
+        description="Write Parquet files as a Zarr dataset for training. A row is a sample, or, with --window KEY, all rows that follow one another "
+        "with the same KEY are. Columns of numbers become arrays; lists, strings and the rows of windows become ragged arrays with offsets.",
+        epilog="After an interruption the same command goes on. DST is there once it is whole. At the end the fields are printed for the run's "
+        "configuration. Exit code: 0 done; 1 failed, and the same command can go on; 4 failed, and will fail again.\n",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet file, or folder of files (Hive folders key=value become columns)")
+    parser.add_argument("destination", metavar="DST", help="folder of the Zarr dataset, which does not exist yet")
+    parser.add_argument("--window", metavar="KEY", help="column: rows with the same value, one after another, are one sample")
+    parser.add_argument(
+        "--per-window", metavar="A,B", type=_names, default=[], help="columns that have one value in a window, such as labels"
+    )
+    parser.add_argument(
+        "--group", metavar="NAME", default="items", help="with --window: the group for offsets and columns of items (items)"
+    )
+    parser.add_argument("--columns", metavar="A,B", type=_names, help="only these columns (all)")
+    parser.add_argument("--exclude", metavar="A,B", type=_names, default=[], help="not these columns")
+    parser.add_argument(
+        "--cast", metavar="A=DTYPE,...", type=_cast, default={}, help="store columns as other dtypes; a value that does not fit is an error"
+    )
+    parser.add_argument("--chunk-rows", metavar="N", type=_positive, help="rows of a chunk (about 1 MiB)")
+    parser.add_argument("--chunk-items", metavar="N", type=_positive, help="items of a chunk of a ragged array (about 1 MiB)")
+    parser.add_argument("--codec", choices=["blosc-zstd", "blosc-lz4", "zstd", "none"], default="blosc-zstd", help="(blosc-zstd)")
+    parser.add_argument("--level", metavar="N", type=int, default=3, help="the codec's level (3)")
+    parser.add_argument("--processes", metavar="N", type=_positive, default=len(os.sched_getaffinity(0)), help="(one per CPU)")
+    parser.add_argument("--no-verify", action="store_true", help="do not read written chunks back")
+    options = parser.parse_args(arguments)
+    if options.per_window and not options.window:
+        parser.error("--per-window goes with --window")
+    return options
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        run(options)
+    except BadSource as error:
+        return _say(error, EXIT_FINAL)
+    except Failed as error:
+        return _say(error, error.code)
+    except KeyboardInterrupt:
+        return _say("interrupted: the same command goes on", EXIT_FAILED)
+    except OSError as error:
+        return _say(f"{error}: the same command goes on once the cause is gone", EXIT_FAILED)
+    return 0
+
+
+def _say(message, code):
+    print(f"penstock import parquet: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
