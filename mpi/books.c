@@ -14,8 +14,12 @@ static void show_epoch(struct books *books, uint64_t epoch, uint64_t step)
 {
     const struct ring_service *span = &books->job->setup.service;
     books->progress_epoch = epoch;
-    snprintf(books->progress_label, sizeof books->progress_label, "epoch %llu of %llu",
-             (unsigned long long)epoch, (unsigned long long)span->epochs);
+    if (books->job->config.epochs == 0)
+        snprintf(books->progress_label, sizeof books->progress_label, "epoch %llu",
+                 (unsigned long long)epoch);
+    else
+        snprintf(books->progress_label, sizeof books->progress_label, "epoch %llu of %llu",
+                 (unsigned long long)epoch, (unsigned long long)span->epochs);
     progress_part(&books->progress, books->progress_label, step, span->steps_per_epoch);
 }
 

@@ -126,14 +126,16 @@ static void describe_dataset(const struct job *job, struct text *out)
         count_format(job->dataset->row_length).text);
 }
 
-static void describe_plan(const struct run_setup *setup, struct text *out)
+static void describe_plan(const struct job *job, struct text *out)
 {
+    const struct run_setup *setup = &job->setup;
     const struct ring_service *service = &setup->service;
+    text_append(out, "plan       ");
+    run_describe_epochs(&job->config, out);
     text_append(
-        out, "plan       %s epoch%s of %s step%s of %s sample%s, ",
-        count_format(service->epochs).text, count_plural(service->epochs),
-        count_format(setup->plan.steps_per_epoch).text, count_plural(setup->plan.steps_per_epoch),
-        count_format(setup->plan.global_batch).text, count_plural(setup->plan.global_batch));
+        out, " of %s step%s of %s sample%s, ", count_format(setup->plan.steps_per_epoch).text,
+        count_plural(setup->plan.steps_per_epoch), count_format(setup->plan.global_batch).text,
+        count_plural(setup->plan.global_batch));
     run_setup_describe_windows(setup, out);
     text_append(out, ", order id %016" PRIx64, service->order.id);
     if (service->start_epoch || service->start_step)
@@ -188,7 +190,7 @@ void job_announce(const struct job *job, bool verbose)
 {
     struct text out = {0};
     describe_dataset(job, &out);
-    describe_plan(&job->setup, &out);
+    describe_plan(job, &out);
     describe_memory(&job->setup, verbose, &out);
     describe_readers(job, &out);
     if (verbose)

@@ -54,6 +54,9 @@ void rounds_end_at(struct rounds *rounds, uint64_t count);
 /* The step behind the last one that will be published. */
 void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step);
 
+/* The step behind the last one that a round of this reader carries so far. */
+void rounds_reached(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step);
+
 /* What the oldest round that is not published waits for, and the first step that it carries. */
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
                                 uint64_t *ret_step);

@@ -39,6 +39,11 @@ void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_
     rounds_begin_of(rounds, rounds->span.count, ret_epoch, ret_step);
 }
 
+void rounds_reached(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step)
+{
+    rounds_begin_of(rounds, rounds->opened, ret_epoch, ret_step);
+}
+
 uint64_t rounds_begun(const struct rounds *rounds)
 {
     return rounds->begun;

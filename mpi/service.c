@@ -57,6 +57,7 @@ static bool turn(struct service *service)
         books_finish(&service->books);
     active |= service_progress_to_end(service);
     active |= service_end_delivery(service);
+    service_look_for_skips(service);
     active |= tell_epochs(service);
     bool draining = service->signal_ns && !job->stopped_by; /* the end's cursor is not agreed on */
     if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
@@ -179,12 +180,14 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
         tracing_keep(service->job->tracing, service->books.now_ns, service->job->run_dir);
     }
     const struct error *outcome = stop_outcome(service->stop);
-    bool again = stop_restarts(service->stop);
-    if (again && service->signal_number)
+    bool skips = stop_skips(service->stop, &service->skip_to);
+    bool again = skips || stop_restarts(service->stop);
+    if (again && !skips && service->signal_number)
         service->job->comm.on_signal(service->job->comm.on_signal_argument, service->signal_number);
-    if (again || outcome->status == STATUS_ENDED)
+    bool endless = service->job->config.epochs == 0; /* it ends when all trainers have left */
+    if (again || outcome->status == STATUS_ENDED || endless)
         books_break_off(&service->books);
-    if (again && service->job->comm.rank == 0)
+    if (again && !skips && service->job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s; waiting until this trainer is there again\n",
                 outcome->message);
     if (!again && outcome->status != STATUS_OK) {
@@ -194,30 +197,41 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     service_drain(service, again);
     if (outcome->status == STATUS_INTERRUPTED)
         service_settle_stop_cursor(service);
-    if ((outcome->status == STATUS_OK || service->ends_early) && !service->books.finished)
+    if (!again && !service->books.finished &&
+        ((outcome->status == STATUS_OK && !endless) || service->ends_early))
         books_finish(&service->books); /* a reader without trainers may hear of the end early */
     enum status masked = masks_finish(service->job->masks, &late);
     if (masked != STATUS_OK && (again || outcome->status == STATUS_OK)) {
         *err = late; /* there were too many, found with the last rows */
         return masked;
     }
-    *ret_again = again;
+    service->skips = skips;
+    *ret_again = again && !skips;
     return again ? STATUS_OK : (enum status)outcome->status;
 }
 
-enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
-                        bool *ret_again, struct error *err)
+/* What a stretch of a session takes over from the one before. */
+struct stretch {
+    bool skips;        /* steps were skipped, and another stretch follows */
+    int signal_number; /* that came to this rank, and was not heeded; 0: none */
+};
+
+/* Serves until the session's end, or until steps are skipped. */
+static enum status run_stretch(struct job *job, bool quiet, struct service_summary *summary,
+                               struct stretch *stretch, bool *ret_again, struct error *err)
 {
     struct service service = {0};
     enum status status = service_init(&service, job, summary, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         stop_begin(service.stop);
-        tally_begin(service.tally);
+        tally_begin(service.tally, stretch->skips);
         meter_begin(job->meter);
         books_open(&service.books, job, service.windows, service.rounds, summary, quiet);
         service.active_ns = service.books.now_ns;
         service.children_running = job->children ? job->trainer_count : 0;
+        if (stretch->signal_number)
+            service_take_signal(&service, stretch->signal_number);
         store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);
         store_forbid_waiting(false);
@@ -225,5 +239,19 @@ enum status service_run(struct job *job, bool quiet, struct service_summary *sum
         books_close(&service.books);
     }
     service_done(&service);
+    *stretch = (struct stretch){service.skips, service.signal_number};
+    if (status == STATUS_OK && service.skips)
+        service_skip(job, service.skip_to);
+    return status;
+}
+
+enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
+                        bool *ret_again, struct error *err)
+{
+    struct stretch stretch = {0};
+    enum status status;
+    do
+        status = run_stretch(job, quiet, summary, &stretch, ret_again, err);
+    while (status == STATUS_OK && stretch.skips);
     return status;
 }

@@ -19,6 +19,11 @@ void service_heed_signal(struct service *service)
         return;
     if (service->signal_number || (service->job->supervised && number == SIGTERM))
         comm->on_signal(comm->on_signal_argument, number);
+    service_take_signal(service, number);
+}
+
+void service_take_signal(struct service *service, int number)
+{
     service->signal_number = number;
     service->signal_ns = service->books.now_ns;
     stop_event_drain(service->stop, number);

@@ -46,17 +46,30 @@ struct service {
     MPI_Request all_done; /* a barrier: every rank's trainers have their last batch */
     bool done_posted;     /* all_done is under way or complete */
     bool ended;           /* trainers were told of the end */
+    bool skips;           /* delivery goes on, at cursor skip_to */
+    uint64_t skip_to;
 };
 
 /* service_trainers.c: reads trainers' sockets, reaps children, and warns of trainers that keep
  * others waiting. True if anything moved. */
 bool service_look_at_trainers(struct service *service);
 
+/* service_skip.c: hears which steps trainers skip. On rank 0 ends the session once steps are to
+ * come that no trainer wants. */
+void service_look_for_skips(struct service *service);
+
+/* Collective, after such a session: the next one begins at `cursor`, with the same trainers and
+ * rings. */
+void service_skip(struct job *job, uint64_t cursor);
+
 /* service_end.c: takes a signal, if one has come. The first signal asks for an orderly end. A later
  * signal asks for an immediate end, unless it is an echo of the first: a terminal's ^C comes from
  * the launcher, too. With a supervisor a SIGTERM also asks for an immediate end: this is how a
  * launcher ends the ranks that a dead reader left behind. */
 void service_heed_signal(struct service *service);
+
+/* Begins an orderly end because of a signal that came to this rank. */
+void service_take_signal(struct service *service, int number);
 
 /* Moves an orderly end on: all readers go on to the same step. If this takes too long, or rank 0
  * does not answer, the end becomes an immediate one. True if anything moved. */

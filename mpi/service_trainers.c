@@ -19,7 +19,7 @@ static void note_left(struct service *service, uint32_t peer, uint64_t cursor)
     service->left_count++;
     if (cursor < service->least_cursor)
         service->least_cursor = cursor;
-    if (epoch >= run->epochs || service->early.status != STATUS_OK)
+    if (epoch >= run->epochs || job->config.epochs == 0 || service->early.status != STATUS_OK)
         return;
     error_set(&service->early, STATUS_ENDED,
               "trainer %u closed its connection early, before epoch %llu step %llu (of %llu "

@@ -15,12 +15,14 @@ enum stop_event_kind {
     EVENT_EARLY,
     EVENT_LEFT,
     EVENT_DRAIN,
+    EVENT_SKIP,
     EVENT_KINDS
 };
 
 struct stop_event {
     int32_t kind;
     int32_t signal_number; /* DRAIN */
+    uint64_t cursor;       /* SKIP */
     struct error error;
 };
 
@@ -31,10 +33,12 @@ struct stop {
     int left_count;     /* rank 0: readers whose trainers have all left */
     struct error first_early; /* rank 0: of the first trainer that left early, told as it left */
     uint64_t early_ns;        /* rank 0: when first_early came; 0: it did not, or is in the log */
+    uint64_t *wanted;         /* rank 0: [readers] as each told last; see stop_event_skip() */
+    uint64_t told_wanted;     /* what this rank told last */
     bool decided;             /* rank 0: the notice is on its way */
     bool begun;
     bool noticed;
-    struct stop_event notice;   /* as decided: of kind RESTART, or the end */
+    struct stop_event notice;   /* as decided: of kind RESTART or SKIP, or the end */
     struct stop_event incoming; /* rank 0: being received */
     uint64_t received;          /* rank 0: events so far */
     MPI_Request notice_request, incoming_request;
@@ -73,6 +77,12 @@ static void expect_event(struct stop *stop)
 enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct error *err)
 {
     struct stop *stop = calloc(1, sizeof *stop);
+    if (stop && comm->rank == 0)
+        stop->wanted = calloc((size_t)comm->size, sizeof *stop->wanted);
+    if (stop && comm->rank == 0 && !stop->wanted) {
+        free(stop);
+        stop = NULL;
+    }
     if (!stop)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the stop notice");
     stop->comm = comm;
@@ -95,13 +105,18 @@ void stop_begin(struct stop *stop)
     }
 }
 
-static void decide(struct stop *stop, enum stop_event_kind kind, const struct error *outcome)
+static void decide(struct stop *stop, const struct stop_event *notice)
 {
     if (stop->decided)
         return;
     stop->decided = true;
-    stop->notice = (struct stop_event){.kind = kind, .error = *outcome};
+    stop->notice = *notice;
     post_notice(stop);
+}
+
+static void decide_end(struct stop *stop, enum stop_event_kind kind, const struct error *outcome)
+{
+    decide(stop, &(struct stop_event){.kind = kind, .error = *outcome});
 }
 
 static void handle_event(struct stop *stop, const struct stop_event *event)
@@ -121,25 +136,34 @@ static void handle_event(struct stop *stop, const struct stop_event *event)
         stop->first_early = event->error;
         return;
     }
+    if (event->kind == EVENT_SKIP) {
+        stop->wanted[event->error.rank] = event->cursor;
+        return;
+    }
     if (event->kind == EVENT_DRAIN) {
         post_drain(stop, event->signal_number);
         return;
     }
     if (event->kind != EVENT_IDLE) {
-        decide(stop, (enum stop_event_kind)event->kind, &event->error);
+        decide_end(stop, (enum stop_event_kind)event->kind, &event->error);
         return;
     }
     if (stop->early.status == STATUS_OK)
         stop->early = event->error;
     if (++stop->idle_count == stop->comm->size)
-        decide(stop, EVENT_IDLE, &stop->early);
+        decide_end(stop, EVENT_IDLE, &stop->early);
 }
 
-static void send_event(struct stop *stop, enum stop_event_kind kind, int signal_number,
+/* `number`: of the signal of a DRAIN, or a SKIP's cursor. */
+static void send_event(struct stop *stop, enum stop_event_kind kind, uint64_t number,
                        const struct error *error)
 {
     struct stop_event *event = &stop->outgoing[kind];
-    *event = (struct stop_event){.kind = kind, .signal_number = signal_number, .error = *error};
+    *event = (struct stop_event){.kind = kind, .error = *error};
+    if (kind == EVENT_DRAIN)
+        event->signal_number = (int)number;
+    else
+        event->cursor = number;
     event->error.rank = stop->comm->rank;
     if (kind != EVENT_IDLE)
         error_prefix(&event->error, (enum status)error->status,
@@ -165,7 +189,7 @@ void stop_event_drain(struct stop *stop, int signal_number)
 {
     const struct error none = {0};
     if (!stop->told[EVENT_DRAIN])
-        send_event(stop, EVENT_DRAIN, signal_number, &none);
+        send_event(stop, EVENT_DRAIN, (uint64_t)signal_number, &none);
     stop->told[EVENT_DRAIN] = true;
 }
 
@@ -229,7 +253,7 @@ void stop_watch_early(struct stop *stop, bool fails)
               "%s; other trainers are still there, and wait for this one if they work in step",
               stop->first_early.message);
     if (fails)
-        decide(stop, EVENT_ERROR, &early);
+        decide_end(stop, EVENT_ERROR, &early);
     else
         fprintf(stderr, "penstock-reader: warning: %s\n", early.message);
 }
@@ -240,6 +264,40 @@ void stop_event_warning(struct stop *stop, const struct error *warning)
     MPI_Test(&stop->outgoing_requests[EVENT_WARNING], &complete, MPI_STATUS_IGNORE);
     if (complete)
         send_event(stop, EVENT_WARNING, 0, warning);
+}
+
+void stop_event_skip(struct stop *stop, uint64_t cursor)
+{
+    const struct error none = {0};
+    int complete = 0;
+    MPI_Test(&stop->outgoing_requests[EVENT_SKIP], &complete, MPI_STATUS_IGNORE);
+    if (!complete || cursor == stop->told_wanted)
+        return;
+    stop->told_wanted = cursor;
+    send_event(stop, EVENT_SKIP, cursor, &none);
+}
+
+uint64_t stop_wanted(const struct stop *stop)
+{
+    uint64_t least = STOP_WANTS_NOTHING;
+    for (int rank = 0; rank < stop->comm->size; rank++)
+        if (stop->wanted[rank] < least)
+            least = stop->wanted[rank];
+    return least;
+}
+
+void stop_skip(struct stop *stop, uint64_t cursor)
+{
+    if (!stop->drain_posted)
+        decide(stop, &(struct stop_event){.kind = EVENT_SKIP, .cursor = cursor});
+}
+
+bool stop_skips(const struct stop *stop, uint64_t *ret_cursor)
+{
+    if (!stop->noticed || stop->notice.kind != EVENT_SKIP)
+        return false;
+    *ret_cursor = stop->notice.cursor;
+    return true;
 }
 
 static bool take_event(struct stop *stop)
@@ -306,6 +364,8 @@ static void take_late_events(struct stop *stop, uint64_t sent)
 void stop_free(struct stop *stop)
 {
     if (!stop || !stop->begun) {
+        if (stop)
+            free(stop->wanted);
         free(stop);
         return;
     }
@@ -323,5 +383,6 @@ void stop_free(struct stop *stop)
     if (stop->drain_signal && !stop->end_posted)
         stop_offer_end(stop, 0);
     comm_wait(stop->comm, &stop->end_request);
+    free(stop->wanted);
     free(stop);
 }

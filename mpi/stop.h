@@ -1,5 +1,5 @@
 /* Ends a session the same way on all ranks: when all trainers have left, at the first error of any
- * rank, or when a trainer is lost that is to come again.
+ * rank, when a trainer is lost that is to come again, or when all trainers skip steps.
  *
  *   1. A rank tells rank 0 of an error, of a loss, or that all its trainers have left.
  *   2. Rank 0 decides, once, and broadcasts the stop notice: the outcome of the session.
@@ -70,6 +70,19 @@ void stop_watch_early(struct stop *stop, bool fails);
  * stopped before the end. */
 void stop_event_idle(struct stop *stop, const struct error *early);
 
+/* Tells rank 0 that no trainer of this reader wants a batch before `cursor`; STOP_WANTS_NOTHING: it
+ * has no trainers any more. 0 is what a session begins with. Drops the news while an earlier one is
+ * still on its way: to be called again and again. */
+#define STOP_WANTS_NOTHING UINT64_MAX
+void stop_event_skip(struct stop *stop, uint64_t cursor);
+
+/* On rank 0: the least cursor that any reader's trainers want, as told so far. */
+uint64_t stop_wanted(const struct stop *stop);
+
+/* On rank 0: ends the session, so that delivery goes on at `cursor`, which no trainer wants a batch
+ * before. Does nothing where another end is decided, or being agreed on. */
+void stop_skip(struct stop *stop, uint64_t cursor);
+
 /* Moves events and the notice on; never blocks. True if anything moved. */
 bool stop_progress(struct stop *stop);
 
@@ -79,6 +92,9 @@ const struct error *stop_outcome(const struct stop *stop);
 
 /* Whether the outcome is the loss of a trainer after which another session follows. */
 bool stop_restarts(const struct stop *stop);
+
+/* Whether the outcome is that delivery goes on at *ret_cursor. */
+bool stop_skips(const struct stop *stop, uint64_t *ret_cursor);
 
 /* Collective, after the notice: replaces each of the `count` values by its maximum over all ranks.
  * Blocks. */

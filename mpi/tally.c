@@ -44,6 +44,8 @@ static uint64_t given_cursor(const struct tally *tally, uint32_t peer, uint64_t 
 {
     const struct server *server = tally->job->server;
     uint64_t epoch, step, cursor = server_trainer_cursor(server, peer);
+    if (server_trainer_state(server, peer, NULL) == SERVER_PEER_CONNECTED)
+        cursor = server_trainer_seen(server, peer);
     if (server_trainer_state(server, peer, NULL) == SERVER_PEER_CLOSED) {
         server_trainer_goodbye(server, peer, &epoch, &step);
         cursor = job_cursor(tally->job, epoch, step);
@@ -52,7 +54,7 @@ static uint64_t given_cursor(const struct tally *tally, uint32_t peer, uint64_t 
 }
 
 /* A process that goes on at an older checkpoint is given batches again. */
-void tally_begin(struct tally *tally)
+void tally_begin(struct tally *tally, bool skipped)
 {
     struct job *job = tally->job;
     MPI_Request request;
@@ -62,7 +64,7 @@ void tally_begin(struct tally *tally)
     for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
         uint64_t *given = &job->given[server_trainer_rank(job->server, peer)];
         uint64_t cursor = given_cursor(tally, peer, INT64_MAX);
-        if (job->session_count == 1 || cursor < *given)
+        if (!skipped && (job->session_count == 1 || cursor < *given))
             *given = cursor;
         if (*given > tally->reached)
             tally->reached = *given;
@@ -126,6 +128,17 @@ void tally_count(struct tally *tally, uint64_t published)
             cursor < tally->least)
             tally->least = cursor;
     }
+}
+
+void tally_skip(struct tally *tally, uint32_t peer, uint64_t from, uint64_t to, uint64_t published)
+{
+    uint32_t rank = server_trainer_rank(tally->job->server, peer);
+    uint64_t *given = &tally->job->given[rank];
+    uint64_t taken = from < published ? from : published;
+    count_samples(tally, rank, taken);
+    count_steps(tally, taken);
+    *given = *given < to ? to : *given;
+    tally->reached = tally->reached < to ? to : tally->reached;
 }
 
 static void post(struct tally *tally)

@@ -22,12 +22,16 @@ MUST_USE enum status tally_new(struct job *job, struct service_summary *summary,
  * NULL is fine. */
 void tally_free(struct tally *tally);
 
-/* Collective: begins a session. Samples that trainers were given since the last session count in
- * this one. */
-void tally_begin(struct tally *tally);
+/* Collective: begins a session, or, with `skipped`, goes on in a session where steps were skipped.
+ * Samples that trainers were given since the last session count in this one. */
+void tally_begin(struct tally *tally, bool skipped);
 
 /* Counts the samples that trainers were given of the batches before cursor `published`. */
 void tally_count(struct tally *tally, uint64_t published);
+
+/* The trainer `peer`, a server's index, was at cursor `from`, and goes on at `to`: it is not given
+ * the batches between the two. `published` as above. */
+void tally_skip(struct tally *tally, uint32_t peer, uint64_t from, uint64_t to, uint64_t published);
 
 /* Counts, and moves the reductions on; never blocks. `published` as above. True on rank 0, once for
  * each epoch: all trainers have had their batches of *ret_epoch, *ret_samples samples in all. */

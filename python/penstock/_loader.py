@@ -419,14 +419,29 @@ class Loader:
         except Ended:
             raise StopIteration from None
 
+    def skip(self, epoch, step=0):
+        """Goes on at a later step, and passes over the batches before. Where all trainers skip, readers
+        leave these batches out. Raises Invalid for a step that is over, or behind the last epoch."""
+        connection = self._connection
+        if connection is None or not connection.retain():
+            raise Invalid("the loader is closed")
+        try:
+            library, pointer = connection.library, connection.pointer
+            status = library.penstock_skip(pointer, epoch, step)
+            if status != OK:
+                raise error_for(status, library.penstock_last_error(pointer).decode(errors="replace"))
+            self._cursor = (epoch, step)
+        finally:
+            connection.let_go()
+
     def epochs(self):
         """Epochs. Each is an iterable of its batches with an attribute `number`. Asking for the next
         epoch skips the batches that are left of the one before."""
         while not self._ended and self._cursor[0] < self.info.epochs:
             epoch = Epoch(self, self._cursor[0])
             yield epoch
-            for _ in epoch:
-                pass
+            if self._cursor[0] == epoch.number and not self._ended and self._connection is not None:
+                self.skip(epoch.number + 1)
         if self._connection is not None and not self._ended:
             self._await_end()
 

@@ -250,8 +250,9 @@ class Loader:
             self._cursor = self._after(self._ahead.popleft()[0])
         if self._device and self._cursor < (epoch, step):
             self._drop()  # slots are given back in order
-        while self._cursor < (epoch, step):
-            self._cursor = self._after(self._lease(None))
+        if self._cursor < (epoch, step):
+            self._loader.skip(epoch, step)
+            self._cursor = (epoch, step)
 
     def state_dict(self):
         """The state behind the last batch that was handed out, whatever is copied ahead."""

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 enum status attached_ring_new(struct connection *connection, const struct ring_layout *layout,
-                              uint64_t start, uint64_t first, struct attached_ring **ret_attached,
-                              struct error *err)
+                              struct attached_ring **ret_attached, struct error *err)
 {
     struct attached_ring *attached = calloc(1, sizeof *attached);
     struct lease *leases = calloc(layout->slot_count, sizeof *leases);
@@ -18,11 +17,8 @@ enum status attached_ring_new(struct connection *connection, const struct ring_l
         connection_done(connection);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     }
-    *attached = (struct attached_ring){.connection = *connection,
-                                       .start = start,
-                                       .first = first,
-                                       .leases = leases,
-                                       .spare_slots = layout->spare_slots};
+    *attached = (struct attached_ring){
+        .connection = *connection, .leases = leases, .spare_slots = layout->spare_slots};
     *ret_attached = attached;
     return STATUS_OK;
 }
@@ -104,13 +100,18 @@ const struct lease *attached_ring_obstacle(const struct attached_ring *attached,
     return leased && taken - tail >= attached_ring_slots(attached) ? oldest : NULL;
 }
 
-uint64_t attached_ring_released(const struct attached_ring *attached)
+/* What a ring's tail stands at is leased, or was not taken yet. */
+const struct lease *attached_ring_oldest(const struct attached_ring *attached)
 {
-    const struct attached_ring *oldest = attached;
-    while (oldest->older)
-        oldest = oldest->older;
-    uint64_t cursor = oldest->start + atomic_load(&oldest->connection.ring.control->tail);
-    return cursor > oldest->first ? cursor : oldest->first;
+    const struct lease *oldest = NULL;
+    for (; attached; attached = attached->older) {
+        const struct ring *ring = &attached->connection.ring;
+        uint64_t tail = atomic_load(&ring->control->tail);
+        const struct lease *lease = &attached->leases[tail % ring->slot_count];
+        if (atomic_load(&lease->stamp) == 2 * tail + 1)
+            oldest = lease;
+    }
+    return oldest;
 }
 
 bool attached_ring_takes_leave(struct attached_ring *attached)

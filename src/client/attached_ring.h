@@ -33,8 +33,6 @@ struct lease {
 /* A mapped ring, and its leases. */
 struct attached_ring {
     struct connection connection; /* owned; an old ring's connection has the memory alone */
-    uint64_t start;               /* cursor of its first slot */
-    uint64_t first;               /* cursor of the first batch that is not passed over */
     struct lease *leases;         /* [slot_count]; owned */
     uint32_t spare_slots;         /* how many of slot_count the trainer may not count on */
     _Atomic uint32_t leased;      /* how many slots are leased */
@@ -46,12 +44,10 @@ struct attached_ring {
 };
 
 /* Attaches to the ring of a connection. `connection` is taken, and closed on failure. `layout` is
- * that ring's checked layout. `start` is the cursor of the ring's first slot; `first` is the cursor
- * of the first batch that is not passed over. NO_MEMORY. */
+ * that ring's checked layout. NO_MEMORY. */
 MUST_USE enum status attached_ring_new(struct connection *connection,
-                                       const struct ring_layout *layout, uint64_t start,
-                                       uint64_t first, struct attached_ring **ret_attached,
-                                       struct error *err);
+                                       const struct ring_layout *layout,
+                                       struct attached_ring **ret_attached, struct error *err);
 
 /* Closes the connection, unmaps the ring and frees the leases. NULL is fine. */
 void attached_ring_free(struct attached_ring *attached);
@@ -76,8 +72,9 @@ uint32_t attached_ring_slots(const struct attached_ring *attached);
  * were taken in all. NULL: no lease is in the way. Borrowed. */
 const struct lease *attached_ring_obstacle(const struct attached_ring *attached, uint64_t taken);
 
-/* The cursor behind the last batch that was released in order, of this ring and older ones. */
-uint64_t attached_ring_released(const struct attached_ring *attached);
+/* The oldest lease of this ring and older ones: all batches before this one are released, or were
+ * passed over. NULL: nothing is leased. Borrowed. */
+const struct lease *attached_ring_oldest(const struct attached_ring *attached);
 
 /* Whether those who watch rings are to be told now, as nothing is leased in a ring without a
  * reader; true once. */

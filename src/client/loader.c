@@ -235,6 +235,33 @@ enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader
     return status;
 }
 
+enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step, struct error *err)
+{
+    const struct ring_service *service = &loader->header.service;
+    struct protocol_welcome from = loader_cursor(loader);
+    uint64_t before = cursor_of(service, from.epoch, from.step);
+    bool exists = epoch <= service->epochs && step < service->steps_per_epoch &&
+                  cursor_of(service, epoch, step) <= loader->end;
+    if (!exists || cursor_of(service, epoch, step) < before)
+        return error_set(err, STATUS_INVALID,
+                         "epoch %" PRIu64 " step %" PRIu64
+                         " %s; the next batch is that of epoch %" PRIu64 " step %" PRIu64
+                         ", and the service has %" PRIu64 " epochs of %" PRIu64 " steps",
+                         epoch, step, exists ? "is over" : "does not exist", from.epoch, from.step,
+                         service->epochs, service->steps_per_epoch);
+    if (cursor_of(service, epoch, step) == before)
+        return STATUS_OK;
+    pthread_mutex_lock(&loader->lock);
+    atomic_store(&loader->cursor, cursor_of(service, epoch, step));
+    enum status status = loader_say_skip(loader, from, err);
+    if (status)
+        atomic_store(&loader->cursor, before);
+    else
+        loader_note_released(loader);
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
 enum status loader_wait_for_releases(struct loader *loader, struct error *err)
 {
     return wakeup_new(&loader->freed_fd, err);

@@ -83,6 +83,12 @@ struct loader_stats loader_stats(struct loader *loader);
 MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
                                  struct loader_batch *ret_batch, struct error *err);
 
+/* Goes on at a later step: see penstock_skip(). For the thread that calls loader_next(). INVALID:
+ * the step is before the cursor, or not of the service. TIMEOUT: the reader does not read its
+ * socket. */
+MUST_USE enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step,
+                                 struct error *err);
+
 /* Gives slot `slot` back, which holds the batch of (epoch, step). INVALID: the trainer does not
  * lease that batch. */
 MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,

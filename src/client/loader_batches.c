@@ -7,8 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Steps come one after another. In a full step a trainer's local batch begins at rank times its
- * samples. */
+/* Steps come one after another. Where all trainers have skipped steps, the reader leaves some of
+ * these out, or goes back to the first step that a trainer wants: it never goes beyond this
+ * trainer's cursor. In a full step a trainer's local batch begins at rank times its samples. */
 static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {
@@ -20,8 +21,9 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
                          "; at most %" PRIu32 " samples and %" PRIu64 " steps are possible",
                          slot->sample_count, slot->epoch, slot->step, layout->batch_size,
                          service->steps_per_epoch);
-    if (slot->epoch >= service->epochs ||
-        cursor_of(service, slot->epoch, slot->step) != loader->expected)
+    uint64_t cursor = cursor_of(service, slot->epoch, slot->step);
+    bool skipped = loader->told_skip && cursor <= atomic_load(&loader->cursor);
+    if (slot->epoch >= service->epochs || (cursor != loader->expected && !skipped))
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the batch of epoch %" PRIu64 " step %" PRIu64
                          " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
@@ -131,7 +133,8 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
     }
     atomic_store_explicit(&loader->taken, sequence + 1, memory_order_relaxed);
     waits_note_taken(&ring->control->waits, sequence + 1);
-    loader->expected++;
+    loader->expected =
+        cursor_of(&loader->header.service, batch.header.epoch, batch.header.step) + 1;
     *ret_batch = batch;
     return true;
 }
@@ -182,7 +185,12 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
 void loader_note_released(struct loader *loader)
 {
     struct attached_ring *attached = loader->attached;
-    uint64_t cursor = attached_ring_released(attached);
+    uint64_t cursor = atomic_load(&loader->cursor); /* before leases: a batch that is taken now is
+                                                     * not released */
+    const struct lease *oldest = attached_ring_oldest(attached);
+    if (oldest)
+        cursor = cursor_of(&loader->header.service, atomic_load(&oldest->epoch),
+                           atomic_load(&oldest->step));
     cursor_file_note(loader->cursor_file, cursor); /* before anybody hears of it */
     if (atomic_load(loader->page.cursor) >= cursor)
         return;

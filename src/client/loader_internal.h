@@ -30,6 +30,7 @@ struct loader {
     bool dialing; /* `dial` is under way, to another reader */
     bool ended;   /* END came: nothing more is published */
     bool said_done;
+    bool told_skip; /* the reader was told that batches are skipped: it may leave steps out */
     struct dial dial;
     struct cursor_page page;         /* the readers' view of the cursor */
     struct cursor_file *cursor_file; /* NULL: none */
@@ -85,6 +86,11 @@ void loader_hear(struct loader *loader);
 /* Sends DONE, once, if the trainer has taken its last batch and asks for another one. It may still
  * lease batches, and other trainers may not be so far. */
 void loader_say_done(struct loader *loader);
+
+/* Sends SKIP, for the batches from `from` to the cursor. A reader that is gone need not hear of
+ * them: the next one is told the cursor. TIMEOUT: the reader does not read. */
+MUST_USE enum status loader_say_skip(struct loader *loader, struct protocol_welcome from,
+                                     struct error *err);
 
 /* Sends GOODBYE, or FAIL with the reason of loader_fail(). Any thread that holds the lock. */
 void loader_send_farewell(struct loader *loader);

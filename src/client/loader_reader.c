@@ -14,13 +14,12 @@ static enum status attach(struct loader *loader, struct connection *connection,
     const struct ring_service *service = &terms->header.service;
     uint64_t start = cursor_of(service, service->start_epoch, service->start_step);
     struct attached_ring *attached;
-    enum status status = attached_ring_new(connection, &terms->header.layout, start,
-                                           atomic_load(&loader->cursor), &attached, err);
+    enum status status = attached_ring_new(connection, &terms->header.layout, &attached, err);
     if (status)
         return status;
     loader->reconnect_ms = terms->reconnect_ms;
     loader->expected = start;
-    loader->lost = loader->ended = loader->said_done = false;
+    loader->lost = loader->ended = loader->said_done = loader->told_skip = false;
     pthread_mutex_lock(&loader->lock);
     struct attached_ring *old = loader->attached, *done = NULL;
     loader->attached = attached;
@@ -187,6 +186,20 @@ void loader_say_done(struct loader *loader)
     loader->said_done = true;
     enum status status = protocol_send(loader->attached->connection.socket, &done, NULL, NULL);
     (void)status; /* a reader that is gone is found when it is heard */
+}
+
+enum status loader_say_skip(struct loader *loader, struct protocol_welcome from, struct error *err)
+{
+    struct protocol_welcome to = loader_cursor(loader);
+    struct protocol_message skip = {
+        .type = PROTOCOL_SKIP,
+        .skip = {
+            .from_epoch = from.epoch, .from_step = from.step, .epoch = to.epoch, .step = to.step}};
+    if (loader->lost || loader->ended)
+        return STATUS_OK;
+    enum status status = protocol_send(loader->attached->connection.socket, &skip, NULL, err);
+    loader->told_skip |= !status;
+    return status == STATUS_TIMEOUT ? status : STATUS_OK;
 }
 
 void loader_send_farewell(struct loader *loader)

@@ -248,6 +248,18 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
     return (enum penstock_status)status;
 }
 
+enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch, uint64_t step)
+{
+    if (is_forked(connection))
+        return (enum penstock_status)error_set(&connection->error, STATUS_INVALID,
+                                               "a forked process may not skip batches");
+    enter(connection);
+    error_clear(&connection->error);
+    enum status status = loader_skip(connection->loader, epoch, step, &connection->error);
+    leave(connection);
+    return (enum penstock_status)status;
+}
+
 /* Leaves connection->error alone: it belongs to the thread that calls penstock_next(). */
 enum penstock_status penstock_release(struct penstock *connection,
                                       const struct penstock_batch *batch)

@@ -369,7 +369,13 @@ struct dataset_options config_dataset_options(const struct config *config,
                                     .watch = watch};
 }
 
+uint64_t config_epochs(const struct config *config)
+{
+    return config->epochs ? config->epochs : CONFIG_ENDLESS_EPOCHS;
+}
+
 bool config_may_keep_stored(const struct config *config)
 {
-    return config->epochs > 1 && (config->cache == CACHE_AUTO || config->cache == CACHE_STORED);
+    return config_epochs(config) > 1 &&
+           (config->cache == CACHE_AUTO || config->cache == CACHE_STORED);
 }

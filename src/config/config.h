@@ -112,8 +112,8 @@ struct config_range {
     X("order.placement", placement, CHOICE_PLACEMENT, "fixed", 0, 0, CHANGES_ORDER,                \
       "fixed: positions of a step belong to trainers; local: a sample goes to a trainer near its " \
       "row, each step's set of samples is the same")                                               \
-    X("order.epochs", epochs, U64, "1", 1, UINT32_MAX, KEEPS_ORDER,                                \
-      "how often every sample is delivered")                                                       \
+    X("order.epochs", epochs, U64, "1", 0, UINT32_MAX, KEEPS_ORDER,                                \
+      "how often every sample is delivered; 0: until all trainers have left")                      \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \
       "worker threads of each reader; auto: the reader's cores, less one for each trainer")        \
     X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, KEEPS_ORDER,                                \
@@ -326,6 +326,11 @@ MUST_USE enum status config_open_dataset(const struct config *config, bool cache
  * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
+
+/* order.epochs as a number: where it is 0, more epochs than any trainer lives for, and so few that
+ * cursors stay below 2^62. */
+enum { CONFIG_ENDLESS_EPOCHS = 1 << 28 };
+uint64_t config_epochs(const struct config *config);
 
 /* Whether rows may be kept as stored. Then a run has to find out their size in the store. */
 bool config_may_keep_stored(const struct config *config);

@@ -18,6 +18,7 @@ _Static_assert(sizeof(struct protocol_hello) == 12 + PROTOCOL_STATE_BYTES, "wire
 _Static_assert(sizeof(struct protocol_wait) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_welcome) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_goodbye) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_skip) == 32, "wire layout");
 _Static_assert(sizeof(struct error) == 16 + ERROR_FILE_BYTES + ERROR_MESSAGE_BYTES, "wire layout");
 _Static_assert(sizeof(int[WELCOME_FDS]) <= sizeof(int[PACKET_MAX_FDS]), "a WELCOME is one packet");
 
@@ -34,6 +35,7 @@ static const struct kind {
     [PROTOCOL_FAIL] = {"FAIL", sizeof(struct error), 0},
     [PROTOCOL_DONE] = {"DONE", 0, 0},
     [PROTOCOL_HANDOUT] = {"HANDOUT", 0, 1},
+    [PROTOCOL_SKIP] = {"SKIP", sizeof(struct protocol_skip), 0},
 };
 
 static const struct kind *kind_of(uint32_t type)

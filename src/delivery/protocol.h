@@ -10,6 +10,7 @@
  *                                     <-  WELCOME {first step} + memfd of the ring + 2 eventfds
  *                                                once all trainers are there; or FAIL {error}
  *     DONE                            ->         it has had all batches, and asks for more
+ *     SKIP {from, to}                 ->         it wants no batch between the two steps
  *     GOODBYE {epoch, step}           ->         at close; or FAIL {error}: why it failed
  *                                     <-  END, or FAIL {error}, at any time
  *
@@ -31,7 +32,7 @@
 
 enum {
     PROTOCOL_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    PROTOCOL_VERSION = 5,
+    PROTOCOL_VERSION = 6,
     PROTOCOL_STATE_BYTES = 2048,
     PROTOCOL_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
@@ -46,6 +47,7 @@ enum protocol_type {
     PROTOCOL_FAIL,
     PROTOCOL_DONE,
     PROTOCOL_HANDOUT,
+    PROTOCOL_SKIP,
 };
 
 /* Which batch a trainer wants first. */
@@ -78,6 +80,11 @@ struct protocol_goodbye {
     uint64_t epoch, step; /* of the batch that the trainer would have asked for next */
 };
 
+struct protocol_skip {
+    uint64_t from_epoch, from_step; /* of the batch that the trainer would have asked for next */
+    uint64_t epoch, step; /* of the batch that the trainer asks for instead: a later one */
+};
+
 struct protocol_message {
     uint32_t magic;
     uint32_t version;
@@ -88,6 +95,7 @@ struct protocol_message {
         struct protocol_wait wait;
         struct protocol_welcome welcome;
         struct protocol_goodbye goodbye;
+        struct protocol_skip skip;
         struct error fail;
     };
 };

@@ -321,6 +321,20 @@ PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock
 PENSTOCK_API enum penstock_status
 penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int64_t timeout_ms);
 
+/* Goes on at `step` of `epoch`, which comes later: batches before that step are not returned, and
+ * penstock_state() is of that step from now on. For an epoch that is abandoned: at its next epoch,
+ * step 0, the trainer begins anew. Once all trainers of the run have skipped, readers leave out the
+ * steps that no trainer wants: they read no more for these than the windows under way. Until then
+ * readers deliver all steps, and this function's caller passes over those that it does not want. So
+ * trainers may skip at different times, and to different steps. Leased batches stay leased. For the
+ * thread that calls penstock_next(). Waits for nobody.
+ *
+ * INVALID: the step is before the one that comes next, or behind the last epoch, or this process is
+ * a fork. TIMEOUT: the reader does not read its socket; nothing has changed. Else OK. The reason of
+ * a failure is in penstock_last_error(). */
+PENSTOCK_API enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch,
+                                                uint64_t step);
+
 /* Gives the batch's slot back: nobody may touch the batch's memory any more. Any thread, any order
  * of batches. Waits for no other process. INVALID: the batch is not leased (released twice, for
  * example), or this process is a fork of the process that connected. */
@@ -350,8 +364,8 @@ PENSTOCK_API void penstock_stats(const struct penstock *connection,
 PENSTOCK_API enum penstock_status penstock_watch_rings(struct penstock *connection,
                                                        const struct penstock_ring_watch *watch);
 
-/* Why the last penstock_next() failed; "" if it did not fail. Borrowed until the next
- * penstock_next(). For the thread that calls penstock_next(). */
+/* Why the last penstock_next() or penstock_skip() failed; "" if it did not fail. Borrowed until the
+ * next call of either. For the thread that calls them. */
 PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
 
 /* The text of a status, for example "no more batches". A constant string. */

@@ -50,7 +50,7 @@ static enum status settle_mix(const struct config *config, const struct dataset 
         .sources = sources,
         .weights = weights,
         .sample_count = config->mix_samples,
-        .epochs = config->epochs,
+        .epochs = config_epochs(config),
         .seed = config->seed,
         .global_batch = config->global_batch,
         .last = config->last,
@@ -152,7 +152,7 @@ static enum status settle_service(const struct config *config, const struct data
         .world_size = plan->trainer_count,
         .dataset_samples = plan->sample_count,
         .steps_per_epoch = plan->steps_per_epoch,
-        .epochs = config->epochs,
+        .epochs = config_epochs(config),
         .order = order_of(plan, dataset->fingerprint),
     };
     if (resume) {

@@ -101,6 +101,9 @@ void run_setup_warn_limit(const struct config *config, const struct run_shape *s
  * shuffled)". */
 void run_setup_describe_windows(const struct run_setup *setup, struct text *out);
 
+/* "3 epochs", or "endless epochs". */
+void run_describe_epochs(const struct config *config, struct text *out);
+
 /* "all of 400 rows stay for later epochs, decoded" */
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out);
 

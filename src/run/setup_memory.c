@@ -62,8 +62,8 @@ static uint64_t ring_rest_bytes(const struct config *config, const struct ring_l
  * next pass. */
 static bool comes_again(const struct config *config, const struct plan *plan)
 {
-    if (config->epochs > 1 || !plan->mix)
-        return config->epochs > 1;
+    if (config_epochs(config) > 1 || !plan->mix)
+        return config_epochs(config) > 1;
     for (uint32_t d = 0; d < plan_source_count(plan); d++)
         if (plan_most_draws(plan, d, plan->position_count) > plan_source(plan, d)->sample_count)
             return true;

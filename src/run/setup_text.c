@@ -16,6 +16,15 @@ void run_setup_describe_windows(const struct run_setup *setup, struct text *out)
     }
 }
 
+void run_describe_epochs(const struct config *config, struct text *out)
+{
+    if (config->epochs == 0)
+        text_append(out, "endless epochs");
+    else
+        text_append(out, "%s epoch%s", count_format(config->epochs).text,
+                    count_plural(config->epochs));
+}
+
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
 {
     uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;

@@ -103,6 +103,7 @@ void server_forget(struct server *server, struct trainer *trainer)
 
 bool server_hear_trainers(struct server *server)
 {
+    enum { MOST_HEARD = 8 }; /* messages at once: the others have to be heard, too */
     bool active = false;
     uint64_t now = clock_now_ns();
     bool look_for_processes = now - server->alive_ns >= second_ns;
@@ -111,9 +112,14 @@ bool server_hear_trainers(struct server *server)
     for (uint32_t i = 0; i < server->trainer_count;) {
         struct trainer *trainer = &server->trainers[i];
         bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
-        bool heard = was_connected && trainer_hear(server, trainer, look_for_processes);
-        if (server->started && trainer->state == SERVER_PEER_CONNECTED)
-            heard |= trainer_check_tail(trainer);
+        uint64_t cursor = trainer_page_cursor(trainer);
+        bool more = was_connected && trainer_hear(server, trainer, look_for_processes);
+        bool heard = more;
+        for (int count = 1; count < MOST_HEARD && more; count++)
+            more = trainer->state == SERVER_PEER_CONNECTED &&
+                   (trainer->skipped || trainer_hear(server, trainer, false));
+        if (server->started && trainer->state == SERVER_PEER_CONNECTED && !more)
+            heard |= trainer_check_tail(trainer, cursor);
         active |= heard;
         bool hung_up = !server->started && was_connected && trainer->state != SERVER_PEER_CONNECTED;
         if (hung_up && trainer->state == SERVER_PEER_LOST && trainer->wish == WISH_CONTINUE)

@@ -116,13 +116,24 @@ void server_announce(struct server *server, uint32_t connected, uint32_t expecte
  * does not fit; the message has the sizes. IO: a system call failed. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
-/* A trainer's slots, from server_start() on. `sequence` counts the session's slots of this trainer
- * from 0. Slots are published in order, and several may be filled at once. Slot `sequence` is free
- * when it lies less than slot_count ahead of the trainer's tail. Every slot of a closed or lost
- * trainer is free. Its memory stays until server_restart() or server_free(), so that an exchange
- * under way can go on writing; nobody reads that memory. */
+/* A trainer's slots, from server_start() on. `sequence` counts the slots of this trainer from 0
+ * since the session began, or since server_skip(). Slots are published in order, and several may be
+ * filled at once. Slot `sequence` is free when it lies less than slot_count ahead of the trainer's
+ * tail. Every slot of a closed or lost trainer is free. Its memory stays until server_restart() or
+ * server_free(), so that an exchange under way can go on writing; nobody reads that memory. */
 bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
+
+/* A trainer that skips batches (SKIP) wants none before a cursor of its own. server_take_skip()
+ * gives each such message once: the trainer was at *ret_from, and goes on at *ret_to.
+ * server_trainer_wanted(): the trainer wants no batch before this cursor; 0: it has skipped none in
+ * this session. server_skip(): the trainers' next slots, whose sequences begin again at 0, hold the
+ * steps from `cursor` on. No trainer may want an earlier one, and no thread be writing to a ring.
+ */
+bool server_take_skip(struct server *server, uint32_t trainer, uint64_t *ret_from,
+                      uint64_t *ret_to);
+uint64_t server_trainer_wanted(const struct server *server, uint32_t trainer);
+void server_skip(struct server *server, uint64_t cursor);
 
 /* The kind of pages of a trainer's ring, from server_start() on. */
 enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer);
@@ -155,6 +166,11 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
  * Before server_start() the number means something only for WISH_CONTINUE. */
 uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer);
 
+/* The same as server_progress() saw last: what the trainer has skipped before this cursor was
+ * heard.
+ */
+uint64_t server_trainer_seen(const struct server *server, uint32_t trainer);
+
 /* Whether the trainer has had its last batch: has released all batches, has asked for more than the
  * last one, or said goodbye. */
 bool server_trainer_done(const struct server *server, uint32_t trainer);
@@ -172,7 +188,7 @@ struct server_ring_view {
     struct waits_seen waits; /* since the session began */
     uint32_t slots;          /* that the trainer may lease */
     uint32_t ready_slots;    /* published, and not taken */
-    uint32_t leased_slots;     /* taken, and not released in order */
+    uint32_t leased_slots;   /* taken, and not released in order */
     bool waiting;            /* the trainer sleeps in penstock_next() */
 };
 struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer);

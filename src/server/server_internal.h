@@ -28,16 +28,21 @@ struct trainer {
     uint32_t rank;
     enum server_peer state;
     enum protocol_wish wish;
-    uint64_t wished;   /* the cursor that it asked for; 0 with WISH_FRESH */
-    uint64_t first;    /* cursor of its first batch; UINT64_MAX: where the session starts */
-    uint64_t given;    /* the cursor behind the last batch that it may have */
-    uint32_t told;     /* the number of connected trainers that it was last told */
-    uint64_t told_ns;  /* when it was told */
-    bool failed;       /* it said itself that it failed */
-    bool done;         /* it has asked for more than the last batch */
-    struct ring ring;  /* from server_start() on */
-    int publish_fd;    /* eventfd that wakes the trainer */
-    int release_fd;    /* eventfd that wakes this process */
+    uint64_t wished;  /* the cursor that it asked for; 0 with WISH_FRESH */
+    uint64_t first;   /* cursor of its first batch; UINT64_MAX: where the session starts */
+    uint64_t given;   /* the cursor behind the last batch that it may have */
+    uint32_t told;    /* the number of connected trainers that it was last told */
+    uint64_t told_ns; /* when it was told */
+    bool failed;      /* it said itself that it failed */
+    bool done;        /* it has asked for more than the last batch */
+    struct ring ring; /* from server_start() on */
+    int publish_fd;   /* eventfd that wakes the trainer */
+    int release_fd;   /* eventfd that wakes this process */
+    uint64_t base;    /* the slot of sequence 0: how many were published when the server was last
+                       * told to skip */
+    uint64_t wanted;  /* it wants no batch before this cursor; 0: it wants all */
+    uint64_t skipped_from; /* the cursor where it was when it last skipped */
+    bool skipped;          /* until server_take_skip() */
     uint64_t head;     /* slots published; this is the true number, and shared memory has a copy */
     uint64_t tail;     /* last possible value seen in shared memory */
     uint64_t released; /* last possible cursor seen in its page */
@@ -129,9 +134,14 @@ bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail);
  * is told `error` first. */
 void trainer_lose(struct trainer *trainer, const struct error *error);
 
-/* Reads the trainer's tail and cursor. An impossible value makes the trainer lost. True if anything
- * moved. */
-bool trainer_check_tail(struct trainer *trainer);
+/* The cursor in the trainer's page, which may be impossible. A trainer that skips sends its SKIP
+ * before it stores the cursor. */
+uint64_t trainer_page_cursor(const struct trainer *trainer);
+
+/* Reads the trainer's tail, and takes the cursor that its page had before its messages were heard.
+ * A cursor below the last one seen is old: the last one counts. An impossible value makes the
+ * trainer lost. True if anything moved. */
+bool trainer_check_tail(struct trainer *trainer, uint64_t cursor);
 
 /* The cursor behind the last batch that the trainer has released in order. */
 uint64_t trainer_cursor(const struct trainer *trainer);

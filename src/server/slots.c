@@ -9,12 +9,13 @@ bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t se
     uint64_t tail;
     if (t->state != SERVER_PEER_CONNECTED)
         return true;
-    return trainer_read_tail(t, &tail) && sequence < tail + t->ring.slot_count;
+    return trainer_read_tail(t, &tail) && t->base + sequence < tail + t->ring.slot_count;
 }
 
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence)
 {
-    return ring_slot(&server->trainers[trainer].ring, sequence);
+    const struct trainer *t = &server->trainers[trainer];
+    return ring_slot(&t->ring, t->base + sequence);
 }
 
 enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer)
@@ -27,10 +28,33 @@ void server_publish(struct server *server, uint32_t trainer)
     struct trainer *t = &server->trainers[trainer];
     if (t->state != SERVER_PEER_CONNECTED)
         return;
-    uint64_t cursor = server_start_cursor(server) + ++t->head;
+    uint64_t cursor = server_start_cursor(server) + ++t->head - t->base;
     if (cursor > t->given)
         t->given = cursor;
     ring_publish(&t->ring, t->head, t->publish_fd);
+}
+
+bool server_take_skip(struct server *server, uint32_t trainer, uint64_t *ret_from, uint64_t *ret_to)
+{
+    struct trainer *t = &server->trainers[trainer];
+    if (!t->skipped)
+        return false;
+    t->skipped = false;
+    *ret_from = t->skipped_from;
+    *ret_to = t->wanted;
+    return true;
+}
+
+uint64_t server_trainer_wanted(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].wanted;
+}
+
+void server_skip(struct server *server, uint64_t cursor)
+{
+    server_set_start(server, cursor);
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        server->trainers[i].base = server->trainers[i].head;
 }
 
 struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer)

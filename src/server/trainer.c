@@ -64,21 +64,16 @@ bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail)
     return true;
 }
 
-/* Reads the cursor in the trainer's page, as trainer_read_tail() reads the tail. A cursor below the
- * last one seen is old: the last one counts. */
-static bool read_released(const struct trainer *trainer, uint64_t *ret_cursor)
+uint64_t trainer_page_cursor(const struct trainer *trainer)
 {
-    uint64_t cursor = trainer->page.cursor ? atomic_load(trainer->page.cursor) : 0;
-    if (cursor > trainer->given)
-        return false;
-    *ret_cursor = cursor > trainer->released ? cursor : trainer->released;
-    return true;
+    return trainer->page.cursor ? atomic_load(trainer->page.cursor) : 0;
 }
 
-bool trainer_check_tail(struct trainer *trainer)
+bool trainer_check_tail(struct trainer *trainer, uint64_t cursor)
 {
-    uint64_t tail, cursor;
-    if (trainer_read_tail(trainer, &tail) && read_released(trainer, &cursor)) {
+    uint64_t tail;
+    if (trainer_read_tail(trainer, &tail) && cursor <= trainer->given) {
+        cursor = cursor > trainer->released ? cursor : trainer->released;
         bool moved = tail != trainer->tail || cursor != trainer->released;
         trainer->tail = tail;
         trainer->released = cursor;
@@ -89,17 +84,17 @@ bool trainer_check_tail(struct trainer *trainer)
               "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: tail %" PRIu64
               ", cursor %" PRIu64 ", with %" PRIu64 " slots published (before: tail %" PRIu64
               ", cursor %" PRIu64 ")",
-              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail),
-              atomic_load(trainer->page.cursor), trainer->head, trainer->tail, trainer->released);
+              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail), cursor,
+              trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
     return true;
 }
 
 uint64_t trainer_cursor(const struct trainer *trainer)
 {
-    uint64_t cursor = trainer->released;
-    (void)read_released(trainer, &cursor); /* an impossible cursor: the last possible one counts */
-    return cursor;
+    uint64_t cursor = trainer_page_cursor(trainer);
+    bool possible = cursor > trainer->released && cursor <= trainer->given;
+    return possible ? cursor : trainer->released;
 }
 
 /* The trainer said that it failed: makes the error that names the trainer, its step and its reason.
@@ -114,6 +109,26 @@ static void trainer_fail(const struct server *server, struct trainer *trainer,
               trainer->rank, (long)trainer->pid, cursor / steps, cursor % steps, reason->message);
     trainer->failed = true;
     trainer_lose(trainer, &error);
+}
+
+/* The trainer wants no batch between two cursors. False: there are no such cursors. */
+static bool take_skip(const struct server *server, struct trainer *trainer,
+                      const struct protocol_skip *skip)
+{
+    uint64_t steps = server->service.steps_per_epoch, epochs = server->service.epochs;
+    if (skip->step >= steps || skip->from_step >= steps || skip->epoch > epochs ||
+        skip->from_epoch > skip->epoch)
+        return false;
+    uint64_t from = skip->from_epoch * steps + skip->from_step;
+    uint64_t to = skip->epoch * steps + skip->step;
+    if (from >= to || from > trainer->given || to > epochs * steps)
+        return false;
+    trainer->wanted = to;
+    trainer->skipped_from = from;
+    trainer->skipped = true;
+    if (trainer->given < to)
+        trainer->given = to;
+    return true;
 }
 
 /* It hung up, its process is gone, or it sent nonsense. */
@@ -142,6 +157,10 @@ bool trainer_hear(const struct server *server, struct trainer *trainer, bool loo
         trainer->done = true;
         return true;
     }
+    if (!status && message.type == PROTOCOL_SKIP && take_skip(server, trainer, &message.skip))
+        return true;
+    if (!status && message.type == PROTOCOL_SKIP)
+        status = error_set(&error, STATUS_PROTOCOL, "it skips batches that do not exist");
     if (!status && message.type == PROTOCOL_GOODBYE) {
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;
@@ -202,6 +221,11 @@ void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint6
 {
     *ret_epoch = server->trainers[trainer].goodbye.epoch;
     *ret_step = server->trainers[trainer].goodbye.step;
+}
+
+uint64_t server_trainer_seen(const struct server *server, uint32_t trainer)
+{
+    return server->trainers[trainer].released;
 }
 
 uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer)

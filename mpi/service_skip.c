@@ -1,0 +1,57 @@
+/* Skipped steps: finds the steps that no trainer of the run wants any more, and leaves them out.
+ * See service_internal.h. */
+#include "service_internal.h"
+
+#include "job_internal.h"
+
+/* Counts what trainers skip, as they say so. */
+static void take_skips(struct service *service)
+{
+    uint64_t from, to;
+    for (uint32_t peer = 0; peer < service->job->trainer_count; peer++)
+        if (server_take_skip(service->job->server, peer, &from, &to))
+            tally_skip(service->tally, peer, from, to, service->books.published);
+}
+
+/* The least cursor that a trainer of this reader may want. One that is gone wants nothing. */
+static uint64_t least_wanted(const struct service *service)
+{
+    const struct job *job = service->job;
+    uint64_t least = STOP_WANTS_NOTHING;
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+        uint64_t wanted = server_trainer_wanted(job->server, peer);
+        if (!service->left[peer] && wanted < least)
+            least = wanted;
+    }
+    return least;
+}
+
+/* On rank 0. Not to the end of all epochs: the last step is how a run ends. */
+static void skip_unwanted(struct service *service)
+{
+    const struct ring_service *run = &service->job->setup.service;
+    uint64_t epoch, step, wanted = stop_wanted(service->stop);
+    rounds_reached(service->rounds, &epoch, &step);
+    if (wanted > job_cursor(service->job, epoch, step) &&
+        wanted < job_cursor(service->job, run->epochs, 0))
+        stop_skip(service->stop, wanted);
+}
+
+void service_look_for_skips(struct service *service)
+{
+    take_skips(service);
+    stop_event_skip(service->stop, least_wanted(service));
+    if (service->job->comm.rank == 0)
+        skip_unwanted(service);
+}
+
+void service_skip(struct job *job, uint64_t cursor)
+{
+    struct ring_service *run = &job->setup.service;
+    run->start_epoch = cursor / run->steps_per_epoch;
+    run->start_step = cursor % run->steps_per_epoch;
+    server_skip(job->server, cursor);
+    row_store_forget_uses(job->store);
+    if (job->assigner)
+        assigner_go_on(job->assigner, job->reader_of_trainer);
+}

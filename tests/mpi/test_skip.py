@@ -1,0 +1,105 @@
+"""Epochs that trainers abandon: each goes on in order at the next epoch, and readers leave out what nobody wants."""
+
+import json
+import os
+import sys
+import unittest
+
+from job import JobTest, environment
+
+TRAINER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "skipping_trainer.py")
+PYTHON_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+
+
+class Skip(JobTest):
+    trainers = 2
+
+    def settings(self, samples=120, **more):
+        return {"dataset.uri": self.synth(f"skip-{samples}", samples), "batch.global_size": 8, "order.seed": 5,
+                "order.window_rows": 16, "delivery.trainers": self.trainers, "readers.threads": 1,
+                "order.epochs": 0, **more}
+
+    def job(self, readers, settings, counts, *arguments, code=0):
+        """What each trainer logged, and the report's epochs."""
+        report = os.path.join(self.folder, "report.json")
+        outcome = self.reader(readers, settings, (sys.executable, TRAINER, self.folder, *map(str, counts), *arguments),
+                              ["--report", report], env=environment(PYTHONPATH=PYTHON_PATH))
+        self.assertEqual(outcome.code, code, outcome.output)
+        logs = []
+        for rank in range(self.trainers):
+            with open(os.path.join(self.folder, f"log.{rank}"), encoding="ascii") as file:
+                logs.append([tuple(line.split()) for line in file])
+        with open(report, encoding="ascii") as file:
+            return logs, json.load(file)["epochs"]
+
+    def whole(self, epochs):
+        """The undisturbed order: what each rank gets of each epoch."""
+        logs, _ = self.job(1, self.settings(**{"order.epochs": epochs}), [0] * epochs)
+        return [[[line for line in log[:-1] if line[0] == str(epoch)] for epoch in range(epochs)] for log in logs]
+
+    def expected(self, whole, counts, differs=False):
+        out = []
+        for rank, epochs in enumerate(whole):
+            more = differs and rank == 0
+            out.append([line for epoch, count in zip(epochs, counts)
+                        for line in epoch[:count + more if count or more else None]])
+        return out
+
+    def test_abandoned_epochs(self):
+        """A sanity check of two batches, whole passes, epochs of one batch and of nearly all."""
+        counts = [2, 0, 1, 1, 14, 0, 2]
+        whole = self.whole(len(counts))
+        for readers, slots in (1, 2), (2, 4), (3, 2):
+            with self.subTest(readers=readers, slots=slots):
+                logs, epochs = self.job(readers, self.settings(**{"delivery.slots": slots}), counts)
+                self.assertEqual([log[:-1] for log in logs], self.expected(whole, counts))
+                self.assertEqual({log[-1] for log in logs}, {("state", "6", "2")})
+                given = {epoch["epoch"]: epoch["samples"] for epoch in epochs}
+                steps = [len(whole[0][e]) if count == 0 else count for e, count in enumerate(counts)]
+                self.assertEqual([given[e] for e in range(len(counts))], [8 * count for count in steps])
+
+    def test_trainers_that_differ(self):
+        """One that abandons an epoch a step later gets what it asks for, and nobody waits for ever."""
+        counts = [2, 1, 3, 15]
+        whole = self.whole(len(counts))
+        logs, _ = self.job(2, self.settings(), counts, "--differ")
+        self.assertEqual([log[:-1] for log in logs], self.expected(whole, counts, differs=True))
+
+    def test_little_is_read(self):
+        """Of an abandoned epoch the windows under way are read, and no more."""
+        counts = [2] * 10
+        for readers in 1, 2:
+            _, epochs = self.job(readers, self.settings(480, **{"readers.cache": "off", "order.window_rows": 32,
+                                                                "delivery.slots": 2}), counts)
+            rows = sum(epoch["chunks"] for epoch in epochs)
+            self.assertLess(rows, 0.4 * 480 * len(counts))
+            self.assertGreaterEqual(rows, 16 * len(counts))
+
+    def test_resume(self):
+        """The state of an abandoned epoch is the beginning of the next one."""
+        whole = self.whole(2)
+        state = os.path.join(self.folder, "state.json")
+        script = ("import json, penstock\nwith penstock.connect() as loader:\n    next(loader)\n    loader.skip(1)\n"
+                  f"    json.dump(loader.state(), open({state!r} + str(loader.info.rank), 'w'))\n")
+        outcome = self.reader(2, self.settings(), (sys.executable, "-c", script),
+                              env=environment(PYTHONPATH=PYTHON_PATH))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        lines = self.digests(2, self.trainers, self.settings(**{"order.epochs": 2}),
+                             options=["--resume", state + "0"])
+        self.assertEqual([line[:2] for line in lines],
+                         [["1", str(step)] for step in range(len(whole[0][1])) for _ in range(8)])
+
+    def test_wrong_steps(self):
+        script = ("import penstock\nwith penstock.connect() as loader:\n    next(loader)\n    loader.skip(2)\n"
+                  "    for epoch, step in (1, 14), (0, 0), (2**28 + 1, 0), (3, 15):\n"
+                  "        try:\n            loader.skip(epoch, step)\n"
+                  "        except penstock.Invalid as error:\n            print('refused:', error)\n")
+        outcome = self.reader(1, self.settings(**{"delivery.trainers": 1}), (sys.executable, "-c", script),
+                              env=environment(PYTHONPATH=PYTHON_PATH))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertEqual(outcome.output.count("refused:"), 4, outcome.output)
+        self.assertIn("epoch 1 step 14 is over; the next batch is that of epoch 2 step 0", outcome.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
