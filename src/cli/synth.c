@@ -72,9 +72,11 @@ static void parse_format(void *input, const struct argp_state *state, const char
 }
 
 static const struct cli_option option_table[] = {
-    {"layout", 0, "NAME", "latents (default), plain, robot, weather or tokens, see below",
+    {"layout", 0, "NAME",
+     "latents (default), plain, robot, weather, tokens, events, csr or documents, see below",
      CLI_OWN(parse_layout)},
-    {"samples", 'n', "N", "samples to write: frames, or tokens (5000; tokens: 10000000)",
+    {"samples", 'n', "N",
+     "samples to write: frames, or tokens (5000; tokens: 10000000; events: 200; documents: 20000)",
      CLI_COUNT(sizes.samples, 1, MAX_SAMPLES)},
     {"videos", 0, "V", "latents: videos that the samples are from (N/10)",
      CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
@@ -82,11 +84,15 @@ static const struct cli_option option_table[] = {
      CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
     {"documents", 0, "D", "tokens: documents that the tokens are from (N/500)",
      CLI_COUNT(sizes.groups, 1, MAX_SAMPLES)},
-    {"chunk", 'k', "K", "samples in one chunk (1; robot: 8; tokens: 65536)",
+    {"items", 0, "M", "items of a sample on average (events: 97000; csr: 1000; documents: 500)",
+     CLI_COUNT(sizes.items, 1, MAX_SAMPLES)},
+    {"chunk", 'k', "K",
+     "samples in one chunk (1; robot: 8; tokens: 65536; events, csr, documents: 131072 items)",
      CLI_COUNT(sizes.chunk, 1, MAX_SAMPLES)},
     {"shape", 0, "A,B,...",
      "shape of a sample: plain (3,32,32), robot's image (96,96,3), "
-     "weather's variables, latitudes and longitudes (69,16,32)",
+     "weather's variables, latitudes and longitudes (69,16,32), events' times, rows and columns "
+     "(20,360,640), csr's genes (20000)",
      CLI_OWN(parse_shape)},
     {"dtype", 0, "TYPE", "plain: int8 to uint64, float16 to float64 (float32)",
      CLI_OWN(parse_dtype)},
@@ -127,12 +133,17 @@ static const char help[] =
     "Layout 'tokens' is text for a language model:\n"
     "  tokens            (N)                 uint16   documents, one after another\n"
     "  document_ends     (D)                 int64    the token behind each document\n"
+    "Layouts of samples of unequal lengths, some empty, a few very long:\n"
+    "  events    events/offsets (N+1), events/bin, y, x and count of each event, label (N)\n"
+    "  csr       X/indptr (N+1), X/indices, X/data, as AnnData has cells and genes\n"
+    "  documents tokens/offsets (N+1), tokens/values\n"
     "\n"
     "Examples:\n"
     "  penstock synth latents.zarr                  5,000 samples, 782 MiB decoded\n"
     "  penstock synth small.zarr -n 200 --format 3  quick, in the newer format\n"
     "  penstock synth rows.zarr -n 20000 --chunk 8  8 samples in a chunk\n"
     "  penstock synth tiny.zarr --layout plain -n 1000 --shape 16 --codec none\n"
+    "  penstock synth events.zarr --layout events -n 1000\n"
     "  penstock synth pusht.zarr --layout robot --episodes 200 -n 25000\n";
 
 static const struct cli_command command = {

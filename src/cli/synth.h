@@ -4,6 +4,7 @@
  *   synth_layouts.c  which arrays a dataset has
  *   synth_content.c  the numbers: pure functions of (seed, array, index)
  *   synth_series.c   the same for frames that follow one another: robots, weather, tokens
+ *   synth_ragged.c   the same for samples of unequal lengths: events, cells, documents
  *   synth_write.c    metadata documents and chunks, written by several threads
  */
 #ifndef PENSTOCK_CLI_SYNTH_H
@@ -36,6 +37,8 @@ struct synth_array {
     uint64_t stream;      /* tells the arrays of one dataset apart */
     uint64_t entry_items; /* product of shape[1..] */
     uint64_t range; /* of the array that this one points into, or that points into this: entries */
+    uint64_t side;  /* values are 0 to before this number */
+    bool long_tail; /* a few samples have many times as many items as the others */
 };
 
 /* float16 [20, 4, 32, 32] that look like latents of a video autoencoder, at any such shape with 4
@@ -69,6 +72,15 @@ synth_fill synth_fill_weather, synth_fill_mean, synth_fill_deviation, synth_fill
 /* uint16: small numbers more often than large ones. */
 synth_fill synth_fill_tokens;
 
+/* int64: where each sample's items begin, of `range` items; one more entry, the number of items. */
+synth_fill synth_fill_offset;
+
+/* Items of `range` samples. uint16: when, and where along an axis, an event was, of `side`; uint8:
+ * how many there were. int32: a gene of `side`, rising within the sample; float32: its count.
+ * int64: a class for each sample. */
+synth_fill synth_fill_event_bin, synth_fill_event_coordinate, synth_fill_event_count,
+    synth_fill_gene, synth_fill_expression, synth_fill_label;
+
 enum { SYNTH_MAX_ARRAYS = 12, SYNTH_NAME_CHARACTERS = 8 };
 
 struct synth_dataset {
@@ -79,6 +91,7 @@ struct synth_dataset {
     const char *shuffle; /* of blosc: "noshuffle", "shuffle", "bitshuffle" */
     int level;           /* of the codec, SYNTH_LEVEL_AUTO for its own default */
     uint32_t thread_count;
+    char group_attributes[192]; /* of the first array's group: a JSON object; "": none */
     size_t array_count;
     struct synth_array arrays[SYNTH_MAX_ARRAYS];
 };
@@ -88,6 +101,7 @@ enum { SYNTH_LEVEL_AUTO = -1000 };
 /* What the command line says about the arrays; 0 (dtype, rank: as well): the layout's default. */
 struct synth_sizes {
     uint64_t samples, chunk, seed;
+    uint64_t items;  /* of a sample on average, where lengths differ */
     uint64_t groups; /* videos, episodes or documents that the samples are from */
     enum dtype dtype;
     int rank; /* of a sample, with shape */

@@ -158,6 +158,17 @@ static enum status put_array(const struct store *store, enum zarr_format format,
     return status;
 }
 
+/* The document of arrays[i]'s group; in v2 attributes have a document of their own. */
+static void append_group(const struct synth_dataset *dataset, size_t i, struct text *out)
+{
+    bool has_attributes = i == 0 && dataset->group_attributes[0];
+    if (dataset->format == ZARR_V3 && has_attributes)
+        text_append(out, "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": %s}",
+                    dataset->group_attributes);
+    else
+        text_append(out, "%s", group_document(dataset->format));
+}
+
 /* The length of the name of arrays[i]'s group, where the group is the first array's of its own; or
  * 0. */
 static int new_group(const struct synth_dataset *dataset, size_t i)
@@ -170,18 +181,31 @@ static int new_group(const struct synth_dataset *dataset, size_t i)
     return length ? (int)length - 1 : 0;
 }
 
+static enum status put_group(const struct store *store, const struct synth_dataset *dataset,
+                             size_t i, int length, struct error *err)
+{
+    const char *name = dataset->arrays[i].name;
+    struct text document = {0};
+    char key[ZARR_KEY_BYTES];
+    snprintf(key, sizeof key, "%.*s/%s", length, name,
+             dataset->format == ZARR_V2 ? ".zgroup" : "zarr.json");
+    append_group(dataset, i, &document);
+    enum status status = put_text(store, key, document.data, err);
+    text_done(&document);
+    if (status || dataset->format == ZARR_V3 || i > 0 || !dataset->group_attributes[0])
+        return status;
+    snprintf(key, sizeof key, "%.*s/.zattrs", length, name);
+    return put_text(store, key, dataset->group_attributes, err);
+}
+
 static enum status put_groups(const struct store *store, const struct synth_dataset *dataset,
                               struct error *err)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < dataset->array_count && !status; i++) {
-        char key[ZARR_KEY_BYTES];
         int length = new_group(dataset, i);
-        if (length == 0)
-            continue;
-        snprintf(key, sizeof key, "%.*s/%s", length, dataset->arrays[i].name,
-                 dataset->format == ZARR_V2 ? ".zgroup" : "zarr.json");
-        status = put_text(store, key, group_document(dataset->format), err);
+        if (length > 0)
+            status = put_group(store, dataset, i, length, err);
     }
     return status;
 }
@@ -198,6 +222,8 @@ static void append_consolidated_v2(const struct synth_dataset *dataset,
         int group = new_group(dataset, i);
         if (group)
             text_append(out, ", \"%.*s/.zgroup\": %s", group, name, group_document(ZARR_V2));
+        if (group && i == 0 && dataset->group_attributes[0])
+            text_append(out, ", \"%.*s/.zattrs\": %s", group, name, dataset->group_attributes);
         text_append(out, ", \"%s/.zarray\": %s, \"%s/.zattrs\": ", name, documents[i].data, name);
         append_attributes(&dataset->arrays[i], ZARR_V2, out);
     }
@@ -215,8 +241,10 @@ static void append_consolidated_v3(const struct synth_dataset *dataset,
     for (size_t i = 0; i < dataset->array_count; i++) {
         const char *name = dataset->arrays[i].name;
         int group = new_group(dataset, i);
-        if (group)
-            text_append(out, "%s\"%.*s\": %s", i ? ", " : "", group, name, group_document(ZARR_V3));
+        if (group) {
+            text_append(out, "%s\"%.*s\": ", i ? ", " : "", group, name);
+            append_group(dataset, i, out);
+        }
         text_append(out, "%s\"%s\": %s", i || group ? ", " : "", name, documents[i].data);
     }
     text_append(out, "}}}");

@@ -1,8 +1,9 @@
 /* The layouts of `penstock synth`: which arrays a dataset has. See synth.h. */
+#include "cli/synth_layouts.h"
 #include "base/number.h"
 #include "base/size.h"
-#include "cli/synth.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct synth_layout {
@@ -12,8 +13,8 @@ struct synth_layout {
     void (*add)(const struct synth_sizes *sizes, struct synth_dataset *dataset);
 };
 
-static void add_array(const struct synth_sizes *sizes, struct synth_dataset *dataset,
-                      struct synth_array array)
+void synth_add_array(const struct synth_sizes *sizes, struct synth_dataset *dataset,
+                     struct synth_array array)
 {
     array.seed = sizes->seed;
     array.stream = dataset->array_count;
@@ -27,28 +28,28 @@ static void add_array(const struct synth_sizes *sizes, struct synth_dataset *dat
 
 static void add_latents(const struct synth_sizes *sizes, struct synth_dataset *dataset)
 {
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "base_frames",
-                                   .dtype = DTYPE_FLOAT16,
-                                   .rank = 5,
-                                   .shape = {sizes->samples, 20, 4, 32, 32},
-                                   .chunk_length = sizes->chunk,
-                                   .fill = synth_fill_latents});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "clip_emb",
-                                   .dtype = DTYPE_FLOAT16,
-                                   .rank = 2,
-                                   .shape = {sizes->groups, 512},
-                                   .chunk_length = 1024,
-                                   .fill = synth_fill_embedding});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "segment_to_video",
-                                   .dtype = DTYPE_INT64,
-                                   .rank = 1,
-                                   .shape = {sizes->samples},
-                                   .chunk_length = 65536,
-                                   .range = sizes->groups,
-                                   .fill = synth_fill_index});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "base_frames",
+                                         .dtype = DTYPE_FLOAT16,
+                                         .rank = 5,
+                                         .shape = {sizes->samples, 20, 4, 32, 32},
+                                         .chunk_length = sizes->chunk,
+                                         .fill = synth_fill_latents});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "clip_emb",
+                                         .dtype = DTYPE_FLOAT16,
+                                         .rank = 2,
+                                         .shape = {sizes->groups, 512},
+                                         .chunk_length = 1024,
+                                         .fill = synth_fill_embedding});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "segment_to_video",
+                                         .dtype = DTYPE_INT64,
+                                         .rank = 1,
+                                         .shape = {sizes->samples},
+                                         .chunk_length = 65536,
+                                         .range = sizes->groups,
+                                         .fill = synth_fill_index});
 }
 
 static void add_plain(const struct synth_sizes *sizes, struct synth_dataset *dataset)
@@ -60,28 +61,28 @@ static void add_plain(const struct synth_sizes *sizes, struct synth_dataset *dat
                                 .chunk_length = sizes->chunk,
                                 .fill = synth_fill_noise};
     memcpy(&array.shape[1], sizes->shape, sizeof sizes->shape);
-    add_array(sizes, dataset, array);
+    synth_add_array(sizes, dataset, array);
 }
 
 /* The frame behind each episode or document. */
 static void add_ends(const struct synth_sizes *sizes, struct synth_dataset *dataset,
                      const char *name)
 {
-    add_array(sizes, dataset,
-              (struct synth_array){.name = name,
-                                   .dtype = DTYPE_INT64,
-                                   .rank = 1,
-                                   .shape = {sizes->groups},
-                                   .chunk_length = 65536,
-                                   .range = sizes->samples,
-                                   .fill = synth_fill_episode_end});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = name,
+                                         .dtype = DTYPE_INT64,
+                                         .rank = 1,
+                                         .shape = {sizes->groups},
+                                         .chunk_length = 65536,
+                                         .range = sizes->samples,
+                                         .fill = synth_fill_episode_end});
 }
 
 static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dataset)
 {
     uint64_t frames = sizes->samples, chunk = sizes->chunk, episodes = sizes->groups;
 
-    add_array(
+    synth_add_array(
         sizes, dataset,
         (struct synth_array){.name = "data/img",
                              .dimensions = "frame y x channel",
@@ -91,33 +92,33 @@ static void add_robot(const struct synth_sizes *sizes, struct synth_dataset *dat
                              .chunk_length = chunk,
                              .range = episodes,
                              .fill = synth_fill_camera});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "data/state",
-                                   .dimensions = "frame number",
-                                   .dtype = DTYPE_FLOAT32,
-                                   .rank = 2,
-                                   .shape = {frames, 5},
-                                   .chunk_length = chunk,
-                                   .range = episodes,
-                                   .fill = synth_fill_state});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "data/action",
-                                   .dimensions = "frame target",
-                                   .dtype = DTYPE_FLOAT32,
-                                   .rank = 2,
-                                   .shape = {frames, 2},
-                                   .chunk_length = chunk,
-                                   .range = episodes,
-                                   .fill = synth_fill_action});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "data/episode",
-                                   .dimensions = "frame",
-                                   .dtype = DTYPE_INT64,
-                                   .rank = 1,
-                                   .shape = {frames},
-                                   .chunk_length = 65536,
-                                   .range = episodes,
-                                   .fill = synth_fill_episode});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "data/state",
+                                         .dimensions = "frame number",
+                                         .dtype = DTYPE_FLOAT32,
+                                         .rank = 2,
+                                         .shape = {frames, 5},
+                                         .chunk_length = chunk,
+                                         .range = episodes,
+                                         .fill = synth_fill_state});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "data/action",
+                                         .dimensions = "frame target",
+                                         .dtype = DTYPE_FLOAT32,
+                                         .rank = 2,
+                                         .shape = {frames, 2},
+                                         .chunk_length = chunk,
+                                         .range = episodes,
+                                         .fill = synth_fill_action});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "data/episode",
+                                         .dimensions = "frame",
+                                         .dtype = DTYPE_INT64,
+                                         .rank = 1,
+                                         .shape = {frames},
+                                         .chunk_length = 65536,
+                                         .range = episodes,
+                                         .fill = synth_fill_episode});
     add_ends(sizes, dataset, "meta/episode_ends");
 }
 
@@ -126,14 +127,14 @@ static void add_axis(const struct synth_sizes *sizes, struct synth_dataset *data
                      const char *name, const char *dimension, uint64_t length, synth_fill *fill,
                      const char *attributes)
 {
-    add_array(sizes, dataset,
-              (struct synth_array){.name = name,
-                                   .dimensions = dimension,
-                                   .attributes = attributes,
-                                   .dtype = DTYPE_FLOAT32,
-                                   .rank = 1,
-                                   .shape = {length},
-                                   .fill = fill});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = name,
+                                         .dimensions = dimension,
+                                         .attributes = attributes,
+                                         .dtype = DTYPE_FLOAT32,
+                                         .rank = 1,
+                                         .shape = {length},
+                                         .fill = fill});
 }
 
 static void add_weather(const struct synth_sizes *sizes, struct synth_dataset *dataset)
@@ -141,63 +142,63 @@ static void add_weather(const struct synth_sizes *sizes, struct synth_dataset *d
     uint64_t dates = sizes->samples, variables = sizes->shape[0], rows = sizes->shape[1],
              columns = sizes->shape[2];
 
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "data",
-                                   .dimensions = "time variable latitude longitude",
-                                   .dtype = DTYPE_FLOAT32,
-                                   .rank = 4,
-                                   .shape = {dates, variables, rows, columns},
-                                   .chunk_length = sizes->chunk,
-                                   .fill = synth_fill_weather});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "data",
+                                         .dimensions = "time variable latitude longitude",
+                                         .dtype = DTYPE_FLOAT32,
+                                         .rank = 4,
+                                         .shape = {dates, variables, rows, columns},
+                                         .chunk_length = sizes->chunk,
+                                         .fill = synth_fill_weather});
     add_axis(sizes, dataset, "mean", "variable", variables, synth_fill_mean, NULL);
     add_axis(sizes, dataset, "std", "variable", variables, synth_fill_deviation, NULL);
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "missing",
-                                   .dimensions = "time",
-                                   .dtype = DTYPE_BOOL,
-                                   .rank = 1,
-                                   .shape = {dates},
-                                   .fill = synth_fill_missing});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "time",
-                                   .dimensions = "time",
-                                   .attributes = "\"units\": \"hours since 2000-01-01\", "
-                                                 "\"calendar\": \"proleptic_gregorian\"",
-                                   .dtype = DTYPE_INT64,
-                                   .rank = 1,
-                                   .shape = {dates},
-                                   .fill = synth_fill_hours});
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "variable",
-                                   .dimensions = "variable",
-                                   .text = true,
-                                   .dtype = DTYPE_UINT32,
-                                   .rank = 2,
-                                   .shape = {variables, SYNTH_NAME_CHARACTERS},
-                                   .fill = synth_fill_variable});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "missing",
+                                         .dimensions = "time",
+                                         .dtype = DTYPE_BOOL,
+                                         .rank = 1,
+                                         .shape = {dates},
+                                         .fill = synth_fill_missing});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "time",
+                                         .dimensions = "time",
+                                         .attributes = "\"units\": \"hours since 2000-01-01\", "
+                                                       "\"calendar\": \"proleptic_gregorian\"",
+                                         .dtype = DTYPE_INT64,
+                                         .rank = 1,
+                                         .shape = {dates},
+                                         .fill = synth_fill_hours});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "variable",
+                                         .dimensions = "variable",
+                                         .text = true,
+                                         .dtype = DTYPE_UINT32,
+                                         .rank = 2,
+                                         .shape = {variables, SYNTH_NAME_CHARACTERS},
+                                         .fill = synth_fill_variable});
     add_axis(sizes, dataset, "latitude", "latitude", rows, synth_fill_latitude,
              "\"units\": \"degrees_north\"");
     add_axis(sizes, dataset, "longitude", "longitude", columns, synth_fill_longitude,
              "\"units\": \"degrees_east\"");
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "orography",
-                                   .dimensions = "latitude longitude",
-                                   .attributes = "\"units\": \"m\"",
-                                   .dtype = DTYPE_FLOAT32,
-                                   .rank = 2,
-                                   .shape = {rows, columns},
-                                   .fill = synth_fill_noise});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "orography",
+                                         .dimensions = "latitude longitude",
+                                         .attributes = "\"units\": \"m\"",
+                                         .dtype = DTYPE_FLOAT32,
+                                         .rank = 2,
+                                         .shape = {rows, columns},
+                                         .fill = synth_fill_noise});
 }
 
 static void add_tokens(const struct synth_sizes *sizes, struct synth_dataset *dataset)
 {
-    add_array(sizes, dataset,
-              (struct synth_array){.name = "tokens",
-                                   .dtype = DTYPE_UINT16,
-                                   .rank = 1,
-                                   .shape = {sizes->samples},
-                                   .chunk_length = sizes->chunk,
-                                   .fill = synth_fill_tokens});
+    synth_add_array(sizes, dataset,
+                    (struct synth_array){.name = "tokens",
+                                         .dtype = DTYPE_UINT16,
+                                         .rank = 1,
+                                         .shape = {sizes->samples},
+                                         .chunk_length = sizes->chunk,
+                                         .fill = synth_fill_tokens});
     add_ends(sizes, dataset, "document_ends");
 }
 
@@ -210,11 +211,20 @@ static const struct synth_layout layouts[] = {
     {"robot", {.samples = 5000, .chunk = 8, .rank = 3, .shape = {96, 96, 3}}, 100, add_robot},
     {"weather", {.samples = 5000, .chunk = 1, .rank = 3, .shape = {69, 16, 32}}, 0, add_weather},
     {"tokens", {.samples = 10000000, .chunk = 65536}, 500, add_tokens},
+    {"events",
+     {.samples = 200, .items = 97000, .chunk = 131072, .rank = 3, .shape = {20, 360, 640}},
+     0,
+     synth_add_events},
+    {"csr",
+     {.samples = 5000, .items = 1000, .chunk = 131072, .rank = 1, .shape = {20000}},
+     0,
+     synth_add_csr},
+    {"documents", {.samples = 20000, .items = 500, .chunk = 131072}, 0, synth_add_documents},
 };
 
 const char *synth_layout_names(void)
 {
-    return "latents, plain, robot, weather and tokens";
+    return "latents, plain, robot, weather, tokens, events, csr and documents";
 }
 
 const struct synth_layout *synth_layout_find(const char *name)
@@ -235,6 +245,7 @@ enum status synth_layout_add(const struct synth_layout *layout, struct synth_siz
                          sizes->rank, count_plural((uint64_t)sizes->rank), layout->name,
                          defaults->rank);
     sizes->samples = sizes->samples ? sizes->samples : defaults->samples;
+    sizes->items = sizes->items ? sizes->items : defaults->items;
     sizes->chunk = sizes->chunk ? sizes->chunk : defaults->chunk;
     sizes->dtype = sizes->dtype ? sizes->dtype : defaults->dtype;
     if (sizes->rank == 0) {
@@ -243,6 +254,11 @@ enum status synth_layout_add(const struct synth_layout *layout, struct synth_siz
     }
     if (sizes->groups == 0 && layout->group_samples > 0)
         sizes->groups = size_divide_up(sizes->samples, layout->group_samples);
+    if (layout->add == synth_add_csr && sizes->items > sizes->shape[0] / 4)
+        return error_set(err, STATUS_INVALID,
+                         "--items %" PRIu64 ": cells of %" PRIu64 " genes have at most %" PRIu64
+                         " on average",
+                         sizes->items, sizes->shape[0], sizes->shape[0] / 4);
     layout->add(sizes, dataset);
     return STATUS_OK;
 }

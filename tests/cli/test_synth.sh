@@ -108,3 +108,24 @@ contains "$(cat weather3/variable/zarr.json)" '"fixed_length_utf32", "configurat
 "$penstock" synth tokens --layout tokens -n 100000 --documents 7 --codec none >/dev/null
 [ "$(numbers tokens/document_ends/0 8 d8 | sort -nu | wc -l)" -eq 7 ] || fail "ends of documents"
 refuses 4 "layout 'weather' takes 3" synth new --layout weather --shape 3,4
+
+# Samples of unequal lengths: offsets from 0 to the number of items, some samples empty, one very long; the same bytes by any threads.
+"$penstock" synth events --layout events -n 300 --items 500 --chunk 1000 --codec none --threads 1 >/dev/null
+"$penstock" synth events-2 --layout events -n 300 --items 500 --chunk 1000 --codec none --threads 3 >/dev/null
+diff -r events events-2 >/dev/null || fail "the number of threads changes events"
+numbers events/events/offsets/0 8 d8 >offsets
+[ "$(head -1 offsets)" -eq 0 ] && [ "$(tail -1 offsets)" -eq 150000 ] && [ "$(wc -l <offsets)" -eq 301 ] || fail "offsets of events"
+awk 'NR > 1 { print $1 - before } { before = $1 }' offsets | sort -n >lengths
+[ "$(head -1 lengths)" -eq 0 ] || fail "no sample is empty, or one has less than nothing"
+[ "$(tail -1 lengths)" -gt 4000 ] || fail "no sample is long"
+od -An -v -w2 -tu2 events/events/bin/0 | awk '$1 > 19 { exit 1 }' || fail "an event's bin"
+"$penstock" synth cells --layout csr -n 100 --items 40 --shape 200 --codec none --format 3 >/dev/null
+contains "$(cat cells/X/zarr.json)" '"encoding-type": "csr_matrix"'
+contains "$(cat cells/zarr.json)" '"shape": [100, 200]'
+od -An -v -w4 -td4 cells/X/indices/c/0 | head -30 | awk '$1 < 0 || $1 > 199 { exit 1 }' || fail "a gene beyond the last"
+"$penstock" synth cells-2 --layout csr -n 9 --format 2 >/dev/null
+contains "$(cat cells-2/X/.zattrs)" '"shape": [9, 20000]'
+"$penstock" synth documents --layout documents -n 50 >/dev/null
+[ -f documents/tokens/values/0 ] || fail "the documents' tokens"
+refuses 4 "at most 50 on average" synth new --layout csr --shape 200 --items 51
+refuses 4 "layout 'events' takes 3" synth new --layout events --shape 3
