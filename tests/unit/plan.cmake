@@ -6,6 +6,7 @@ target_compile_definitions(test_plan_order PRIVATE
 penstock_unit_test(plan anchors LINKS plan)
 penstock_unit_test(plan round LINKS plan)
 penstock_unit_test(plan mix LINKS plan)
+penstock_unit_test(plan mix_budget LINKS plan)
 penstock_unit_test(plan locality LINKS plan SYSTEM m)
 penstock_unit_test(plan assign LINKS plan)
 penstock_unit_test(plan ways LINKS plan)

@@ -1,66 +1,12 @@
 /* Mixes: each source's share, in closed form; every draw once; the order of windows. */
 #include "made_up_anchors.h"
+#include "made_up_mix.h"
 #include "plan/assign.h"
-#include "plan/budget.h"
 #include "plan/locality.h"
-#include "plan/mix.h"
 #include "plan/round.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-struct made_up_mix {
-    struct plan_options sources[MIX_MAX_SOURCES];
-    uint64_t weights[MIX_MAX_SOURCES];
-    struct plan_mix_options options;
-};
-
-/* Sources of 1 to `most_samples` samples, in rows of 1 to 9; weights up to `most_weight`. */
-static void make_up(struct made_up_mix *made_up, uint32_t source_count, uint64_t most_samples,
-                    uint64_t most_weight, uint64_t key)
-{
-    memset(made_up, 0, sizeof *made_up);
-    for (uint32_t d = 0; d < source_count; d++) {
-        made_up->sources[d] = (struct plan_options){
-            .sample_count = 1 + random_u64(key, 0, d) % most_samples,
-            .row_length = 1 + random_u64(key, 1, d) % 9,
-            .window_rows = 1 + random_u64(key, 2, d) % 7,
-            .shuffle = d % 5 != 4,
-        };
-        made_up->weights[d] = 1 + random_u64(key, 3, d) % most_weight;
-    }
-    made_up->options = (struct plan_mix_options){
-        .source_count = source_count,
-        .sources = made_up->sources,
-        .weights = made_up->weights,
-        .epochs = 3,
-        .seed = key,
-        .global_batch = 24,
-        .last = PLAN_PARTIAL,
-        .trainer_count = 3,
-    };
-}
-
-static struct plan new_mix(const struct plan_mix_options *options)
-{
-    struct plan plan;
-    struct error err;
-    if (plan_mix_new(options, &plan, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    return plan;
-}
-
-static uint64_t step_count(const struct plan *plan, uint64_t epochs)
-{
-    return epochs * plan->steps_per_epoch;
-}
 
 /* Draws before n positions, by halves, one position at a time: the next one is the left half's if
  * floor() grows. */
@@ -333,98 +279,6 @@ static void sources_have_anchors(void **state)
     }
 }
 
-/* The serial of the window that holds a draw. */
-static uint64_t window_of(const struct plan *plan, struct plan_draw draw)
-{
-    const struct plan *source = plan_source(plan, draw.source);
-    struct plan_pass at = plan_draw_pass(plan, draw);
-    struct plan_epoch epoch;
-    plan_epoch_init(&epoch, source, at.number);
-    return at.number * source->window_count + plan_window_of(&epoch, at.position);
-}
-
-/* As many windows of each source are planned at once as the rounds under way touch, and one more;
- * row buffers are for the windows of each step. */
-static void budgets_have_room(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < 12; i++) {
-        struct made_up_mix made_up;
-        struct budget budget;
-        make_up(&made_up, 1 + i, 60, i % 2 ? 9 : 100000, 40 + i);
-        struct plan plan = new_mix(&made_up.options);
-        const struct budget_demand demand = {.plan = &plan,
-                                             .shape = {1 + i % 3, 1, 2},
-                                             .reader_count = 1,
-                                             .trainers_served = 3,
-                                             .worker_count = 1,
-                                             .row_bytes = 1 << 20,
-                                             .last_epoch = true,
-                                             .limit_bytes = UINT64_MAX / 4};
-        assert_int_equal(budget_settle(&demand, &budget, NULL), STATUS_OK);
-        uint64_t ahead = 3 * demand.shape.steps_per_round, sum = 0,
-                 last = step_count(&plan, 3) - ahead;
-        uint64_t least_rows = (budget.least_bytes - (budget.total_bytes - budget.rows_bytes)) /
-                              (demand.row_bytes + BUDGET_BUFFER_TABLE_BYTES);
-        for (uint64_t s = 0; s < last; s++) {
-            uint64_t first[MIX_MAX_SOURCES], next[MIX_MAX_SOURCES], end[MIX_MAX_SOURCES], rows = 0;
-            plan_step_draws(&plan, s, first);
-            plan_step_draws(&plan, s + 1, next);
-            plan_step_draws(&plan, s + ahead, end);
-            for (uint32_t d = 0; d < plan_source_count(&plan); d++) {
-                const struct plan *source = plan_source(&plan, d);
-                if (end[d] == first[d])
-                    continue;
-                assert_true(next[d] - first[d] <= plan_most_draws(&plan, d, plan.global_batch));
-                uint64_t from = window_of(&plan, (struct plan_draw){d, first[d]});
-                uint64_t to = window_of(&plan, (struct plan_draw){d, end[d] - 1});
-                assert_true(to - from + 1 < budget.source_windows[d]);
-                if (next[d] == first[d] || source->row_samples == 1)
-                    continue;
-                to = window_of(&plan, (struct plan_draw){d, next[d] - 1});
-                for (uint64_t w = from; w <= to && w - from < source->window_count; w++)
-                    rows +=
-                        w % source->window_count + 1 < source->window_count
-                            ? source->window_rows
-                            : source->row_count - (source->window_count - 1) * source->window_rows;
-            }
-            assert_true(rows <= least_rows);
-        }
-        for (uint32_t d = 0; d < plan_source_count(&plan); d++)
-            sum += budget.source_windows[d];
-        assert_int_equal(sum, budget.planned_windows);
-        plan_mix_free(plan.mix);
-    }
-}
-
-/* A source of 4 samples that gives 600,000 to a step: its windows take the memory. */
-static void too_many_passes_are_named(void **state)
-{
-    (void)state;
-    const struct plan_options sources[] = {{.sample_count = 1000000, .row_length = 100},
-                                           {.sample_count = 4, .row_length = 2}};
-    const struct plan_mix_options options = {.source_count = 2,
-                                             .sources = sources,
-                                             .weights = (uint64_t[]){2, 3},
-                                             .epochs = 2,
-                                             .global_batch = 1000000,
-                                             .trainer_count = 1};
-    struct plan plan = new_mix(&options);
-    const struct budget_demand demand = {.plan = &plan,
-                                         .shape = {1, 1, 2},
-                                         .reader_count = 1,
-                                         .trainers_served = 1,
-                                         .worker_count = 1,
-                                         .row_bytes = 1000,
-                                         .limit_bytes = 1 << 30};
-    struct budget budget;
-    struct error err;
-    assert_int_equal(budget_settle(&demand, &budget, &err), STATUS_NO_MEMORY);
-    assert_non_null(strstr(err.message, "source 1 of the mix, which has 4 samples and gives "
-                                        "600,000 to a step: lower its weight"));
-    plan_mix_free(plan.mix);
-}
-
 static void refused(void **state)
 {
     (void)state;
@@ -454,8 +308,6 @@ int main(void)
         cmocka_unit_test(every_position_is_one_draw),
         cmocka_unit_test(items_are_all_positions),
         cmocka_unit_test(sources_have_anchors),
-        cmocka_unit_test(budgets_have_room),
-        cmocka_unit_test(too_many_passes_are_named),
         cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

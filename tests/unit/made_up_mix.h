@@ -1,0 +1,62 @@
+/* For tests: mixes of random sources. */
+#ifndef PENSTOCK_TESTS_MADE_UP_MIX_H
+#define PENSTOCK_TESTS_MADE_UP_MIX_H
+
+#include "base/random.h"
+#include "plan/mix.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct made_up_mix {
+    struct plan_options sources[MIX_MAX_SOURCES];
+    uint64_t weights[MIX_MAX_SOURCES];
+    struct plan_mix_options options;
+};
+
+/* Sources of 1 to `most_samples` samples, in rows of 1 to 9; weights up to `most_weight`. */
+static inline void make_up(struct made_up_mix *made_up, uint32_t source_count,
+                           uint64_t most_samples, uint64_t most_weight, uint64_t key)
+{
+    memset(made_up, 0, sizeof *made_up);
+    for (uint32_t d = 0; d < source_count; d++) {
+        made_up->sources[d] = (struct plan_options){
+            .sample_count = 1 + random_u64(key, 0, d) % most_samples,
+            .row_length = 1 + random_u64(key, 1, d) % 9,
+            .window_rows = 1 + random_u64(key, 2, d) % 7,
+            .shuffle = d % 5 != 4,
+        };
+        made_up->weights[d] = 1 + random_u64(key, 3, d) % most_weight;
+    }
+    made_up->options = (struct plan_mix_options){
+        .source_count = source_count,
+        .sources = made_up->sources,
+        .weights = made_up->weights,
+        .epochs = 3,
+        .seed = key,
+        .global_batch = 24,
+        .last = PLAN_PARTIAL,
+        .trainer_count = 3,
+    };
+}
+
+static inline struct plan new_mix(const struct plan_mix_options *options)
+{
+    struct plan plan;
+    struct error err;
+    if (plan_mix_new(options, &plan, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
+    return plan;
+}
+
+static inline uint64_t step_count(const struct plan *plan, uint64_t epochs)
+{
+    return epochs * plan->steps_per_epoch;
+}
+
+#endif
