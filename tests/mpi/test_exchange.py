@@ -1,5 +1,6 @@
 """What one reader delivers, several deliver that exchange it: packed, zero-copy, and both at once."""
 
+import json
 import os
 import shutil
 import unittest
@@ -60,6 +61,30 @@ class Exchange(JobTest):
         uri = self.synth("huge", 8, layout="plain", chunk=1, shape="4300,1000", codec="none")
         settings = self.settings(uri, **{"batch.global_size": 4, "delivery.slots": 2})
         self.assertEqual(self.digests(2, 2, settings), self.digests(1, 1, settings))
+
+    def test_crops_alone_are_sent(self):
+        """Of random crops, the report counts what they are, and not their frames."""
+        uri = self.synth("cropped", self.SAMPLES, layout="plain", chunk=4, codec="none", shape="24,20")
+        crop, frame, where = 10 * 12 * 4, 24 * 20 * 4, 2 * 4
+        field = {"array": "data", "crop.1": 10, "crop.2": 12, "crop.at": "random"}
+        settings = self.settings(uri, **{f"dataset.fields.x.{key}": value for key, value in field.items()},
+                                 **{"batch.last": "partial", "exchange.way": "send", "delivery.trainers": 2})
+        path = os.path.join(self.folder, "report.json")
+        outcome = self.reader(2, settings, [], ["--quiet", "--report", path])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(path, encoding="ascii") as file:
+            report = json.load(file)
+        for e, epoch in enumerate(report["epochs"]):
+            moved = epoch["moved_samples"]
+            self.assertTrue(0 < moved < self.SAMPLES, moved)
+            self.assertEqual(epoch["local_samples"], self.SAMPLES - moved)
+            self.assertEqual(epoch["sample_bytes"], crop + where)
+            self.assertEqual(epoch["sent_bytes"], moved * crop)
+            self.assertEqual(epoch["ways"]["foreseen_sent_bytes"], self.SAMPLES // 2 * crop)
+            self.assertEqual(epoch["decoded_bytes"], (e == 0) * self.SAMPLES * frame)
+            mine = [reader["epochs"][e] for reader in report["readers"]]
+            self.assertEqual([reader["sent_bytes"] for reader in mine], [reader["moved_samples"] * crop for reader in mine])
+            self.assertEqual(sum(reader["moved_samples"] for reader in mine), moved)
 
     def test_stops_in_the_middle(self):
         """A row that cannot be read ends all readers, whatever of its round has been sent."""
