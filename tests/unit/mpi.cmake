@@ -2,3 +2,11 @@
 penstock_unit_test(mpi log_json LINKS base)
 target_sources(test_mpi_log_json PRIVATE ${PROJECT_SOURCE_DIR}/mpi/log_json.c)
 target_include_directories(test_mpi_log_json PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
+
+# Those that need the header of MPI alone.
+if(PENSTOCK_MPI)
+  find_package(MPI REQUIRED COMPONENTS C)
+  penstock_unit_test(mpi books LINKS base SYSTEM MPI::MPI_C)
+  target_sources(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi/books.c)
+  target_include_directories(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
+endif()
