@@ -114,9 +114,9 @@ static void describe_attributes(const struct field_origin *origin, struct text *
     if (left_out.length > 0)
         text_append(out,
                     "warning: field '%s': trainers do not get these attributes of array '%s', "
-                    "which are null or larger than %d bytes: %s\n",
+                    "which are null, larger than %d bytes, or behind the first %d KiB: %s\n",
                     text_shown(origin->name).text, text_shown(origin->array->array.path).text,
-                    ZARR_TOLD_BYTES, text_shown(left_out.data).text);
+                    ZARR_TOLD_BYTES, ZARR_TOLD_ALL_BYTES / 1024, text_shown(left_out.data).text);
     text_done(&left_out);
     text_done(&attributes);
 }

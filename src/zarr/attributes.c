@@ -12,6 +12,9 @@
 
 static const char dimensions[] = "_ARRAY_DIMENSIONS";
 
+/* In the document of a v2 array: the names of attributes that attributes_take() left out. */
+static const char names_left_out[] = "attributes_left_out";
+
 /* Whether Penstock itself reads the attribute. */
 static bool is_read(const char *name)
 {
@@ -48,20 +51,30 @@ bool attributes_take(struct json_object *document, struct json_object *attribute
         !json_object_is_type(attributes, json_type_object) ||
         json_object_object_length(attributes) == 0)
         return false;
+    struct text left_out = {0};
     json_object_object_del(document, "attributes");
-    json_object_object_add(document, "attributes", take(attributes, NULL));
+    json_object_object_add(document, "attributes", take(attributes, &left_out));
+    json_object_object_del(document, names_left_out);
+    if (left_out.length > 0)
+        json_object_object_add(document, names_left_out, json_object_new_string(left_out.data));
+    text_done(&left_out);
     return true;
 }
 
 void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct text *left_out)
 {
-    struct json_object *root, *attributes = NULL;
+    struct json_object *root, *attributes = NULL, *names = NULL;
 
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK) {
         text_append(out, "{}");
         return;
     }
     json_object_object_get_ex(root, "attributes", &attributes);
+    if (node->array.format == ZARR_V2 && left_out &&
+        json_object_object_get_ex(root, names_left_out, &names)) {
+        text_append(left_out, "%s", json_object_get_string(names));
+        left_out = NULL; /* of those that were taken, none is left out that is not named there */
+    }
     bool is_map = json_object_is_type(attributes, json_type_object);
     struct json_object *taken = is_map ? take(attributes, left_out) : json_object_new_object();
     text_append(out, "%s", json_object_to_json_string_ext(taken, JSON_C_TO_STRING_PLAIN));
