@@ -105,13 +105,24 @@ def _info(library, connection):
 
 
 def _constants(library, connection, info):
-    """Read-only copies, which outlive the connection."""
+    """Read-only arrays of copies, which outlive the connection. The copies are in memory that may be
+    written to: torch warns of tensors of any other."""
     raw = library.penstock_describe(connection).contents
     arrays = {}
     for i, constant in enumerate(info.constants):
-        data = ctypes.string_at(raw.constants[i].data, raw.constants[i].bytes)
+        data = bytearray(ctypes.string_at(raw.constants[i].data, raw.constants[i].bytes))
         arrays[constant.name] = np.frombuffer(data, constant.dtype).reshape(constant.shape)
+        arrays[constant.name].flags.writeable = False
     return arrays
+
+
+def _tensor(array, is_bfloat16):
+    """A tensor on the CPU that shares the array's memory. torch.from_numpy() refuses bfloat16."""
+    import torch
+
+    if is_bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def _words(error):
@@ -266,11 +277,7 @@ class Batch(dict):
     def torch(self, name):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
         which torch.from_numpy() refuses."""
-        import torch
-
-        if name in self._bfloat16:
-            return torch.from_numpy(self[name].view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(self[name])
+        return _tensor(self[name], name in self._bfloat16)
 
     @property
     def sample_count(self):

@@ -32,11 +32,15 @@ class Batch(dict):
     __slots__ = ("epoch", "step", "indices", "keys", "valid")
 
 
+def _is_cut(field):
+    """Whether JAX would make numbers of 32 bits of those of 64, without a word."""
+    return not jax.config.jax_enable_x64 and field.dtype.itemsize // (2 if field.dtype.kind == "c" else 1) == 8
+
+
 def _check(loader, sharding):
     info = loader.info
-    narrow = not jax.config.jax_enable_x64
     for field in info.fields:
-        if narrow and field.dtype.itemsize // (2 if field.dtype.kind == "c" else 1) == 8:
+        if _is_cut(field):
             raise Invalid(
                 f"field '{field.name}' is {field.dtype_name}, and JAX would cut it to 32 bits: cast it "
                 f"(dataset.fields.{field.name}.cast), or set jax_enable_x64"
@@ -76,6 +80,31 @@ def _transfer(batch, sharding, aliases):
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()
     out.epoch, out.step = batch.epoch, batch.step
+    return out
+
+
+def constants(loader, sharding=None, names=None):
+    """The constants of dataset.constants as a dict: path of the array -> jax.Array. On the CPU an array may share
+    the memory of `loader.constants`.
+
+    sharding  where each array lies; None: on the default device. Every process has all values, so that any
+              sharding will do: PartitionSpec() puts all of an array on each device.
+    names     which constants; None: all
+    """
+    out = {}
+    for field in loader.info.constants:
+        if names is not None and field.name not in names:
+            continue
+        if _is_cut(field):
+            raise Invalid(
+                f"constant '{field.name}' is {field.dtype_name}, and JAX would cut it to 32 bits: leave it out (names), "
+                f"and convert loader.constants['{field.name}'] yourself; or set jax_enable_x64"
+            )
+        array = loader.constants[field.name]
+        if sharding is None:
+            out[field.name] = jax.device_put(array)
+        else:
+            out[field.name] = jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
     return out
 
 

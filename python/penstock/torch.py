@@ -14,6 +14,7 @@ its own. A batch's memory goes back once the copy is complete.
 """
 
 import collections
+import functools
 import sys
 
 import numpy as np
@@ -21,6 +22,7 @@ import torch
 
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Loader as _Connection
+from ._loader import _tensor
 
 _REGISTERED_FLAGS = 1  # portable: every context sees the memory as pinned
 _REGISTER_BYTES = 64 << 30  # at once: drivers refuse calls of 512 GiB and more
@@ -188,6 +190,14 @@ class Loader:
     @property
     def info(self):
         return self.connection.info
+
+    @functools.cached_property
+    def constants(self):
+        """dict: path of an array in dataset.constants -> tensor on the CPU, for .to(device). The tensors share
+        the memory of the connection's constants, and are not to be written to."""
+        arrays = self.connection.constants
+        writable = {name: np.frombuffer(array.base, array.dtype).reshape(array.shape) for name, array in arrays.items()}
+        return {field.name: _tensor(writable[field.name], field.dtype_name == "bfloat16") for field in self.info.constants}
 
     @property
     def epochs(self):

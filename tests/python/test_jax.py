@@ -57,6 +57,22 @@ class Batches(unittest.TestCase):
                 seen.append((batch.epoch, batch.step))
             self.assertEqual(seen, [divmod(n, STEPS) for n in range(2 * STEPS)])
 
+    def test_constants(self):
+        everywhere = jax.sharding.NamedSharding(jax.sharding.Mesh(jax.devices(), "data"), jax.sharding.PartitionSpec())
+        with Demo(constants=1) as demo, connect(demo) as loader:
+            found = penstock.jax.constants(loader, everywhere)
+            self.assertEqual({shard.data.shape for shard in found["grid/height"].addressable_shards}, {(2, 3)})
+            self.assertEqual(found["time"].tolist(), [1 << 40, -1])
+            split = penstock.jax.constants(loader, sharding(), names=["grid/height"])
+            self.assertEqual([shard.data.tolist() for shard in split["grid/height"].addressable_shards],
+                             [[[0, 1, 2]], [[3, 4, 5]]])
+            with unittest.mock.patch.object(type(jax.config), "jax_enable_x64", False):
+                with self.assertRaisesRegex(penstock.Invalid, "constant 'time' is int64, and JAX would cut it"):
+                    penstock.jax.constants(loader)
+                found = penstock.jax.constants(loader, names=["grid/height"])
+            self.assertEqual(list(found), ["grid/height"])
+        self.assertEqual(found["grid/height"].tolist(), [[0, 1, 2], [3, 4, 5]])  # they outlive the loader
+
     def kept(self):
         with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, connect(demo) as loader:
             return [is_right(batch) for batch in list(penstock.jax.batches(loader, sharding(), ahead=2))]

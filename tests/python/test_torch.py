@@ -4,6 +4,7 @@ import collections
 import gc
 import sys
 import unittest
+import warnings
 
 try:
     import torch
@@ -60,6 +61,19 @@ class Epochs(unittest.TestCase):
             del image
             gc.collect()
             self.assertEqual(loader.stats.leased, 0)
+
+    def test_constants_share_the_connections_memory(self):
+        with Demo(constants=1) as demo, open_loader(demo) as loader, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            height, times = loader.constants["grid/height"], loader.constants["time"]
+            self.assertEqual((height.dtype, height.tolist()), (torch.float32, [[0, 1, 2], [3, 4, 5]]))
+            self.assertEqual((times.dtype, times.tolist()), (torch.int64, [1 << 40, -1]))
+            shared = loader.connection.constants["grid/height"]
+            self.assertEqual(height.data_ptr(), shared.ctypes.data)
+            self.assertFalse(shared.flags.writeable)
+        self.assertEqual(height.sum().item(), 15)  # they outlive the loader
+        with Demo() as demo, open_loader(demo) as loader:
+            self.assertEqual(loader.constants, {})
 
     def test_an_abandoned_epoch_is_skipped(self):
         for device in (None, FakeDevice()):

@@ -6,11 +6,13 @@
  *     trainers=1 batch=4 slots=3 samples=40 epochs=2
  *     last=pad|partial    what becomes of samples that do not fill a step
  *     fields=small|latents small: bits bfloat16 [4], image float32 [2, 3], label int64 [];
- *                         latents: latents float16 [20, 4, 32, 32], text float16 [512];
- *     fields=ragged|sequences  events float32 with column x int32, points bfloat16 [3], label
- * int64; sequences: events of three steps start=K             begin at step K of epoch 0; a single
- * trainer's state goes before this fail=K              fail after K batches, die=K: exit without a
- * word after K batches reconnect=MS        trainers look for another server for so long
+ *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
+ *     fields=ragged       events float32 with column x int32, points bfloat16 [3], label int64
+ *     fields=sequences    the same, with events of three steps
+ *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
+ *     fail=K              fail after K batches, die=K: exit without a word after K batches
+ *     reconnect=MS        trainers look for another server for so long
+ *     constants=1         hands out "grid/height", float32 [2, 3], and "time", int64 [2]
  *
  * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
  * offset) % 61, but label, which is the index itself, and ragged fields: lengths and items are
@@ -18,6 +20,7 @@
  * when all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
+#include "delivery/handout.h"
 #include "plan/plan.h"
 #include "server/server.h"
 
@@ -32,7 +35,7 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 
 struct demo {
     const char *run_dir;
-    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect;
+    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect, constants;
     bool partial, latents;
     uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
@@ -58,11 +61,11 @@ static void parse_argument(struct demo *demo, const char *argument)
     const struct {
         const char *key;
         uint64_t *value;
-    } numbers[] = {{"trainers=", &demo->trainers},  {"batch=", &demo->batch},
-                   {"slots=", &demo->slots},        {"samples=", &demo->samples},
-                   {"epochs=", &demo->epochs},      {"start=", &demo->start},
-                   {"fail=", &demo->fail},          {"die=", &demo->die},
-                   {"reconnect=", &demo->reconnect}};
+    } numbers[] = {{"trainers=", &demo->trainers},   {"batch=", &demo->batch},
+                   {"slots=", &demo->slots},         {"samples=", &demo->samples},
+                   {"epochs=", &demo->epochs},       {"start=", &demo->start},
+                   {"fail=", &demo->fail},           {"die=", &demo->die},
+                   {"reconnect=", &demo->reconnect}, {"constants=", &demo->constants}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         size_t length = strlen(numbers[i].key);
         if (strncmp(argument, numbers[i].key, length) == 0) {
@@ -369,6 +372,39 @@ static void tell(const struct demo *demo)
     }
 }
 
+/* -1: there are no constants. */
+static int make_handout(const struct demo *demo)
+{
+    static const float heights[] = {0, 1, 2, 3, 4, 5};
+    static const int64_t times[] = {INT64_C(1) << 40, -1};
+    static const uint64_t shape[] = {2, 3};
+    struct handout_source sources[RING_MAX_FIELDS + 2] = {0};
+    uint32_t fields = demo->layout.field_count;
+    int memfd = -1;
+    struct error error;
+    if (!demo->constants)
+        return -1;
+    for (uint32_t f = 0; f < fields; f++)
+        sources[f] = (struct handout_source){.name = "", .shape = shape, .attributes = "{}"};
+    sources[fields] = (struct handout_source){.name = "grid/height",
+                                              .dtype = DTYPE_FLOAT32,
+                                              .rank = 2,
+                                              .shape = shape,
+                                              .data = heights,
+                                              .data_bytes = sizeof heights,
+                                              .attributes = "{\"units\":\"m\"}"};
+    sources[fields + 1] = (struct handout_source){.name = "time",
+                                                  .dtype = DTYPE_INT64,
+                                                  .rank = 1,
+                                                  .shape = shape,
+                                                  .data = times,
+                                                  .data_bytes = sizeof times,
+                                                  .attributes = "{}"};
+    if (handout_create(sources, fields, 2, &memfd, &error))
+        stop(&error);
+    return memfd;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -381,10 +417,12 @@ int main(int argc, char **argv)
     struct error error;
     if (ring_layout_settle(&demo.layout, &error))
         stop(&error);
+    int handout = make_handout(&demo);
     struct server_options options = {.run_dir = demo.run_dir,
                                      .max_trainers = (uint32_t)demo.trainers,
                                      .layout = &demo.layout,
                                      .service = &demo.service,
+                                     .handout = handout < 0 ? NULL : &handout,
                                      .reconnect_ms = demo.reconnect,
                                      .read_state = read_state,
                                      .state_argument = &demo};
