@@ -10,8 +10,10 @@
  * ignored: the last words come after them. When nobody reads standard output or standard
  * error any more, process PID gets SIGPIPE, and what comes is thrown away.
  *
- * A line is kept back where one of `forms` matches. What cannot be told yet, because less than the
- * beginning of a form has come, waits for WAIT_MS: progress bars, prompts and halves of lines pass.
+ * A line is kept back where one of `forms` matches. An object of --log json (mpi/log_json.h) is
+ * judged as the line of text that says the same, and goes on as an object. What cannot be told yet,
+ * because less than the beginning of a form has come, waits for WAIT_MS: progress bars, prompts and
+ * halves of lines pass.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +26,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1024, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, INPUTS = 2 };
+enum { LINE_BYTES = 4096, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, INPUTS = 2 };
 
 #define FLUSH       "\036"
 #define ERROR       "penstock-reader: error: "
+#define OBJECT      "{\"program\":\"penstock-reader\",\"time\":\""
 #define OPENMPI_END "--------------------------------------------------------------------------"
 #define HYDRA_END \
     "==================================================================================="
@@ -144,10 +147,32 @@ static void settle(void)
     sieve.named = false;
 }
 
+/* What the object says as text: "penstock-reader: error: MESSAGE". Escapes within MESSAGE stay. */
+static void describe_object(const char *line, char text[LINE_BYTES + 1])
+{
+    static const char level_key[] = "\"level\":\"", message_key[] = "\"message\":\"";
+    const char *level = strstr(line, level_key), *message = strstr(line, message_key);
+    level = level ? level + sizeof level_key - 1 : "info";
+    message = message ? message + sizeof message_key - 1 : "";
+    int level_length = strncmp(level, "info", 4) == 0 ? 0 : (int)strcspn(level, "\"");
+    int length = snprintf(text, LINE_BYTES + 1, "penstock-reader: %.*s%s%s", level_length, level,
+                          level_length ? ": " : "", message);
+    if (length >= 2 && length <= LINE_BYTES && strcmp(text + length - 2, "\"}") == 0)
+        text[length - 2] = '\0';
+}
+
 /* What a line is (whole), or could be that begins like this. */
 static enum kind judge(const char *line, bool whole)
 {
+    static char text[LINE_BYTES + 1];
+    if (whole && strncmp(line, OBJECT, strlen(OBJECT)) == 0) {
+        describe_object(line, text);
+        line = text;
+    }
     size_t length = strlen(line);
+    size_t shorter = length < strlen(OBJECT) ? length : strlen(OBJECT);
+    if (!whole && !sieve.verbose && strncmp(OBJECT, line, shorter) == 0)
+        return UNKNOWN;
     for (size_t i = 0; i < (sieve.verbose ? 1 : sizeof forms / sizeof forms[0]); i++) {
         size_t literal = strcspn(forms[i].pattern, "*[");
         if (whole && fnmatch(forms[i].pattern, line, 0) == 0)
@@ -230,10 +255,13 @@ static void pass(struct input *input)
  * readers' error, and before FLUSH, in the same line. */
 static size_t before_own_line(const char *bytes, size_t size)
 {
-    const char *error = memmem(bytes, size, ERROR, strlen(ERROR));
-    const char *flush = memmem(bytes, size, FLUSH, strlen(FLUSH));
-    const char *own = error ? error : flush;
-    return own ? (size_t)(own - bytes) : size;
+    static const char *const beginnings[] = {ERROR, OBJECT, FLUSH};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        const char *own = memmem(bytes, size, beginnings[i], strlen(beginnings[i]));
+        if (own)
+            return (size_t)(own - bytes);
+    }
+    return size;
 }
 
 static void take_bytes(struct input *input, const char *bytes, size_t size)

@@ -33,7 +33,7 @@ static const char usage[] =
     "                       reader's rank, which is appended otherwise.\n"
     "                       'penstock trace' does so during a run\n"
     "      --log FORMAT     the log on standard error: text, or json, an object a line\n"
-    "                       with time, level, rank, host and message\n"
+    "                       with program, time, level, rank, host and message\n"
     "      --supervised     a supervisor starts the readers again when they fail.\n"
     "                       Trainers do not hear of SIGTERM, and connect again (needs\n"
     "                       delivery.reconnect_timeout). On standard output rank 0\n"

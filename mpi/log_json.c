@@ -46,7 +46,8 @@ static void append_time(struct text *out)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    text_append(out, "{\"time\":\"%s.%03ldZ\"", date, now.tv_nsec / 1000000);
+    text_append(out, "{\"program\":\"penstock-reader\",\"time\":\"%s.%03ldZ\"", date,
+                now.tv_nsec / 1000000);
 }
 
 static void append_object(struct text *out, const char *level, const char *message)

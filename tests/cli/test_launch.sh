@@ -258,6 +258,24 @@ last() {
     [[ $(tail -n 1 log) == *$2* && $(grep -cF -- "$2" log) -eq 1 ]] || fail "'$2' is not the last line, once: $(cat log)"
 }
 words='mpiexec detected that|BAD TERMINATION'
+# With --log json the readers' lines and penstock-run's own are objects, sieved or not; and what --trace wrote is a trace.
+last 4 '"level":"error","rank":0,' --log json -- sh -c 'echo own words >&2; exit 7'
+contains "$(cat log)" "own words"
+[[ ! $(cat log) =~ $words|"non-zero" ]] || fail "mpirun's words beside objects: $(cat log)"
+timeout 60 "$penstock" -c run.yaml --log json --trace trace.json -- penstock-trainer >log 2>&1 || fail "--log json: $(cat log)"
+python3 - <<'PY' || fail "--log json, --trace: $(cat log)"
+import json
+told = [json.loads(line) for line in open("log") if line.startswith("{")]
+assert {"epoch 0 delivered: 32 samples" in line["message"] for line in told} == {True, False}, told
+trace = json.load(open("trace.json.0"))
+names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+assert {"main", "worker-0", "round-0"} <= names, names
+PY
+timeout 60 "$penstock" --log json -- true >log 2>&1 && fail "no configuration is an error"
+python3 -c 'import json, sys; [line] = sys.stdin; line = json.loads(line); assert line["program"] == "penstock-run" and \
+    line["level"] == "error" and line["message"].startswith("no configuration"), line' <log || fail "an object of its own: $(cat log)"
+timeout 60 "$penstock" -c run.yaml --log xml -- true >log 2>&1 && fail "--log xml is an error"
+contains "$(cat log)" "--log 'xml': neither text nor json"
 last 4 "error: reader 0 on " -- sh -c 'echo own words >&2; exit 7'
 contains "$(cat log)" "own words"
 [[ ! $(cat log) =~ $words|"non-zero" ]] || fail "mpirun's words: $(cat log)"
@@ -315,6 +333,22 @@ for line in "penstock-reader: error: the cause" "penstock-reader: stopped by SIG
     "penstock-run: trainer 1 on n1 ended with exit code 1, after 2 of 2 restarts"; do
     [ "$(sieved "$noticed" "$line")" = "$line" ] || fail "mpirun's words stand beside '$line': $(sieved "$noticed" "$line")"
 done
+# Objects of --log json are judged as the text that they stand for, and stay whole, also behind a progress bar.
+object() {
+    printf '{"program":"penstock-reader","time":"2026-01-31T12:00:00.123Z","level":"%s","rank":0,"host":"n1","message":"%s"}' "$1" "$2"
+}
+cause=$(object error "reader 1 on n1: '\\\"level\\\":' is no option $(printf '%03000d' 0)")
+[ "$(sieved "$noticed" "$cause" "$(object info epoch)")" = "$(printf '%s\n' "$(object info epoch)" "$cause")" ] ||
+    fail "an object with the cause: $(sieved "$noticed" "$cause" "$(object info epoch)")"
+named=$(object info "stopped by SIGINT, in good order, before epoch 1 step 2")
+[ "$(sieved "$noticed" "$named")" = "$named" ] || fail "mpirun's words stand beside an object that names the cause"
+for line in "$(object warning 'error: of a store')" '{' '{"program":"mine","level":"error","message":"none of ours"}'; do
+    [[ $(sieved "$noticed" "$line") == "$line"*"$noticed"* ]] || fail "kept back: $line: $(sieved "$noticed" "$line")"
+done
+cause=$(object error "the cause")
+fed '50%%|##' '50%%|##' "${cause}\\nnext\\n" '50%%|##\nnext'
+[ "$(cat all)" = "$(printf '50%%|##\nnext\n%s' "$cause")" ] || fail "an object behind a progress bar: $(cat all)"
+
 for line in "srun: error: n1: task 1: Out Of Memory" "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"; do
     contains "$(sieved "$noticed" "$line" "penstock-reader: error: another")" "$line"
 done

@@ -28,7 +28,8 @@ class Log(JobTest):
         lines = self.objects(outcome)
         self.assertEqual(len(lines), len(outcome.output.splitlines()), outcome.output)
         for line in lines:
-            self.assertEqual(list(line), ["time", "level", "rank", "host", "message"])
+            self.assertEqual(list(line), ["program", "time", "level", "rank", "host", "message"])
+            self.assertEqual(line["program"], "penstock-reader")
             self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
             self.assertEqual(line["rank"], 0)
         delivered = [line["message"] for line in lines if re.match(r"epoch \d delivered: 600 samples", line["message"])]
