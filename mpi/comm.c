@@ -81,6 +81,7 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.windows);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.tapes);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm.tally);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm.overview);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm.rank, MPI_INFO_NULL, &comm.node);
     MPI_Comm_rank(comm.node, &comm.node_rank);
     MPI_Comm_size(comm.node, &comm.node_size);
@@ -100,6 +101,7 @@ void comm_done(struct comm *comm)
     MPI_Comm_free(&comm->windows);
     MPI_Comm_free(&comm->tapes);
     MPI_Comm_free(&comm->tally);
+    MPI_Comm_free(&comm->overview);
     MPI_Comm_free(&comm->pace);
     for (int i = 0; i < COMM_LANES; i++)
         MPI_Comm_free(&comm->lanes[i]);

@@ -12,6 +12,7 @@
  *     windows  rank 0's assignment of rows
  *     tapes    rows as stored, from reader to reader
  *     tally    what trainers were given of an epoch
+ *     overview what rank 0 asks other nodes' readers for `penstock top`
  *     node     the readers that share this node's memory
  *
  * Open MPI's blocking calls spin. The functions here use nonblocking calls and comm_wait(), which
@@ -29,7 +30,7 @@
 enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT };
 
 struct comm {
-    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally, node;
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally, overview, node;
     int rank, size;
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];

@@ -7,6 +7,7 @@
 #include "delivery/rundir.h"
 #include "job_internal.h"
 #include "metrics/page.h"
+#include "overview.h"
 #include "scrape.h"
 #include "store/watch.h"
 #include "textfile.h"
@@ -25,6 +26,7 @@ struct meter {
     int dir, page; /* owned; -1: none */
     struct scrape *scrape;
     struct textfile *textfile;
+    struct overview *overview;
     uint64_t written_ns;
     uint64_t published_before;         /* steps, in earlier sessions */
     uint64_t session_start;            /* cursor */
@@ -154,6 +156,9 @@ static enum status make(struct meter *meter, struct error *err)
     write_page(meter);
     if (status == STATUS_OK && *config->metrics_file)
         status = start_textfile(meter, err);
+    if (status == STATUS_OK)
+        status =
+            overview_new(&meter->job->comm, meter->dir, meter->capacity, &meter->overview, err);
     return status;
 }
 
@@ -213,6 +218,7 @@ void meter_begin(struct meter *meter)
     snapshot->state = METRICS_SERVING;
     meter->session_start =
         job_cursor(job, job->setup.service.start_epoch, job->setup.service.start_step);
+    overview_begin(meter->overview);
 }
 
 /* What the ring says now, less what it said before: its 32-bit numbers wrap around. */
@@ -300,6 +306,7 @@ static void take(struct meter *meter, struct books *books, struct tally *tally)
 
 void meter_keep(struct meter *meter, struct books *books, struct tally *tally)
 {
+    overview_keep(meter->overview, books->now_ns, meter->snapshot);
     if (books->now_ns - meter->written_ns < period_ns)
         return;
     meter->written_ns = books->now_ns;
@@ -310,6 +317,7 @@ void meter_end(struct meter *meter, struct books *books, struct tally *tally)
 {
     meter->snapshot->state = METRICS_GATHERING;
     take(meter, books, tally);
+    overview_end(meter->overview, meter->snapshot);
     meter->published_before = meter->snapshot->values.steps_published;
 }
 
@@ -344,6 +352,7 @@ void meter_free(struct meter *meter)
         return;
     scrape_free(meter->scrape);
     textfile_free(meter->textfile);
+    overview_free(meter->overview);
     if (meter->page >= 0)
         close(meter->page);
     if (meter->dir >= 0)

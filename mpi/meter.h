@@ -4,6 +4,7 @@
  *     service --meter_keep()--> metrics page (RUN_DIR/reader-3.metrics) --> penstock top
  *                                                                       --> scrape.h    HTTP
  *                                                                       --> textfile.h  a file
+ *                 --overview.h--> rank 0's overview, for penstock top on its node
  *
  * All figures are what the report is made of: sums over the epochs of the summary, whose open epoch
  * is brought up to date first. Waits of trainers come from their rings, whose numbers begin at 0
@@ -28,13 +29,13 @@ MUST_USE enum status meter_new(const struct job *job, struct meter **ret_meter, 
 /* Where this reader's metrics are scraped, "127.0.0.1:9400"; "": nowhere. Borrowed. */
 const char *meter_address(const struct meter *meter);
 
-/* A session begins: its rings are new. */
+/* A session begins: its rings are new. After this call meter_end() has to be called. */
 void meter_begin(struct meter *meter);
 
 /* Writes the page if the last time is a quarter of a second ago. */
 void meter_keep(struct meter *meter, struct books *books, struct tally *tally);
 
-/* The session is over, and its rings are still there: writes the page. */
+/* The session is over, and its rings are still there: writes the page. Collective. */
 void meter_end(struct meter *meter, struct books *books, struct tally *tally);
 
 /* The last values, borrowed. */

@@ -1,15 +1,16 @@
 /* `penstock top`: what a running job does. Main thread.
  *
  * Reads the metrics pages in the run directory (metrics/page.h), which readers write anyway, twice
- * or again and again, and shows what changed. Costs the job nothing.
+ * or again and again, and shows what changed. On reader 0's node the pages of other nodes' readers
+ * come there, too, while it looks (metrics/overview.h).
  */
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/top_look.h"
 #include "cli/top_screen.h"
 #include "delivery/rundir.h"
-#include "metrics/page.h"
 
 #include <argp.h>
 #include <signal.h>
@@ -18,8 +19,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { MOST_READERS = 1024 };
 
 struct options {
     const char *run_dir;
@@ -35,10 +34,12 @@ static const struct cli_option option_table[] = {
 
 static const char help[] =
     "Show what a running job does: progress, whether training waits for data and for what, and for "
-    "each reader and trainer of this node what flows."
+    "each reader and trainer what flows."
     "\v"
     "RUN_DIR is the run directory, which a run prints at its start and tells its trainers in "
-    "PENSTOCK_RUN_DIR. On a terminal the screen is drawn anew until ^C, or until the run ends. "
+    "PENSTOCK_RUN_DIR. On the node of reader 0 the readers and trainers of all nodes are shown, on "
+    "other nodes those of the node. On a terminal the screen is drawn anew until ^C, or until the "
+    "run ends. "
     "Elsewhere each look is a line. Colors: none if NO_COLOR is set.\n"
     "\n"
     "'kept' is the share of the dataset's rows that a reader keeps in memory, 'busy' the share of "
@@ -59,51 +60,6 @@ static const struct cli_command command = {
     .missing = "which run directory",
 };
 
-/* The snapshots of all readers that live, in order of rank. */
-struct look {
-    struct metrics_snapshot *snapshots[MOST_READERS]; /* owned */
-    size_t count;
-};
-
-static void look_done(struct look *look)
-{
-    for (size_t i = 0; i < look->count; i++)
-        free(look->snapshots[i]);
-    look->count = 0;
-}
-
-/* NOT_FOUND: no reader lives, or none has written anything. A reader may end at any time. */
-static enum status look_at(int dir, struct look *look, struct error *err)
-{
-    static uint32_t readers[MOST_READERS];
-    size_t count = rundir_readers(dir, readers, MOST_READERS);
-    look->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        enum status status = metrics_page_read(dir, readers[i], &look->snapshots[look->count], err);
-        if (status == STATUS_OK)
-            look->count++;
-        else if (status != STATUS_NOT_FOUND) {
-            look_done(look);
-            return status;
-        }
-    }
-    if (look->count == 0)
-        return error_set(err, STATUS_NOT_FOUND, "no reader of this node runs here");
-    return STATUS_OK;
-}
-
-/* Each reader of `now`, with what it was `before`; one that is new, with itself. */
-static void pair_up(const struct look *before, const struct look *now, struct metrics_pair *pairs)
-{
-    for (size_t i = 0; i < now->count; i++) {
-        pairs[i] = (struct metrics_pair){now->snapshots[i], now->snapshots[i]};
-        for (size_t k = 0; k < before->count; k++)
-            if (before->snapshots[k]->reader == now->snapshots[i]->reader &&
-                before->snapshots[k]->pid == now->snapshots[i]->pid)
-                pairs[i].before = before->snapshots[k];
-    }
-}
-
 static volatile sig_atomic_t stopped;
 
 static void note_signal(int number)
@@ -112,18 +68,20 @@ static void note_signal(int number)
 }
 
 static void show(const struct options *options, bool terminal, double steps_per_s,
-                 const struct look *before, const struct look *now)
+                 const struct top_watch *at, const struct top_look *before,
+                 const struct top_look *now)
 {
-    static struct metrics_pair pairs[MOST_READERS];
+    static struct metrics_pair pairs[TOP_MOST_READERS];
     const char *no_color = getenv("NO_COLOR");
     struct winsize size = {0};
     struct text out = {0};
-    pair_up(before, now, pairs);
+    top_look_pair(before, now, pairs);
     struct metrics_verdict verdict =
         metrics_judge(pairs, now->count, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
     struct top_view view = {.run_dir = options->run_dir,
                             .pairs = pairs,
                             .count = now->count,
+                            .asks_others = at->others.fd >= 0,
                             .verdict = &verdict,
                             .steps_per_s = steps_per_s,
                             .color = terminal && !(no_color && *no_color),
@@ -149,29 +107,33 @@ static void show(const struct options *options, bool terminal, double steps_per_
 /* Shows look after look. OK: it was asked to end, or the readers ended. */
 static enum status watch(const struct options *options, int dir, bool terminal, struct error *err)
 {
-    static struct look looks[2];
+    static struct top_look looks[2];
+    static struct top_watch at;
     struct top_pace pace = {0};
-    size_t at = 0;
-    enum status status = look_at(dir, &looks[0], err);
-    if (status != STATUS_OK)
-        return status;
-    top_pace_take(&pace, looks[0].snapshots[0]);
+    size_t last = 0;
+    enum status status = top_watch_begin(&at, dir, err);
+    if (status == STATUS_OK)
+        status = top_look_take(&at, &looks[0], err);
+    if (status == STATUS_OK)
+        top_pace_take(&pace, looks[0].snapshots[0]);
+    bool begun = status == STATUS_OK;
     while (!stopped && status == STATUS_OK) {
         clock_sleep_ns(options->seconds * 1000000000);
         if (stopped)
             break;
-        status = look_at(dir, &looks[1 - at], err);
+        status = top_look_take(&at, &looks[1 - last], err);
         if (status != STATUS_OK)
             break;
-        top_pace_take(&pace, looks[1 - at].snapshots[0]);
-        show(options, terminal, pace.steps_per_s, &looks[at], &looks[1 - at]);
-        look_done(&looks[at]);
-        at = 1 - at;
+        top_pace_take(&pace, looks[1 - last].snapshots[0]);
+        show(options, terminal, pace.steps_per_s, &at, &looks[last], &looks[1 - last]);
+        top_look_done(&looks[last]);
+        last = 1 - last;
         if (options->once)
             break;
     }
-    look_done(&looks[at]);
-    return status == STATUS_NOT_FOUND && !options->once ? STATUS_OK : status;
+    top_look_done(&looks[last]);
+    top_watch_end(&at);
+    return status == STATUS_NOT_FOUND && begun && !options->once ? STATUS_OK : status;
 }
 
 int cli_top(int argc, char **argv)

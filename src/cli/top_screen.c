@@ -188,8 +188,16 @@ static void put_readers(struct screen *screen, const struct top_view *view)
                     "retries");
     text_append(&head, "  waits for");
     put_done(screen, "\033[4m", &head);
-    for (size_t r = 0; r < view->count; r++)
+    /* Half of what is left is the trainers', where that many lines are needed. */
+    size_t room = (size_t)(screen->height - screen->lines) / 2;
+    size_t shown = view->count > room + 1 ? room : view->count;
+    for (size_t r = 0; r < shown; r++)
         put_reader(screen, &view->pairs[r]);
+    if (shown < view->count) {
+        struct text rest = {0};
+        text_append(&rest, "and %s more: --once shows all", count_format(view->count - shown).text);
+        put_done(screen, "", &rest);
+    }
 }
 
 /* A trainer and where its figures are. */
@@ -268,6 +276,15 @@ static void put_trainers(struct screen *screen, const struct top_view *view)
     free(all);
 }
 
+static void put_missing(struct screen *screen, const struct top_view *view, uint64_t missing)
+{
+    struct text line = {0};
+    text_append(&line, "%s more on other nodes: %s", count_format(missing).text,
+                view->asks_others ? "no answer yet"
+                                  : "run penstock top on the node of reader 0, which shows all");
+    put_done(screen, "", &line);
+}
+
 void top_screen(const struct top_view *view, struct text *out)
 {
     struct screen screen = {
@@ -281,11 +298,8 @@ void top_screen(const struct top_view *view, struct text *out)
     put_verdict(&screen, view->verdict);
     put_line(&screen, "", &empty);
     put_readers(&screen, view);
-    if (view->count < first->reader_count) {
-        text_append(&line, "%" PRIu64 " more on other nodes: run penstock top there",
-                    (uint64_t)(first->reader_count - view->count));
-        put_done(&screen, "", &line);
-    }
+    if (view->count < first->reader_count)
+        put_missing(&screen, view, first->reader_count - view->count);
     put_line(&screen, "", &empty);
     put_trainers(&screen, view);
 }

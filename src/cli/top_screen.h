@@ -24,6 +24,7 @@ struct top_view {
     const char *run_dir;
     const struct metrics_pair *pairs; /* [count], readers in order of rank; count > 0 */
     size_t count;
+    bool asks_others; /* readers of other nodes are among the pairs, if they answer */
     const struct metrics_verdict *verdict;
     double steps_per_s; /* of the run; 0: not known yet */
     bool color;

@@ -43,7 +43,7 @@ static struct name lock_name(uint32_t reader)
 /* Removes all files of a reader but the lock. 0, or an errno with *ret_name. */
 static int remove_files(int dir, uint32_t reader, struct name *ret_name)
 {
-    static const char *const suffixes[] = {"sock", "metrics", "json", "trace"};
+    static const char *const suffixes[] = {"sock", "metrics", "overview", "json", "trace"};
     int failure = 0;
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         struct name name = name_of(reader, suffixes[i]);

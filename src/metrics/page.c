@@ -43,13 +43,18 @@ enum status metrics_page_create(int dir, uint32_t reader, int *ret_fd, struct er
 
 void metrics_page_write(int fd, const struct metrics_snapshot *snapshot)
 {
+    metrics_page_write_at(fd, 0, snapshot);
+}
+
+void metrics_page_write_at(int fd, uint64_t offset, const struct metrics_snapshot *snapshot)
+{
     size_t bytes = metrics_snapshot_bytes(snapshot->trainer_count);
     struct metrics_page_head head = {.magic = MAGIC,
                                      .version = VERSION,
                                      .bytes = (uint32_t)bytes,
                                      .checksum = XXH3_64bits(snapshot, bytes)};
     const struct iovec parts[] = {{&head, sizeof head}, {(void *)snapshot, bytes}};
-    ssize_t written = pwritev(fd, parts, 2, 0);
+    ssize_t written = pwritev(fd, parts, 2, (off_t)offset);
     (void)written; /* of a page that is not whole the checksum tells */
 }
 
@@ -70,11 +75,12 @@ static bool is_possible(const struct metrics_snapshot *snapshot, size_t bytes)
 }
 
 /* Reads what is in the file now. TIMEOUT: the page is just being written. */
-static enum status read_once(int fd, struct metrics_snapshot **ret_snapshot, struct error *err)
+static enum status read_once(int fd, uint64_t offset, struct metrics_snapshot **ret_snapshot,
+                             struct error *err)
 {
     struct metrics_page_head head;
-    ssize_t got = pread(fd, &head, sizeof head, 0);
-    if (got == 0)
+    ssize_t got = pread(fd, &head, sizeof head, (off_t)offset);
+    if (got == 0 || (got == sizeof head && head.magic == 0 && head.bytes == 0))
         return error_set(err, STATUS_NOT_FOUND, "the page is empty");
     if (got != sizeof head || head.magic != MAGIC)
         return error_set(err, STATUS_TIMEOUT, "the page has no head");
@@ -88,7 +94,7 @@ static enum status read_once(int fd, struct metrics_snapshot **ret_snapshot, str
     struct metrics_snapshot *snapshot = malloc(head.bytes);
     if (!snapshot)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a page of metrics");
-    if (pread(fd, snapshot, head.bytes, sizeof head) != (ssize_t)head.bytes ||
+    if (pread(fd, snapshot, head.bytes, (off_t)(offset + sizeof head)) != (ssize_t)head.bytes ||
         XXH3_64bits(snapshot, head.bytes) != head.checksum || !is_possible(snapshot, head.bytes)) {
         free(snapshot);
         return error_set(err, STATUS_TIMEOUT, "the checksum is wrong");
@@ -97,22 +103,27 @@ static enum status read_once(int fd, struct metrics_snapshot **ret_snapshot, str
     return STATUS_OK;
 }
 
+enum status metrics_page_read_at(int fd, uint64_t offset, struct metrics_snapshot **ret_snapshot,
+                                 struct error *err)
+{
+    const uint64_t pause_ns = 1000000;
+    enum status status = read_once(fd, offset, ret_snapshot, err);
+    for (int i = 1; status == STATUS_TIMEOUT && i < TRIES; i++) {
+        clock_sleep_ns(pause_ns);
+        status = read_once(fd, offset, ret_snapshot, err);
+    }
+    return status == STATUS_TIMEOUT ? STATUS_CORRUPT : status;
+}
+
 enum status metrics_page_read(int dir, uint32_t reader, struct metrics_snapshot **ret_snapshot,
                               struct error *err)
 {
-    const uint64_t pause_ns = 1000000;
     struct name name = page_name(reader);
     int fd = openat(dir, name.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                                "open '%s' in the run directory", name.text);
-    enum status status = read_once(fd, ret_snapshot, err);
-    for (int i = 1; status == STATUS_TIMEOUT && i < TRIES; i++) {
-        clock_sleep_ns(pause_ns);
-        status = read_once(fd, ret_snapshot, err);
-    }
+    enum status status = metrics_page_read_at(fd, 0, ret_snapshot, err);
     close(fd);
-    if (status == STATUS_TIMEOUT)
-        status = STATUS_CORRUPT;
     return status ? error_prefix(err, status, "'%s' in the run directory: ", name.text) : STATUS_OK;
 }

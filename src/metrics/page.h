@@ -33,6 +33,13 @@ void metrics_page_write(int fd, const struct metrics_snapshot *snapshot);
 MUST_USE enum status metrics_page_read(int dir, uint32_t reader,
                                        struct metrics_snapshot **ret_snapshot, struct error *err);
 
+/* The same for a page that begins at `offset` of a file (overview.h). The error's message does not
+ * name the file. NOT_FOUND: nothing was written there yet. */
+void metrics_page_write_at(int fd, uint64_t offset, const struct metrics_snapshot *snapshot);
+MUST_USE enum status metrics_page_read_at(int fd, uint64_t offset,
+                                          struct metrics_snapshot **ret_snapshot,
+                                          struct error *err);
+
 /* The bytes of a snapshot of so many trainers. */
 static inline size_t metrics_snapshot_bytes(uint32_t trainer_count)
 {

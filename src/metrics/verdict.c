@@ -127,39 +127,48 @@ static void advise_threads(const struct metrics_pair *pairs, size_t count, size_
     if (metrics_busy_share(&pairs[reader]) < busy_enough)
         return;
     double share = verdict->wait_share < most_share ? verdict->wait_share : most_share;
-    uint64_t workers = pairs[reader].after->values.workers, used = 0;
+    const char *node = pairs[reader].after->node;
+    uint64_t workers = pairs[reader].after->values.workers, used = 0, readers = 0;
     uint64_t more = (uint64_t)((double)workers * share / (1 - share) + 0.999);
     for (size_t r = 0; r < count; r++)
-        used += pairs[r].after->values.workers + pairs[r].after->trainer_count;
+        if (strcmp(pairs[r].after->node, node) == 0) {
+            used += pairs[r].after->values.workers + pairs[r].after->trainer_count;
+            readers++;
+        }
     if (more == 0)
         return;
-    if (used + more * count <= cores) {
+    if (used + more * readers <= cores) {
         verdict->more_threads = (uint32_t)more;
         text_append(text, "; %" PRIu64 " more thread%s a reader would do (readers.threads)", more,
                     count_plural(more));
     } else {
         text_append(text,
                     "; that takes about %" PRIu64
-                    " more thread%s a reader, for which this node has no cores",
+                    " more thread%s a reader, for which its node has no cores",
                     more, count_plural(more));
     }
 }
 
-/* Who holds up all: the connected trainer with batches at hand whose last release is the oldest. */
+/* Who holds up all: the connected trainer with batches at hand whose last release is the longest
+ * ago, by the clock of its node. */
 static bool find_straggler(const struct metrics_pair *pairs, size_t count, uint32_t *ret_rank)
 {
-    uint64_t oldest_ms = UINT64_MAX;
+    uint64_t longest_ms = 0;
+    bool found = false;
     for (size_t r = 0; r < count; r++)
         for (uint32_t t = 0; t < pairs[r].after->trainer_count; t++) {
             const struct metrics_trainer *trainer = &pairs[r].after->trainers[t];
             bool has_work = trainer->connected && !trainer->values.waiting &&
                             trainer->values.ready + trainer->values.held > 0;
-            if (has_work && trainer->values.released_ms < oldest_ms) {
-                oldest_ms = trainer->values.released_ms;
+            uint64_t now_ms = pairs[r].after->now_ms, released_ms = trainer->values.released_ms;
+            uint64_t age_ms = now_ms > released_ms ? now_ms - released_ms : 0;
+            if (has_work && (!found || age_ms > longest_ms)) {
+                found = true;
+                longest_ms = age_ms;
                 *ret_rank = trainer->rank;
             }
         }
-    return oldest_ms < UINT64_MAX;
+    return found;
 }
 
 static void advise(const struct metrics_pair *pairs, size_t count, size_t reader, uint32_t cores,

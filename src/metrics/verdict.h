@@ -51,7 +51,7 @@ struct metrics_verdict {
     char text[256];           /* in words */
 };
 
-/* Judges all readers that are known. `cores`: of the node, for the question whether more threads
+/* Judges all readers that are known. `cores`: of each node, for the question whether more threads
  * have room; 0: not known. */
 struct metrics_verdict metrics_judge(const struct metrics_pair *pairs, size_t count,
                                      uint32_t cores);

@@ -76,7 +76,7 @@ static void decoding_asks_for_threads_if_workers_are_busy(void **state)
     assert_int_equal(verdict.rank, 6);
     verdict = judge(&looks, WORKERS + TRAINERS + 1); /* one core is free */
     assert_int_equal(verdict.more_threads, 0);
-    assert_non_null(strstr(verdict.text, "this node has no cores"));
+    assert_non_null(strstr(verdict.text, "its node has no cores"));
     looks.after->values.decode = 20 * second_ns; /* half of the time they are idle */
     verdict = judge(&looks, 16);
     assert_string_equal(verdict.text, "training waits 30% of the time: decode");
