@@ -10,39 +10,40 @@ Three workloads of DLIO for H100, with datasets in Zarr (blosc-lz4, random bytes
   cosmoflow  batches of 1 sample of 2.83 MB / (--scale / 4), 3.5 ms
 
 DLIO says the AU: the part of the time in which accelerators compute, over all epochs. An accelerator computes by sleeping.
-The most accelerators are wanted whose AU is at least 90%, or 70% with cosmoflow. Both loaders get one accelerator, then
-two, and so on, in turns, until they miss the AU.
+The most accelerators are wanted whose AU is at least 90%, or 70% with cosmoflow: found by bisection between 0 and --most, of
+both loaders in turns.
 
   penstock   penstock.dlio.DataLoader: one reader beside DLIO's ranks, which starts with DLIO
   peer       DLIO's PyTorch DataLoader and tensorstore (bench/dlio_reader.py) on the same files; the better of two: DLIO's 4
              (resnet50: 8) worker processes a rank, and one worker for each CPU in all
 
-All files are read once before. The last line is one JSON object.
+All files are read once before. Each workload gets an even share of the --budget that is left: what is not known by then stays
+open. The last line is one JSON object, also after SIGTERM and SIGINT: with what is known, and "complete": false. Of each workload
+and loader it has the accelerators that reached the AU, that AU (with 0 accelerators the AU of one), and "least_missed", the fewest
+that missed the AU; null: none did.
 """
 import argparse
 import json
 import os
 import pathlib
-import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import environments
 from jobs import is_open_mpi
+from programs import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 GOALS = {"unet3d": 90, "resnet50": 90, "cosmoflow": 70}
 
 
-class Failed(Exception):
-    """A program failed; the text says why."""
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+class Interrupted(Exception):
+    """SIGTERM, SIGINT, or the end of --budget."""
 
 
 def workloads(scale):
@@ -53,23 +54,12 @@ def workloads(scale):
             "cosmoflow": ((16, 16 * edge, 16 * edge), 1024, 1, 1, 0.0035, 4)}
 
 
-def run(command, timeout, **options):
-    try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, check=False,
-                              **options)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"no end after {timeout} s") from None
-    if done.returncode != 0:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if re.match(r"[\w.]+(Error|Exception|Invalid): ", line)]
-        raise Failed(lines[-1] if lines else f"exit code {done.returncode}")
-    return done.stdout
-
-
 class Workload:
     def __init__(self, arguments, name):
         self.name, self.arguments = name, arguments
         self.shape, self.samples, self.chunk, self.batch, self.seconds, self.workers = workloads(arguments.scale)[name]
         size = "x".join(map(str, self.shape))
+        self.aus = {}  # loader -> accelerators -> AU in percent
         self.zarr = arguments.work / f"dlio-{name}-{size}.zarr"
         self.files = arguments.work / f"dlio-{name}-{size}-files"
 
@@ -147,21 +137,69 @@ class Workload:
         if service.returncode != 0:
             raise Failed(output.strip().splitlines()[-1] if output.strip() else "the readers failed")
 
-    def climb(self):
-        """The most accelerators of each loader, and their AU; 0 and that of one accelerator where even one is too many."""
-        best = {}
-        going = {"penstock": True, "peer": True}
-        for accelerators in range(1, self.arguments.most + 1):
-            for loader in [name for name, on in going.items() if on]:
-                variants = ("peer", "peer_with_fewer") if loader == "peer" else (loader,)
-                au = max(statistics.median(self.au(variant, accelerators) for _ in range(self.arguments.rounds))
-                         for variant in variants)
-                say(f"{self.name} {loader} {accelerators} accelerator{'s' * (accelerators > 1)}: AU {au:.1f}%")
-                going[loader] = au >= GOALS[self.name]
-                if going[loader] or loader not in best:
-                    best[loader] = (accelerators if going[loader] else 0, round(au, 1))
-        return {"accelerators": best["penstock"][0], "au": best["penstock"][1],
-                "peer_accelerators": best["peer"][0], "peer_au": best["peer"][1]}
+    def best_au(self, loader, accelerators):
+        """The median of --rounds. Of the peer's two variants the second counts where the first misses."""
+        for variant in ("peer", "peer_with_fewer") if loader == "peer" else (loader,):
+            au = statistics.median(self.au(variant, accelerators) for _ in range(self.arguments.rounds))
+            say(f"{self.name} {variant} {accelerators} accelerator{'s' * (accelerators > 1)}: AU {au:.1f}%")
+            if loader not in self.aus or accelerators not in self.aus[loader] or au > self.aus[loader][accelerators]:
+                self.aus.setdefault(loader, {})[accelerators] = au
+            if au >= GOALS[self.name]:
+                break
+
+    def bounds(self, loader):
+        """The most accelerators that reached the AU, and the fewest that missed it."""
+        aus = self.aus.get(loader, {})
+        reached = [count for count, au in aus.items() if au >= GOALS[self.name]]
+        missed = [count for count in aus if count not in reached]
+        return max(reached, default=0), min(missed, default=self.arguments.most + 1)
+
+    def bisect(self, deadline):
+        """Until the bounds of both loaders meet. Raises Interrupted behind the deadline."""
+        while todo := [loader for loader in ("penstock", "peer") if self.bounds(loader)[0] + 1 < self.bounds(loader)[1]]:
+            for loader in todo:
+                if time.monotonic() > deadline:
+                    raise Interrupted(f"no time is left of --budget for {self.name}")
+                self.best_au(loader, sum(self.bounds(loader)) // 2)
+
+    def figures(self):
+        out = {}
+        for loader, prefix in (("penstock", ""), ("peer", "peer_")):
+            reached, missed = self.bounds(loader)
+            au = self.aus.get(loader, {}).get(max(reached, 1))
+            out.update({f"{prefix}accelerators": reached, f"{prefix}au": au and round(au, 1),
+                        f"{prefix}least_missed": missed if missed <= self.arguments.most else None})
+        return out
+
+
+def interrupt(number, _):
+    raise Interrupted(f"stopped by {signal.Signals(number).name}")
+
+
+def measure(arguments):
+    """Prints the last line, whatever happens. Returns the exit code."""
+    names, figures, code = arguments.workloads.split(","), {}, 0
+    end = time.monotonic() + arguments.budget
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, interrupt)
+    complete = True
+    for place, name in enumerate(names):
+        workload = Workload(arguments, name)
+        try:
+            workload.make()
+            workload.bisect(time.monotonic() + (end - time.monotonic()) / (len(names) - place))
+        except Interrupted as interrupted:
+            say(f"bench/run.sh dlio: {interrupted}")
+            complete = False
+            code = 143 if "stopped by" in str(interrupted) else code
+        except Failed as failed:
+            say(f"bench/run.sh dlio: {name}: {failed}")
+            complete, code = False, 1
+        figures[name] = workload.figures()
+        if code == 143:
+            break
+    print(json.dumps({**figures, "complete": complete}), flush=True)
+    return code
 
 
 def main():
@@ -175,7 +213,8 @@ def main():
     parser.add_argument("--most", type=int, default=8, help="accelerators (%(default)s)")
     parser.add_argument("--epochs", type=int, default=3, help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="each AU is the median of so many runs (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds of one run (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds of one run (%(default)s)")
+    parser.add_argument("--budget", type=float, default=420, help="seconds after which no run is begun (%(default)s)")
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -187,15 +226,7 @@ def main():
         arguments.python = environments.prepare(arguments.environments or arguments.work / "environments", "dlio")
     except environments.Missing as missing:
         sys.exit(f"bench/run.sh dlio: DLIO {missing}")
-    figures = {}
-    for name in arguments.workloads.split(","):
-        workload = Workload(arguments, name)
-        try:
-            workload.make()
-            figures[name] = workload.climb()
-        except Failed as failed:
-            sys.exit(f"bench/run.sh dlio: {name}: {failed}")
-    print(json.dumps(figures))
+    sys.exit(measure(arguments))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ process of its own, and prints two lines for each, as report.py keeps them: NAME
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 import environments
 import jobs
-from jobs import read_files, say
+from jobs import read_files
+from programs import Failed, run, say
 
 PEERS = {"tensorstore": "torch", "zarrs": "torch", "insitubatch": "insitubatch", "grain": "torch"}
 AHEAD = (0, 2, 6)  # batches on their way; of grain threads
@@ -25,11 +25,7 @@ TIMEOUT_S = 300
 CACHE_BYTES = 4 << 30  # room for all samples
 
 
-class Failed(Exception):
-    pass
-
-
-def run(arguments, name, *options):
+def measure_once(arguments, name, *options):
     """Samples a second of each epoch."""
     python = environments.python_of(arguments.environments, PEERS[name])
     # Of insitubatch the whole dataset is a host's own share.
@@ -38,14 +34,7 @@ def run(arguments, name, *options):
                "base_frames", "--joined", "clip_emb", "segment_to_video", "--batch", arguments.batch, "--cache",
                CACHE_BYTES, "--touch", "page", *options]
     read_files(arguments.dataset)
-    try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
-                              timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired as late:
-        raise Failed(f"took more than {TIMEOUT_S} s") from late
-    if done.returncode != 0:
-        raise Failed(f"exit code {done.returncode}: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = json.loads(run(command, TIMEOUT_S).splitlines()[-1])
     begin, rates = result["begin"], []
     for epoch in result["epochs"]:
         rates.append(epoch["samples"] / (epoch["end"] - begin))
@@ -58,7 +47,7 @@ def probe(arguments, name):
     rates = dict.fromkeys(AHEAD, 0)
     for _ in range(PROBES):
         for ahead in AHEAD:
-            rate, = run(arguments, name, "--ahead", ahead, "--epochs", 1, "--most-batches", PROBE_BATCHES)
+            rate, = measure_once(arguments, name, "--ahead", ahead, "--epochs", 1, "--most-batches", PROBE_BATCHES)
             rates[ahead] = max(rates[ahead], rate)
     return rates
 
@@ -80,7 +69,7 @@ def prepare(arguments):
 
 def measure(arguments):
     for name, ahead in json.loads(arguments.settings.read_text(encoding="utf-8"))["ahead"].items():
-        rates = run(arguments, name, "--ahead", ahead, "--epochs", 2)
+        rates = measure_once(arguments, name, "--ahead", ahead, "--epochs", 2)
         for kind, rate in zip(("cold", "warm"), rates):
             print(json.dumps({"variant": f"{name}_{kind}", "samples_per_s": rate}))
 

@@ -11,18 +11,12 @@ import subprocess
 import sys
 import time
 
+from programs import Failed, say
+
 BENCH = pathlib.Path(__file__).resolve().parent
 HOSTS_SCRIPT = BENCH.parent / "tests" / "cluster" / "hosts.sh"
 CANNOT = 77
 PERIOD_US = 10000  # of a limit on processor time
-
-
-class Failed(Exception):
-    """A job that failed or took too long; the text has its output."""
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def add_arguments(parser):

@@ -22,11 +22,11 @@ import os
 import pathlib
 import shutil
 import statistics
-import subprocess
 import sys
 
 import environments
 from jobs import is_open_mpi, save_plots
+from programs import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 CHUNKS = {"rows8": 8, "rows64": 64}
@@ -48,27 +48,6 @@ samples:
 batch: {{global_size: {batch}, last: drop}}
 order: {{seed: 17, window_rows: {window_rows}}}
 """
-
-
-class Failed(Exception):
-    """A program failed; the text says why."""
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def run(command, timeout, **options):
-    """Standard output of a program."""
-    try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, check=False,
-                              **options)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"no end after {timeout} s") from None
-    if done.returncode != 0:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-        raise Failed(lines[-1])
-    return done.stdout
 
 
 def make_dataset(arguments, chunk):
