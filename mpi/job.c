@@ -31,6 +31,20 @@ static enum status keep_stored(struct job *job, struct error *err)
     return status;
 }
 
+/* Row buffers, and with ragged fields their pages. */
+static enum status make_row_store(struct job *job, uint64_t rows, struct error *err)
+{
+    const struct row_paging paging = {.dataset = job->dataset,
+                                      .count_of = dataset_row_pages,
+                                      .page_bytes = job->dataset->page_bytes,
+                                      .page_count = job->setup.budget.pages};
+    enum status status =
+        row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+    if (status == STATUS_OK && paging.page_count > 0)
+        status = row_store_add_pages(job->store, &paging, err);
+    return status;
+}
+
 static enum status take_memory(struct job *job, struct error *err)
 {
     uint64_t rows = job->setup.budget.buffer_rows;
@@ -45,8 +59,7 @@ static enum status take_memory(struct job *job, struct error *err)
                            " row buffers are too many for one reader: lower readers.memory_limit",
                            rows);
     if (status == STATUS_OK)
-        status =
-            row_store_new(job->pool, job->dataset->row_bytes, (uint32_t)rows, &job->store, err);
+        status = make_row_store(job, rows, err);
     if (status == STATUS_OK && job->setup.fetch_bytes > 0)
         status = fetch_stage_new(job->dataset, job->setup.fetch_bytes, (uint32_t)rows, &job->waker,
                                  &job->fetches, err);

@@ -161,10 +161,11 @@ static void print_shape(char **numbers)
     struct round_shape shape;
     struct error err;
     error_clear(&err);
-    uint64_t record = parse_number(numbers[1], UINT32_MAX, usage);
-    uint64_t packed = record < ROUND_ZERO_COPY_BYTES ? record : 0;
+    uint64_t bytes = parse_number(numbers[1], UINT32_MAX, usage);
+    const struct round_record record = {.bytes = bytes,
+                                        .packed_bytes = bytes < ROUND_ZERO_COPY_BYTES ? bytes : 0};
     if (round_shape_choose(&job.plan, job.reader_count,
-                           (uint32_t)parse_number(numbers[2], 1 << 20, usage), record, packed, 0,
+                           (uint32_t)parse_number(numbers[2], 1 << 20, usage), &record, 0,
                            parse_number(numbers[3], UINT64_MAX, usage), &shape, &err) == STATUS_OK)
         printf("{\"steps\":%u,\"stripes\":%u}\n", shape.steps_per_round, shape.stripes_per_step);
     else

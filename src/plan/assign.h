@@ -1,6 +1,6 @@
 /* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
- * which rows each reader reads for itself, and which rows stay in memory. docs/design.md ("Who reads
- * a row", "Ways", "Replicas") has the reasons.
+ * which rows each reader reads for itself, and which rows stay in memory. docs/design.md ("Who
+ * reads a row", "Ways", "Replicas") has the reasons.
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
  * room reads stays there until the end. A row that has no home is given
@@ -12,10 +12,10 @@
  *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
  *     that is waited for more than others counts as slower than it says.
  *
- * A row has a way besides its owner (ways.h): the owner sends its samples, or each reader that wants
- * samples of the row loads it (ASSIGN_EACH), maybe from bytes that the owner sends (ASSIGN_TAPE). A
- * row of one sample that its recipient's reader reads, although another reader has it in memory, is
- * simply that reader's, and not kept. Homes stay in either case.
+ * A row has a way besides its owner (ways.h): the owner sends its samples, or each reader that
+ * wants samples of the row loads it (ASSIGN_EACH), maybe from bytes that the owner sends
+ * (ASSIGN_TAPE). A row of one sample that its recipient's reader reads, although another reader has
+ * it in memory, is simply that reader's, and not kept. Homes stay in either case.
  *
  * Rows below `replica_rows` stay at every reader that loads them. The assigner notes who has, since
  * the next load of the row costs no reading.

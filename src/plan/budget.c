@@ -1,7 +1,8 @@
 /* See budget.h.
  *
- * All sizes but that of the row buffers are given; row buffers take the rest. All arithmetic
- * saturates, so that sizes beyond 64 bits end as "limit too low" and not as a small number.
+ * All sizes but that of the row buffers, and of their pages, are given; row buffers take the rest.
+ * All arithmetic saturates, so that sizes beyond 64 bits end as "limit too low" and not as a small
+ * number.
  */
 #include "plan/budget.h"
 
@@ -31,7 +32,14 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 2 + size_divide_up(draws, plan->window_least) + last);
 }
 
-static uint64_t exchange_bytes(const struct budget_demand *d)
+/* The tails of so many records of a round. */
+static uint64_t tail_bytes(const struct budget_demand *d, uint64_t records)
+{
+    uint64_t positions = mul_sat(d->shape.steps_per_round, d->plan->global_batch);
+    return d->reader_count > 1 ? plan_ragged_tail(&d->ragged, d->plan, positions, records) : 0;
+}
+
+static uint64_t exchange_bytes(const struct budget_demand *d, const struct budget *b)
 {
     if (d->reader_count == 1)
         return 0;
@@ -40,7 +48,8 @@ static uint64_t exchange_bytes(const struct budget_demand *d)
     uint64_t receive =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served),
                 add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
-    return mul_sat(d->shape.in_flight, add_sat(send, receive));
+    uint64_t tails = add_sat(b->send_tail_bytes, b->receive_tail_bytes);
+    return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), tails));
 }
 
 /* Items and rows of the windows of a source that are planned at once, and the source's tables. */
@@ -75,11 +84,6 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
     return add_sat(bytes, d->anchor_bytes);
-}
-
-static uint64_t buffer_bytes(const struct budget_demand *d)
-{
-    return add_sat(d->row_bytes, BUDGET_BUFFER_TABLE_BYTES);
 }
 
 static void set_most_rows(const struct budget_rows *rows, uint64_t buffers, bool whole,
@@ -128,17 +132,22 @@ static void add_each(const struct budget_demand *d, const struct budget_rows *ro
 
 /* Room for rows that readers keep which are not their home, in what is left once each row has a
  * home and there are buffers to load others: with room for all rows these are all, else the first
- * ones, as if the reader were home of none of them. Returns how many more rows a reader keeps. */
-static uint64_t add_replicas(const struct budget_demand *d, uint64_t left_bytes, uint64_t row_bytes,
-                             struct budget *b)
+ * ones, as if the reader were home of none of them. `room` is for how many rows memory is left,
+ * once their table has its part. Returns how many more rows a reader keeps. */
+static uint64_t add_replicas(const struct budget_demand *d, uint64_t room, struct budget *b)
 {
     uint64_t all = d->plan->row_count, others = all - min_u64(b->keep_rows, all);
-    uint64_t table = assigner_replica_bytes(d->plan->all_rows, d->reader_count);
-    if (b->each_rows == 0 || d->plan->locality || left_bytes <= table)
+    if (b->each_rows == 0 || d->plan->locality || room == 0)
         return 0;
-    uint64_t more = min_u64((left_bytes - table) / row_bytes, others);
+    uint64_t more = min_u64(room, others);
     b->replica_rows = more == others ? d->plan->all_rows : more;
     return more;
+}
+
+/* What is left of so many bytes beside the table of replicas. */
+static uint64_t beside_table(const struct budget_demand *d, uint64_t bytes)
+{
+    return bytes - min_u64(bytes, assigner_replica_bytes(d->plan->all_rows, d->reader_count));
 }
 
 /* Buffers for rows that are sent as stored: a small part of the memory. */
@@ -161,23 +170,24 @@ static void add_tapes(const struct budget_demand *d, uint64_t left_bytes, struct
 static void keep_stored(const struct budget_demand *d, const struct budget_rows *rows,
                         uint64_t left_bytes, struct budget *b)
 {
-    left_bytes -= mul_sat(b->buffer_rows, buffer_bytes(d));
+    uint64_t buffers_bytes = budget_buffers_bytes(d, b->buffer_rows);
+    left_bytes -= buffers_bytes;
     add_tapes(d, left_bytes, b);
     left_bytes -= b->tapes_bytes;
     b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows->all);
     b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
     if (b->keep_rows < rows->all)
         return;
-    left_bytes -= b->stored_bytes;
-    uint64_t buffers = b->buffer_rows + left_bytes / buffer_bytes(d);
+    left_bytes += buffers_bytes - b->stored_bytes;
+    uint64_t buffers = budget_buffers_in(d, left_bytes);
     if (!rows->single) {
         widen(rows, buffers - b->buffer_rows, b);
         add_each(d, rows, buffers - b->transient_rows, b);
     }
-    left_bytes -= mul_sat(b->transient_rows - b->buffer_rows, buffer_bytes(d));
+    left_bytes -= budget_buffers_bytes(d, b->transient_rows);
     b->buffer_rows = b->transient_rows;
-    b->stored_bytes +=
-        mul_sat(add_replicas(d, left_bytes, d->stored_row_bytes, b), d->stored_row_bytes);
+    uint64_t room = beside_table(d, left_bytes) / d->stored_row_bytes;
+    b->stored_bytes += mul_sat(add_replicas(d, room, b), d->stored_row_bytes);
 }
 
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
@@ -186,14 +196,14 @@ static void keep_stored(const struct budget_demand *d, const struct budget_rows 
 static void divide_rows(const struct budget_demand *d, const struct budget_rows *rows,
                         uint64_t left_bytes, struct budget *b)
 {
-    uint64_t buffers = left_bytes / buffer_bytes(d);
+    uint64_t buffers = budget_buffers_in(d, left_bytes);
     set_most_rows(rows, UINT64_MAX, true, b);
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows->all) {
         b->keep_rows = rows->all;
         add_each(d, rows, buffers - rows->all, b);
         b->buffer_rows = b->keep_rows + b->transient_rows;
-        b->buffer_rows += add_replicas(d, left_bytes - mul_sat(b->buffer_rows, buffer_bytes(d)),
-                                       buffer_bytes(d), b);
+        uint64_t room = budget_buffers_in(d, beside_table(d, left_bytes));
+        b->buffer_rows += add_replicas(d, room - min_u64(room, b->buffer_rows), b);
         return;
     }
     b->transient_rows = min_u64(buffers, rows->preferred);
@@ -207,57 +217,10 @@ static void divide_rows(const struct budget_demand *d, const struct budget_rows 
         keep_stored(d, rows, left_bytes, b);
 }
 
-/* The part of a source in plan_bytes(). */
-static uint64_t planned_bytes(const struct budget_demand *d, const struct budget *b, uint32_t s)
+uint64_t budget_source_bytes(const struct budget_demand *demand, const struct budget *budget,
+                             uint32_t source)
 {
-    return source_bytes(plan_source(d->plan, s), b->source_windows[s]);
-}
-
-/* Names the source of a mix whose windows take most of the memory, where a step has several passes
- * over the source: windows of fewer rows would be no help. */
-static void name_source(const struct budget_demand *d, const struct budget *b, struct text *out)
-{
-    uint32_t most = 0;
-    for (uint32_t s = 1; s < plan_source_count(d->plan); s++)
-        if (planned_bytes(d, b, s) > planned_bytes(d, b, most))
-            most = s;
-    const struct plan *source = plan_source(d->plan, most);
-    uint64_t draws = plan_most_draws(d->plan, most, d->plan->global_batch);
-    if (d->plan->mix && draws > source->sample_count &&
-        planned_bytes(d, b, most) > b->least_bytes / 2)
-        text_append(out,
-                    "; most of it is for source %u of the mix, which has %s sample%s and gives %s "
-                    "to a step: lower its weight or batch.global_size",
-                    most, count_format(source->sample_count).text,
-                    count_plural(source->sample_count), count_format(draws).text);
-}
-
-static enum status refuse(const struct budget_demand *d, const struct budget *b,
-                          uint64_t least_rows, struct error *err)
-{
-    struct text advice = {0};
-    name_source(d, b, &advice);
-    enum status status = error_set(
-        err, STATUS_NO_MEMORY,
-        "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
-        "%s (%llu x "
-        "%s), held arrays %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan %s, "
-        "fetches "
-        "%s, constants %s; raise "
-        "the limit, use more "
-        "readers, or lower order.window_rows, delivery.slots, exchange.buffer_limit, "
-        "readers.threads or store.fetch_memory%s",
-        size_format(d->limit_bytes).text,
-        (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
-        size_format(mul_sat(least_rows, buffer_bytes(d))).text, (unsigned long long)least_rows,
-        size_format(d->row_bytes).text, size_format(b->held_bytes).text, d->trainers_served,
-        count_plural(d->trainers_served), size_format(b->rings_bytes).text,
-        size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
-        size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
-        size_format(b->fetch_bytes).text, size_format(b->constant_bytes).text,
-        advice.data ? advice.data : "");
-    text_done(&advice);
-    return status;
+    return source_bytes(plan_source(demand->plan, source), budget->source_windows[source]);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
@@ -267,11 +230,14 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
-        .exchange_bytes = exchange_bytes(d),
+        .send_tail_bytes = tail_bytes(d, round_max_records(d->plan, d->shape)),
+        .receive_tail_bytes =
+            tail_bytes(d, round_max_received(d->plan, d->shape, d->trainers_served)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,
     };
+    b.exchange_bytes = exchange_bytes(d, &b);
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++) {
         b.source_windows[s] = count_planned_windows(d, s);
         b.planned_windows = add_sat(b.planned_windows, b.source_windows[s]);
@@ -282,66 +248,19 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         add_sat(add_sat(b.exchange_bytes, b.scratch_bytes), add_sat(b.plan_bytes, b.fetch_bytes)));
     struct budget_rows rows;
     budget_rows_count(d, &rows);
-    b.least_bytes = add_sat(fixed_bytes, mul_sat(rows.least, buffer_bytes(d)));
+    b.least_bytes = add_sat(fixed_bytes, budget_buffers_bytes(d, rows.least));
     if (b.least_bytes > d->limit_bytes)
-        return refuse(d, &b, rows.least, err);
+        return budget_refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
     divide_rows(d, &rows, left_bytes, &b);
     uint64_t table_bytes = assigner_replica_bytes(b.replica_rows, d->reader_count);
     b.plan_bytes += table_bytes;
     b.exchange_bytes += b.tapes_bytes;
-    b.rows_bytes = b.buffer_rows * buffer_bytes(d);
-    b.total_bytes = fixed_bytes + table_bytes + b.tapes_bytes + b.rows_bytes + b.stored_bytes;
+    b.rows_bytes = b.buffer_rows * budget_buffer_bytes(d);
+    b.pages = budget_pages(d, b.buffer_rows);
+    b.pages_bytes = budget_pages_bytes(d, b.pages);
+    b.total_bytes =
+        fixed_bytes + table_bytes + b.tapes_bytes + b.rows_bytes + b.pages_bytes + b.stored_bytes;
     *ret_budget = b;
     return STATUS_OK;
-}
-
-static void describe_line(struct text *out, const char *purpose, uint64_t bytes)
-{
-    text_append(out, "  %-18s %12s", purpose, size_format(bytes).text);
-}
-
-void budget_describe(const struct budget_demand *demand, const struct budget *budget,
-                     struct text *out)
-{
-    describe_line(out, "row buffers", budget->rows_bytes);
-    text_append(out, "  %s transient + %s kept, %s each\n",
-                count_format(budget->transient_rows).text,
-                count_format(budget->buffer_rows - budget->transient_rows).text,
-                size_format(demand->row_bytes).text);
-    if (budget->stored_bytes > 0) {
-        describe_line(out, "stored rows", budget->stored_bytes);
-        text_append(out, "  about %s kept, %s each\n", count_format(budget->keep_rows).text,
-                    size_format(demand->stored_row_bytes).text);
-    }
-    describe_line(out, "held arrays", budget->held_bytes);
-    text_append(out, "  shared by the readers of a node\n");
-    if (budget->constant_bytes > 0) {
-        describe_line(out, "constants", budget->constant_bytes);
-        text_append(out, "  as read, and as trainers get them\n");
-    }
-    describe_line(out, "rings", budget->rings_bytes);
-    text_append(out, "  %u x %s", demand->trainers_served, size_format(demand->ring_bytes).text);
-    if (demand->rest_bytes > 0)
-        text_append(out, ", and %s held of the one before", size_format(demand->rest_bytes).text);
-    text_append(out, "\n");
-    describe_line(out, "exchange", budget->exchange_bytes);
-    uint64_t records = round_max_records(demand->plan, demand->shape);
-    text_append(out, "  %u round%s in flight, %s record%s each at most", demand->shape.in_flight,
-                count_plural(demand->shape.in_flight), count_format(records).text,
-                count_plural(records));
-    if (budget->tape_buffers > 0)
-        text_append(out, "; %s for rows sent as stored", size_format(budget->tapes_bytes).text);
-    text_append(out, "\n");
-    describe_line(out, "decoding", budget->scratch_bytes);
-    text_append(out, "  %u thread%s\n", demand->worker_count, count_plural(demand->worker_count));
-    if (budget->fetch_bytes > 0) {
-        describe_line(out, "fetches", budget->fetch_bytes);
-        text_append(out, "  chunks on their way from the store, connections\n");
-    }
-    describe_line(out, "plan", budget->plan_bytes);
-    text_append(out, "  %s window%s at once\n", count_format(budget->planned_windows).text,
-                count_plural(budget->planned_windows));
-    describe_line(out, "total", budget->total_bytes);
-    text_append(out, "  of at most %s\n", size_format(demand->limit_bytes).text);
 }

@@ -8,17 +8,20 @@
 #include "base/text.h"
 #include "plan/mix.h"
 #include "plan/plan.h"
+#include "plan/ragged.h"
 #include "plan/round.h"
 
 enum {
     BUDGET_BUFFER_TABLE_BYTES =
-        128,                       /* what the row store notes of each buffer, its index included */
-    BUDGET_WINDOW_ROW_BYTES = 18,  /* of a row of a planned window: which, owner, buffer, uses */
-    BUDGET_FILL_BYTES = 24,        /* of a record that a round may send */
-    BUDGET_ROOM_BYTES = 8,         /* of one whose fragments may shift: run/fragments.h */
-    BUDGET_KEY_BYTES = 8,          /* of one whose fragments have crops */
-    BUDGET_ARRIVAL_BYTES = 24,     /* of a record that it may receive */
-    BUDGET_DESTINATION_BYTES = 12, /* of a position of round_max_matched() */
+        128, /* what the row store notes of each buffer, its index included */
+    BUDGET_BUFFER_PAGES_BYTES = 128, /* and of each buffer's pages */
+    BUDGET_PAGE_TABLE_BYTES = 4,     /* and of each page */
+    BUDGET_WINDOW_ROW_BYTES = 18,    /* of a row of a planned window: which, owner, buffer, uses */
+    BUDGET_FILL_BYTES = 24,          /* of a record that a round may send */
+    BUDGET_ROOM_BYTES = 8,           /* of one whose fragments may shift: run/fragments.h */
+    BUDGET_KEY_BYTES = 8,            /* of one whose fragments have crops */
+    BUDGET_ARRIVAL_BYTES = 24,       /* of a record that it may receive */
+    BUDGET_DESTINATION_BYTES = 12,   /* of a position of round_max_matched() */
     BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
     BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */
     BUDGET_MIXED_DESTINATION_BYTES = 8, /* of a position: its window */
@@ -40,7 +43,8 @@ struct budget_demand {
     uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
-    uint64_t packed_bytes;   /* of a record, that travels packed: see round.h */
+    uint64_t packed_bytes; /* of a record, that travels packed: see round.h */
+    struct plan_ragged ragged;
     uint64_t messages;       /* of a record, for what is zero-copy */
     bool shifts;             /* records need rooms: see run/fragments.h */
     bool crops;              /* records need keys */
@@ -74,10 +78,12 @@ struct budget {
     uint64_t tape_buffers;    /* for rows to send as stored, and as many for rows that come so */
     uint64_t planned_windows; /* windows planned at once, of all sources together */
     uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
-    uint64_t stored_bytes;                    /* for rows that stay as stored */
+    uint64_t pages;                           /* of these buffers' rows, for ragged fields */
+    uint64_t send_tail_bytes, receive_tail_bytes; /* of a round's tails; in exchange_bytes */
+    uint64_t stored_bytes;                        /* for rows that stay as stored */
     uint64_t tapes_bytes; /* of these buffers, and one more to end with; in exchange_bytes */
-    uint64_t rows_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes, plan_bytes,
-        fetch_bytes, constant_bytes;
+    uint64_t rows_bytes, pages_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes,
+        plan_bytes, fetch_bytes, constant_bytes;
     uint64_t total_bytes;
     uint64_t least_bytes; /* the smallest limit that would do */
 };

@@ -125,3 +125,40 @@ void budget_rows_share(const struct budget_rows *rows, uint64_t buffers, bool wh
         ret_most_rows[i] = s->single ? most_share(s) : min_u64(max_u64(spare, s->even), limit);
     }
 }
+
+uint64_t budget_buffer_bytes(const struct budget_demand *demand)
+{
+    uint64_t pages = demand->ragged.page_bytes > 0 ? BUDGET_BUFFER_PAGES_BYTES : 0;
+    return add_sat(demand->row_bytes, BUDGET_BUFFER_TABLE_BYTES + pages);
+}
+
+uint64_t budget_pages(const struct budget_demand *demand, uint64_t buffers)
+{
+    const struct plan_ragged *ragged = &demand->ragged;
+    return ragged->page_bytes > 0
+               ? ragged->most_pages(ragged->dataset, min_u64(buffers, demand->plan->row_count))
+               : 0;
+}
+
+uint64_t budget_pages_bytes(const struct budget_demand *demand, uint64_t pages)
+{
+    return mul_sat(pages, add_sat(demand->ragged.page_bytes, BUDGET_PAGE_TABLE_BYTES));
+}
+
+uint64_t budget_buffers_bytes(const struct budget_demand *demand, uint64_t buffers)
+{
+    return add_sat(mul_sat(buffers, budget_buffer_bytes(demand)),
+                   budget_pages_bytes(demand, budget_pages(demand, buffers)));
+}
+
+uint64_t budget_buffers_in(const struct budget_demand *demand, uint64_t bytes)
+{
+    uint64_t low = 0, high = bytes / budget_buffer_bytes(demand);
+    if (demand->ragged.page_bytes == 0 || budget_buffers_bytes(demand, high) <= bytes)
+        return high;
+    while (high - low > 1) { /* there is room for `low`, and none for `high` */
+        uint64_t middle = low + (high - low) / 2;
+        *(budget_buffers_bytes(demand, middle) <= bytes ? &low : &high) = middle;
+    }
+    return low;
+}

@@ -143,6 +143,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .window_count = size_divide_up(rows.with_samples, window_rows),
         .window_least = min_u64(plan_rows_least(&rows, window_rows), o->sample_count),
         .window_most = min_u64(plan_rows_most(&rows, window_rows), o->sample_count),
+        .last_least = plan_rows_last_least(o, &rows, (rows.with_samples - 1) % window_rows + 1),
         .seed = o->seed,
         .shuffle = o->shuffle,
         .global_batch = o->global_batch,
@@ -157,6 +158,17 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
     if (!status)
         *ret_plan = plan;
     return status;
+}
+
+/* The positions behind the samples go through the last window again and again. */
+uint64_t plan_most_copies(const struct plan *plan, uint64_t positions)
+{
+    assert(!plan->mix);
+    if (plan->position_count <= plan->sample_count)
+        return 1;
+    uint64_t repeated = plan->position_count - plan->sample_count;
+    return min_u64(size_divide_up(positions, plan->last_least),
+                   1 + size_divide_up(repeated, plan->last_least));
 }
 
 static void describe_mix(const struct plan *plan, struct text *text)

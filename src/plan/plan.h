@@ -97,7 +97,8 @@ struct plan {
     struct plan_tables *tables;    /* borrowed from plan_tables_new(); NULL where none are needed */
     uint64_t window_rows, window_count; /* of one epoch */
     uint64_t window_least, window_most; /* bounds of the samples of a window, but for the last one,
-                                         * which may have fewer */
+                                         * which may have fewer: */
+    uint64_t last_least;                /* and that one at least so many */
     uint64_t seed;
     bool shuffle;
     uint64_t global_batch;
@@ -112,6 +113,10 @@ struct plan {
                               * the mix's own plan; 0 without a mix */
 };
 #define PLAN_ALL_SOURCES UINT32_MAX
+
+/* How often a sample comes at most among so many positions of an epoch that follow one another:
+ * once, unless PLAN_PAD repeats a short last window. The plan is not of a mix. */
+uint64_t plan_most_copies(const struct plan *plan, uint64_t positions);
 
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
  * enough rows that a step mixes samples of many (8 steps' worth, at least 64 rows), at most 16 GiB

@@ -30,19 +30,41 @@ static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint
     return STATUS_OK;
 }
 
-static enum status check_steps(uint32_t steps, uint64_t most_slots, uint64_t step_bytes,
-                               uint64_t limit, struct error *err)
+/* Packed bytes of so many steps at most. */
+static uint64_t packed_bytes(const struct plan *plan, const struct round_record *record,
+                             uint64_t steps)
+{
+    uint64_t positions = mul_sat(steps, plan->global_batch);
+    return add_sat(mul_sat(positions, record->packed_bytes),
+                   plan_ragged_tail(&record->ragged, plan, positions, positions));
+}
+
+static enum status check_steps(const struct plan *plan, const struct round_record *record,
+                               uint32_t steps, uint64_t most_slots, uint64_t limit,
+                               struct error *err)
 {
     if (steps > most_slots)
         return error_set(
             err, STATUS_INVALID,
             "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
             steps, (unsigned long long)most_slots);
-    if (steps > 1 && mul_sat(steps, step_bytes) > limit)
+    if (steps > 1 && packed_bytes(plan, record, steps) > limit)
         return error_set(err, STATUS_INVALID,
                          "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s",
-                         steps, size_format(step_bytes).text, size_format(limit).text);
+                         steps, size_format(packed_bytes(plan, record, 1)).text,
+                         size_format(limit).text);
     return STATUS_OK;
+}
+
+/* Samples of unequal lengths are not cut into stripes. */
+static enum status refuse_step(uint64_t step_bytes, uint64_t limit, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "exchange.buffer_limit %s is below a step of the longest samples, which takes "
+                     "%s with its ragged fields: raise the limit to at least %lluMiB, or lower "
+                     "batch.global_size",
+                     size_format(limit).text, size_format(step_bytes).text,
+                     (unsigned long long)size_divide_up(step_bytes, UINT64_C(1) << 20));
 }
 
 /* Chance decides how much each reader sends. The more rounds are under way, the rarer a link stands
@@ -55,38 +77,57 @@ static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
     return (uint32_t)min_u64(rounds, ROUND_MAX_IN_FLIGHT);
 }
 
+/* As many steps as make messages of the size that is wanted, and fit. */
+static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uint64_t most_slots,
+                             const struct round_record *record, uint64_t limit)
+{
+    uint64_t pairs = (uint64_t)reader_count * reader_count;
+    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
+    uint64_t steps =
+        size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES), mul_sat(plan->global_batch, bytes));
+    steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
+    while (steps > 1 && packed_bytes(plan, record, steps) > limit)
+        steps--;
+    return steps;
+}
+
 enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
-                               uint64_t record_bytes, uint64_t packed_bytes,
-                               uint32_t steps_per_round, uint64_t buffer_limit_bytes,
-                               struct round_shape *ret_shape, struct error *err)
+                               const struct round_record *record, uint32_t steps_per_round,
+                               uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
+                               struct error *err)
 {
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
-    uint64_t step_bytes = mul_sat(plan->global_batch, record_bytes > 0 ? record_bytes : 1);
-    uint64_t packed_step_bytes = mul_sat(plan->global_batch, packed_bytes);
+    uint64_t step_bytes = packed_bytes(plan, record, 1);
     if (reader_count == 1) {
         *ret_shape = (struct round_shape){
             .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ALONE_IN_FLIGHT};
         return STATUS_OK;
     }
     enum status status =
-        check_steps(steps_per_round, most_slots, packed_step_bytes, buffer_limit_bytes, err);
+        check_steps(plan, record, steps_per_round, most_slots, buffer_limit_bytes, err);
     if (status)
         return status;
-    if (packed_step_bytes > buffer_limit_bytes)
-        return cut_step(plan, packed_bytes, buffer_limit_bytes, ret_shape, err);
-    uint64_t steps = steps_per_round;
-    if (steps == 0) {
-        uint64_t pairs = (uint64_t)reader_count * reader_count;
-        steps = size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES), step_bytes);
-        if (packed_step_bytes > 0)
-            steps = min_u64(steps, buffer_limit_bytes / packed_step_bytes);
-        steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
-    }
+    if (step_bytes > buffer_limit_bytes)
+        return record->ragged.page_bytes > 0
+                   ? refuse_step(step_bytes, buffer_limit_bytes, err)
+                   : cut_step(plan, record->packed_bytes, buffer_limit_bytes, ret_shape, err);
+    uint64_t steps = steps_per_round
+                         ? steps_per_round
+                         : choose_steps(plan, reader_count, most_slots, record, buffer_limit_bytes);
     *ret_shape = (struct round_shape){
         .steps_per_round = (uint32_t)steps,
         .stripes_per_step = 1,
-        .in_flight = rounds_in_flight(mul_sat(steps, packed_step_bytes), buffer_limit_bytes)};
+        .in_flight = rounds_in_flight(packed_bytes(plan, record, steps), buffer_limit_bytes)};
     return STATUS_OK;
+}
+
+uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *plan,
+                          uint64_t positions, uint64_t records)
+{
+    if (ragged->page_bytes == 0)
+        return 0;
+    uint64_t copies = plan_most_copies(plan, positions);
+    return mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
 }
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)

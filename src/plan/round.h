@@ -12,6 +12,7 @@
 #define PENSTOCK_PLAN_ROUND_H
 
 #include "plan/plan.h"
+#include "plan/ragged.h"
 
 struct round_shape {
     uint32_t steps_per_round;  /* 1 or more */
@@ -28,18 +29,24 @@ enum { ROUND_ZERO_COPY_BYTES = 32 * 1024 };
 /* Larger ones are cut into messages of this size: MPI may copy a whole message in one call. */
 enum { ROUND_MESSAGE_BYTES = 16 << 20 };
 
+/* What a sample is when it is sent. */
+struct round_record {
+    uint64_t bytes;            /* of its record */
+    uint64_t packed_bytes;     /* of these, that are packed */
+    struct plan_ragged ragged; /* its tail, which is packed, too */
+};
+
 /* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
  * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
- * to send all of it), at most half the slots of a ring. Of a record's `record_bytes`,
- * `packed_bytes` are packed. `steps_per_round` 0 means auto. With one reader nothing is exchanged:
- * one step a round, three rounds in flight. With more readers two rounds are in flight, and up to
- * four if twice the buffer limit has room for them. INVALID: steps_per_round beyond half the slots
- * or the limit; one record per trainer exceeds the limit. */
+ * to send all of it, and all of its samples may be the longest ones), at most half the slots of a
+ * ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: one step a round,
+ * three rounds in flight. With more readers two rounds are in flight, and up to four if twice the
+ * buffer limit has room for them. INVALID: steps_per_round beyond half the slots or the limit; one
+ * record per trainer exceeds the limit; with ragged fields, which know no stripes, a step does. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
-                                        uint32_t slot_count, uint64_t record_bytes,
-                                        uint64_t packed_bytes, uint32_t steps_per_round,
-                                        uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
-                                        struct error *err);
+                                        uint32_t slot_count, const struct round_record *record,
+                                        uint32_t steps_per_round, uint64_t buffer_limit_bytes,
+                                        struct round_shape *ret_shape, struct error *err);
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
 

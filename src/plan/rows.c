@@ -54,6 +54,24 @@ uint64_t plan_rows_least(const struct plan_rows *rows, uint64_t window_rows)
     return samples;
 }
 
+uint64_t plan_rows_last_least(const struct plan_options *options, const struct plan_rows *rows,
+                              uint64_t window_rows)
+{
+    const uint64_t whole[] = {0, options->sample_count};
+    const uint64_t *stores = options->store_count > 0 ? options->store_frames : whole;
+    size_t count = options->store_count > 0 ? options->store_count : 1;
+    uint64_t short_rows = 0, shortest = options->row_length;
+    if (options->anchors)
+        return plan_rows_least(rows, window_rows);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t rest = (stores[i + 1] - stores[i]) % options->row_length;
+        short_rows += rest > 0;
+        shortest = rest > 0 ? min_u64(shortest, rest) : shortest;
+    }
+    short_rows = min_u64(short_rows, window_rows);
+    return mul_sat(window_rows - short_rows, options->row_length) + short_rows * shortest;
+}
+
 uint64_t plan_rows_most(const struct plan_rows *rows, uint64_t window_rows)
 {
     uint64_t samples = 0, left = min_u64(window_rows, rows->with_samples);

@@ -25,4 +25,9 @@ void plan_rows_count(const struct plan_options *options, struct plan_rows *ret_r
 uint64_t plan_rows_least(const struct plan_rows *rows, uint64_t window_rows);
 uint64_t plan_rows_most(const struct plan_rows *rows, uint64_t window_rows);
 
+/* The least of a last window of `window_rows` rows: without anchors the last row of a store, which
+ * may be shorter, counts. */
+uint64_t plan_rows_last_least(const struct plan_options *options, const struct plan_rows *rows,
+                              uint64_t window_rows);
+
 #endif

@@ -170,7 +170,8 @@ static void assume(struct model *model, const struct run_rates *rates)
         return;
     struct ways_rates known = {.row_ns = 1, .byte_ns = 1e9 / (double)rates->link};
     if (rates->decode > 0)
-        known.row_ns = 1e9 * (double)demand->row_bytes / (double)rates->decode;
+        known.row_ns = 1e9 * (double)(demand->row_bytes + demand->ragged.mean_row_bytes) /
+                       (double)rates->decode;
     for (uint32_t r = 0; r < demand->reader_count; r++)
         assigner_note_rates(model->assigner, r, &known);
     double row_bytes = (double)rates->stored_row_bytes;
@@ -325,11 +326,13 @@ static void give_out_epoch(struct model *model, uint64_t number,
     if (model->matcher)
         exchanged =
             (plan->mix ? (double)plan->position_count : samples) * moved_share(model, number);
+    double record_bytes =
+        (double)(model->setup.record_bytes + model->setup.demand.ragged.mean_tail_bytes);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
         .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows),
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
-        .exchanged_bytes = exchanged * model->sample_scale * (double)model->setup.record_bytes +
+        .exchanged_bytes = exchanged * model->sample_scale * record_bytes +
                            tapes * model->scale * (double)model->setup.stored_row_bytes,
     };
     for (int p = 0; p < WAYS_PLANS; p++)

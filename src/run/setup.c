@@ -74,7 +74,14 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     return plan_init(ret_plan, &options, err);
 }
 
-static struct ring_field slot_field(const struct dataset_field *from, uint32_t batch)
+/* The most items of a trainer's batch. */
+static uint64_t most_items(const struct ragged *ragged, const struct plan *plan)
+{
+    uint64_t copies = plan_most_copies(plan, plan->global_batch);
+    return mul_sat(copies, ragged_most_items(ragged, size_divide_up(plan->batch, copies)));
+}
+
+static struct ring_field slot_field(const struct dataset_field *from, const struct plan *plan)
 {
     struct ring_field to = {.dtype = from->dtype, .rank = (uint32_t)from->rank};
     snprintf(to.name, sizeof to.name, "%s", from->name);
@@ -83,7 +90,7 @@ static struct ring_field slot_field(const struct dataset_field *from, uint32_t b
         return to;
     if (from->source == FIELD_RAGGED) {
         to.kind = RING_ITEMS;
-        to.capacity = max_u64(1, ragged_most_items(from->ragged, batch));
+        to.capacity = max_u64(1, most_items(from->ragged, plan));
         to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
     }
@@ -94,18 +101,18 @@ static struct ring_field slot_field(const struct dataset_field *from, uint32_t b
 }
 
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
-                                 uint32_t batch, struct round_shape shape,
+                                 const struct plan *plan, struct round_shape shape,
                                  struct ring_layout *ret_layout, struct error *err)
 {
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
         .slot_count = (uint32_t)config->slots + shape.steps_per_round - 1,
         .spare_slots = shape.steps_per_round - 1,
-        .batch_size = batch,
+        .batch_size = plan->batch,
     };
     assert(dataset->field_count <= RING_MAX_FIELDS);
     for (size_t f = 0; f < dataset->field_count; f++)
-        layout.fields[f] = slot_field(&dataset->fields[f], batch);
+        layout.fields[f] = slot_field(&dataset->fields[f], plan);
     enum status status = ring_layout_settle(&layout, err);
     if (!status)
         *ret_layout = layout;
@@ -172,20 +179,21 @@ static enum status settle_with(const struct config *config, const struct dataset
                                const struct fragment_sources *fragments, struct run_setup *setup,
                                struct error *err)
 {
+    const struct round_record record = {.bytes = fragments->record_bytes,
+                                        .packed_bytes = fragments->packed_bytes,
+                                        .ragged = setup_ragged(dataset)};
     enum status status = settle_way(config, &setup->plan, setup, err);
     if (!status && setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     if (!status)
         status = round_shape_choose(&setup->plan, shape->reader_count, (uint32_t)config->slots,
-                                    fragments->record_bytes, fragments->packed_bytes,
-                                    (uint32_t)config->steps_per_round,
+                                    &record, (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup->shape, err);
     if (!status)
-        status =
-            settle_layout(config, dataset, setup->plan.batch, setup->shape, &setup->layout, err);
+        status = settle_layout(config, dataset, &setup->plan, setup->shape, &setup->layout, err);
     if (!status)
         status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
-    setup->record_bytes = fragments->record_bytes;
+    setup->record_bytes = record.bytes;
     setup->stored_row_bytes = shape->stored_row_bytes;
     return status ? status : setup_settle_memory(config, dataset, shape, fragments, setup, err);
 }
@@ -223,7 +231,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .replica_rows = setup->budget.replica_rows,
         .tape_bytes = setup->budget.tape_buffers > 0 ? max_u64(setup->stored_row_bytes, 1) : 0,
         .way = setup->way,
-        .record_bytes = setup->record_bytes,
+        .record_bytes = setup->record_bytes + setup->demand.ragged.mean_tail_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
         .reader_of_trainer = reader_of_trainer,
     };

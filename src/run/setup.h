@@ -54,7 +54,7 @@ struct run_setup {
                             * (dataset_bound_seconds()) */
     enum ways_choice way;
     uint64_t stored_row_bytes;   /* of a row in the store, on average; 0: not known */
-    uint64_t record_bytes;       /* of a sample, as it is sent */
+    uint64_t record_bytes;       /* of a sample, as it is sent, without tail */
     struct ring_layout layout;   /* settled */
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };

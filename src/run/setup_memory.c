@@ -70,6 +70,25 @@ static bool comes_again(const struct config *config, const struct plan *plan)
     return false;
 }
 
+struct plan_ragged setup_ragged(const struct dataset *dataset)
+{
+    if (dataset->ragged_count == 0)
+        return (struct plan_ragged){0};
+    double all = 0, steps = 0; /* bytes of all items, once, and as often as the steps have them */
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+        double bytes = (double)ragged->item_count * (double)ragged->tail_item_bytes;
+        all += bytes;
+        steps += bytes * (double)max_u64(ragged->step_count, 1);
+    }
+    return (struct plan_ragged){.dataset = dataset,
+                                .page_bytes = dataset->page_bytes,
+                                .mean_tail_bytes = (uint64_t)(steps / (double)dataset->frame_count),
+                                .mean_row_bytes = (uint64_t)(all / (double)dataset->row_count),
+                                .most_pages = dataset_most_pages,
+                                .most_tail = dataset_most_tail};
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct fragment_sources *fragments,
@@ -83,6 +102,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
         .packed_bytes = fragments->packed_bytes,
+        .ragged = setup_ragged(dataset),
         .messages = fragments->messages,
         .shifts = fragments->shifts,
         .crops = fragments->crops,
@@ -137,13 +157,14 @@ static enum status check_available(const struct config *config, const struct run
     return error_set(
         err, STATUS_NO_MEMORY,
         "the readers of a node take %s, and memory and control groups leave %s: %u x (row "
-        "buffers %s, stored rows %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan "
+        "buffers%s %s, stored rows %s, %u ring%s %s, exchange %s, scratch of %u thread%s %s, plan "
         "%s, "
         "constants %s, program %s) and held arrays %s; lower readers.memory_limit, which is %s for "
         "each, or let "
         "the job have more memory",
         size_format(need).text, available_text(shape).text, shape->readers_on_node,
-        size_format(b->rows_bytes).text, size_format(b->stored_bytes).text, shape->trainers_served,
+        b->pages_bytes > 0 ? " and pages" : "", size_format(b->rows_bytes + b->pages_bytes).text,
+        size_format(b->stored_bytes).text, shape->trainers_served,
         count_plural(shape->trainers_served), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, shape->worker_count, count_plural(shape->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,

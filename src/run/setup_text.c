@@ -55,12 +55,12 @@ void run_setup_memory_json(const struct run_setup *setup, struct text *out)
     const struct {
         const char *name;
         uint64_t bytes;
-    } purposes[] = {{"row_buffers", b->rows_bytes},      {"stored_rows", b->stored_bytes},
-                    {"held_arrays", b->held_bytes},      {"rings", b->rings_bytes},
-                    {"exchange", b->exchange_bytes},     {"decoding", b->scratch_bytes},
-                    {"fetches", b->fetch_bytes},         {"plan", b->plan_bytes},
-                    {"constants", b->constant_bytes},    {"total", b->total_bytes},
-                    {"limit", setup->demand.limit_bytes}};
+    } purposes[] = {{"row_buffers", b->rows_bytes},   {"pages", b->pages_bytes},
+                    {"stored_rows", b->stored_bytes}, {"held_arrays", b->held_bytes},
+                    {"rings", b->rings_bytes},        {"exchange", b->exchange_bytes},
+                    {"decoding", b->scratch_bytes},   {"fetches", b->fetch_bytes},
+                    {"plan", b->plan_bytes},          {"constants", b->constant_bytes},
+                    {"total", b->total_bytes},        {"limit", setup->demand.limit_bytes}};
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,
                     (unsigned long long)purposes[i].bytes);

@@ -365,9 +365,9 @@ static void large_windows_are_sorted(void **state)
 static struct round_shape choose(const struct plan *plan, uint32_t readers, uint32_t slots,
                                  uint64_t record_bytes, uint32_t steps, uint64_t limit)
 {
+    const struct round_record record = {.bytes = record_bytes, .packed_bytes = record_bytes};
     struct round_shape shape;
-    assert_int_equal(round_shape_choose(plan, readers, slots, record_bytes, record_bytes, steps,
-                                        limit, &shape, NULL),
+    assert_int_equal(round_shape_choose(plan, readers, slots, &record, steps, limit, &shape, NULL),
                      STATUS_OK);
     assert_true(shape.steps_per_round == 1 || shape.stripes_per_step == 1);
     assert_true(round_max_records(plan, shape) * record_bytes <= limit || readers == 1);
@@ -381,16 +381,16 @@ static void zero_copy(void **state)
     const uint64_t mib = 1 << 20;
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
     struct round_shape shape;
-    assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 0, 0, mib, &shape, NULL),
-                     STATUS_OK);
+    struct round_record record = {.bytes = 150 * mib};
+    assert_int_equal(round_shape_choose(&plan, 4, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.stripes_per_step, 1);
-    assert_int_equal(round_shape_choose(&plan, 16, 8, 150 * 1024, 16, 0, mib, &shape, NULL),
-                     STATUS_OK);
+    record = (struct round_record){.bytes = 150 * 1024, .packed_bytes = 16};
+    assert_int_equal(round_shape_choose(&plan, 16, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
     assert_int_equal(shape.in_flight, 4);
-    assert_int_equal(round_shape_choose(&plan, 4, 8, 150 * mib, 8192, 0, mib, &shape, NULL),
-                     STATUS_OK);
+    record = (struct round_record){.bytes = 150 * mib, .packed_bytes = 8192};
+    assert_int_equal(round_shape_choose(&plan, 4, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.stripes_per_step, 2);
 }
 
@@ -427,9 +427,9 @@ static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint3
 {
     struct round_shape shape = {42, 42, 42};
     struct error err;
-    assert_int_equal(
-        round_shape_choose(plan, 4, 8, record_bytes, record_bytes, steps, limit, &shape, &err),
-        STATUS_INVALID);
+    const struct round_record record = {.bytes = record_bytes, .packed_bytes = record_bytes};
+    assert_int_equal(round_shape_choose(plan, 4, 8, &record, steps, limit, &shape, &err),
+                     STATUS_INVALID);
     assert_non_null(strstr(err.message, words));
     assert_int_equal(shape.stripes_per_step, 42);
 }

@@ -1,0 +1,25 @@
+/* Ragged fields, as plans of memory and rounds see them: how much rows and samples take at most,
+ * whichever they are. The functions are those of dataset/ragged.h. */
+#ifndef PENSTOCK_PLAN_RAGGED_H
+#define PENSTOCK_PLAN_RAGGED_H
+
+#include "plan/plan.h"
+
+struct dataset;
+
+/* All 0: there are no ragged fields. */
+struct plan_ragged {
+    const struct dataset *dataset; /* borrowed, for the functions */
+    size_t page_bytes;
+    uint64_t mean_tail_bytes; /* of a sample */
+    uint64_t mean_row_bytes;  /* of a row's items */
+    uint64_t (*most_pages)(const struct dataset *dataset, uint64_t rows);
+    uint64_t (*most_tail)(const struct dataset *dataset, uint64_t samples);
+};
+
+/* The most bytes of the tails of `records` records among so many positions of an epoch that follow
+ * one another: with the copies of samples that PLAN_PAD repeats. 0 without ragged fields. Pure. */
+uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *plan,
+                          uint64_t positions, uint64_t records);
+
+#endif
