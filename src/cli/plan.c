@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/plan_dataset.h"
 #include "cli/plan_quality.h"
+#include "cli/plan_ragged.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
@@ -207,6 +208,9 @@ static double decoded_own_row_bytes(const struct dataset *dataset)
             bytes += (double)field->frame_bytes *
                      (frames + (double)(field->halo_before + field->halo_after));
     }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        bytes += (double)dataset->ragged[r].item_count *
+                 (double)dataset->ragged[r].tail_item_bytes / (double)dataset->row_count;
     return bytes;
 }
 
@@ -346,7 +350,8 @@ static void print_sources(const struct plan *plan)
     printf("],");
 }
 
-static void print_json(const struct run_setup *setup, const struct forecasts *forecasts)
+static void print_json(const struct dataset *dataset, const struct run_setup *setup,
+                       const struct forecasts *forecasts)
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
@@ -356,7 +361,9 @@ static void print_json(const struct run_setup *setup, const struct forecasts *fo
            setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
-    printf("%s,", memory.data);
+    text_append(&memory, ",");
+    plan_ragged_json(dataset, setup, &memory);
+    printf("%s", memory.data);
     text_done(&memory);
     print_sources(&setup->plan);
     printf("\"epochs\":[");
@@ -372,6 +379,7 @@ static void print_summary(const struct config *config, const struct dataset *dat
 {
     struct text out = {0};
     plan_describe_dataset(config, dataset, &out);
+    plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
@@ -471,7 +479,7 @@ static enum status show_summary(const struct options *options, const struct conf
     if (status)
         return status;
     if (options->json)
-        print_json(setup, &forecasts);
+        print_json(dataset, setup, &forecasts);
     else
         print_summary(config, dataset, setup, placement, &forecasts);
     tell_doubts(dataset);

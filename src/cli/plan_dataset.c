@@ -8,9 +8,10 @@
 
 static const char *source_text(const struct dataset_field *field)
 {
-    return field->source == FIELD_ROW    ? "read row by row"
-           : field->source == FIELD_HELD ? "held in memory"
-                                         : "made for each sample";
+    return field->source == FIELD_ROW      ? "read row by row"
+           : field->source == FIELD_RAGGED ? "read row by row, in pages"
+           : field->source == FIELD_HELD   ? "held in memory"
+                                           : "made for each sample";
 }
 
 static void describe_convert(const struct dataset *dataset, size_t f, struct text *out)
@@ -62,8 +63,9 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
                         d + 1 == field->rank ? ")" : "");
         describe_convert(dataset, f, out);
         describe_steps(field, out);
-        text_append(out, ", %s a sample, %s", size_format(field->sample_bytes).text,
-                    source_text(field));
+        bool items = field->source == FIELD_RAGGED && field->ragged->form == RAGGED_CSR;
+        text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
+                    items ? "an item" : "a sample", source_text(field));
         describe_reads(dataset, f, out);
         text_append(out, "\n");
     }
