@@ -10,7 +10,7 @@ import unittest
 
 import servers
 from job import JobTest, launcher_is_open_mpi, program, run
-from test_recovery import RecoveryTest
+from recovery import RecoveryTest
 
 BATCH = 12
 EXIT_STOPPED_EARLY = 3
