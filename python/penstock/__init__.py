@@ -33,12 +33,14 @@ from ._errors import (
 )
 from ._library import library_path, library_version
 from ._loader import Batch, Field, Info, Loader, Stats, connect
+from ._ragged import Csr
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
     "Corrupt",
+    "Csr",
     "Ended",
     "Error",
     "Field",

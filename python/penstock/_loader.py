@@ -10,13 +10,14 @@ import threading
 import traceback
 import warnings
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Tuple
 
 import numpy as np
 
 from . import _library
 from ._errors import OK, Ended, Error, Invalid, Timeout, error_for
+from ._ragged import Csr, csr_of
 
 # penstock_next() blocks in C. Returning this often lets Python handle signals such as Ctrl-C.
 _SLICE_MS = 200
@@ -43,13 +44,20 @@ def _numpy_dtype(name, field):
 class Field:
     """One named tensor of a sample. `shape` is the shape of one sample. `dtype_name` is the field's
     dtype as the service delivers it: "bfloat16" also where `dtype` is uint16. `attributes` are those of
-    the field's array in the store ("units", "long_name"); one that is too large (4 KiB) is None."""
+    the field's array in the store ("units", "long_name"); one that is too large (4 KiB) is None.
+
+    A ragged field (deliver: csr) has another number of items in each sample, `most_items` in a batch at most.
+    `shape` is then the shape of one item. `offsets` is the name of the field of its offsets. `steps` is above 0
+    for a ragged field and for its offsets: how many steps a sample has."""
 
     name: str
     dtype: np.dtype
     dtype_name: str
     shape: Tuple[int, ...]
     attributes: Dict[str, Any] = field(default_factory=dict)
+    most_items: int = 0
+    steps: int = 0
+    offsets: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,10 +103,18 @@ def _field(library, raw):
     return Field(name, _numpy_dtype(dtype_name, name), dtype_name, shape, json.loads(raw.attributes))
 
 
+def _items(field, raw, fields):
+    """`field` with what C says of a ragged one. `fields`: all of them, as C has them."""
+    offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
+    return replace(field, most_items=raw.most_items, steps=raw.steps, offsets=offsets)
+
+
 def _info(library, connection):
     raw = library.penstock_describe(connection).contents
     describe = functools.partial(_field, library)
-    fields = tuple(map(describe, raw.fields[: raw.field_count]))
+    raw_fields = raw.fields[: raw.field_count]
+    fields = tuple(map(describe, raw_fields))
+    fields = tuple(_items(field, part, raw_fields) for field, part in zip(fields, raw_fields))
     constants = tuple(map(describe, raw.constants[: raw.constant_count]))
     numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in ("fields", "constants")}
     return Info(fields=fields, constants=constants, **numbers)
@@ -228,8 +244,8 @@ class _Part:
         self.__array_interface__ = {
             "version": 3,
             "data": (address, False),
-            "shape": (math.prod(shape) * dtype.itemsize,),
-            "typestr": "|u1",
+            "shape": (math.prod(shape),),
+            "typestr": (dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")).str,
         }
 
 
@@ -240,10 +256,44 @@ def _array(memory, address, dtype, shape):
     return flat.view(dtype).reshape(shape)
 
 
+def _whole_shape(raw, field, offsets):
+    """The shape of a field's array in a batch. `offsets`: of a ragged field, which field has its offsets."""
+    if field.most_items:
+        last = raw.data[offsets] + raw.sample_count * field.steps * 8
+        return (ctypes.c_int64.from_address(last).value, *field.shape)
+    if field.steps:
+        return (raw.sample_count * field.steps + 1,)
+    return (raw.sample_count, *field.shape)
+
+
+class NumPyCsr(Csr):
+    """A ragged field as NumPy arrays."""
+
+    __slots__ = ()
+
+    def to_scipy(self, width):
+        """A scipy.sparse.csr_array [samples * steps, width], of a field with values and one column of indices.
+        Values are not copied, nor are indices of int32 or int64. Offsets are where indices are not int64: SciPy
+        wants one dtype."""
+        import scipy.sparse
+
+        index = self.matrix_indices("SciPy")
+        small = np.can_cast(index.dtype, np.int32) and len(index) <= np.iinfo(np.int32).max
+        kind = np.int32 if small else np.int64
+        matrix = scipy.sparse.csr_array((len(self.offsets) - 1, width), dtype=self.values.dtype)
+        matrix.data = self.values
+        matrix.indices = index.astype(kind, copy=False)
+        matrix.indptr = self.offsets.astype(kind, copy=False)
+        return matrix
+
+
 class Batch(dict):
     """One trainer's samples of one step: field name -> array [samples, *field.shape]. An array is a view
     of shared memory, and may be written to. The memory goes back to the service when the batch and
     every view are gone. There is nothing to call.
+
+    The array of a ragged field (deliver: csr) is [items, *field.shape], with the items of the batch's samples,
+    one sample after another. csr() has the field's columns and offsets together.
 
     indices  uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
              along the sample axis, over all stores
@@ -257,14 +307,17 @@ class Batch(dict):
              (samples.pad). Fields that cannot lack steps are not in it
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16")
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields")
 
     def __init__(self, info, memory, raw):
         count = raw.sample_count
+        numbers = {field.name: i for i, field in enumerate(info.fields)}
+        shapes = (_whole_shape(raw, field, numbers.get(field.offsets)) for field in info.fields)
         super().__init__(
-            (field.name, _array(memory, raw.data[i], field.dtype, (count, *field.shape)))
-            for i, field in enumerate(info.fields)
+            (field.name, _array(memory, raw.data[i], field.dtype, shape))
+            for i, (field, shape) in enumerate(zip(info.fields, shapes))
         )
+        self._fields = info.fields
         self._bfloat16 = {field.name for field in info.fields if field.dtype_name == "bfloat16"}
         self.epoch = raw.epoch
         self.step = raw.step
@@ -278,6 +331,16 @@ class Batch(dict):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
         which torch.from_numpy() refuses."""
         return _tensor(self[name], name in self._bfloat16)
+
+    def csr(self, name):
+        """A ragged field with its columns and offsets, without a copy: see Csr."""
+        return csr_of(self, self._fields, name, NumPyCsr)
+
+    def arrow(self):
+        """The fields by the Arrow C data interface, without a copy: see ArrowBatch in _arrow.py."""
+        from ._arrow import ArrowBatch
+
+        return ArrowBatch(self)
 
     @property
     def sample_count(self):

@@ -9,7 +9,7 @@
         state = train_step(state, batch["latents"])
 
 Each process has a trainer of the service, of rank jax.process_index(). The local batches of all processes
-make one global array.
+make one global array. Ragged fields (deliver: csr) stay local: each process has its own items, on its device.
 """
 
 import collections
@@ -18,10 +18,46 @@ import jax
 import numpy as np
 
 from ._errors import Ended, Invalid, Timeout
+from ._ragged import Csr as _Csr
+from ._ragged import csr_of
+
+
+_INT32_MAX = 2**31 - 1
+
+
+class Csr(_Csr):
+    """A ragged field as arrays of this process."""
+
+    __slots__ = ()
+
+    def _shape(self, width):
+        return (len(self.offsets) - 1, width)
+
+    def bcsr(self, width):
+        """A jax.experimental.sparse.BCSR [samples * steps of this process, width], of a field with values and one
+        column of indices. Nothing is copied where indices have the dtype of offsets."""
+        from jax.experimental import sparse
+
+        index = self.matrix_indices("JAX").astype(self.offsets.dtype)
+        return sparse.BCSR((self.values, index, self.offsets), shape=self._shape(width))
+
+    def bcoo(self, width):
+        """As bcsr(), as a BCOO. Values are not copied; indices are, beside the number of each item's row."""
+        from jax.experimental import sparse
+
+        index = self.matrix_indices("JAX").astype(self.offsets.dtype)
+        rows = jax.numpy.repeat(
+            jax.numpy.arange(len(self.offsets) - 1, dtype=self.offsets.dtype),
+            jax.numpy.diff(self.offsets),
+            total_repeat_length=len(index),
+        )
+        return sparse.BCOO((self.values, jax.numpy.stack([rows, index], axis=1)), shape=self._shape(width))
 
 
 class Batch(dict):
-    """The samples of one step: field name -> global jax.Array [samples of the step, *shape].
+    """The samples of one step: field name -> global jax.Array [samples of the step, *shape]. The array of a ragged
+    field is [items, *shape], of this process alone; csr() has its columns and offsets together. Each batch has
+    another number of items, for which jitted functions are compiled anew: deliver: pad N or dense avoids this.
 
     keys   global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
     valid  global bool array [samples]
@@ -29,7 +65,21 @@ class Batch(dict):
     epoch, step  int
     """
 
-    __slots__ = ("epoch", "step", "indices", "keys", "valid")
+    __slots__ = ("epoch", "step", "indices", "keys", "valid", "_fields")
+
+    def csr(self, name):
+        """A ragged field with its columns and offsets: see Csr. No copy."""
+        return csr_of(self, self._fields, name, Csr)
+
+
+def _is_offsets(field):
+    return field.steps > 0 and not field.most_items
+
+
+def _offsets_dtype(fields, offsets):
+    """int32, as indices mostly are, where it suffices."""
+    most = max(field.most_items for field in fields if field.offsets == offsets.name)
+    return np.int32 if most <= _INT32_MAX else np.int64
 
 
 def _is_cut(field):
@@ -40,7 +90,9 @@ def _is_cut(field):
 def _check(loader, sharding):
     info = loader.info
     for field in info.fields:
-        if _is_cut(field):
+        if not jax.config.jax_enable_x64 and field.most_items > _INT32_MAX:
+            raise Invalid(f"field '{field.name}' may have {field.most_items} items in a batch: set jax_enable_x64")
+        if _is_cut(field) and not _is_offsets(field):
             raise Invalid(
                 f"field '{field.name}' is {field.dtype_name}, and JAX would cut it to 32 bits: cast it "
                 f"(dataset.fields.{field.name}.cast), or set jax_enable_x64"
@@ -51,6 +103,12 @@ def _check(loader, sharding):
             f"{info.world_size} to the service: give connect() rank and world_size as JAX counts"
         )
     local = len(sharding.addressable_devices)
+    ragged = [field.name for field in info.fields if field.most_items]
+    if ragged and local > 1:
+        raise Invalid(
+            f"field '{ragged[0]}' is ragged, and {local} devices of this process cannot share its items: deliver it as "
+            "pad or dense, or run a process for each device"
+        )
     if info.batch_size % local:
         raise Invalid(
             f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
@@ -75,7 +133,18 @@ def _transfer(batch, sharding, aliases):
         local = np.array(array) if aliases else array
         return jax.make_array_from_process_local_data(sharding, local)
 
-    out = Batch((name, put(array)) for name, array in batch.items())
+    def put_here(field):
+        array = batch[field.name]
+        if _is_offsets(field):
+            array = array.astype(_offsets_dtype(batch._fields, field))
+        elif aliases:
+            array = np.array(array)
+        return jax.device_put(array, next(iter(sharding.addressable_devices)))
+
+    out = Batch(
+        (field.name, put_here(field) if field.steps else put(batch[field.name])) for field in batch._fields
+    )
+    out._fields = batch._fields
     out.keys = put(batch.keys.view(np.uint32).reshape(-1, 2))
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()

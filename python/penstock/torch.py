@@ -23,20 +23,45 @@ import torch
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Loader as _Connection
 from ._loader import _tensor
+from ._ragged import Csr as _Csr
+from ._ragged import csr_of
 
 _REGISTERED_FLAGS = 1  # portable: every context sees the memory as pinned
 _REGISTER_BYTES = 64 << 30  # at once: drivers refuse calls of 512 GiB and more
 
 
+class Csr(_Csr):
+    """A ragged field as tensors."""
+
+    __slots__ = ()
+
+    def nested(self, column=None):
+        """The values, or another column, as a nested tensor of the layout torch.jagged, [samples * steps, own
+        length, ...]. Nothing is copied."""
+        items = self.values if column is None else self.columns[column]
+        return torch.nested.nested_tensor_from_jagged(items, self.offsets)
+
+    def sparse(self, width):
+        """A torch.sparse_csr tensor [samples * steps, width], of a field with values and one column of indices.
+        Nothing is copied where indices are int64; else torch copies them to int64."""
+        shape = (len(self.offsets) - 1, width)
+        return torch.sparse_csr_tensor(self.offsets, self.matrix_indices("torch"), self.values, shape)
+
+
 class Batch(dict):
-    """One trainer's samples of one step: field name -> tensor [samples, *shape].
+    """One trainer's samples of one step: field name -> tensor [samples, *shape]. The tensor of a ragged field
+    (deliver: csr) is [items, *shape]; csr() has its columns and offsets together.
 
     indices, keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
     valid          bool tensor [samples]
     epoch, step, first_position  int, as of penstock.Batch
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "__weakref__")
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "_fields", "__weakref__")
+
+    def csr(self, name):
+        """A ragged field with its columns and offsets: see Csr. No copy."""
+        return csr_of(self, self._fields, name, Csr)
 
 
 def _tensors(batch, place):
@@ -46,6 +71,7 @@ def _tensors(batch, place):
     out.keys = place(torch.from_numpy(batch.keys.view(np.int64)))
     out.valid = place(torch.from_numpy(batch.valid))
     out.epoch, out.step, out.first_position = batch.epoch, batch.step, batch.first_position
+    out._fields = batch._fields
     return out
 
 

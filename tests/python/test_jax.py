@@ -20,7 +20,7 @@ import numpy as np
 
 import penstock
 import penstock.jax
-from demo import Demo, pattern
+from demo import Demo, event_lengths, pattern
 
 jax.config.update("jax_enable_x64", True)
 SAMPLES, BATCH = 41, 4
@@ -31,8 +31,8 @@ def connect(demo, **options):
     return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
 
 
-def sharding():
-    mesh = jax.sharding.Mesh(jax.devices(), "data")
+def sharding(devices=2):
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], "data")
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
 
 
@@ -100,6 +100,35 @@ class Batches(unittest.TestCase):
             thread.join()
 
 
+class Ragged(unittest.TestCase):
+    def test_matrices_of_this_process(self):
+        for name, steps in (("ragged", 1), ("sequences", 3)):
+            with Demo(fields=name, samples=SAMPLES, epochs=1, slots=4) as demo, connect(demo) as loader:
+                for batch in penstock.jax.batches(loader, sharding(1)):
+                    csr = batch.csr("events")
+                    lengths = [length for index in batch.indices.tolist() for length in event_lengths(index, steps)]
+                    self.assertEqual(np.diff(csr.offsets).tolist(), lengths)
+                    self.assertEqual(batch["points"].shape, (batch.csr("points").offsets[-1], 3))
+                    matrix = csr.bcsr(512)
+                    for mine, whole in ((matrix.data, batch["events"]), (matrix.indices, batch["events.x"]),
+                                        (matrix.indptr, batch["events.offsets"])):
+                        self.assertEqual(mine.unsafe_buffer_pointer(), whole.unsafe_buffer_pointer())
+                    expected = np.zeros((BATCH * steps, 512), np.float32)
+                    rows = np.repeat(np.arange(BATCH * steps), lengths)
+                    expected[rows, np.asarray(batch["events.x"])] = np.asarray(batch["events"])
+                    self.assertTrue(np.array_equal(matrix.todense(), expected))
+                    coordinates = csr.bcoo(512)
+                    self.assertEqual(coordinates.data.unsafe_buffer_pointer(), batch["events"].unsafe_buffer_pointer())
+                    self.assertTrue(np.array_equal(coordinates.todense(), expected))
+
+    def test_arrays_outlive_their_slots(self):
+        with Demo(fields="ragged", samples=SAMPLES, epochs=1, slots=4) as demo, connect(demo) as loader:
+            for batch in list(penstock.jax.batches(loader, sharding(1))):
+                starts = [index for index in batch.indices.tolist() for _ in range(sum(event_lengths(index, 1)))]
+                places = [j for index in batch.indices.tolist() for j in range(sum(event_lengths(index, 1)))]
+                self.assertEqual(batch["events"].tolist(), [start + j / 2 for start, j in zip(starts, places)])
+
+
 class Refusals(unittest.TestCase):
     def refuse(self, message, **options):
         with Demo(**options) as demo, connect(demo) as loader:
@@ -109,6 +138,9 @@ class Refusals(unittest.TestCase):
     def test_64_bits_that_jax_would_cut(self):
         with unittest.mock.patch.object(type(jax.config), "jax_enable_x64", False):
             self.refuse("field 'label' is int64, and JAX would cut it to 32 bits: cast it")
+
+    def test_ragged_items_on_several_devices(self):
+        self.refuse("field 'events' is ragged, and 2 devices of this process cannot share its items", fields="ragged")
 
     def test_a_batch_that_does_not_divide(self):
         self.refuse("3 samples of a local batch do not divide among 2 devices", batch=3)
