@@ -185,7 +185,7 @@ static void copy_out(struct scene *s, const struct variant *v, uint64_t round)
 {
     uint32_t lane = (uint32_t)(round % v->lanes);
     if (v->copies)
-        pack_all(s, round, exchange_send_buffer(s->packed, lane));
+        pack_all(s, round, exchange_send_buffer(s->packed, lane, EXCHANGE_RECORDS));
     exchange_open(s->packed, lane);
     exchange_post(s->packed, lane);
 }
@@ -196,7 +196,7 @@ static bool copy_in(struct scene *s, const struct variant *v, uint64_t round)
     if (!exchange_test(s->packed, lane))
         return false;
     if (v->copies)
-        scatter_all(s, round, exchange_receive_buffer(s->packed, lane));
+        scatter_all(s, round, exchange_receive_buffer(s->packed, lane, EXCHANGE_RECORDS));
     return true;
 }
 
@@ -404,7 +404,7 @@ static void set_counts(struct scene *s)
         at += s->counts[peer];
     }
     for (uint32_t lane = 0; lane < MAX_LANES; lane++) {
-        struct exchange_counts counts = exchange_counts(s->packed, lane);
+        struct exchange_counts counts = exchange_counts(s->packed, lane, EXCHANGE_RECORDS);
         for (int peer = 0; peer < s->comm.size; peer++) {
             int records = peer == s->comm.rank ? 0 : (int)s->count;
             counts.send_counts[peer] = counts.receive_counts[peer] = records;

@@ -165,9 +165,9 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     stats->scatter_ns += times.scatter_ns - books->epoch_times.scatter_ns;
     stats->exchange_ns += times.exchange_ns - books->epoch_times.exchange_ns;
     stats->cpu_ns += cpu_ns - books->epoch_cpu_ns;
-    uint64_t moved = rounds_take_sent_records(books->rounds, books->epoch);
-    stats->moved_samples += moved;
-    stats->sent_bytes += moved * job->setup.record_bytes;
+    struct rounds_sent sent = rounds_take_sent(books->rounds, books->epoch);
+    stats->moved_samples += sent.records;
+    stats->sent_bytes += sent.bytes;
     take_tapes(books);
     add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);

@@ -33,6 +33,7 @@ enum status copies_init(struct copies *copies, const struct job *job, struct err
 {
     copies->job = job;
     copies->numa_count = pool_placement(job->pool)->numa_count;
+    copies->sample_bytes = job->setup.layout.slot_stride / job->setup.layout.batch_size;
     copies->rings = calloc(job->trainer_count + 1, sizeof *copies->rings);
     if (!copies->rings)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
@@ -82,6 +83,8 @@ static bool submit_copies(const struct copies *copies, struct round *round, uint
 static uint64_t task_items(const struct copies *copies, uint64_t count)
 {
     uint64_t bytes = copies->job->setup.record_bytes + 1;
+    if (copies->job->dataset->ragged_count > 0)
+        bytes = max_u64(bytes, copies->sample_bytes);
     uint64_t even = count / (TASKS_A_WORKER * pool_worker_count(copies->job->pool));
     uint64_t few = min_u64(even, min_u64(TASK_FEW, TASK_MOST_BYTES / bytes));
     uint64_t items = min_u64(max_u64(TASK_BYTES / bytes, few), TASK_MOST_ITEMS);
@@ -149,7 +152,7 @@ static uint64_t cut(const struct copies *copies, const struct round *round, numa
 /* Whether workers have anything to do for fills [begin, end). */
 static bool needs_copies(const struct round *round, uint64_t begin, uint64_t end)
 {
-    if (round->fragments->packed_bytes > 0)
+    if (round->fragments->packed_bytes > 0 || round->tails)
         return true;
     for (uint64_t i = begin; i < end; i++)
         if (round->fills[i].batch_index != FILL_REMOTE)

@@ -13,7 +13,6 @@
 enum {
     SENDS_AT_ONCE = 64,
     TAG = 0,
-    UNIT_BYTES = 16, /* records are multiples of this: 32 GiB fit an int of units */
 };
 
 /* Receives of a lane, all posted at once; the first `done` are complete. */
@@ -36,10 +35,15 @@ struct sends {
     MPI_Request requests[SENDS_AT_ONCE];
 };
 
-struct lane {
+/* What travels in one MPI_Ialltoallv. */
+struct packed {
     unsigned char *send, *receive;
     struct exchange_counts counts;
-    MPI_Request packed;
+    MPI_Request request;
+};
+
+struct lane {
+    struct packed parts[EXCHANGE_PARTS];
     struct sends sends;
     struct receives receives;
     uint64_t *discards; /* [size] messages of each peer that are still to be forgotten */
@@ -47,28 +51,28 @@ struct lane {
 
 struct exchange {
     const struct comm *comm;
-    MPI_Datatype record;
-    unsigned char *buffers; /* of all lanes, in one mapping, so that huge pages fit */
+    struct exchange_sizes sizes;
+    MPI_Datatype types[EXCHANGE_PARTS]; /* of a record, of a unit of tails */
+    unsigned char *buffers;             /* of all lanes, in one mapping, so that huge pages fit */
     size_t buffers_bytes;
-    uint64_t record_bytes;
     unsigned char *sink; /* where discarded messages go */
     size_t sink_bytes;
     MPI_Request sink_request; /* of sink_lane */
     uint32_t sink_lane;
     uint32_t lane_count;
-    int *counts;        /* backing of all lanes' counts */
+    int *counts;        /* backing of all lanes' counts: [lanes][parts][4][size] */
     uint64_t *discards; /* backing of all lanes' discards */
     struct lane lanes[];
 };
 
-static MPI_Datatype record_type(uint64_t record_bytes)
+static MPI_Datatype type_of(uint64_t bytes)
 {
-    MPI_Datatype unit, record;
-    MPI_Type_contiguous(UNIT_BYTES, MPI_BYTE, &unit);
-    MPI_Type_contiguous((int)(record_bytes / UNIT_BYTES), unit, &record);
-    MPI_Type_commit(&record);
+    MPI_Datatype unit, type;
+    MPI_Type_contiguous(EXCHANGE_UNIT_BYTES, MPI_BYTE, &unit);
+    MPI_Type_contiguous((int)(bytes / EXCHANGE_UNIT_BYTES), unit, &type);
+    MPI_Type_commit(&type);
     MPI_Type_free(&unit);
-    return record;
+    return type;
 }
 
 static enum status map(size_t bytes, unsigned char **ret_memory, struct error *err)
@@ -89,7 +93,13 @@ static enum status check_sizes(const struct exchange_sizes *sizes, struct error 
                          "a round of %llu records is too large for MPI: lower "
                          "exchange.steps_per_round or exchange.buffer_limit",
                          (unsigned long long)sizes->send_samples);
-    if (sizes->record_bytes / UNIT_BYTES > INT_MAX)
+    if (max_u64(sizes->send_tail_bytes, sizes->receive_tail_bytes) / EXCHANGE_UNIT_BYTES > INT_MAX)
+        return error_set(
+            err, STATUS_INVALID,
+            "a round may have %s of ragged fields, and MPI takes 32 GiB at most: lower "
+            "exchange.steps_per_round or batch.global_size",
+            size_format(max_u64(sizes->send_tail_bytes, sizes->receive_tail_bytes)).text);
+    if (sizes->record_bytes / EXCHANGE_UNIT_BYTES > INT_MAX)
         return error_set(err, STATUS_INVALID, "a sample of %s is too large for MPI",
                          size_format(sizes->record_bytes).text);
     return STATUS_OK;
@@ -117,33 +127,57 @@ static enum status tables_init(struct lane *lane, uint64_t sends, uint64_t recei
     return STATUS_OK;
 }
 
-static size_t send_bytes(const struct exchange_sizes *sizes)
+static size_t send_bytes(const struct exchange_sizes *sizes, enum exchange_part part)
 {
-    return size_round_up(sizes->send_samples * sizes->record_bytes, MEMORY_PAGE_BYTES);
+    size_t bytes = part == EXCHANGE_RECORDS ? sizes->send_samples * sizes->record_bytes
+                                            : sizes->send_tail_bytes;
+    return size_round_up(bytes, MEMORY_PAGE_BYTES);
 }
 
-static size_t receive_bytes(const struct exchange_sizes *sizes)
+static size_t receive_bytes(const struct exchange_sizes *sizes, enum exchange_part part)
 {
-    return size_round_up(sizes->receive_samples * sizes->record_bytes, MEMORY_PAGE_BYTES);
+    size_t bytes = part == EXCHANGE_RECORDS ? sizes->receive_samples * sizes->record_bytes
+                                            : sizes->receive_tail_bytes;
+    return size_round_up(bytes, MEMORY_PAGE_BYTES);
 }
 
-static enum status lane_init(struct exchange *exchange, uint32_t index,
-                             const struct exchange_sizes *sizes, struct error *err)
+static size_t lane_bytes(const struct exchange_sizes *sizes)
+{
+    size_t bytes = 0;
+    for (enum exchange_part part = 0; part < EXCHANGE_PARTS; part++)
+        bytes += send_bytes(sizes, part) + receive_bytes(sizes, part);
+    return bytes;
+}
+
+/* Whether all ranks post the part. */
+static bool travels(const struct exchange *exchange, enum exchange_part part)
+{
+    return part == EXCHANGE_RECORDS ? exchange->sizes.record_bytes > 0
+                                    : exchange->sizes.send_tail_bytes > 0;
+}
+
+static enum status lane_init(struct exchange *exchange, uint32_t index, struct error *err)
 {
     struct lane *lane = &exchange->lanes[index];
+    const struct exchange_sizes *sizes = &exchange->sizes;
     size_t size = (size_t)exchange->comm->size;
-    int *counts = exchange->counts + index * 4 * size;
-    lane->counts = (struct exchange_counts){.send_counts = counts,
-                                            .send_displacements = counts + size,
-                                            .receive_counts = counts + 2 * size,
-                                            .receive_displacements = counts + 3 * size};
-    lane->packed = MPI_REQUEST_NULL;
-    lane->discards = exchange->discards + index * size;
-    if (exchange->buffers) {
-        size_t lane_bytes = exchange->buffers_bytes / exchange->lane_count;
-        lane->send = exchange->buffers + index * lane_bytes;
-        lane->receive = lane->send + send_bytes(sizes);
+    size_t bytes;
+    unsigned char *buffer = exchange_buffers(exchange, index, &bytes);
+    for (enum exchange_part part = 0; part < EXCHANGE_PARTS; part++) {
+        int *counts = exchange->counts + (index * EXCHANGE_PARTS + part) * 4 * size;
+        struct packed *packed = &lane->parts[part];
+        packed->counts = (struct exchange_counts){.send_counts = counts,
+                                                  .send_displacements = counts + size,
+                                                  .receive_counts = counts + 2 * size,
+                                                  .receive_displacements = counts + 3 * size};
+        packed->request = MPI_REQUEST_NULL;
+        if (!travels(exchange, part))
+            continue;
+        packed->send = buffer;
+        packed->receive = buffer + send_bytes(sizes, part);
+        buffer = packed->receive + receive_bytes(sizes, part);
     }
+    lane->discards = exchange->discards + index * size;
     return tables_init(lane, sizes->send_samples * sizes->sample_messages,
                        sizes->receive_samples * sizes->sample_messages, err);
 }
@@ -161,11 +195,13 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
         return error_set(err, STATUS_NO_MEMORY, "no memory for the exchange");
     exchange->comm = comm;
     exchange->lane_count = lane_count;
-    exchange->record_bytes = sizes->record_bytes;
-    exchange->record = record_type(sizes->record_bytes);
+    exchange->sizes = *sizes;
+    exchange->types[EXCHANGE_RECORDS] = type_of(sizes->record_bytes);
+    exchange->types[EXCHANGE_TAILS] = type_of(EXCHANGE_UNIT_BYTES);
     exchange->sink_request = MPI_REQUEST_NULL;
-    exchange->buffers_bytes = lane_count * (send_bytes(sizes) + receive_bytes(sizes));
-    exchange->counts = calloc((size_t)lane_count * 4 * (size_t)comm->size, sizeof(int));
+    exchange->buffers_bytes = lane_count * lane_bytes(sizes);
+    exchange->counts =
+        calloc((size_t)lane_count * EXCHANGE_PARTS * 4 * (size_t)comm->size, sizeof(int));
     exchange->discards = calloc((size_t)lane_count * (size_t)comm->size, sizeof(uint64_t));
     if (!exchange->counts || !exchange->discards)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
@@ -177,7 +213,7 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     if (status == STATUS_OK)
         memory_touch(exchange->sink, exchange->sink_bytes);
     for (uint32_t i = 0; i < lane_count && status == STATUS_OK; i++)
-        status = lane_init(exchange, i, sizes, err);
+        status = lane_init(exchange, i, err);
     if (status != STATUS_OK) {
         exchange_free(exchange);
         return status;
@@ -197,31 +233,35 @@ void exchange_free(struct exchange *exchange)
     }
     memory_unmap(exchange->buffers, exchange->buffers_bytes);
     memory_unmap(exchange->sink, exchange->sink_bytes);
-    MPI_Type_free(&exchange->record);
+    for (enum exchange_part part = 0; part < EXCHANGE_PARTS; part++)
+        MPI_Type_free(&exchange->types[part]);
     free(exchange->discards);
     free(exchange->counts);
     free(exchange);
 }
 
-unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t lane)
+unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t lane,
+                                    enum exchange_part part)
 {
-    return exchange->lanes[lane].send;
+    return exchange->lanes[lane].parts[part].send;
 }
 
-const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane)
+const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane,
+                                             enum exchange_part part)
 {
-    return exchange->lanes[lane].receive;
+    return exchange->lanes[lane].parts[part].receive;
 }
 
 unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes)
 {
-    *ret_bytes = exchange->buffers_bytes / exchange->lane_count;
-    return exchange->lanes[lane].send;
+    *ret_bytes = lane_bytes(&exchange->sizes);
+    return exchange->buffers ? exchange->buffers + lane * *ret_bytes : NULL;
 }
 
-struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane)
+struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane,
+                                       enum exchange_part part)
 {
-    return exchange->lanes[lane].counts;
+    return exchange->lanes[lane].parts[part].counts;
 }
 
 void exchange_open(struct exchange *exchange, uint32_t lane_index)
@@ -328,24 +368,34 @@ static bool discard(struct exchange *exchange, uint32_t lane)
     return true;
 }
 
-void exchange_post(struct exchange *exchange, uint32_t lane_index)
+void exchange_post(struct exchange *exchange, uint32_t lane)
 {
-    struct lane *lane = &exchange->lanes[lane_index];
-    if (exchange->record_bytes == 0)
-        return;
-    MPI_Ialltoallv(lane->send, lane->counts.send_counts, lane->counts.send_displacements,
-                   exchange->record, lane->receive, lane->counts.receive_counts,
-                   lane->counts.receive_displacements, exchange->record, exchange->comm->rounds,
-                   &lane->packed);
+    for (enum exchange_part part = 0; part < EXCHANGE_PARTS; part++) {
+        struct packed *packed = &exchange->lanes[lane].parts[part];
+        const struct exchange_counts *counts = &packed->counts;
+        if (travels(exchange, part))
+            MPI_Ialltoallv(packed->send, counts->send_counts, counts->send_displacements,
+                           exchange->types[part], packed->receive, counts->receive_counts,
+                           counts->receive_displacements, exchange->types[part],
+                           exchange->comm->rounds, &packed->request);
+    }
+}
+
+/* Each test is a system call in some MPI libraries: none where it could change nothing. */
+static bool test_packed(const struct exchange *exchange, struct lane *lane)
+{
+    int records = 0, tails = 1;
+    MPI_Test(&lane->parts[EXCHANGE_RECORDS].request, &records, MPI_STATUS_IGNORE);
+    if (travels(exchange, EXCHANGE_TAILS))
+        MPI_Test(&lane->parts[EXCHANGE_TAILS].request, &tails, MPI_STATUS_IGNORE);
+    return records && tails;
 }
 
 bool exchange_test(struct exchange *exchange, uint32_t lane_index)
 {
     struct lane *lane = &exchange->lanes[lane_index];
-    int complete = 0;
-    MPI_Test(&lane->packed, &complete, MPI_STATUS_IGNORE);
+    bool complete = test_packed(exchange, lane);
     bool received = test_receives(&lane->receives);
-    /* Each test is a system call in some MPI libraries: none where it could change nothing. */
     bool sent = (received || lane->sends.started < lane->sends.count) &&
                 test_sends(exchange, lane_index, &lane->sends);
     bool discarded = discard(exchange, lane_index); /* peers may wait for this one */

@@ -17,6 +17,10 @@
  * sent. Lanes do not wait for one another, since each lane has a communicator: MPI looks for a
  * message's receive among the lane's own receives. Very large pieces travel in several messages.
  *
+ * Tails: where samples have ragged fields, a record has a tail of any length (dataset/ragged.h).
+ * Tails travel as packed records do, in a second MPI_Ialltoallv of the lane, with buffers and
+ * counts of their own. Counts are in units of EXCHANGE_UNIT_BYTES. Both readers know all lengths.
+ *
  * MPI moves only inside MPI calls, so the owner tests often. Main thread only; nothing blocks.
  */
 #ifndef PENSTOCK_MPI_EXCHANGE_H
@@ -30,7 +34,11 @@
 
 struct exchange;
 
-/* Records per peer, in order of rank; displacements are running sums. */
+/* What travels packed. */
+enum exchange_part { EXCHANGE_RECORDS, EXCHANGE_TAILS, EXCHANGE_PARTS };
+enum { EXCHANGE_UNIT_BYTES = 16 };
+
+/* Records, or units of tails, per peer, in order of rank; displacements are running sums. */
 struct exchange_counts {
     int *send_counts, *send_displacements;
     int *receive_counts, *receive_displacements;
@@ -44,21 +52,27 @@ struct exchange_sizes {
     uint64_t record_bytes;                  /* a multiple of 16 */
     uint64_t sample_messages;
     uint64_t message_bytes; /* of the largest, ROUND_MESSAGE_BYTES at most */
+    /* Of all tails, multiples of EXCHANGE_UNIT_BYTES. send_tail_bytes 0: there are none, on no
+     * rank. */
+    uint64_t send_tail_bytes, receive_tail_bytes;
 };
 
 /* Allocates all buffers and tables. The packed buffers are not touched: see exchange_buffers().
- * `comm` is borrowed until exchange_free(). NO_MEMORY. INVALID: a round has more than 2^31 samples,
- * or MPI cannot describe the record. */
+ * `comm` is borrowed until exchange_free(). NO_MEMORY. INVALID: a round has more than 2^31 samples
+ * or units of tails, or MPI cannot describe the record. */
 MUST_USE enum status exchange_new(const struct comm *comm, uint32_t lane_count,
                                   const struct exchange_sizes *sizes,
                                   struct exchange **ret_exchange, struct error *err);
 void exchange_free(struct exchange *exchange);
 
 /* The lane's packed buffers and counts, borrowed until exchange_free(). The buffers are NULL where
- * nothing is packed. */
-unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t lane);
-const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane);
-struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane);
+ * the part does not travel. */
+unsigned char *exchange_send_buffer(const struct exchange *exchange, uint32_t lane,
+                                    enum exchange_part part);
+const unsigned char *exchange_receive_buffer(const struct exchange *exchange, uint32_t lane,
+                                             enum exchange_part part);
+struct exchange_counts exchange_counts(const struct exchange *exchange, uint32_t lane,
+                                       enum exchange_part part);
 
 /* Empties a lane whose last round is complete. */
 void exchange_open(struct exchange *exchange, uint32_t lane);
@@ -79,13 +93,14 @@ uint64_t exchange_sent(struct exchange *exchange, uint32_t lane);
  * called for this lane. For the end of a run; one lane at a time. */
 void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64_t messages);
 
-/* The memory that holds both packed buffers of the lane, borrowed. Nobody has touched it: the
- * caller does so on the NUMA node where the buffers are to lie. NULL and 0 where nothing is packed.
- */
+/* The memory that holds all buffers of the lane, borrowed. Nobody has touched it: the
+ * caller does so on the NUMA node where the buffers are to lie. NULL and 0 where nothing is packed
+ * and there are no tails. */
 unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes);
 
-/* Collective, in the same order of rounds on all ranks: starts the lane's packed part. Counts and
- * send buffer must not change until the lane is complete. Does nothing where nothing is packed. */
+/* Collective, in the same order of rounds on all ranks: starts the lane's packed part, then its
+ * tails. Counts and send buffers must not change until the lane is complete. Does nothing where
+ * nothing is packed and there are no tails. */
 void exchange_post(struct exchange *exchange, uint32_t lane);
 
 /* Whether everything started in the lane is complete. Moves all lanes on. */

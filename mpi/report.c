@@ -83,7 +83,8 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
 
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)
 {
-    return sum->ways.exchanged_samples * job->setup.record_bytes +
+    uint64_t record_bytes = job->setup.record_bytes + job->setup.demand.ragged.mean_tail_bytes;
+    return sum->ways.exchanged_samples * record_bytes +
            sum->ways.tapes * job->setup.stored_row_bytes;
 }
 

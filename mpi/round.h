@@ -8,6 +8,9 @@
  *     local      row --fill--> slot
  *     packed     row --fill--> send buffer ~~~ receive buffer --scatter--> slot
  *     zero-copy  row ~~~ slot
+ *
+ * Items of ragged fields go the first or the second way, beside the rest of their sample: as its
+ * tail (run/tails.h).
  */
 #ifndef PENSTOCK_MPI_ROUND_H
 #define PENSTOCK_MPI_ROUND_H
@@ -17,6 +20,7 @@
 #include "job.h"
 #include "plan/locality.h"
 #include "run/fragment_sources.h"
+#include "run/tails.h"
 #include "span.h"
 #include "windows.h"
 
@@ -52,6 +56,24 @@ struct arrival {
     uint16_t reader; /* that it comes from */
     uint16_t source;
     uint64_t record; /* of the receive buffer */
+};
+
+/* What ragged fields add to a fill or an arrival. */
+struct round_tail {
+    uint64_t frame; /* the sample's anchor; of fills alone */
+    uint64_t at;    /* where its tail begins in the send or the receive buffer, in units */
+    uint32_t table; /* of the sample's slot: see struct round_tails */
+};
+
+/* A round's tails. The slots of its steps have a table of starts each: of step s of the round and
+ * this reader's trainer i the table s * trainer_count + i. */
+struct round_tails {
+    const struct tails *tails; /* borrowed from the rounds */
+    struct round_tail *fills, *arrivals;
+    uint64_t *starts; /* [tables][tails->starts_count] */
+    unsigned char *send;
+    const unsigned char *received;
+    struct exchange_counts counts; /* of units */
 };
 
 /* How long workers took for rounds, all workers together. */
@@ -97,6 +119,7 @@ struct round {
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts;
+    struct round_tails *tails; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
     const struct job *job;
     struct waker *waker; /* the job's */
@@ -106,6 +129,12 @@ struct round {
     struct trace_track *trace;
     uint64_t since_ns; /* when its state began, as far as that was traced */
 };
+
+/* The table of starts of a slot. */
+static inline uint64_t *round_starts(const struct round_tails *tails, uint32_t table)
+{
+    return tails->starts + table * tails->tails->starts_count;
+}
 
 /* The fragments of a fill's sample. */
 static inline const struct fragments *round_fragments_of(const struct round *round, uint64_t fill)

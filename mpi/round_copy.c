@@ -14,6 +14,13 @@ static const struct fragment_room *room_of(const struct round *round, const stru
     return round->rooms ? &round->rooms[fill - round->fills] : NULL;
 }
 
+/* Whether a fill's sample could be read. */
+static bool is_good(const struct fragments *fragments, const struct fill *fill,
+                    const unsigned char *row)
+{
+    return !fragments->mask || row[fragments->valid_row_offset + fill->offset];
+}
+
 static void fill_slot(const struct round *round, const struct fragments *fragments,
                       const struct fill *fill, const unsigned char *row)
 {
@@ -29,7 +36,7 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
     }
     if (fragments->finishes)
         fragments_finish(fragments, fill->to.slot, fill->batch_index,
-                         !fragments->mask || row[fragments->valid_row_offset + fill->offset]);
+                         is_good(fragments, fill, row));
 }
 
 static void fill_record(const struct round *round, const struct fragments *fragments,
@@ -48,6 +55,25 @@ static void fill_record(const struct round *round, const struct fragments *fragm
     }
     if (fragments->mask)
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
+}
+
+/* The items of a fill's ragged fields, to its slot or its tail. */
+static void fill_tail(const struct round *round, const struct fragments *fragments,
+                      const struct fill *fill, const unsigned char *row)
+{
+    const struct round_tails *tails = round->tails;
+    const struct round_tail *tail = &tails->fills[fill - round->fills];
+    const struct row_store *store = round->job->store;
+    struct row_store_pages pages;
+    const struct tail_source source = {.row = row_store_row(store, *fill->buffer),
+                                       .frame = tail->frame,
+                                       .pages = row_store_pages(store, *fill->buffer, &pages),
+                                       .good = is_good(fragments, fill, row)};
+    if (fill->batch_index == FILL_REMOTE)
+        tails_pack(tails->tails, &source, tails->send + tail->at * TAIL_UNIT_BYTES);
+    else
+        tails_fill(tails->tails, &source, fill->to.slot, fill->batch_index,
+                   round_starts(tails, tail->table));
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
@@ -109,6 +135,8 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_record(round, fragments, fill, row);
         else
             fill_slot(round, fragments, fill, row);
+        if (round->tails)
+            fill_tail(round, fragments, fill, row);
         if (!remote || fragments->messages == 0)
             note_use(&uses, *fill->buffer);
     }
@@ -135,6 +163,17 @@ static void take_record(const struct fragments *fragments, const struct arrival 
                          !fragments->mask || record[fragments->valid_record_offset]);
 }
 
+/* The items of an arrival's ragged fields. */
+static void take_tail(const struct round *round, const struct fragments *fragments,
+                      const struct arrival *arrival, const unsigned char *record)
+{
+    const struct round_tails *tails = round->tails;
+    const struct round_tail *tail = &tails->arrivals[arrival - round->arrivals];
+    tails_take(tails->tails, tails->received + tail->at * TAIL_UNIT_BYTES,
+               !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
+               arrival->batch_index, round_starts(tails, tail->table));
+}
+
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
@@ -143,8 +182,12 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        take_record(round->fragments->of[arrival->source], arrival,
-                    packed ? round->received + arrival->record * record_bytes : NULL);
+        const struct fragments *fragments = round->fragments->of[arrival->source];
+        const unsigned char *record =
+            packed ? round->received + arrival->record * record_bytes : NULL;
+        take_record(fragments, arrival, record);
+        if (round->tails)
+            take_tail(round, fragments, arrival, record);
     }
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
     worker->copy_ns += copy_ns;

@@ -56,12 +56,21 @@ static void sum_displacements(const int *counts, int *displacements, int size)
     }
 }
 
+/* The table of starts of that slot. */
+static uint32_t table_of(const struct round *round, const struct job_trainer *trainer,
+                         uint64_t step)
+{
+    uint64_t first = (step - round->reach.round.first_step) * round->job->trainer_count;
+    return (uint32_t)(first + (uint64_t)(trainer - round->job->trainers));
+}
+
 /* The trainer in whose local batch a destination is. Where positions are destinations, they come in
  * ascending order, so that most are in the same local batch as the one before. */
 struct recipient_walk {
     struct plan_local_batch local;
     uint32_t reader;
     unsigned char *slot; /* of this reader's trainers */
+    uint32_t table;      /* likewise, of the slot */
 };
 
 /* `destination`: counted from the epoch's first. */
@@ -73,8 +82,11 @@ static void walk_to(struct recipient_walk *walk, const struct round *round, uint
     struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, destination);
     walk->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
     walk->reader = job->reader_of_trainer[recipient.trainer];
-    if (walk->reader == (uint32_t)job->comm.rank)
-        walk->slot = slot_base(round, find_trainer(job, recipient.trainer), recipient.step);
+    if (walk->reader != (uint32_t)job->comm.rank)
+        return;
+    const struct job_trainer *trainer = find_trainer(job, recipient.trainer);
+    walk->slot = slot_base(round, trainer, recipient.step);
+    walk->table = table_of(round, trainer, recipient.step);
 }
 
 /* The destination of a position of the round, counted from the epoch's first. */
@@ -111,6 +123,23 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
+/* Where the sample's tail goes, or its slot's starts are. Tails are numbered for each reader from
+ * 0, as records. `fill` has its offset in the row. */
+static void note_fill_tail(struct round *round, const struct fill *fill,
+                           const struct recipient_walk *walk, const struct window *window,
+                           uint64_t row)
+{
+    struct round_tails *tails = round->tails;
+    struct round_tail *tail = &tails->fills[fill - round->fills];
+    tail->frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
+    tail->table = walk->table;
+    if (fill->batch_index != FILL_REMOTE)
+        return;
+    int *units = &tails->counts.send_counts[walk->reader];
+    tail->at = (uint64_t)*units;
+    *units += (int)(dataset_tail_bytes(tails->tails->dataset, tail->frame) / TAIL_UNIT_BYTES);
+}
+
 static inline void list_fill(struct round *round, const struct recipient_walk *walk,
                              struct window *window, const struct round_item *item,
                              uint64_t destination)
@@ -133,6 +162,8 @@ static inline void list_fill(struct round *round, const struct recipient_walk *w
         fill->to.remote.record = (uint32_t)round->counts.send_counts[walk->reader]++;
         fill->batch_index = FILL_REMOTE;
     }
+    if (round->tails)
+        note_fill_tail(round, fill, walk, window, window->rows[item->window_row]);
 }
 
 static inline void list_item(struct round *round, struct recipient_walk *walk,
@@ -183,16 +214,37 @@ static void list_fills(struct round *round)
         list_window(round, &walk, windows_at(round->windows, 0, i));
 }
 
-/* Records are numbered for each reader from 0. */
+static void note_arrival_tail(struct round *round, const struct round_run *run, uint64_t frame,
+                              uint32_t reader)
+{
+    struct round_tails *tails = round->tails;
+    struct round_tail *tail = &tails->arrivals[round->arrival_count];
+    int *units = &tails->counts.receive_counts[reader];
+    *tail = (struct round_tail){.at = (uint64_t)*units, .table = run->table};
+    *units += (int)(dataset_tail_bytes(tails->tails->dataset, frame) / TAIL_UNIT_BYTES);
+}
+
+static void note_lengths(const struct round_tails *tails, const struct round_run *run)
+{
+    uint64_t *starts = round_starts(tails, run->table);
+    for (size_t i = 0; i < run->count; i++)
+        tails_note(tails->tails, run->frames[i], run->batch_index + (uint32_t)i, starts);
+}
+
+/* Records and tails are numbered for each reader from 0. */
 static void list_run(struct round *round, const struct round_run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     if (run->slot)
         round_dress(round, run);
+    if (run->slot && round->tails)
+        note_lengths(round->tails, run);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t reader = assign_source(run->owners[i], me);
         if (reader == me)
             continue;
+        if (round->tails)
+            note_arrival_tail(round, run, run->frames[i], reader);
         round->arrivals[round->arrival_count++] = (struct arrival){
             .slot = run->slot,
             .batch_index = run->batch_index + (uint32_t)i,
@@ -215,6 +267,7 @@ static void list_arrivals(struct round *round, bool dressed)
             struct round_slice slice =
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
             run.slot = dressed ? slot_base(round, trainer, step) : NULL;
+            run.table = table_of(round, trainer, step);
             run.batch_index = slice.first;
             while (run.batch_index < slice.end) {
                 round_run_look_up(round, first + run.batch_index, first + slice.end, &run);
@@ -258,6 +311,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
             valid != run.valid) {
             list_run(round, &run);
             run.slot = slot;
+            run.table = walk.table;
             run.batch_index = (uint32_t)(destination - walk.local.first);
             run.valid = valid;
             run.count = 0;
@@ -272,7 +326,24 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     list_run(round, &run);
 }
 
-/* Records are numbered through, once it is known how many each reader has. */
+/* Records are numbered through, once it is known how many each reader has, and so are the units of
+ * tails. */
+static void number_tails(struct round *round)
+{
+    struct round_tails *tails = round->tails;
+    const struct exchange_counts *counts = &tails->counts;
+    int size = round->job->comm.size;
+    sum_displacements(counts->send_counts, counts->send_displacements, size);
+    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    for (uint64_t i = 0; i < round->fill_count; i++) {
+        const struct fill *fill = &round->fills[i];
+        if (fill->batch_index == FILL_REMOTE)
+            tails->fills[i].at += (uint64_t)counts->send_displacements[fill->to.remote.reader];
+    }
+    for (uint64_t i = 0; i < round->arrival_count; i++)
+        tails->arrivals[i].at += (uint64_t)counts->receive_displacements[round->arrivals[i].reader];
+}
+
 static void number_records(struct round *round)
 {
     const struct exchange_counts *counts = &round->counts;
@@ -290,14 +361,35 @@ static void number_records(struct round *round)
     }
 }
 
-static void list_all(struct round *round, bool dressed)
+static void clear_counts(const struct round *round, const struct exchange_counts *counts)
 {
     size_t counts_bytes = (size_t)round->job->comm.size * sizeof(int);
+    memset(counts->send_counts, 0, counts_bytes);
+    memset(counts->receive_counts, 0, counts_bytes);
+}
+
+/* All samples of the round's slots are noted. */
+static void start_slots(const struct round *round)
+{
+    const struct job *job = round->job;
+    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
+        for (uint32_t i = 0; i < job->trainer_count; i++) {
+            const struct job_trainer *trainer = &job->trainers[i];
+            struct plan_local_batch local =
+                plan_local_batch_at(&job->setup.plan, step, trainer->rank);
+            tails_start(round->tails->tails, local.count,
+                        round_starts(round->tails, table_of(round, trainer, step)),
+                        slot_base(round, trainer, step));
+        }
+}
+
+static void list_all(struct round *round, bool dressed)
+{
     bool exchanged = round->counts.send_counts != NULL;
-    if (exchanged) {
-        memset(round->counts.send_counts, 0, counts_bytes);
-        memset(round->counts.receive_counts, 0, counts_bytes);
-    }
+    if (exchanged)
+        clear_counts(round, &round->counts);
+    if (exchanged && round->tails)
+        clear_counts(round, &round->tails->counts);
     if (round->matching->matcher)
         round_match_finish(round);
     list_fills(round);
@@ -309,6 +401,10 @@ static void list_all(struct round *round, bool dressed)
         list_arrivals(round, dressed);
     if (exchanged)
         number_records(round);
+    if (exchanged && round->tails)
+        number_tails(round);
+    if (dressed && round->tails)
+        start_slots(round);
 }
 
 /* Pool task: one worker of those that share the looking up lists all. The main thread is told even

@@ -17,7 +17,7 @@ static bool has_zero_copy(const struct rounds *rounds)
 /* Whether workers have anything to do for samples that came from other readers. */
 static bool scatters(const struct rounds *rounds)
 {
-    return rounds->fragments->packed_bytes > 0 || rounds->fragments->finishes;
+    return rounds->fragments->packed_bytes > 0 || rounds->fragments->finishes || rounds->tails;
 }
 
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
@@ -91,9 +91,15 @@ static enum status fill(struct rounds *rounds, struct round *round, bool *active
 void rounds_post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, rounds_lane_index(rounds, round));
-    uint64_t *sent = &rounds->sent_records[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
-    for (int peer = 0; peer < rounds->job->comm.size; peer++)
-        *sent += (uint64_t)round->counts.send_counts[peer];
+    struct rounds_sent *sent = &rounds->sent[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
+    uint64_t records = 0, units = 0;
+    for (int peer = 0; peer < rounds->job->comm.size; peer++) {
+        records += (uint64_t)round->counts.send_counts[peer];
+        if (round->tails)
+            units += (uint64_t)round->tails->counts.send_counts[peer];
+    }
+    sent->records += records;
+    sent->bytes += records * rounds->fragments->record_bytes + units * TAIL_UNIT_BYTES;
     rounds->posted++;
 }
 
@@ -310,12 +316,11 @@ bool rounds_exchanging(const struct rounds *rounds)
     return rounds->exchange && started > rounds->published;
 }
 
-uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
+struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch)
 {
-    uint64_t *sent = &rounds->sent_records[epoch % ROUND_MAX_IN_FLIGHT];
-    uint64_t records = *sent;
-    *sent = 0;
-    return records;
+    struct rounds_sent *sent = &rounds->sent[epoch % ROUND_MAX_IN_FLIGHT], taken = *sent;
+    *sent = (struct rounds_sent){0};
+    return taken;
 }
 
 struct rounds_times rounds_times(const struct rounds *rounds)

@@ -64,9 +64,13 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 /* Whether a message or collective of a round is under way. */
 bool rounds_exchanging(const struct rounds *rounds);
 
-/* How many records were sent to other readers in rounds of `epoch` since the last call; counts anew
- * from 0. To be called as soon as the epoch is published: only a few epochs are counted at once. */
-uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch);
+/* What was sent to other readers in rounds of `epoch` since the last call: records, and bytes of
+ * records and tails. Counts anew from 0. To be called as soon as the epoch is published: only a few
+ * epochs are counted at once. */
+struct rounds_sent {
+    uint64_t records, bytes;
+};
+struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch);
 
 /* How long rounds took so far, in nanoseconds. Of workers: plan_ns for planning, fill_ns for
  * copying from rows, scatter_ns for copying from receive buffers. Of the main thread: exchange_ns

@@ -23,10 +23,12 @@ struct rounds {
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
     struct fragment_sources *fragments;
+    struct tails *tails;                                /* NULL: there are no ragged fields */
+    struct round_tails lane_tails[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
     uint64_t published, posted, begun, opened;
-    struct pace *pace;                          /* NULL with one reader */
-    uint64_t sent_records[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for
-                                                 * rounds_take_sent_records() */
+    struct pace *pace;                            /* NULL with one reader */
+    struct rounds_sent sent[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for
+                                                   * rounds_take_sent() */
     struct round_times times;
     uint64_t exchange_ns;
     struct copies copies;

@@ -15,6 +15,9 @@ _Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in t
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
+_Static_assert(sizeof(struct round_tail) == BUDGET_TAIL_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round_tails){0}.starts == BUDGET_START_BYTES,
+               "counted in the budget");
 _Static_assert(sizeof *(struct round){0}.fill_sources == BUDGET_MIXED_FILL_BYTES,
                "counted in the budget");
 _Static_assert(sizeof *(struct round_matching){0}.windows == BUDGET_MIXED_DESTINATION_BYTES,
@@ -23,13 +26,17 @@ _Static_assert(sizeof *(struct round_matching){0}.windows == BUDGET_MIXED_DESTIN
 static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
                                  struct error *err)
 {
+    const struct job *job = rounds->job;
     const struct fragment_sources *fragments = rounds->fragments;
-    struct exchange_sizes sizes = {.send_samples = send,
-                                   .receive_samples = receive,
-                                   .record_bytes = fragments->packed_bytes,
-                                   .sample_messages = fragments->messages,
-                                   .message_bytes = fragments->message_bytes};
-    return exchange_new(&rounds->job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
+    struct exchange_sizes sizes = {
+        .send_samples = send,
+        .receive_samples = receive,
+        .record_bytes = fragments->packed_bytes,
+        .sample_messages = fragments->messages,
+        .message_bytes = fragments->message_bytes,
+        .send_tail_bytes = job->setup.budget.send_tail_bytes,
+        .receive_tail_bytes = job->setup.budget.receive_tail_bytes};
+    return exchange_new(&job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 
 /* The lanes' buffers are filled with pages by the workers that will copy there. */
@@ -84,6 +91,35 @@ static struct trace_track *claim_trace(uint32_t lane)
     return trace_claim(name);
 }
 
+/* The tails' part of a lane, if there are ragged fields. */
+static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
+                              struct error *err)
+{
+    const struct job *job = rounds->job;
+    struct round_tails *tails = &rounds->lane_tails[lane];
+    if (!rounds->tails)
+        return STATUS_OK;
+    uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
+    size_t starts_bytes = slots * rounds->tails->starts_count * sizeof *tails->starts;
+    *tails = (struct round_tails){.tails = rounds->tails,
+                                  .fills = calloc(send, sizeof *tails->fills),
+                                  .arrivals = calloc(receive + 1, sizeof *tails->arrivals),
+                                  .starts = calloc(starts_bytes + 1, 1)};
+    rounds->lanes[lane].tails = tails;
+    if (!tails->fills || !tails->arrivals || !tails->starts)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                         (unsigned long long)send);
+    memory_touch(tails->fills, send * sizeof *tails->fills);
+    memory_touch(tails->arrivals, receive * sizeof *tails->arrivals);
+    memory_touch(tails->starts, starts_bytes);
+    if (rounds->exchange) {
+        tails->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
+        tails->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
+        tails->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_TAILS);
+    }
+    return STATUS_OK;
+}
+
 static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
                              struct error *err)
 {
@@ -118,11 +154,11 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
         memory_touch(round->keys, send * sizeof *round->keys);
     memory_touch(round->arrivals, receive * sizeof *round->arrivals);
     if (rounds->exchange) {
-        round->send = exchange_send_buffer(rounds->exchange, lane);
-        round->received = exchange_receive_buffer(rounds->exchange, lane);
-        round->counts = exchange_counts(rounds->exchange, lane);
+        round->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
+        round->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
+        round->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_RECORDS);
     }
-    return STATUS_OK;
+    return tails_init(rounds, lane, send, receive, err);
 }
 
 static enum status lanes_init(struct rounds *rounds, struct error *err)
@@ -158,6 +194,8 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
         status = copies_init(&rounds->copies, job, err);
     }
+    if (status == STATUS_OK && job->dataset->ragged_count > 0)
+        status = tails_new(job->dataset, &job->setup.layout, &rounds->tails, err);
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK && job->setup.plan.mix)
@@ -183,12 +221,16 @@ void rounds_free(struct rounds *rounds)
         free(rounds->lanes[i].fill_sources);
         free(rounds->lanes[i].keys);
         free(rounds->lanes[i].arrivals);
+        free(rounds->lane_tails[i].fills);
+        free(rounds->lane_tails[i].arrivals);
+        free(rounds->lane_tails[i].starts);
     }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     copies_done(&rounds->copies);
     item_merge_done(&rounds->merge);
     matching_done(&rounds->matching);
+    tails_free(rounds->tails);
     fragment_sources_free(rounds->fragments);
     free(rounds);
 }

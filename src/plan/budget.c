@@ -64,6 +64,18 @@ static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
     return add_sat(mul_sat(planned_windows, window), tables);
 }
 
+/* What a round notes of its tails. */
+static uint64_t round_tails_bytes(const struct budget_demand *d)
+{
+    uint64_t records = add_sat(round_max_records(d->plan, d->shape),
+                               round_max_received(d->plan, d->shape, d->trainers_served));
+    uint64_t slots = mul_sat(d->shape.steps_per_round, d->trainers_served);
+    uint64_t starts = mul_sat(mul_sat(slots, add_sat(d->plan->batch, 1)), d->ragged.sample_steps);
+    return d->ragged.page_bytes == 0
+               ? 0
+               : add_sat(mul_sat(records, BUDGET_TAIL_BYTES), mul_sat(starts, BUDGET_START_BYTES));
+}
+
 /* What the windows take, records of the rounds under way, and the assigner's home table, which rank
  * 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
@@ -76,8 +88,9 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
-    uint64_t bytes = add_sat(assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
-                             mul_sat(d->shape.in_flight, add_sat(sent, received)));
+    uint64_t bytes = add_sat(
+        assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
+        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_tails_bytes(d))));
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));

@@ -12,6 +12,7 @@ struct plan_ragged {
     const struct dataset *dataset; /* borrowed, for the functions */
     size_t page_bytes;
     uint64_t mean_tail_bytes; /* of a sample */
+    uint64_t sample_steps;    /* of all ragged fields */
     uint64_t mean_row_bytes;  /* of a row's items */
     uint64_t (*most_pages)(const struct dataset *dataset, uint64_t rows);
     uint64_t (*most_tail)(const struct dataset *dataset, uint64_t samples);

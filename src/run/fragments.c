@@ -245,7 +245,8 @@ enum status fragments_new(const struct dataset *dataset, struct fragments **ret_
     }
     make(&(struct maker){.dataset = dataset, .fragments = fragments});
     for (size_t f = 0; f < dataset->field_count; f++)
-        fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
+        if (!dataset->fields[f].ragged)
+            fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
     *ret_fragments = fragments;
     return STATUS_OK;
 }

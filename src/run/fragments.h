@@ -66,7 +66,8 @@ struct fragment_padding {
     bool before_alone; /* all of its steps are before the anchor */
 };
 
-/* A field in a slot: that of the batch's sample b lies at offset + b * bytes. */
+/* A field in a slot: that of the batch's sample b lies at offset + b * bytes. Of ragged fields,
+ * which run/tails.h delivers, `bytes` is 0. */
 struct fragment_field {
     size_t offset, bytes;
 };

@@ -34,10 +34,11 @@ uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch)
     return take(session.tape_bytes, epoch);
 }
 
-uint64_t rounds_take_sent_records(struct rounds *rounds, uint64_t epoch)
+struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch)
 {
     (void)rounds;
-    return take(session.moved_samples, epoch);
+    uint64_t records = take(session.moved_samples, epoch);
+    return (struct rounds_sent){records, records * RECORD_BYTES};
 }
 
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
@@ -128,7 +129,6 @@ static void open_scene(struct scene *scene)
     memset(&session, 0, sizeof session);
     scene->job.comm.rank = 1;
     scene->job.dataset = &scene->dataset;
-    scene->job.setup.record_bytes = RECORD_BYTES;
     scene->job.setup.service = (struct ring_service){.steps_per_epoch = STEPS, .epochs = EPOCHS};
     books_open(&scene->books, &scene->job, NULL, NULL, &scene->summary, true);
 }

@@ -1,0 +1,43 @@
+/* The items of one frame of a ragged field, wherever they lie: in pages of a row, or together in a
+ * tail (dataset/ragged.h). They are visited piece by piece: items that follow one another in
+ * memory, in every column. Pure. */
+#ifndef PENSTOCK_RUN_RAGGED_ITEMS_H
+#define PENSTOCK_RUN_RAGGED_ITEMS_H
+
+#include "base/number.h"
+#include "dataset/ragged.h"
+
+struct ragged_items {
+    uint64_t count;
+    const struct dataset_pages *pages; /* NULL: the items lie in `columns` */
+    uint64_t page_item;                /* of the first item, counted from the row's first page */
+    uint32_t first_page;               /* of the row's pages */
+    const unsigned char *columns[RAGGED_MAX_COLUMNS]; /* of the first item */
+};
+
+/* `count` items, 1 or more unless the frame has none. Columns may lie at any address. */
+struct ragged_piece {
+    uint64_t count;
+    const unsigned char *columns[RAGGED_MAX_COLUMNS];
+};
+
+/* The items from number `at` on, as many as lie in one piece. `at` is below items->count. */
+static inline void ragged_items_piece(const struct ragged *ragged, const struct ragged_items *items,
+                                      uint64_t at, struct ragged_piece *ret_piece)
+{
+    ret_piece->count = items->count - at;
+    if (!items->pages) {
+        for (size_t c = 0; c < ragged->column_count; c++)
+            ret_piece->columns[c] = items->columns[c] + at * ragged->columns[c].item_bytes;
+        return;
+    }
+    uint64_t item = items->page_item + at, in_page = item % ragged->page_items;
+    uint32_t number = items->first_page + (uint32_t)(item / ragged->page_items);
+    const unsigned char *page = items->pages->at(items->pages, number);
+    ret_piece->count = min_u64(ret_piece->count, ragged->page_items - in_page);
+    for (size_t c = 0; c < ragged->column_count; c++)
+        ret_piece->columns[c] =
+            page + ragged->columns[c].page_offset + in_page * ragged->columns[c].item_bytes;
+}
+
+#endif

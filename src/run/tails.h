@@ -1,0 +1,77 @@
+/* What ragged fields add to a sample's way from its row to a slot: which items it has, its tail on
+ * the way between two readers (dataset/ragged.h), and where its items go in the slot.
+ *
+ *     row's pages --copy--> tail ~~~ exchange ~~~ tail --> slot
+ *     row's pages ---------------------------------------> slot
+ *
+ * Where the items of a batch's samples begin depends on the lengths of the samples before. A table
+ * of starts has this for each slot in flight: for each ragged field one number a step of a sample,
+ * and one more, the end of the last. The slot has these numbers too, for the trainer, who may write
+ * there: so the table is the reader's own.
+ *
+ * All of it but tails_new() and tails_free() is safe from any thread. The offsets of the ragged
+ * fields must be there (dataset_hold()) where frames are given.
+ */
+#ifndef PENSTOCK_RUN_TAILS_H
+#define PENSTOCK_RUN_TAILS_H
+
+#include "dataset/dataset.h"
+#include "delivery/layout.h"
+#include "run/ragged_deliver.h"
+
+/* Tails are counted in units, so that 32 GiB fit an int. */
+enum { TAIL_UNIT_BYTES = RAGGED_TAIL_ALIGNMENT };
+
+struct tail_field {
+    struct ragged_target target;
+    size_t step_count; /* 1 or more */
+    bool fills_zero;   /* a step outside the sample's episode has no items */
+    bool has_lengths;  /* RAGGED_CSR, RAGGED_PAD: the slot has offsets, or lengths */
+    size_t lengths_offset;
+    uint64_t capacity; /* of a slot, in items */
+    size_t starts;     /* in a table: the first of this field's starts */
+};
+
+struct tails {
+    const struct dataset *dataset;
+    uint32_t batch_size; /* most samples of a slot */
+    size_t starts_count; /* of a table of starts, for one slot */
+    bool finds_episodes; /* samples have steps */
+    size_t count;
+    struct tail_field fields[]; /* [count] as dataset->ragged */
+};
+
+/* The tails of a dataset that has ragged fields, and where they go in slots of that layout. The
+ * caller frees *ret_tails. The dataset is borrowed, and no mix. NO_MEMORY. */
+MUST_USE enum status tails_new(const struct dataset *dataset, const struct ring_layout *layout,
+                               struct tails **ret_tails, struct error *err);
+
+/* NULL is fine. */
+void tails_free(struct tails *tails);
+
+/* Notes the lengths of the sample at the anchor `frame`, number `batch_index` of a slot's batch, in
+ * the slot's table. */
+void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index, uint64_t *starts);
+
+/* Makes starts of the lengths of a slot's `sample_count` samples, and writes offsets and lengths to
+ * the slot. To be called when all of its samples are noted, before any is delivered. */
+void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *starts,
+                 unsigned char *slot);
+
+/* Where a sample's items lie: in the pages of its row, which has the anchor `frame`. */
+struct tail_source {
+    uint64_t row, frame;
+    const struct dataset_pages *pages;
+    bool good; /* the sample could be read; otherwise its items are taken for zeros */
+};
+
+/* Writes a sample's tail: dataset_tail_bytes() bytes. */
+void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);
+
+/* Writes a sample's items from its row's pages, or from its tail, to its slot. */
+void tails_fill(const struct tails *tails, const struct tail_source *source, unsigned char *slot,
+                uint32_t batch_index, const uint64_t *starts);
+void tails_take(const struct tails *tails, const unsigned char *tail, bool good,
+                unsigned char *slot, uint32_t batch_index, const uint64_t *starts);
+
+#endif

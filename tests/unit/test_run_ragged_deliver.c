@@ -1,0 +1,404 @@
+/* Items of one frame in a slot: csr, pad and dense give what a plain model gives, wherever the
+ * items lie: in pages of any size, or together at any address. */
+#include "run/ragged_deliver.h"
+
+#include "base/float16.h"
+#include "run/ragged_scatter.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_ITEMS = 5000, MAX_PAGES = MAX_ITEMS + 2, GUARD = 0xe7 };
+
+static uint64_t state = 7;
+static uint64_t draw(uint64_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 33) % below;
+}
+
+/* The same items twice: one after another in each column, and in pages. */
+struct world {
+    struct ragged ragged;
+    struct ragged_items together, paged;
+    unsigned char *columns[RAGGED_MAX_COLUMNS];
+    struct dataset_pages pages;
+    unsigned char *page[MAX_PAGES];
+    size_t page_count;
+};
+
+static unsigned char *page_at(const struct dataset_pages *pages, uint32_t page)
+{
+    const struct world *world =
+        (const void *)((const unsigned char *)pages - offsetof(struct world, pages));
+    assert_true(page < world->page_count);
+    return world->page[page];
+}
+
+/* `fill` writes item i of a column. */
+typedef void fill_item(const struct ragged *ragged, size_t column, uint64_t i, unsigned char *item);
+
+static void add_column(struct ragged *ragged, enum dtype dtype, size_t item_bytes)
+{
+    struct ragged_column *column = &ragged->columns[ragged->column_count++];
+    *column = (struct ragged_column){
+        .dtype = dtype, .item_bytes = item_bytes, .page_offset = ragged->page_bytes};
+    ragged->page_bytes += (ragged->page_items * item_bytes + 63) / 64 * 64;
+}
+
+static void make_items(struct world *world, uint64_t count, fill_item *fill)
+{
+    struct ragged *ragged = &world->ragged;
+    uint64_t first = draw(ragged->page_items);
+    world->page_count = (first + count + ragged->page_items - 1) / ragged->page_items + 1;
+    for (size_t p = 0; p < world->page_count; p++) {
+        world->page[p] = malloc(ragged->page_bytes + 1);
+        memset(world->page[p], GUARD, ragged->page_bytes + 1);
+    }
+    world->pages.at = page_at;
+    world->paged = (struct ragged_items){
+        .count = count, .pages = &world->pages, .page_item = first, .first_page = 1};
+    world->together = (struct ragged_items){.count = count};
+    world->page_count++; /* the first one is not theirs */
+    memmove(world->page + 1, world->page, (world->page_count - 1) * sizeof world->page[0]);
+    world->page[0] = malloc(1);
+    for (size_t c = 0; c < ragged->column_count; c++) {
+        size_t bytes = ragged->columns[c].item_bytes;
+        world->columns[c] = malloc(count * bytes + 1);
+        world->together.columns[c] = world->columns[c] + 1; /* at an odd address */
+        for (uint64_t i = 0; i < count; i++) {
+            unsigned char item[64];
+            uint64_t at = first + i;
+            fill(ragged, c, i, item);
+            memcpy(world->columns[c] + 1 + i * bytes, item, bytes);
+            memcpy(world->page[1 + at / ragged->page_items] + ragged->columns[c].page_offset +
+                       at % ragged->page_items * bytes,
+                   item, bytes);
+        }
+    }
+}
+
+static void free_items(struct world *world)
+{
+    for (size_t p = 0; p < world->page_count; p++)
+        free(world->page[p]);
+    for (size_t c = 0; c < world->ragged.column_count; c++)
+        free(world->columns[c]);
+}
+
+static void fill_bytes(const struct ragged *ragged, size_t column, uint64_t i, unsigned char *item)
+{
+    for (size_t b = 0; b < ragged->columns[column].item_bytes; b++)
+        item[b] = (unsigned char)(1 + (column * 83 + i * 29 + b * 7) % 251);
+}
+
+/* Checks columns of a slot that begin with item `first`: the items, then `zeros` zeros, and nothing
+ * else is written. */
+static void check_column(const struct ragged *ragged, size_t c, const unsigned char *array,
+                         uint64_t length, uint64_t first, uint64_t count, uint64_t zeros, bool good)
+{
+    size_t bytes = ragged->columns[c].item_bytes;
+    for (uint64_t i = 0; i < length; i++) {
+        unsigned char expected[64];
+        memset(expected, GUARD, sizeof expected);
+        if (i >= first && i < first + count)
+            fill_bytes(ragged, c, i - first, expected);
+        if (i >= first && i < first + count + zeros && (!good || i >= first + count))
+            memset(expected, 0, sizeof expected);
+        assert_memory_equal(array + i * bytes, expected, bytes);
+    }
+}
+
+static void items_lie_one_after_another_or_padded(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 300; round++) {
+        struct world world = {
+            .ragged = {.form = round % 2 ? RAGGED_CSR : RAGGED_PAD, .page_items = 1 + draw(40)}};
+        struct ragged *ragged = &world.ragged;
+        const size_t item_bytes[] = {1, 2, 4, 8, 12, 24};
+        size_t columns = 1 + draw(4);
+        for (size_t c = 0; c < columns; c++)
+            add_column(ragged, DTYPE_UINT8, item_bytes[draw(6)]);
+        uint64_t count = draw(3) ? draw(100) : 0;
+        ragged->pad_items = count + draw(20) + (count == 0);
+        make_items(&world, count, fill_bytes);
+        bool csr = ragged->form == RAGGED_CSR;
+        uint64_t step = draw(3), start = draw(50);
+        uint64_t first = csr ? start : step * ragged->pad_items;
+        uint64_t length = first + ragged->pad_items + 20;
+        unsigned char *slot = malloc(columns * length * 24);
+        struct ragged_target target = {.ragged = ragged};
+        size_t undelivered = draw(columns + 2);
+        for (size_t c = 0; c < columns; c++) {
+            target.delivers[c] = c != undelivered;
+            target.column_offsets[c] = c * length * 24;
+        }
+        for (int way = 0; way < 3; way++) {
+            memset(slot, GUARD, columns * length * 24);
+            ragged_deliver(&target, slot, step, start,
+                           way == 0   ? &world.paged
+                           : way == 1 ? &world.together
+                                      : NULL,
+                           count);
+            for (size_t c = 0; c < columns; c++)
+                check_column(ragged, c, slot + target.column_offsets[c], length,
+                             target.delivers[c] ? first : length, count,
+                             csr ? 0 : ragged->pad_items - count, way < 2);
+        }
+        free(slot);
+        free_items(&world);
+    }
+}
+
+/* A value in a form that has room for all dtypes. */
+struct value {
+    __int128 integer;
+    double real, imaginary;
+};
+
+static struct value value_of(enum dtype dtype, const unsigned char *item)
+{
+    struct value value = {0};
+    uint64_t bits = 0;
+    float parts[2];
+    memcpy(&bits, item, dtype_bytes(dtype) < 8 ? dtype_bytes(dtype) : 8);
+    memcpy(parts, &bits, sizeof parts);
+    value.integer = dtype_is_integer(dtype) ? dtype_integer(dtype, item, 0) : 0;
+    if (dtype == DTYPE_UINT64 || dtype == DTYPE_BOOL)
+        value.integer = (__int128)bits;
+    value.real = dtype == DTYPE_FLOAT16    ? float16_to_float((uint16_t)bits)
+                 : dtype == DTYPE_BFLOAT16 ? bfloat16_to_float((uint16_t)bits)
+                                           : parts[0];
+    if (dtype == DTYPE_COMPLEX64)
+        value.imaginary = parts[1];
+    if (dtype == DTYPE_FLOAT64 || dtype == DTYPE_COMPLEX128)
+        memcpy(&value.real, item, 8);
+    if (dtype == DTYPE_COMPLEX128)
+        memcpy(&value.imaginary, item + 8, 8);
+    return value;
+}
+
+static bool is_float(enum dtype dtype)
+{
+    return dtype >= DTYPE_FLOAT16;
+}
+
+static __int128 clamp(enum dtype dtype, __int128 value)
+{
+    bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
+    int bits = (int)dtype_bytes(dtype) * 8;
+    __int128 one = 1, least = is_signed ? -(one << (bits - 1)) : 0;
+    __int128 most = dtype == DTYPE_BOOL ? 1 : (one << (bits - is_signed)) - 1;
+    return value < least ? least : value > most ? most : value;
+}
+
+static struct value combine(enum dtype dtype, enum ragged_combine how, bool is_first,
+                            struct value old, struct value value)
+{
+    if (is_first || how == RAGGED_LAST)
+        return value;
+    if (how == RAGGED_SUM)
+        return (struct value){clamp(dtype, old.integer + value.integer), old.real + value.real,
+                              old.imaginary + value.imaginary};
+    if (!is_float(dtype))
+        return value.integer > old.integer ? value : old;
+    if (isnan(old.real) || isnan(value.real))
+        return isnan(old.real) ? old : value;
+    bool is_above =
+        value.real > old.real || (value.real == old.real && value.imaginary > old.imaginary);
+    return is_above ? value : old;
+}
+
+static const uint64_t shape[RAGGED_MAX_RANK] = {3, 2, 4, 5, 1, 2, 3, 2};
+
+static void fill_dense(const struct ragged *ragged, size_t column, uint64_t i, unsigned char *item)
+{
+    (void)i;
+    enum dtype dtype = ragged->columns[column].dtype;
+    if (column != ragged->values) {
+        uint64_t index = draw(ragged->dense_shape[column]);
+        memset(item, 0, 8);
+        memcpy(item, &index, 8); /* little-endian */
+        return;
+    }
+    float real = (float)draw(7) - 3, imaginary = (float)draw(3);
+    double wide[2] = {real, imaginary};
+    float narrow[2] = {real, imaginary};
+    uint16_t half = dtype == DTYPE_FLOAT16 ? float16_from_float(real) : bfloat16_from_float(real);
+    uint64_t bits = draw(4) ? draw(100) : UINT64_MAX / 2 - draw(2) + (draw(2) << 63);
+    if (dtype == DTYPE_BOOL)
+        bits %= 2;
+    memcpy(item, &bits, 8);
+    if (draw(4) && !is_float(dtype) && dtype != DTYPE_BOOL)
+        memset(item, (int)draw(2) * 0x7f + (int)draw(2) * 0x80, 7); /* near the ends */
+    if (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)
+        memcpy(item, &half, 2);
+    if (dtype == DTYPE_FLOAT32 || dtype == DTYPE_COMPLEX64)
+        memcpy(item, narrow, 8);
+    if (dtype == DTYPE_FLOAT64 || dtype == DTYPE_COMPLEX128)
+        memcpy(item, wide, 16);
+}
+
+static void check_dense(const struct world *world, enum dtype dtype, const unsigned char *cells)
+{
+    const struct ragged *ragged = &world->ragged;
+    struct value *model = calloc(ragged->dense_items, sizeof *model);
+    bool *is_set = calloc(ragged->dense_items, 1);
+    unsigned char ones[16] = {1};
+    float one = 1;
+    double wide_one = 1;
+    uint16_t half = dtype == DTYPE_FLOAT16 ? 0x3c00 : 0x3f80;
+    if (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)
+        memcpy(ones, &half, 2);
+    if (dtype == DTYPE_FLOAT32 || dtype == DTYPE_COMPLEX64)
+        memcpy(ones, &one, 4);
+    if (dtype == DTYPE_FLOAT64 || dtype == DTYPE_COMPLEX128)
+        memcpy(ones, &wide_one, 8);
+    for (uint64_t i = 0; i < world->together.count; i++) {
+        uint64_t cell = 0;
+        const unsigned char *item = ones;
+        for (size_t c = 0; c < ragged->column_count; c++) {
+            size_t bytes = ragged->columns[c].item_bytes;
+            const unsigned char *at = world->together.columns[c] + i * bytes;
+            if (c == ragged->values)
+                item = at;
+            else
+                cell = cell * ragged->dense_shape[c] +
+                       (uint64_t)dtype_integer(ragged->columns[c].dtype, at, 0);
+        }
+        model[cell] =
+            combine(dtype, ragged->combine, !is_set[cell], model[cell], value_of(dtype, item));
+        is_set[cell] = true;
+    }
+    for (uint64_t cell = 0; cell < ragged->dense_items; cell++) {
+        struct value is = value_of(dtype, cells + cell * dtype_bytes(dtype));
+        if (is_float(dtype)) {
+            assert_true(is.real == model[cell].real || (isnan(is.real) && isnan(model[cell].real)));
+            assert_true(is.imaginary == model[cell].imaginary);
+        } else {
+            assert_true(is.integer == model[cell].integer);
+        }
+    }
+    free(is_set);
+    free(model);
+}
+
+static void make_dense(struct world *world, enum dtype dtype, enum ragged_combine how, int rank,
+                       bool has_values, uint64_t page_items)
+{
+    *world = (struct world){.ragged = {.form = RAGGED_DENSE,
+                                       .combine = how,
+                                       .page_items = page_items,
+                                       .dense_rank = rank,
+                                       .dense_items = 1,
+                                       .values = (size_t)rank}};
+    struct ragged *ragged = &world->ragged;
+    for (int axis = 0; axis < rank; axis++) {
+        enum dtype index = (enum dtype)(DTYPE_INT8 + draw(8));
+        ragged->dense_shape[axis] = shape[axis];
+        ragged->dense_items *= shape[axis];
+        add_column(ragged, index, dtype_bytes(index));
+    }
+    if (has_values)
+        add_column(ragged, dtype, dtype_bytes(dtype));
+}
+
+static void dense_cells_have_what_their_items_say(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 600; round++) {
+        enum dtype dtype = (enum dtype)(1 + round % 15);
+        struct world world;
+        make_dense(&world, dtype, (enum ragged_combine)(round / 15 % 3), 1 + (int)draw(8), draw(4),
+                   1 + draw(60));
+        make_items(&world, draw(4) ? draw(200) : 0, fill_dense);
+        size_t bytes = world.ragged.dense_items * dtype_bytes(dtype);
+        unsigned char *slot = malloc(3 * bytes + 2);
+        const struct ragged_target target = {
+            .ragged = &world.ragged, .dense_dtype = dtype, .slot_offset = 1};
+        for (int way = 0; way < 2; way++) {
+            memset(slot, GUARD, 3 * bytes + 2);
+            ragged_deliver(&target, slot, 1, 0, way ? &world.together : &world.paged,
+                           world.paged.count);
+            check_dense(&world, dtype, slot + 1 + bytes);
+            assert_int_equal(slot[bytes], GUARD);
+            assert_int_equal(slot[1 + 2 * bytes], GUARD);
+        }
+        ragged_deliver(&target, slot, 1, 0, NULL, world.paged.count);
+        for (size_t b = 0; b < bytes; b++)
+            assert_int_equal(slot[1 + bytes + b], 0);
+        free(slot);
+        free_items(&world);
+    }
+}
+
+/* Clearing goes ahead of the items, in whatever order they come. */
+static void fill_large(const struct ragged *ragged, size_t column, uint64_t i, unsigned char *item)
+{
+    uint32_t index =
+        (uint32_t)(draw(3) ? i * 97 % ragged->dense_shape[0] : draw(ragged->dense_shape[0]));
+    (void)column;
+    memcpy(item, &index, 4);
+}
+
+static void large_tensors_are_cleared_ahead_of_their_items(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 6; round++) {
+        struct world world;
+        make_dense(&world, DTYPE_UINT8, RAGGED_SUM, 1, false, 1000);
+        struct ragged *ragged = &world.ragged;
+        ragged->dense_shape[0] = ragged->dense_items = 200000 + draw(400000);
+        ragged->columns[0].dtype = DTYPE_UINT32;
+        ragged->columns[0].item_bytes = 4;
+        ragged->page_bytes = 4096;
+        make_items(&world, draw(MAX_ITEMS), fill_large);
+        unsigned char *cells = malloc(ragged->dense_items);
+        memset(cells, GUARD, ragged->dense_items);
+        ragged_scatter(ragged, DTYPE_UINT8, &world.paged, cells);
+        check_dense(&world, DTYPE_UINT8, cells);
+        free(cells);
+        free_items(&world);
+    }
+}
+
+static void nan_is_the_largest_value(void **unused)
+{
+    (void)unused;
+    const float orders[][3] = {{NAN, 1, 2}, {1, NAN, 2}, {1, 2, NAN}, {-5, -7, -6}};
+    for (int round = 0; round < 4; round++) {
+        uint8_t indices[3] = {1, 1, 1};
+        float cells[3] = {9, 9, 9};
+        const struct ragged ragged = {.combine = RAGGED_MAX,
+                                      .dense_rank = 1,
+                                      .dense_shape = {3},
+                                      .dense_items = 3,
+                                      .values = 1,
+                                      .column_count = 2,
+                                      .columns = {{.dtype = DTYPE_UINT8, .item_bytes = 1},
+                                                  {.dtype = DTYPE_FLOAT32, .item_bytes = 4}}};
+        const struct ragged_items items = {
+            .count = 3, .columns = {indices, (const unsigned char *)orders[round]}};
+        ragged_scatter(&ragged, DTYPE_FLOAT32, &items, (unsigned char *)cells);
+        assert_true(round < 3 ? isnan(cells[1]) : cells[1] == -5);
+        assert_true(cells[0] == 0 && cells[2] == 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_lie_one_after_another_or_padded),
+        cmocka_unit_test(dense_cells_have_what_their_items_say),
+        cmocka_unit_test(large_tensors_are_cleared_ahead_of_their_items),
+        cmocka_unit_test(nan_is_the_largest_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
