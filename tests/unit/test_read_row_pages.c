@@ -221,6 +221,55 @@ static void kept_rows_keep_their_pages(void **state)
     pool_free(pool);
 }
 
+static void fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)end;
+    fill(argument, (int32_t)begin);
+    row_store_loaded(argument, (int32_t)begin);
+}
+
+static void check_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker, (void)end;
+    check(argument, (int32_t)begin);
+    row_store_used(argument, (int32_t)begin, 1);
+}
+
+/* Workers fill and check pages while the owner takes and frees others. */
+static void many_workers(void **state)
+{
+    (void)state;
+    enum { BUFFERS = 12, LOADS = 4000 };
+    for (uint32_t row = 0; row < ROWS; row++)
+        page_counts[row] = row == 0 ? 500 : row % 40;
+    struct pool *pool = made_up_pool(2, 4, 64, NULL);
+    struct row_store *store = make_store(pool, BUFFERS, most_pages(BUFFERS));
+    bool checked[BUFFERS] = {false};
+    for (uint64_t loads = 0; loads < LOADS || row_store_free_count(store) < BUFFERS;) {
+        uint64_t row = random_u64(9, 9, loads) % ROWS * (loads % 7 > 0);
+        int32_t buffer = ROW_NONE;
+        if (loads < LOADS && row_store_find(store, row) == ROW_NONE) {
+            bool full = row_store_free_count(store) == 0;
+            buffer = row_store_claim(store, row);
+            assert_true(full == (buffer == ROW_NONE));
+        }
+        loads += loads < LOADS && (buffer != ROW_NONE || row_store_find(store, row) != ROW_NONE);
+        if (buffer != ROW_NONE) {
+            checked[buffer] = false;
+            row_store_expect(store, buffer, 1);
+            assert_true(pool_submit(pool, row_store_numa(store, buffer), POOL_NORMAL, fill_task,
+                                    store, (uint64_t)buffer, 0));
+        }
+        for (int32_t b = 0; b < BUFFERS; b++)
+            if (!checked[b] && row_store_state(store, b) == ROW_READY)
+                checked[b] = pool_submit(pool, (uint32_t)b % 2, POOL_URGENT, check_task, store,
+                                         (uint64_t)b, 0);
+        row_store_collect(store);
+    }
+    pool_free(pool);
+    row_store_free(store);
+}
+
 static void sizes_refused(void **state)
 {
     (void)state;
@@ -247,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unequal_rows),  cmocka_unit_test(one_giant_row),
         cmocka_unit_test(too_few_pages), cmocka_unit_test(kept_rows_keep_their_pages),
-        cmocka_unit_test(sizes_refused),
+        cmocka_unit_test(many_workers),  cmocka_unit_test(sizes_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
