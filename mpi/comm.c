@@ -142,6 +142,15 @@ void comm_back_off(unsigned *idle)
     ++*idle;
 }
 
+bool comm_test(const struct comm *comm, MPI_Request *request)
+{
+    int complete = 0;
+    if (comm->requests)
+        return requests_ask(comm->requests, request);
+    MPI_Test(request, &complete, MPI_STATUS_IGNORE);
+    return complete;
+}
+
 void comm_wait(const struct comm *comm, MPI_Request *request)
 {
     unsigned idle = 0;

@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "plan/round.h"
+#include "requests.h"
 
 #include <mpi.h>
 #include <stddef.h>
@@ -39,6 +40,7 @@ struct comm {
      * answer with an orderly end. Must not return. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
+    struct requests *requests; /* borrowed; NULL outside the service loop */
 };
 
 /* Collective. Initialises MPI, and makes the communicators. *ret_comm is the caller's, for
@@ -48,6 +50,11 @@ MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
 
 /* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */
 void comm_done(struct comm *comm);
+
+/* Whether a request is complete, and so MPI_REQUEST_NULL. In the service loop, as of the loop's
+ * last look at MPI (requests.h), and `request` is borrowed until its next look; else tested here.
+ */
+bool comm_test(const struct comm *comm, MPI_Request *request);
 
 /* Waits for a request: tests, looks for signals, and sleeps. */
 void comm_wait(const struct comm *comm, MPI_Request *request);

@@ -27,6 +27,7 @@ struct masks {
     uint64_t sent, received; /* since masks_finish() */
     struct mask_entry outgoing, incoming;
     MPI_Request outgoing_request, incoming_request;
+    bool expects; /* an incoming entry */
 };
 
 static enum status open_list(struct masks *masks, const struct config *config,
@@ -82,9 +83,8 @@ static void list_entry(struct masks *masks, const struct mask_entry *entry)
 static bool send_next(struct masks *masks)
 {
     const struct comm *comm = masks->comm;
-    int complete = 0;
-    MPI_Test(&masks->outgoing_request, &complete, MPI_STATUS_IGNORE);
-    if (!complete || !bad_log_take(masks->log, &masks->outgoing.bad))
+    if (!comm_test(comm, &masks->outgoing_request) ||
+        !bad_log_take(masks->log, &masks->outgoing.bad))
         return false;
     masks->outgoing.reader = comm->rank;
     snprintf(masks->outgoing.node, sizeof masks->outgoing.node, "%s", comm->node_name);
@@ -101,13 +101,13 @@ static bool send_next(struct masks *masks)
 /* Rank 0: takes the next entry of another reader, if one is here. */
 static bool receive_next(struct masks *masks)
 {
-    int complete = 0;
-    if (masks->incoming_request == MPI_REQUEST_NULL)
+    if (!masks->expects)
         MPI_Irecv(&masks->incoming, sizeof masks->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_BAD,
                   masks->comm->control, &masks->incoming_request);
-    MPI_Test(&masks->incoming_request, &complete, MPI_STATUS_IGNORE);
-    if (!complete)
+    masks->expects = true;
+    if (!comm_test(masks->comm, &masks->incoming_request))
         return false;
+    masks->expects = false;
     masks->received++;
     list_entry(masks, &masks->incoming);
     return true;
@@ -169,10 +169,11 @@ static void gather(struct masks *masks)
         comm_heed_signals(comm);
         comm_back_off(&idle);
     }
-    if (masks->incoming_request != MPI_REQUEST_NULL) {
+    if (masks->expects) {
         MPI_Cancel(&masks->incoming_request);
         comm_wait(comm, &masks->incoming_request);
     }
+    masks->expects = false;
     masks->sent = masks->received = 0;
 }
 

@@ -139,14 +139,12 @@ static void tell_assigner(struct pace *pace)
 
 void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
 {
-    int complete = 0;
     uint64_t now_ns = clock_now_ns();
     pace->waited_ns += wait == PACE_WAIT_READS ? now_ns - pace->now_ns : 0;
     pace->exchange_ns += wait == PACE_WAIT_EXCHANGE ? now_ns - pace->now_ns : 0;
     pace->now_ns = now_ns;
     if (pace->posted > pace->passed) {
-        MPI_Test(&pace->request, &complete, MPI_STATUS_IGNORE);
-        if (!complete)
+        if (!comm_test(&pace->job->comm, &pace->request))
             return;
         pace->passed++;
         tell_assigner(pace);

@@ -127,7 +127,8 @@ struct round {
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */
     struct trace_track *trace;
-    uint64_t since_ns; /* when its state began, as far as that was traced */
+    uint64_t since_ns;  /* when its state began, as far as that was traced */
+    uint64_t posted_ns; /* when its exchange was posted */
 };
 
 /* The table of starts of a slot. */

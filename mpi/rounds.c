@@ -2,6 +2,7 @@
 #include "rounds_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/trace.h"
 #include "round_plan.h"
 #include "transfer.h"
@@ -100,10 +101,19 @@ void rounds_post(struct rounds *rounds, struct round *round)
     }
     sent->records += records;
     sent->bytes += records * rounds->fragments->record_bytes + units * TAIL_UNIT_BYTES;
+    round->posted_ns = clock_now_ns();
     rounds->posted++;
 }
 
-/* Moves MPI on, and gives up rows whose samples have left. */
+/* Newer rounds count for more; one that waited long, for a trainer, for no more than others. */
+static void note_posted_time(struct rounds *rounds, const struct round *round)
+{
+    const uint64_t most_ns = 16000000;
+    uint64_t took_ns = min_u64(clock_now_ns() - round->posted_ns, most_ns);
+    rounds->posted_ns += took_ns / 8 - rounds->posted_ns / 8;
+}
+
+/* Whether the round's exchange is complete. Gives up rows whose samples have left. */
 static bool exchange_complete(struct rounds *rounds, struct round *round, bool *active)
 {
     uint64_t start_ns = clock_now_ns();
@@ -171,8 +181,10 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
         enter(round, ROUND_EXCHANGING);
     }
     if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
-        exchange_complete(rounds, round, active))
+        exchange_complete(rounds, round, active)) {
+        note_posted_time(rounds, round);
         enter(round, scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE);
+    }
     if (round->state == ROUND_SCATTERING) {
         *active |= copies_scatter(&rounds->copies, round);
         if (round->scatter_next == round->arrival_count && all_copied(round))
@@ -272,6 +284,20 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
     return STATUS_OK;
 }
 
+bool rounds_look(struct rounds *rounds)
+{
+    uint64_t start_ns = clock_now_ns();
+    bool moved = requests_look(rounds->job->comm.requests);
+    uint64_t end_ns = clock_now_ns();
+    bool busy = end_ns - start_ns > EXCHANGE_BUSY_NS;
+    if (rounds_exchanging(rounds)) {
+        rounds->exchange_ns += end_ns - start_ns;
+        if (busy)
+            trace_note(TRACE_EXCHANGE, start_ns, end_ns, rounds->published);
+    }
+    return moved || busy;
+}
+
 bool rounds_finished(const struct rounds *rounds)
 {
     return rounds->published == rounds->span.count && !rounds->end_is_open;
@@ -314,6 +340,11 @@ bool rounds_exchanging(const struct rounds *rounds)
 {
     uint64_t started = has_zero_copy(rounds) ? rounds->begun : rounds->posted;
     return rounds->exchange && started > rounds->published;
+}
+
+uint64_t rounds_posted_ns(const struct rounds *rounds)
+{
+    return rounds->posted_ns;
 }
 
 struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch)

@@ -38,6 +38,10 @@ MUST_USE enum status rounds_new(struct job *job, struct windows *windows,
                                 struct rounds **ret_rounds, struct error *err);
 void rounds_free(struct rounds *rounds);
 
+/* Moves MPI on, within the service loop: looks at the requests that the loop's state machines wait
+ * for (comm_test()). True: MPI moved something, as far as that shows. */
+bool rounds_look(struct rounds *rounds);
+
 /* Moves all rounds on. *ret_active: something moved. Other statuses: of a row that could not be
  * read. */
 MUST_USE enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err);
@@ -63,6 +67,10 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 
 /* Whether a message or collective of a round is under way. */
 bool rounds_exchanging(const struct rounds *rounds);
+
+/* How long rounds took of late from being posted until their exchange was complete, up to 16 ms; 0:
+ * none yet. */
+uint64_t rounds_posted_ns(const struct rounds *rounds);
 
 /* What was sent to other readers in rounds of `epoch` since the last call: records, and bytes of
  * records and tails. Counts anew from 0. To be called as soon as the epoch is published: only a few

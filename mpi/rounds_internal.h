@@ -31,6 +31,7 @@ struct rounds {
                                                    * rounds_take_sent() */
     struct round_times times;
     uint64_t exchange_ns;
+    uint64_t posted_ns; /* how long rounds took of late from being posted until complete */
     struct copies copies;
     struct round_matching matching; /* of the round that is planned last */
     struct item_merge merge;        /* likewise, of a mix */

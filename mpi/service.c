@@ -2,6 +2,7 @@
 #include "service_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/trace.h"
 #include "meter.h"
 #include "store/store.h"
@@ -74,25 +75,35 @@ static bool is_moving(const struct service *service)
 
 /* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so
  * sleeps are short while an exchange is under way: another reader needs well below a millisecond
- * for its part of a round, unless it waits itself. After that, and where nothing is under way, as
- * long again as it has been idle, within bounds. A worker or a trainer wakes us anyway. */
+ * for its part of a round, unless it waits itself, or its link is slow. A 16th of what a round's
+ * exchange takes delays it little, and half as long again as it has been idle, too. Where nothing
+ * is under way, as long again as it has been idle, within bounds. A worker or a trainer wakes us
+ * anyway. */
 static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
     if (service->job->comm.size == 1)
         return pool_has_urgent(service->job->pool) ? patience_ns : 20 * ms_ns;
-    if (is_moving(service))
-        return idle_ns < ms_ns ? ms_ns / 20 : ms_ns;
+    if (is_moving(service)) {
+        uint64_t little = max_u64(rounds_posted_ns(service->rounds) / 16, idle_ns / 2);
+        return min_u64(max_u64(little, ms_ns / 20), ms_ns);
+    }
     uint64_t shortest = ms_ns / 10;
     uint64_t longest = pool_has_urgent(service->job->pool) ? patience_ns : 10 * ms_ns;
     return idle_ns < shortest ? shortest : idle_ns < longest ? idle_ns : longest;
 }
 
-/* Whether the next thing is likely to come sooner than a sleep would end: another reader's answer,
- * just after something moved. */
-static bool soon(const struct service *service)
+/* Whether to look again without a sleep: just after something moved, another reader's answer may
+ * come sooner than a sleep would end. Over a network it hardly does: where eight answers in a row
+ * did not come, only each 32nd is waited for in this way. */
+static bool soon(struct service *service)
 {
     const uint64_t answer_ns = 20000;
-    return is_moving(service) && service->books.now_ns - service->active_ns < answer_ns;
+    bool is_young = is_moving(service) && service->books.now_ns - service->active_ns < answer_ns;
+    bool waits = is_young && (service->late_answers < 8 || service->late_answers % 32 == 0);
+    if (is_young != waits || service->awaits_answer > waits)
+        service->late_answers++;
+    service->awaits_answer = waits;
+    return waits;
 }
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
@@ -116,9 +127,13 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 
 static void turn_or_sleep(struct service *service)
 {
-    bool moved = turn(service);
+    bool mpi_moved =
+        rounds_look(service->rounds); /* not before a sleep, since nobody else moves it */
+    bool moved = turn(service) || mpi_moved;
     if (moved)
         service->active_ns = service->books.now_ns;
+    if (mpi_moved && service->awaits_answer)
+        service->late_answers = 0;
     if (moved || soon(service)) {
         books_keep(&service->books);
         return;
@@ -179,6 +194,7 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
         meter_keep(service->job->meter, &service->books, service->tally);
         tracing_keep(service->job->tracing, service->books.now_ns, service->job->run_dir);
     }
+    service->job->comm.requests = NULL;
     const struct error *outcome = stop_outcome(service->stop);
     bool skips = stop_skips(service->stop, &service->skip_to);
     bool again = skips || stop_restarts(service->stop);
@@ -232,6 +248,7 @@ static enum status run_stretch(struct job *job, bool quiet, struct service_summa
         service.children_running = job->children ? job->trainer_count : 0;
         if (stretch->signal_number)
             service_take_signal(&service, stretch->signal_number);
+        job->comm.requests = &service.requests;
         store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);
         store_forbid_waiting(false);

@@ -76,7 +76,7 @@ static bool trainers_done(const struct service *service)
 
 bool service_end_delivery(struct service *service)
 {
-    int complete = 0;
+    bool complete = false;
     if (!service->books.finished || service->ended)
         return false;
     if (!service->ends_early && !service->done_posted && trainers_done(service)) {
@@ -85,7 +85,7 @@ bool service_end_delivery(struct service *service)
         service->done_posted = true;
     }
     if (service->done_posted)
-        MPI_Test(&service->all_done, &complete, MPI_STATUS_IGNORE);
+        complete = comm_test(&service->job->comm, &service->all_done);
     if (!complete && !service->ends_early)
         return false;
     struct error end;

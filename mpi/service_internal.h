@@ -22,9 +22,12 @@ struct service {
     /* The loop's. */
     struct pollfd *fds;
     size_t fd_capacity;
-    bool outside_ready;  /* poll() has seen a readable socket, or a signal */
-    uint64_t outside_ns; /* when sockets, signals and children were last looked at */
-    uint64_t active_ns;  /* when something last moved */
+    bool outside_ready;       /* poll() has seen a readable socket, or a signal */
+    uint64_t outside_ns;      /* when sockets, signals and children were last looked at */
+    struct requests requests; /* for comm_test() */
+    uint64_t active_ns;       /* when something last moved */
+    bool awaits_answer;       /* the last turn was followed by no sleep, for an answer */
+    uint32_t late_answers;    /* in a row, that did not come soon */
 
     /* The trainers'. */
     bool *left; /* [trainer_count], in order of the server's trainers: it has said goodbye */

@@ -37,7 +37,7 @@ struct stop {
     uint64_t told_wanted;     /* what this rank told last */
     bool decided;             /* rank 0: the notice is on its way */
     bool begun;
-    bool noticed;
+    bool notice_posted, noticed;
     struct stop_event notice;   /* as decided: of kind RESTART or SKIP, or the end */
     struct stop_event incoming; /* rank 0: being received */
     uint64_t received;          /* rank 0: events so far */
@@ -55,6 +55,7 @@ struct stop {
 
 static void post_notice(struct stop *stop)
 {
+    stop->notice_posted = true;
     MPI_Ibcast(&stop->notice, sizeof stop->notice, MPI_BYTE, 0, stop->comm->control,
                &stop->notice_request);
 }
@@ -208,8 +209,7 @@ void stop_offer_end(struct stop *stop, uint64_t rounds)
 
 bool stop_agreed_end(struct stop *stop, uint64_t *ret_rounds)
 {
-    int complete = 0;
-    MPI_Test(&stop->end_request, &complete, MPI_STATUS_IGNORE);
+    bool complete = comm_test(stop->comm, &stop->end_request);
     if (complete)
         *ret_rounds = stop->end;
     return complete;
@@ -260,18 +260,14 @@ void stop_watch_early(struct stop *stop, bool fails)
 
 void stop_event_warning(struct stop *stop, const struct error *warning)
 {
-    int complete = 0;
-    MPI_Test(&stop->outgoing_requests[EVENT_WARNING], &complete, MPI_STATUS_IGNORE);
-    if (complete)
+    if (comm_test(stop->comm, &stop->outgoing_requests[EVENT_WARNING]))
         send_event(stop, EVENT_WARNING, 0, warning);
 }
 
 void stop_event_skip(struct stop *stop, uint64_t cursor)
 {
     const struct error none = {0};
-    int complete = 0;
-    MPI_Test(&stop->outgoing_requests[EVENT_SKIP], &complete, MPI_STATUS_IGNORE);
-    if (!complete || cursor == stop->told_wanted)
+    if (!comm_test(stop->comm, &stop->outgoing_requests[EVENT_SKIP]) || cursor == stop->told_wanted)
         return;
     stop->told_wanted = cursor;
     send_event(stop, EVENT_SKIP, cursor, &none);
@@ -302,9 +298,7 @@ bool stop_skips(const struct stop *stop, uint64_t *ret_cursor)
 
 static bool take_event(struct stop *stop)
 {
-    int complete = 0;
-    MPI_Test(&stop->incoming_request, &complete, MPI_STATUS_IGNORE);
-    if (!complete)
+    if (!comm_test(stop->comm, &stop->incoming_request))
         return false;
     stop->received++;
     handle_event(stop, &stop->incoming);
@@ -314,18 +308,15 @@ static bool take_event(struct stop *stop)
 
 bool stop_progress(struct stop *stop)
 {
-    int complete = 0;
     bool active = false;
     if (stop->comm->rank == 0)
         active = take_event(stop);
-    if (!stop->noticed && stop->notice_request != MPI_REQUEST_NULL) {
-        MPI_Test(&stop->notice_request, &complete, MPI_STATUS_IGNORE);
-        stop->noticed = complete;
+    if (!stop->noticed && stop->notice_posted) {
+        stop->noticed = comm_test(stop->comm, &stop->notice_request);
         active |= stop->noticed;
     }
-    if (!stop->drain_noticed && stop->drain_request != MPI_REQUEST_NULL) {
-        MPI_Test(&stop->drain_request, &complete, MPI_STATUS_IGNORE);
-        stop->drain_noticed = complete;
+    if (!stop->drain_noticed && stop->drain_posted) {
+        stop->drain_noticed = comm_test(stop->comm, &stop->drain_request);
         active |= stop->drain_noticed;
     }
     return active;

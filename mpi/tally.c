@@ -155,11 +155,7 @@ static void post(struct tally *tally)
 /* Whether rank 0 has the sum that is under way. */
 static bool take(struct tally *tally, uint64_t *ret_epoch, uint64_t *ret_samples)
 {
-    int complete = 0;
-    if (!tally->under_way)
-        return false;
-    MPI_Test(&tally->request, &complete, MPI_STATUS_IGNORE);
-    if (!complete)
+    if (!tally->under_way || !comm_test(&tally->job->comm, &tally->request))
         return false;
     tally->under_way = false;
     *ret_epoch = tally->first + tally->posted - 1;

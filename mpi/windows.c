@@ -296,13 +296,6 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     atomic_store(&window->planned, true);
 }
 
-static bool assignment_arrived(struct window *window)
-{
-    int complete = 0;
-    MPI_Test(&window->request, &complete, MPI_STATUS_IGNORE);
-    return complete;
-}
-
 bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer)
 {
     return windows->tapes && tapes_hold_up(windows->tapes, row_buffer);
@@ -393,7 +386,7 @@ static bool plan_assigned(struct windows *windows, uint32_t s)
     bool active = false;
     for (; source->assigned < source->posted; source->assigned++, active = true) {
         struct window *window = windows_at(windows, s, source->assigned);
-        if (!assignment_arrived(window))
+        if (!comm_test(&windows->job->comm, &window->request))
             break;
         if (!pool_submit(windows->job->pool, 0, POOL_URGENT, plan_window, window, 0, 0))
             break;
@@ -448,7 +441,7 @@ static bool drain_assigned(struct windows *windows, uint32_t s)
 {
     struct window_source *source = &windows->sources[s];
     for (; source->assigned < source->posted; source->assigned++)
-        if (!assignment_arrived(windows_at(windows, s, source->assigned)))
+        if (!comm_test(&windows->job->comm, &windows_at(windows, s, source->assigned)->request))
             return false;
     for (; source->planned < source->posted; source->planned++) {
         struct window *window = windows_at(windows, s, source->planned);
