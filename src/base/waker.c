@@ -44,10 +44,11 @@ void waker_arm(struct waker *waker)
 
 void waker_disarm(struct waker *waker)
 {
-    atomic_store(&waker->armed, 0);
+    if (atomic_exchange(&waker->armed, 0))
+        return; /* nobody woke us */
     uint64_t count;
     ssize_t got = read(waker->fd, &count, sizeof count);
-    (void)got; /* nothing to read when nobody woke us */
+    (void)got; /* who woke us may not have written yet: then the next sleep ends at once */
 }
 
 int waker_fd(const struct waker *waker)
