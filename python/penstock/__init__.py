@@ -15,6 +15,7 @@ connect() takes run directory, rank and world size from the environment that tor
 penstock-reader sets: PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
 """
 
+from ._batch import Batch
 from ._errors import (
     Corrupt,
     Ended,
@@ -31,8 +32,9 @@ from ._errors import (
     Timeout,
     Unsupported,
 )
+from ._info import Field, Info, Stats
 from ._library import library_path, library_version
-from ._loader import Batch, Field, Info, Loader, Stats, connect
+from ._loader import Loader, connect
 from ._ragged import Csr
 
 __version__ = "0.1.0"

@@ -20,9 +20,9 @@ import sys
 import numpy as np
 import torch
 
+from ._batch import tensor as _tensor
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Loader as _Connection
-from ._loader import _tensor
 from ._ragged import Csr as _Csr
 from ._ragged import csr_of
 

@@ -1,0 +1,144 @@
+"""Batch: a slot of shared memory as NumPy arrays."""
+
+import ctypes
+import math
+import weakref
+
+import numpy as np
+
+from ._ragged import Csr, csr_of
+
+
+def tensor(array, is_bfloat16):
+    """A tensor on the CPU that shares the array's memory. torch.from_numpy() refuses bfloat16."""
+    import torch
+
+    if is_bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+class Memory:
+    """A batch's slot. Every array of the batch refers to this object. The slot is released when the
+    last array is gone."""
+
+    def __init__(self, connection, raw):
+        connection.retain()
+        self._finalizer = weakref.finalize(self, connection.give_back, raw)
+        self._finalizer.atexit = False  # the process's end closes the connection anyway
+
+
+class _Part:
+    """The object behind an array: NumPy keeps this object, and this object keeps the slot."""
+
+    def __init__(self, memory, address, dtype, shape):
+        self._memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": (math.prod(shape),),
+            "typestr": (dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")).str,
+        }
+
+
+def _array(memory, address, dtype, shape):
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    flat = np.asarray(_Part(memory, address, dtype, shape))
+    return flat.view(dtype).reshape(shape)
+
+
+def _whole_shape(raw, field, offsets):
+    """The shape of a field's array in a batch. `offsets`: of a ragged field, which field has its offsets."""
+    if field.most_items:
+        last = raw.data[offsets] + raw.sample_count * field.steps * 8
+        return (ctypes.c_int64.from_address(last).value, *field.shape)
+    if field.steps:
+        return (raw.sample_count * field.steps + 1,)
+    return (raw.sample_count, *field.shape)
+
+
+class NumPyCsr(Csr):
+    """A ragged field as NumPy arrays."""
+
+    __slots__ = ()
+
+    def to_scipy(self, width):
+        """A scipy.sparse.csr_array [samples * steps, width], of a field with values and one column of indices.
+        Values are not copied, nor are indices of int32 or int64. Offsets are where indices are not int64: SciPy
+        wants one dtype."""
+        import scipy.sparse
+
+        index = self.matrix_indices("SciPy")
+        small = np.can_cast(index.dtype, np.int32) and len(index) <= np.iinfo(np.int32).max
+        kind = np.int32 if small else np.int64
+        matrix = scipy.sparse.csr_array((len(self.offsets) - 1, width), dtype=self.values.dtype)
+        matrix.data = self.values
+        matrix.indices = index.astype(kind, copy=False)
+        matrix.indptr = self.offsets.astype(kind, copy=False)
+        return matrix
+
+
+class Batch(dict):
+    """One trainer's samples of one step: field name -> array [samples, *field.shape]. An array is a view
+    of shared memory, and may be written to. The memory goes back to the service when the batch and
+    every view are gone. There is nothing to call.
+
+    The array of a ragged field (deliver: csr) is [items, *field.shape], with the items of the batch's samples,
+    one sample after another. csr() has the field's columns and offsets together.
+
+    indices  uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
+             along the sample axis, over all stores
+    keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
+    valid    bool [samples]: False where a sample only pads the last step, or could not be read and
+             is zero (errors.bad_sample: mask)
+    epoch    int
+    step     int: number of the step within the epoch
+    first_position  int: position of the first sample within the global batch
+    valid_of field name -> bool [samples, steps]: False where a step lies outside the sample's episode
+             (samples.pad). Fields that cannot lack steps are not in it
+    """
+
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields")
+
+    def __init__(self, info, memory, raw):
+        count = raw.sample_count
+        numbers = {field.name: i for i, field in enumerate(info.fields)}
+        shapes = (_whole_shape(raw, field, numbers.get(field.offsets)) for field in info.fields)
+        super().__init__(
+            (field.name, _array(memory, raw.data[i], field.dtype, shape))
+            for i, (field, shape) in enumerate(zip(info.fields, shapes))
+        )
+        self._fields = info.fields
+        self._bfloat16 = {field.name for field in info.fields if field.dtype_name == "bfloat16"}
+        self.epoch = raw.epoch
+        self.step = raw.step
+        self.slot = raw.slot
+        self.first_position = raw.first_position
+        self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
+        self.keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
+        self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,))
+
+    def torch(self, name):
+        """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
+        which torch.from_numpy() refuses."""
+        return tensor(self[name], name in self._bfloat16)
+
+    def csr(self, name):
+        """A ragged field with its columns and offsets, without a copy: see Csr."""
+        return csr_of(self, self._fields, name, NumPyCsr)
+
+    def arrow(self):
+        """The fields by the Arrow C data interface, without a copy: see ArrowBatch in _arrow.py."""
+        from ._arrow import ArrowBatch
+
+        return ArrowBatch(self)
+
+    @property
+    def sample_count(self):
+        return len(self.indices)
+
+    @property
+    def valid_of(self):
+        suffix = ".valid"
+        return {name[: -len(suffix)]: self[name] for name in self if name.endswith(suffix)}

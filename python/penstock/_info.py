@@ -1,0 +1,119 @@
+"""What the service delivers, and what a connection has done: Info, Field and Stats."""
+
+import ctypes
+import functools
+import json
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Tuple
+
+import numpy as np
+
+
+def _numpy_dtype(name, field):
+    """The dtype of a field's arrays. NumPy has no bfloat16 of its own. With ml_dtypes a bfloat16 field
+    has that package's dtype. Without, the field comes as bits, in uint16, and a warning says so."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        warnings.warn(
+            f"field '{field}' is bfloat16, which NumPy has by the package ml_dtypes alone: without "
+            f"it the field comes as bits, in uint16. batch.torch('{field}') is right in any case",
+            stacklevel=6,  # whoever calls connect()
+        )
+        return np.dtype(np.uint16)
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One named tensor of a sample. `shape` is the shape of one sample. `dtype_name` is the field's
+    dtype as the service delivers it: "bfloat16" also where `dtype` is uint16. `attributes` are those of
+    the field's array in the store ("units", "long_name"); one that is too large (4 KiB) is None.
+
+    A ragged field (deliver: csr) has another number of items in each sample, `most_items` in a batch at most.
+    `shape` is then the shape of one item. `offsets` is the name of the field of its offsets. `steps` is above 0
+    for a ragged field and for its offsets: how many steps a sample has."""
+
+    name: str
+    dtype: np.dtype
+    dtype_name: str
+    shape: Tuple[int, ...]
+    attributes: Dict[str, Any] = field(default_factory=dict)
+    most_items: int = 0
+    steps: int = 0
+    offsets: str = ""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a connection has done so far, and where it stands. See struct penstock_stats."""
+
+    batches: int
+    samples: int
+    bytes: int
+    waits: int
+    wait_ns: int
+    reconnects: int
+    ready: int
+    leased: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the service delivers. It is constant for a connection. See struct penstock_info."""
+
+    fields: Tuple[Field, ...]
+    slot_count: int
+    batch_size: int
+    rank: int
+    world_size: int
+    global_batch_size: int
+    dataset_samples: int
+    steps_per_epoch: int
+    epochs: int
+    start_epoch: int
+    start_step: int
+    seed: int
+    fingerprint: int
+    order_id: int
+    constants: Tuple[Field, ...]  # dataset.constants; loader.constants has their arrays
+
+
+def _field(library, raw):
+    """Of a field, or of a constant."""
+    dtype_name = library.penstock_dtype_name(raw.dtype).decode()
+    shape = tuple(raw.shape[d] for d in range(raw.rank))
+    name = raw.name.decode()
+    return Field(name, _numpy_dtype(dtype_name, name), dtype_name, shape, json.loads(raw.attributes))
+
+
+def _items(field, raw, fields):
+    """`field` with what C says of a ragged one. `fields`: all of them, as C has them."""
+    offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
+    return replace(field, most_items=raw.most_items, steps=raw.steps, offsets=offsets)
+
+
+def info_of(library, connection):
+    raw = library.penstock_describe(connection).contents
+    describe = functools.partial(_field, library)
+    raw_fields = raw.fields[: raw.field_count]
+    fields = tuple(map(describe, raw_fields))
+    fields = tuple(_items(field, part, raw_fields) for field, part in zip(fields, raw_fields))
+    constants = tuple(map(describe, raw.constants[: raw.constant_count]))
+    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in ("fields", "constants")}
+    return Info(fields=fields, constants=constants, **numbers)
+
+
+def constants_of(library, connection, info):
+    """Read-only arrays of copies, which outlive the connection. The copies are in memory that may be
+    written to: torch warns of tensors of any other."""
+    raw = library.penstock_describe(connection).contents
+    arrays = {}
+    for i, constant in enumerate(info.constants):
+        data = bytearray(ctypes.string_at(raw.constants[i].data, raw.constants[i].bytes))
+        arrays[constant.name] = np.frombuffer(data, constant.dtype).reshape(constant.shape)
+        arrays[constant.name].flags.writeable = False
+    return arrays
