@@ -2,6 +2,7 @@
 #include "config/options.h"
 
 #include "base/spelling.h"
+#include "config/ragged.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -27,6 +28,7 @@ void config_free_field(struct dataset_field_spec *field)
         free_slice(&field->slices[i]);
     for (size_t i = 0; i < field->crop_count; i++)
         free((char *)field->crops[i].axis);
+    config_free_ragged(field);
 }
 
 static enum status check_field(const char *name, const char *array, const char *index,
@@ -95,15 +97,18 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 13 };
+enum { FIELD_PROPERTIES = 15 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array", "index", "cast",  "scale", "offset", "sample_axis", "cf",
-    "mean",  "std",   "steps", "slice", "crop",   "segments"};
+    "array", "index", "cast",  "scale", "offset",   "sample_axis", "cf",     "mean",
+    "std",   "steps", "slice", "crop",  "segments", "ragged",      "deliver"};
 
 enum property_kind config_property_kind(const char *property)
 {
-    if (strcmp(property, "slice") == 0 || strcmp(property, "crop") == 0)
+    if (strcmp(property, "slice") == 0 || strcmp(property, "crop") == 0 ||
+        strcmp(property, "ragged") == 0)
         return PROPERTY_MAP;
+    if (strcmp(property, "deliver") == 0)
+        return PROPERTY_MAP_OR_VALUE;
     return strcmp(property, "steps") == 0 ? PROPERTY_LIST : PROPERTY_VALUE;
 }
 
@@ -130,10 +135,11 @@ static enum status put_number(double *member, const char *value, bool zero_is_fi
     return STATUS_OK;
 }
 
+/* Integers are for dense tensors of ragged fields alone, as dataset_open() checks. */
 static enum status put_cast(enum dtype *member, const char *value, struct error *err)
 {
     enum dtype dtype = dtype_by_name(value);
-    if (!convert_is_possible(DTYPE_FLOAT32, dtype))
+    if (!convert_is_possible(DTYPE_FLOAT32, dtype) && !dtype_is_integer(dtype))
         return error_set(err, STATUS_INVALID,
                          "'%s': items can become float16, bfloat16, float32 or float64", value);
     *member = dtype;
@@ -264,6 +270,8 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_crop(field, property + 5, value, err);
     if (strncmp(property, "slice.", 6) == 0)
         return put_slice(field, property + 6, value, err);
+    if (strncmp(property, "ragged.", 7) == 0 || strncmp(property, "deliver", 7) == 0)
+        return config_put_ragged(field, property, value, err);
     if (strcmp(property, "scale") == 0)
         return put_number(&field->scale, value, false, err);
     return put_number(&field->offset, value, true, err);
@@ -277,13 +285,13 @@ enum status config_check_property(const char *name, const char *property, struct
         if (strlen(field_properties[i]) != length ||
             memcmp(property, field_properties[i], length) != 0)
             continue;
-        bool is_map = config_property_kind(field_properties[i]) == PROPERTY_MAP;
-        if (is_map && !property[length])
-            return error_set(
-                err, STATUS_INVALID,
-                "dataset.fields.%s.%s is a map: write it in the YAML file, or one axis "
-                "at a time as dataset.fields.%s.%s.AXIS",
-                name, property, name, property);
+        enum property_kind kind = config_property_kind(field_properties[i]);
+        bool is_map = kind == PROPERTY_MAP || kind == PROPERTY_MAP_OR_VALUE;
+        if (kind == PROPERTY_MAP && !property[length])
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields.%s.%s is a map: write it in the YAML file, or one key "
+                             "at a time as dataset.fields.%s.%s.KEY",
+                             name, property, name, property);
         if (is_map || !property[length])
             return STATUS_OK;
     }
@@ -293,7 +301,8 @@ enum status config_check_property(const char *name, const char *property, struct
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis, cf, mean, std, steps, slice, crop, segments",
+                     "offset, sample_axis, cf, mean, std, steps, slice, crop, segments, ragged, "
+                     "deliver",
                      name, property);
 }
 
@@ -309,12 +318,13 @@ enum status config_put_field_property(struct config *config, const char *name, c
     return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
 }
 
-/* The property of "NAME.slice.AXIS" or "NAME.crop.AXIS", cut off: "slice.AXIS". */
+/* The property of "NAME.slice.AXIS", or of another map, cut off: "slice.AXIS". */
 static const char *cut_map(char *name)
 {
-    char *found = strstr(name, ".slice.");
-    if (!found)
-        found = strstr(name, ".crop.");
+    static const char *const maps[] = {".slice.", ".crop.", ".ragged.", ".deliver."};
+    char *found = NULL;
+    for (size_t i = 0; !found && i < sizeof maps / sizeof maps[0]; i++)
+        found = strstr(name, maps[i]);
     if (!found || found == name)
         return NULL;
     *found = '\0';

@@ -166,8 +166,8 @@ MUST_USE enum status config_set_field(struct config *config, char *name, char *v
                                       struct error *err);
 
 /* What a property is in YAML: one value; a value or a list; a map, whose keys follow the property's
- * name as "slice.AXIS", of values or lists. */
-enum property_kind { PROPERTY_VALUE, PROPERTY_LIST, PROPERTY_MAP };
+ * name as "slice.AXIS", of values or lists; or such a map or a value. */
+enum property_kind { PROPERTY_VALUE, PROPERTY_LIST, PROPERTY_MAP, PROPERTY_MAP_OR_VALUE };
 enum property_kind config_property_kind(const char *property);
 
 /* INVALID: a field has no such property, or a map without a key. */

@@ -2,6 +2,7 @@
 #include "config/config.h"
 
 #include "config/options.h"
+#include "config/ragged.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static void print_fields(const struct config *config, struct text *out)
         print_crops(field, out);
         if (field->segments)
             text_append(out, ", segments: true");
+        config_print_ragged(field, out);
         text_append(out, "}\n");
     }
 }
@@ -140,7 +142,9 @@ void config_help(struct text *out)
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, steps (a:b or a list), slice.AXIS (a:b, a list, "
         "an index or a "
-        "name), crop.AXIS, crop.at (random or center), crop.group, segments");
+        "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
+        "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
+        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max)");
 }
 
 void config_help_markdown(struct text *out)
@@ -160,13 +164,15 @@ void config_help_markdown(struct text *out)
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
-        "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true}`, "
+        "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
+        "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
+        "{pad: n, truncate: true} or {dense: list, combine: sum, last or max}}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "
         "subtracted, and "
         "std divides; steps are frames from the sample's own; a slice has the indices along an "
-        "axis, or names of its coordinates |\n");
+        "axis, or names of its coordinates; ragged fields: see datasets.md |\n");
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "

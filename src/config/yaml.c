@@ -155,11 +155,12 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
         if (given_before(reader, map, key, key_node))
             return given_twice(reader, key, key_node, err);
         enum property_kind kind = config_property_kind(key);
-        enum status status =
-            kind == PROPERTY_MAP ? STATUS_OK : config_check_property(name, key, err);
+        bool is_map = kind == PROPERTY_MAP ||
+                      (kind == PROPERTY_MAP_OR_VALUE && value->type == YAML_MAPPING_NODE);
+        enum status status = is_map ? STATUS_OK : config_check_property(name, key, err);
         if (status)
             return at_node(reader, key_node, status, err);
-        if (kind == PROPERTY_MAP)
+        if (is_map)
             status = read_property_map(reader, name, key, value, err);
         else
             status = read_property(reader, name, key, key_node, value, kind == PROPERTY_LIST, err);

@@ -54,6 +54,22 @@ static void mark_field(const struct dataset *dataset, const struct row_walk *row
             valid[anchor - row->first] = 0;
 }
 
+void mark_ragged(const struct dataset *dataset, const struct row_walk *row, size_t ragged,
+                 uint64_t frame, unsigned char *valid)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
+    const struct dataset_field steps = {.steps = origin->steps,
+                                        .step_count = origin->step_count,
+                                        .halo_before = origin->halo_before,
+                                        .halo_after = origin->halo_after,
+                                        .fill = dataset->private->fill};
+
+    if (dataset->private->has_steps)
+        mark_field(dataset, row, &steps, frame, frame + 1, valid);
+    else
+        valid[frame - row->first] = 0;
+}
+
 void mark_touching(const struct dataset *dataset, const struct row_walk *row, size_t field,
                    uint64_t begin, uint64_t end, unsigned char *valid)
 {

@@ -3,6 +3,7 @@
 #define PENSTOCK_DATASET_DATASET_INTERNAL_H
 
 #include "dataset/dataset.h"
+#include "dataset/ragged_internal.h"
 #include "store/disk_cache.h"
 #include "store/fetch.h"
 #include "store/store.h"
@@ -30,7 +31,8 @@ struct field_slice {
     bool drops; /* it is one index, and samples have no such axis */
 };
 
-/* What a field is made of. A made field has no arrays. */
+/* What a field is made of. A made field has no arrays, and those of a ragged field are in its
+ * ragged_origin. */
 struct field_origin {
     const struct zarr_node *array; /* in the first store; NULL: a made field */
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
@@ -51,6 +53,10 @@ struct field_origin {
                                         * field */
     size_t held_offset;  /* FIELD_HELD: the arrays, in the held memory, multiple of 64 */
     size_t index_offset; /* joined: int64[N] in the held memory, multiple of 64 */
+    const struct ragged_origin *ragged; /* FIELD_RAGGED, MADE_OFFSETS, MADE_LENGTH: of which;
+                                         * borrowed from the dataset; else NULL */
+    bool is_items;                      /* FIELD_RAGGED */
+    size_t column;                      /* of these, as dataset_field.column */
     char name[DATASET_NAME_BYTES];
 };
 
@@ -94,6 +100,8 @@ struct dataset_private {
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
     struct dataset_field fields[DATASET_MAX_FIELDS];
     struct dataset_crop crops[DATASET_MAX_FIELDS]; /* of the fields that have one */
+    struct ragged raggeds[RAGGED_MAX_FIELDS];
+    struct ragged_origin ragged_origins[RAGGED_MAX_FIELDS]; /* parallel to dataset->ragged */
 };
 
 /* open.c: makes an empty dataset with the options for stores and caches. To be freed by
@@ -140,14 +148,16 @@ MUST_USE enum status dataset_settle(struct dataset *dataset, const struct datase
                                     bool identifies, struct error *err);
 
 /* select.c: chooses the arrays of the first store that are the fields. Fills `origins` (name,
- * array, index, axis, convert) in order of name; *ret_count is their number. Names, paths and axes
- * are checked; sample counts are not. Errors as of dataset_open(). */
+ * array, index, axis, convert) and `ragged` ([RAGGED_MAX_FIELDS]), each in order of name;
+ * *ret_count and *ret_ragged_count are their numbers. Names, paths and axes are checked; sample
+ * counts are not. Errors as of dataset_open(). */
 MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
                                    const struct dataset_options *options,
                                    struct field_origin *origins, size_t *ret_count,
+                                   struct ragged_origin *ragged, size_t *ret_ragged_count,
                                    struct error *err);
 
-/* select.c: the origin of the field of that name, which there is. */
+/* select.c: the origin of the field of that name; NULL: none, but a ragged field. */
 struct field_origin *dataset_origin(const struct dataset *dataset, const char *name);
 
 /* select.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in the
@@ -174,6 +184,17 @@ enum status select_refuse(const struct dataset_options *options, const struct st
 /* store_fields.c: makes the arrays of all fields in all stores, and checks that they fit together;
  * then the samples of each store. */
 MUST_USE enum status store_fields_settle(struct dataset *dataset, struct error *err);
+
+/* store_fields.c: finds an array of the first store in another one. NOT_FOUND, and errors of the
+ * node. */
+MUST_USE enum status store_fields_find(const struct dataset *dataset, size_t store,
+                                       const char *path, const struct zarr_node **ret_node,
+                                       struct error *err);
+
+/* store_fields.c: INVALID: the view `b`, of `store`, has other items than `a`, of the first one. */
+MUST_USE enum status store_fields_compare(const struct dataset *dataset, size_t store,
+                                          const char *field, const struct zarr_array *a,
+                                          const struct zarr_array *b, struct error *err);
 
 /* store_fields.c: how messages call store number `i`: "'a.zarr'". */
 struct store_text {
@@ -262,13 +283,16 @@ MUST_USE enum status encoding_check(const struct dataset *dataset, size_t store,
                                     struct error *err);
 
 /* row_walk.c: goes through the spans that a row is read from, in the order of the reads: frames
- * [begin, end) of an array in one store, for each row field that leads. Frames that no sample of
- * the row needs are left out at both ends. */
+ * [begin, end) of an array in one store, for each row field that leads; then items [begin, end) of
+ * an array, for each page of each column of each ragged field whose offsets are known. Frames that
+ * no sample of the row needs are left out at both ends. */
 struct row_span {
-    size_t field, store;
+    size_t field, store; /* ragged fields: an index into dataset->ragged */
     const struct zarr_array *array;
     uint64_t begin, end; /* in the store */
-    size_t offset;       /* of frame `begin`, in the row buffer */
+    size_t offset;       /* of frame `begin`, in the row buffer; of item `begin`, in the page */
+    const struct ragged_column *column; /* of a ragged field; NULL: frames */
+    uint32_t page;                      /* of the row's pages */
 };
 struct row_walk {
     uint64_t first, end;      /* frames of the row, over all stores */
@@ -277,12 +301,18 @@ struct row_walk {
     size_t field;             /* the next field */
     uint64_t next, until;     /* frames of this field that are left */
     size_t store;             /* the next frame's */
+    size_t row_store;
+    bool is_empty;         /* nothing is read */
+    size_t ragged, column; /* the next page's */
+    uint32_t page;         /* of the column's pages */
+    bool lies_is_known;
+    struct ragged_row lies; /* the pages of that ragged field */
 };
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);
 
-/* row_walk.c: lists the arrays of all row fields that lead, in all stores (borrowed); returns how
- * many. */
+/* row_walk.c: lists the arrays of all row fields that lead, and of the columns of ragged fields, in
+ * all stores (borrowed); returns how many. */
 size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS]);
 
@@ -315,8 +345,9 @@ MUST_USE enum status steps_keep(struct dataset *dataset, struct error *err);
  * together, if any field has steps. NO_MEMORY. */
 MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
 
-/* steps.c: the steps of all fields with that row leader (SIZE_MAX: of all fields), each once,
- * rising; a field without steps has step 0. *ret_steps is malloc'ed, the caller's. NO_MEMORY. */
+/* steps.c: the steps of all fields with that row leader (SIZE_MAX: of all fields, ragged ones
+ * included), each once, rising; a field without steps has step 0. *ret_steps is malloc'ed, the
+ * caller's. NO_MEMORY. */
 MUST_USE enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
                                  size_t *ret_count, struct error *err);
 
@@ -333,6 +364,10 @@ MUST_USE enum status samples_settle(struct dataset *dataset, const struct datase
  * `field`, which leads. `valid` has a byte for each frame of the row. */
 void mark_touching(const struct dataset *dataset, const struct row_walk *row, size_t field,
                    uint64_t begin, uint64_t end, unsigned char *valid);
+
+/* bad_frames.c: marks the samples of a row bad that touch a frame of a ragged field. */
+void mark_ragged(const struct dataset *dataset, const struct row_walk *row, size_t ragged,
+                 uint64_t frame, unsigned char *valid);
 
 /* layout.c: sets the counts of frames and rows, and what a frame and a sample of each field is.
  * Errors as of dataset_open(). */

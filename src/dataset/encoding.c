@@ -125,8 +125,12 @@ void dataset_field_attributes(const struct dataset *dataset, size_t field, struc
 {
     const struct field_origin *origin = &dataset_source(dataset, 0)->private->origins[field];
 
+    const struct ragged_origin *ragged = origin->is_items ? origin->ragged : NULL;
+
     if (origin->array)
         zarr_node_attributes(origin->array, out, NULL);
+    else if (ragged && origin->column < ragged->column_count)
+        zarr_node_attributes(ragged->columns[origin->column].node, out, NULL);
     else
         text_append(out, "{}");
 }

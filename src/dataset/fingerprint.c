@@ -51,6 +51,28 @@ static void append_array(const struct zarr_array *array, struct text *aspects)
     append_shape(array->chunk_shape, 0, array->rank, &aspects[4]);
 }
 
+/* How trainers get it, which settles shapes and what is in them. */
+static void append_form(const struct ragged *ragged, struct text *out)
+{
+    text_append(out, " form %d pad %" PRIu64 " truncate %d combine %d dense", (int)ragged->form,
+                ragged->pad_items, (int)ragged->truncates, (int)ragged->combine);
+    append_shape(ragged->dense_shape, 0, ragged->dense_rank, out);
+}
+
+static void append_ragged(const struct dataset *dataset, size_t r, struct text *aspects)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+    text_append(&aspects[0], "ragged '%s' by '%s'", origin->name, origin->offsets.node->array.path);
+    text_append(&aspects[1], " offsets %016" PRIx64, origin->lengths->offsets_hash);
+    append_form(&dataset->ragged[r], &aspects[2]);
+    text_append(&aspects[3], "%s ", dtype_name(origin->cell));
+    for (size_t c = 0; c < origin->column_count; c++) {
+        text_append(&aspects[0], " '%s'", origin->columns[c].node->array.path);
+        append_array(&origin->columns[c].views[0], aspects);
+    }
+}
+
 static void describe_aspects(const struct dataset *dataset, struct text *aspects)
 {
     text_append(&aspects[1], "%" PRIu64, dataset->sample_count);
@@ -70,6 +92,8 @@ static void describe_aspects(const struct dataset *dataset, struct text *aspects
         text_append(&aspects[0], "['%s']", origin->index->array.path);
         append_array(&origin->store_fields[0].index, aspects);
     }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        append_ragged(dataset, r, aspects);
 }
 
 /* What one store adds; of the first it is as it was before there could be several. */
@@ -96,6 +120,25 @@ static void describe_samples(const struct dataset *dataset, struct text *text)
                                 private->document_count * sizeof *private->document_ends));
 }
 
+/* The offsets count as what they say, however they are stored. */
+static void describe_ragged(const struct dataset *dataset, size_t r, struct text *text)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+    text_append(text, "ragged '%s' indices %zu values %d cell %s offsets %016" PRIx64, origin->name,
+                origin->index_count, (int)origin->has_values, dtype_name(origin->cell),
+                origin->lengths->offsets_hash);
+    append_form(&dataset->ragged[r], text);
+    for (size_t k = 0; k < origin->step_count; k++)
+        text_append(text, k ? ",%" PRId32 : "steps %" PRId32, origin->steps[k]);
+    for (size_t c = 0; c < origin->column_count; c++)
+        for (size_t s = 0; s < dataset->store_count; s++) {
+            text_append(text, " column '%s' ", origin->columns[c].node->array.path);
+            zarr_array_identify(&origin->columns[c].views[s], text);
+        }
+    text_append(text, "\n");
+}
+
 static void describe_all(const struct dataset *dataset, struct text *text)
 {
     text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "%s\n",
@@ -113,6 +156,8 @@ static void describe_all(const struct dataset *dataset, struct text *text)
         append_crop(dataset->fields[i].crop, text);
         text_append(text, "\n");
     }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        describe_ragged(dataset, r, text);
     if (dataset->anchors)
         describe_samples(dataset, text);
 }

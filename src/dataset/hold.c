@@ -81,10 +81,52 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
     }
 }
 
+static uint64_t *offsets_of(const struct ragged_origin *origin, const unsigned char *memory)
+{
+    return (uint64_t *)(void *)(memory + origin->held_offset);
+}
+
+/* Where the offsets of a store are read to: the end of their part of the memory. In front of the
+ * part there is one place for each store before, so that no two stores read to the same place. */
+static unsigned char *offsets_items(const struct dataset *dataset,
+                                    const struct ragged_origin *origin, size_t store,
+                                    const unsigned char *memory)
+{
+    const struct zarr_array *view = &origin->offsets.views[store];
+    uint64_t *part = offsets_of(origin, memory) + dataset->store_frames[store] + store;
+
+    return (unsigned char *)part + view->shape[0] * (sizeof *part - view->item_bytes);
+}
+
+/* Checks what was read, and numbers it through all stores. */
+static enum status settle_offsets(const struct dataset *dataset, const unsigned char *memory,
+                                  struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        uint64_t *offsets = offsets_of(origin, memory);
+
+        for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
+            status = ragged_take_offsets(origin, s, offsets_items(dataset, origin, s, memory),
+                                         offsets + dataset->store_frames[s], err);
+        if (status == STATUS_OK &&
+            ragged_hash_offsets(offsets, dataset->frame_count) != origin->lengths->offsets_hash)
+            status = error_set(err, STATUS_INVALID,
+                               "array '%s' has other offsets now than when the dataset was opened: "
+                               "it was written anew; start the run again",
+                               origin->offsets.views[0].path);
+        if (status != STATUS_OK)
+            error_prefix(err, status, "field '%s': ", origin->name);
+    }
+    return status;
+}
+
 static enum status list_held(const struct dataset *dataset, unsigned char *memory,
                              struct held_list *ret_list, struct error *err)
 {
-    size_t most = 2 * dataset->field_count * dataset->store_count;
+    size_t most = (2 * dataset->field_count + dataset->ragged_count) * dataset->store_count;
     struct held_list list = {.arrays = calloc(most, sizeof *list.arrays),
                              .indexed = calloc(most, sizeof *list.indexed),
                              .indices = calloc(most, sizeof *list.indices)};
@@ -95,6 +137,13 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD && dataset->fields[i].row_leader == i)
             add_field(ret_list, dataset, &dataset->private->origins[i], memory);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        for (size_t s = 0; s < dataset->store_count; s++) {
+            const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+            add_array(ret_list, &origin->offsets.views[s],
+                      offsets_items(dataset, origin, s, memory));
+        }
     return STATUS_OK;
 }
 
@@ -138,6 +187,9 @@ static uint64_t count_chunks(const struct dataset *dataset)
             count += origin->index ? hold_chunks(&origin->store_fields[s].index) : 0;
         }
     }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        for (size_t s = 0; s < dataset->store_count; s++)
+            count += hold_chunks(&dataset->private->ragged_origins[r].offsets.views[s]);
     return count;
 }
 
@@ -194,6 +246,8 @@ enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold
     if (status == STATUS_OK)
         status = hold_listed(dataset, &list, options, err);
     held_list_done(&list);
+    if (status == STATUS_OK)
+        status = settle_offsets(dataset, memory, err);
     if (status != STATUS_OK && dataset->mask)
         status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
     if (status == STATUS_OK)
@@ -211,6 +265,9 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
 void dataset_attach(struct dataset *dataset, const void *memory)
 {
     dataset->private->held = memory;
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        dataset->private->raggeds[r].offsets =
+            offsets_of(&dataset->private->ragged_origins[r], memory);
     for (uint32_t d = 0; d < dataset->source_count; d++)
         dataset_attach(dataset->sources[d],
                        (const unsigned char *)memory + dataset->private->source_held[d]);

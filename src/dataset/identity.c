@@ -91,13 +91,35 @@ enum status dataset_note_versions(struct dataset *dataset, struct error *err)
             struct store_field *here = &dataset->private->origins[i].store_fields[s];
             status = find_version(dataset, &here->array, &here->version, err);
         }
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        for (size_t c = 0; c < origin->column_count; c++)
+            for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++)
+                status = find_version(dataset, &origin->columns[c].views[s],
+                                      &origin->columns[c].versions[s], err);
+    }
     return status;
+}
+
+/* The version of a column's metadata; 0: the array is no column. */
+static uint64_t column_version(const struct dataset *dataset, const struct zarr_array *array)
+{
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        for (size_t c = 0; c < origin->column_count; c++)
+            for (size_t s = 0; s < dataset->private->store_count; s++)
+                if (&origin->columns[c].views[s] == array)
+                    return origin->columns[c].versions[s];
+    }
+    return 0;
 }
 
 enum status dataset_check_unchanged(const struct dataset *dataset, const struct zarr_array *array,
                                     struct error *err)
 {
-    uint64_t version = 0, before = 0;
+    uint64_t version = 0, before = column_version(dataset, array);
     enum status status = find_version(dataset, array, &version, err);
 
     for (size_t i = 0; i < dataset->field_count; i++)

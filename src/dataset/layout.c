@@ -35,10 +35,14 @@ static void describe_frame(const struct field_origin *origin, struct dataset_fie
 static void describe_made(const struct dataset *dataset, const struct field_origin *origin,
                           struct dataset_field *field)
 {
-    field->dtype = origin->made == MADE_VALID ? DTYPE_BOOL : DTYPE_INT32;
+    field->dtype = origin->made == MADE_VALID     ? DTYPE_BOOL
+                   : origin->made == MADE_OFFSETS ? DTYPE_INT64
+                                                  : DTYPE_INT32;
     field->frame_bytes = dtype_bytes(field->dtype);
     field->source = FIELD_MADE;
     field->made = origin->made;
+    if (origin->ragged)
+        field->ragged = &dataset->ragged[origin->ragged - dataset->private->ragged_origins];
     while (strcmp(dataset->private->origins[field->made_for].name, origin->made_for) != 0)
         field->made_for++;
     if (field->made != MADE_CROP)
@@ -75,7 +79,7 @@ static enum status describe_steps(const struct dataset *dataset, const struct fi
 
 static enum status describe_samples(struct dataset *dataset, struct error *err)
 {
-    enum status status = STATUS_OK;
+    enum status status = ragged_lay_out(dataset, err);
 
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
@@ -86,6 +90,8 @@ static enum status describe_samples(struct dataset *dataset, struct error *err)
         if (origin->array) {
             describe_frame(origin, field);
             crops_describe(dataset, i);
+        } else if (origin->is_items) {
+            ragged_describe(dataset, i, field);
         } else {
             describe_made(dataset, origin, field); /* for one before, by name */
         }
@@ -141,10 +147,12 @@ static void cut_rows(struct dataset *dataset, uint64_t length)
     dataset->row_count = private->first_row[private->store_count];
 }
 
-/* The direct field with the most bytes a frame; the number of fields if there is none. */
+/* The direct field with the most bytes a frame; the number of fields if there is none, or a ragged
+ * one has more. */
 static size_t find_leader(const struct dataset *dataset)
 {
     const struct field_origin *origins = dataset->private->origins;
+    const struct ragged *ragged = ragged_leader(dataset);
     size_t leader = dataset->field_count;
 
     for (size_t i = 0; i < dataset->field_count; i++)
@@ -152,6 +160,9 @@ static size_t find_leader(const struct dataset *dataset)
             (leader == dataset->field_count ||
              dataset->fields[i].frame_bytes > dataset->fields[leader].frame_bytes))
             leader = i;
+    if (leader < dataset->field_count && ragged &&
+        ragged_frame_bytes(dataset, ragged) > dataset->fields[leader].frame_bytes)
+        leader = dataset->field_count;
     return leader;
 }
 
@@ -159,9 +170,14 @@ static size_t find_leader(const struct dataset *dataset)
 static enum status settle_rows(struct dataset *dataset, struct error *err)
 {
     const struct field_origin *origins = dataset->private->origins;
+    const struct ragged *ragged = ragged_leader(dataset);
     size_t leader = find_leader(dataset);
     uint64_t length;
 
+    if (leader == dataset->field_count && ragged) {
+        cut_rows(dataset, ragged_row_length(dataset, ragged, &dataset->row_chunks));
+        return STATUS_OK;
+    }
     if (leader == dataset->field_count) {
         while (!origins->index)
             origins++;
@@ -242,9 +258,10 @@ static bool is_held(const struct dataset *dataset, size_t i, size_t leader, uint
     const struct field_origin *origin = &dataset->private->origins[i];
     const struct dataset_field *field = &dataset->fields[i];
     double bearable = field->halo_before + field->halo_after > 0 ? 1.05 : 1.0;
+    bool leads =
+        leader < dataset->field_count && field->row_leader == dataset->fields[leader].row_leader;
 
-    return field->row_leader != dataset->fields[leader].row_leader &&
-           decode_amplification(dataset, i) > bearable &&
+    return !leads && decode_amplification(dataset, i) > bearable &&
            total_bytes(dataset, origin) <= limit_bytes;
 }
 
@@ -262,7 +279,7 @@ static uint64_t order_row_bytes(const struct dataset *dataset, size_t leader)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
 
-        if (field->source == FIELD_MADE || field->row_leader != i ||
+        if (!dataset->private->origins[i].array || field->row_leader != i ||
             dataset->private->origins[i].index || is_held(dataset, i, leader, ORDER_HOLD_BYTES))
             continue;
         if (!size_multiply(memory_frames(dataset, field), field->frame_bytes, &bytes) ||
@@ -270,7 +287,7 @@ static uint64_t order_row_bytes(const struct dataset *dataset, size_t leader)
             bytes = LIMIT_BYTES;
         total += size_round_up(bytes, ROW_ALIGNMENT);
     }
-    return total;
+    return total + ragged_row_bytes(dataset);
 }
 
 static enum status settle_source(struct dataset *dataset, size_t i, size_t leader,
@@ -280,7 +297,7 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
     uint64_t limit = dataset->private->hold_limit_bytes;
     struct dataset_field *field = &dataset->fields[i];
 
-    if (field->source == FIELD_MADE)
+    if (!origin->array)
         return STATUS_OK;
     if (origin->index) {
         uint64_t bytes = total_bytes(dataset, origin);
@@ -363,7 +380,7 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
     struct field_origin *origin = &dataset->private->origins[i];
     struct dataset_field *field = &dataset->fields[i];
 
-    if (field->source == FIELD_MADE)
+    if (!origin->array)
         return true;
     if (field->row_leader != i) { /* the leader's memory, which comes before by name */
         field->row_offset = dataset->fields[field->row_leader].row_offset;
@@ -382,6 +399,19 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
                                       &origin->index_offset));
 }
 
+/* Offsets are held as they are read, store by store, and are one less for each further store when
+ * they are checked. */
+static bool lay_out_offsets(struct dataset *dataset, uint64_t *held)
+{
+    uint64_t count = dataset->frame_count + dataset->store_count;
+    bool fits = true;
+
+    for (size_t r = 0; r < dataset->ragged_count && fits; r++)
+        fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT,
+                       &dataset->private->ragged_origins[r].held_offset);
+    return fits;
+}
+
 static enum status settle_offsets(struct dataset *dataset, struct error *err)
 {
     uint64_t row = 0, record = 0, held = 0, sample = 0;
@@ -397,6 +427,9 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
                              count_plural(memory_frames(dataset, &dataset->fields[i])),
                              size_format(dataset->fields[i].frame_bytes).text);
     }
+    if (!lay_out_offsets(dataset, &held))
+        return error_set(err, STATUS_INVALID, "%" PRIu64 " offsets are beyond any memory",
+                         dataset->frame_count);
     if (dataset->mask) {
         if (!lay_out(&row, dataset->row_length, 1, ROW_ALIGNMENT, &dataset->valid_offset) ||
             !lay_out_record(&record, 1))
@@ -404,7 +437,7 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
                              "rows of %" PRIu64 " frame%s are beyond any memory",
                              dataset->row_length, count_plural(dataset->row_length));
     }
-    dataset->row_bytes = row;
+    dataset->row_bytes = row > 0 ? row : ROW_ALIGNMENT; /* ragged fields alone */
     dataset->record_bytes = record;
     dataset->held_bytes = held;
     dataset->sample_bytes = sample;

@@ -5,29 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const suffixes[] = {[MADE_VALID] = "valid",
-                                       [MADE_SEGMENT] = "segment",
-                                       [MADE_POSITION] = "position",
-                                       [MADE_CROP] = "crop"};
+static const char *const suffixes[] = {
+    [MADE_VALID] = "valid", [MADE_SEGMENT] = "segment", [MADE_POSITION] = "position",
+    [MADE_CROP] = "crop",   [MADE_OFFSETS] = "offsets", [MADE_LENGTH] = "length"};
 
 static const char source_name[] = "source";
 
-static enum status add(struct dataset *dataset, const struct field_origin *of, enum field_made made,
-                       struct error *err)
+/* Adds NAME.valid, say, that is made for the field `of`. */
+static enum status add(struct dataset *dataset, const struct field_origin *of, const char *of_name,
+                       enum field_made made, struct error *err)
 {
     struct field_origin *origin = &dataset->private->origins[dataset->field_count];
     char name[DATASET_NAME_BYTES + 16];
 
     if (dataset->field_count == DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "more than %d fields, with '%s.%s'",
-                         DATASET_MAX_FIELDS, of->name, suffixes[made]);
+                         DATASET_MAX_FIELDS, of_name, suffixes[made]);
     *origin = (struct field_origin){.made = made};
     if (made != MADE_CROP) {
         origin->steps = of->steps;
         origin->step_count = of->step_count;
     }
     memcpy(origin->made_for, of->name, sizeof origin->made_for);
-    snprintf(name, sizeof name, "%s.%s", of->name, suffixes[made]);
+    snprintf(name, sizeof name, "%s.%s", of_name, suffixes[made]);
     dataset->field_count++;
     return select_set_name(origin, name, err);
 }
@@ -38,13 +38,13 @@ static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
     enum status status = STATUS_OK;
 
     if (origin->step_count > 0 && dataset->private->pad_before + dataset->private->pad_after > 0)
-        status = add(dataset, origin, MADE_VALID, err);
+        status = add(dataset, origin, origin->name, MADE_VALID, err);
     if (status == STATUS_OK && origin->is_cropped)
-        status = add(dataset, origin, MADE_CROP, err);
+        status = add(dataset, origin, origin->name, MADE_CROP, err);
     if (status == STATUS_OK && origin->segments)
-        status = add(dataset, origin, MADE_SEGMENT, err);
+        status = add(dataset, origin, origin->name, MADE_SEGMENT, err);
     if (status == STATUS_OK && origin->segments)
-        status = add(dataset, origin, MADE_POSITION, err);
+        status = add(dataset, origin, origin->name, MADE_POSITION, err);
     return status;
 }
 
@@ -68,13 +68,57 @@ static enum status add_source(struct dataset *dataset, struct error *err)
     return select_set_name(origin, source_name, err);
 }
 
+/* The first column, or the tensor, of a ragged field. */
+static const struct field_origin *find_items(const struct dataset *dataset,
+                                             const struct ragged_origin *ragged)
+{
+    const struct field_origin *origin = dataset->private->origins;
+
+    while (origin->ragged != ragged)
+        origin++;
+    return origin;
+}
+
+/* A field that says something of a ragged field. */
+static enum status add_ragged(struct dataset *dataset, const struct ragged_origin *ragged,
+                              enum field_made made, struct error *err)
+{
+    struct field_origin of = *find_items(dataset, ragged);
+    struct field_origin *origin = &dataset->private->origins[dataset->field_count];
+
+    of.steps = ragged->steps;
+    of.step_count = made == MADE_OFFSETS ? 0 : ragged->step_count;
+    enum status status = add(dataset, &of, ragged->name, made, err);
+    if (status == STATUS_OK && made != MADE_VALID)
+        origin->ragged = ragged;
+    return status;
+}
+
+static enum status add_for_ragged(struct dataset *dataset, const struct ragged_origin *ragged,
+                                  struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    if (ragged->deliver.form == RAGGED_CSR)
+        status = add_ragged(dataset, ragged, MADE_OFFSETS, err);
+    if (ragged->deliver.form == RAGGED_PAD)
+        status = add_ragged(dataset, ragged, MADE_LENGTH, err);
+    if (status == STATUS_OK && ragged->step_count > 0 &&
+        dataset->private->pad_before + dataset->private->pad_after > 0)
+        status = add_ragged(dataset, ragged, MADE_VALID, err);
+    return status;
+}
+
 enum status made_fields_add(struct dataset *dataset, struct error *err)
 {
     size_t count = dataset->field_count;
     enum status status = STATUS_OK;
 
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        status = add_for(dataset, i, err);
+        if (!dataset->private->origins[i].ragged)
+            status = add_for(dataset, i, err);
+    for (size_t r = 0; status == STATUS_OK && r < dataset->ragged_count; r++)
+        status = add_for_ragged(dataset, &dataset->private->ragged_origins[r], err);
     if (status == STATUS_OK && dataset->private->mix)
         status = add_source(dataset, err);
     if (status == STATUS_OK && dataset->field_count > count)
@@ -135,6 +179,15 @@ static void make_documents(const struct dataset *dataset, const struct dataset_f
     }
 }
 
+static void make_lengths(const struct dataset *dataset, const struct ragged *ragged, uint64_t frame,
+                         int32_t *out)
+{
+    size_t count = ragged->step_count > 0 ? ragged->step_count : 1;
+
+    for (size_t k = 0; k < count; k++)
+        out[k] = (int32_t)ragged_step_items(dataset, ragged, frame, k);
+}
+
 void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, uint64_t key,
                   void *out)
 {
@@ -147,6 +200,11 @@ void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, u
     }
     if (made->made == MADE_CROP) {
         crop_origins(dataset->fields[made->made_for].crop, key, out);
+        return;
+    }
+    assert(made->made != MADE_OFFSETS); /* of all samples of a batch together */
+    if (made->made == MADE_LENGTH) {
+        make_lengths(dataset, made->ragged, frame, out);
         return;
     }
     struct anchors_episode episode = anchors_episode_of(dataset->anchors, frame);

@@ -360,6 +360,8 @@ enum status normals_settle(struct dataset *dataset, const struct dataset_options
         const struct dataset_field_spec *spec = &options->fields[f];
         struct field_origin *origin = dataset_origin(dataset, spec->name);
 
+        if (!origin)
+            continue;
         enum status status = settle(dataset, options, spec, origin, err);
         if (status != STATUS_OK)
             return error_prefix(err, status, "field '%s': ", spec->name);

@@ -56,16 +56,41 @@ void dataset_join_mix(struct dataset *dataset, struct dataset *mix, uint32_t sou
     dataset->private->second_room = &mix->private->own_second_room;
 }
 
+/* What ragged fields do not go with. */
+static enum status check_ragged(const struct dataset *dataset,
+                                const struct dataset_options *options, struct error *err)
+{
+    const char *name = dataset->private->ragged_origins[0].name;
+
+    if (dataset->private->mix)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "field '%s' is ragged, and the sources of a mix have no ragged fields: "
+                         "leave the field out, or train on this dataset alone",
+                         name);
+    if (options->samples.continuous && dataset->store_count > 1)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "field '%s' is ragged, and samples.continuous is true with several "
+                         "stores: a ragged sample has frames of one store; set "
+                         "samples.continuous: false",
+                         name);
+    return STATUS_OK;
+}
+
 static enum status settle_fields(struct dataset *dataset, const struct dataset_options *options,
                                  struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    enum status status = select_fields(private->hierarchies[0], options, private->origins,
-                                       &dataset->field_count, err);
+    enum status status =
+        select_fields(private->hierarchies[0], options, private->origins, &dataset->field_count,
+                      private->ragged_origins, &dataset->ragged_count, err);
     const char *name;
 
     if (status == STATUS_NOT_FOUND)
         status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
+    if (status == STATUS_OK && dataset->ragged_count > 0)
+        status = check_ragged(dataset, options, err);
+    if (status == STATUS_OK)
+        status = ragged_settle_forms(dataset, err);
     if (status == STATUS_OK)
         status = slices_settle(dataset, options, err);
     if (status == STATUS_OK)
@@ -80,6 +105,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = layout_settle_rows(dataset, err);
     if (status == STATUS_OK && !private->anchors)
         status = samples_settle(dataset, options, err);
+    if (status == STATUS_OK)
+        status = ragged_scan(dataset, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status == STATUS_OK)
@@ -311,6 +338,8 @@ void dataset_free(struct dataset *dataset)
         normals_free(private->origins[i].normal);
         free(private->origins[i].store_fields);
     }
+    for (size_t r = 0; r < RAGGED_MAX_FIELDS; r++)
+        ragged_origin_free(&private->ragged_origins[r]);
     for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);

@@ -3,6 +3,7 @@
 #define PENSTOCK_DATASET_OPTIONS_H
 
 #include "base/dtype.h"
+#include "dataset/ragged.h"
 #include "dataset/samples_spec.h"
 #include "store/store.h"
 
@@ -45,6 +46,28 @@ struct dataset_crop_spec {
     uint64_t length;
 };
 
+/* The arrays of a ragged field (ragged.h): paths as of dataset_field_spec.array. NULL: none. */
+struct dataset_ragged_spec {
+    const char *offsets; /* NULL: the field is ragged only if its `array` is a sparse group
+                          * (zarr/sparse_group.h), and the group says which arrays */
+    const char *index;   /* a list (base/text.h) of columns that say where in a dense tensor an item
+                          * belongs */
+    const char *columns; /* a list of columns that say nothing of the kind; excludes index */
+    const char *values;
+    const struct ragged_lengths *lengths; /* in a dataset that is unpacked: as settled */
+};
+
+/* How trainers get a ragged field. */
+struct dataset_deliver_spec {
+    bool is_given; /* else RAGGED_CSR, and the field need not be ragged */
+    enum ragged_form form;
+    enum ragged_combine combine;
+    bool truncates;
+    uint64_t pad_items; /* RAGGED_PAD: at least 1 */
+    int dense_rank;     /* RAGGED_DENSE; 0: the group says which shape */
+    uint64_t dense_shape[RAGGED_MAX_RANK];
+};
+
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
@@ -76,6 +99,8 @@ struct dataset_field_spec {
     enum dataset_crop_at crop_at; /* of all of them */
     uint32_t crop_group; /* of random crops: those with the same number lie at the same place */
     bool segments;       /* fields NAME.segment and NAME.position are made for the field */
+    struct dataset_ragged_spec ragged; /* cast, scale and offset are of the values */
+    struct dataset_deliver_spec deliver;
 };
 
 /* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */

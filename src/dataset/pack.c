@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 10";
+static const char pack_magic[] = "penstock dataset 11";
 
 static void put_string(struct text *out, const char *string)
 {
@@ -80,6 +80,47 @@ static void put_specs(struct text *out, const struct dataset *dataset)
             put_spec(out, &dataset->private->origins[i]);
 }
 
+static const char *ragged_path(const struct ragged_array *array)
+{
+    return array->node->array.path;
+}
+
+/* The paths of some columns, as a list. */
+static void put_columns(struct text *out, const struct ragged_origin *origin, size_t count)
+{
+    struct text list = {0};
+
+    for (size_t c = 0; c < count; c++)
+        text_list_put(&list, ragged_path(&origin->columns[c]));
+    put_string(out, list.data ? list.data : "");
+    text_done(&list);
+}
+
+static void put_ragged(struct text *out, const struct ragged_origin *origin)
+{
+    bool is_dense = origin->deliver.form == RAGGED_DENSE;
+    size_t others = origin->column_count - origin->has_values;
+
+    put_string(out, origin->name);
+    put_string(out, ragged_path(&origin->offsets));
+    put_columns(out, origin, origin->index_count);
+    put_columns(out, origin, origin->index_count > 0 ? 0 : others);
+    put_string(out, origin->has_values ? ragged_path(&origin->columns[others]) : "");
+    packed_put_run(out, &origin->deliver, sizeof origin->deliver);
+    packed_put_number(out, is_dense ? origin->cell : origin->convert.to);
+    put_real(out, origin->has_values ? origin->convert.scale : 0);
+    put_real(out, origin->convert.offset);
+    packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
+    packed_put_run(out, origin->lengths, sizeof *origin->lengths);
+}
+
+static void put_raggeds(struct text *out, const struct dataset *dataset)
+{
+    packed_put_number(out, dataset->ragged_count);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        put_ragged(out, &dataset->private->ragged_origins[r]);
+}
+
 /* What samples are, as settled: the anchors, and not the arrays that they were made from. */
 static void put_samples(struct text *out, const struct dataset *dataset)
 {
@@ -124,6 +165,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
     put_samples(&out, dataset);
     put_specs(&out, dataset);
+    put_raggeds(&out, dataset);
     constants_pack(dataset, &out);
     for (size_t i = 0; i < dataset->private->store_count; i++) {
         struct text documents = {0};
@@ -262,6 +304,55 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
     return true;
 }
 
+static bool take_text(struct packed *packed, const char **ret_text)
+{
+    if (!packed_take_string(packed, ret_text))
+        return false;
+    if (!**ret_text)
+        *ret_text = NULL;
+    return true;
+}
+
+/* The spec's steps and lengths are malloc'ed, the caller's, on failure too. */
+static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
+{
+    struct dataset_ragged_spec *ragged = &spec->ragged;
+    size_t size, count;
+    const char *deliver;
+    void *steps, *lengths;
+    uint64_t cast;
+
+    if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
+        !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
+        !take_text(packed, &ragged->values) || !packed_take_run(packed, &deliver, &size) ||
+        size != sizeof spec->deliver || !packed_take_number(packed, &cast) ||
+        !take_real(packed, &spec->scale) || !take_real(packed, &spec->offset) ||
+        !take_items(packed, sizeof *spec->steps, &steps, &spec->step_count))
+        return false;
+    memcpy(&spec->deliver, deliver, size);
+    spec->array = spec->name;
+    spec->cast = (enum dtype)cast;
+    spec->steps = steps;
+    if (!take_items(packed, sizeof(struct ragged_lengths), &lengths, &count))
+        return false;
+    ragged->lengths = lengths;
+    return ragged->offsets && count == 1;
+}
+
+/* Appends them to the other fields' specs. */
+static bool take_raggeds(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count)
+{
+    uint64_t ragged_count;
+
+    if (!packed_take_number(packed, &ragged_count) || ragged_count > RAGGED_MAX_FIELDS ||
+        *count + ragged_count > DATASET_MAX_FIELDS)
+        return false;
+    for (uint64_t r = 0; r < ragged_count; r++)
+        if (!take_ragged(packed, &specs[(*count)++]))
+            return false;
+    return true;
+}
+
 static enum status unpack_hierarchies(struct dataset *dataset, struct packed *packed,
                                       struct error *err)
 {
@@ -337,7 +428,8 @@ static bool take_options(struct packed *packed, struct unpacked *to)
         !packed_take_number(packed, &options->coalesce_bytes) ||
         !take_settings(packed, &options->store) || !take_samples(packed, to) ||
         !packed_take_number(packed, &to->spec_count) || to->spec_count > DATASET_MAX_FIELDS ||
-        !take_specs(packed, to->specs, to->normals, to->spec_count))
+        !take_specs(packed, to->specs, to->normals, to->spec_count) ||
+        !take_raggeds(packed, to->specs, &to->spec_count))
         return false;
     options->mask = mask;
     options->missing_is_bad = missing_is_bad;
@@ -370,8 +462,10 @@ static enum status settle(struct dataset *dataset, struct packed *packed, struct
 
 static void unpacked_done(struct unpacked *unpacked)
 {
-    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
+    for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
         free((int32_t *)unpacked->specs[i].steps);
+        free((void *)unpacked->specs[i].ragged.lengths);
+    }
     free(unpacked->document_ends);
 }
 

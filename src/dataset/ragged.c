@@ -1,61 +1,167 @@
 /* See ragged.h: lengths, rows and tails of ragged fields. Pure; any thread. */
 #include "dataset/ragged.h"
 
-#include "dataset/dataset.h"
+#include "dataset/dataset_internal.h"
+
+#include "base/number.h"
+#include "base/size.h"
 
 #include <assert.h>
 
-/* No dataset has ragged fields yet. */
-static void expect_none(const struct dataset *dataset)
-{
-    assert(dataset->ragged_count == 0);
-    (void)dataset;
-}
+/* What any number of samples or rows have at most
+ * ---------------------------------------------------------------------------------------------- */
 
 uint64_t ragged_most_items(const struct ragged *ragged, uint64_t samples)
 {
-    (void)samples;
-    return ragged->item_count;
-}
-
-struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragged, uint64_t row)
-{
-    (void)ragged;
-    (void)row;
-    expect_none(dataset);
-    return (struct ragged_row){0};
-}
-
-uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row)
-{
-    (void)row;
-    expect_none(dataset);
-    return 0;
-}
-
-uint64_t dataset_most_row_pages(const struct dataset *dataset)
-{
-    expect_none(dataset);
-    return 0;
+    return lengths_most(&ragged->lengths->samples, samples);
 }
 
 uint64_t dataset_most_pages(const struct dataset *dataset, uint64_t rows)
 {
-    (void)rows;
-    expect_none(dataset);
-    return 0;
+    uint64_t pages = 0;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        pages += lengths_most(&dataset->ragged[r].lengths->rows, rows);
+    return pages;
 }
 
-size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame)
+uint64_t dataset_most_row_pages(const struct dataset *dataset)
 {
-    (void)frame;
-    expect_none(dataset);
-    return 0;
+    return dataset_most_pages(dataset, 1);
 }
 
 uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples)
 {
-    (void)samples;
-    expect_none(dataset);
-    return 0;
+    uint64_t bytes = 0, count = min_u64(samples, dataset->sample_count);
+    bool is_padded = false;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+
+        bytes = add_sat(bytes, mul_sat(ragged_most_items(ragged, count), ragged->tail_item_bytes));
+        is_padded |= ragged->tail_item_bytes % RAGGED_TAIL_ALIGNMENT != 0;
+    }
+    if (is_padded)
+        bytes = add_sat(bytes, mul_sat(count, RAGGED_TAIL_ALIGNMENT - 1));
+    return bytes > UINT64_MAX - RAGGED_TAIL_ALIGNMENT ? UINT64_MAX
+                                                      : size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
+}
+
+/* Rows
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The frames that the row's samples have of a ragged field; none if there are no samples. */
+struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
+                                const struct row_walk *row, const uint64_t *offsets)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
+    uint64_t page_items = dataset->ragged[ragged].page_items;
+    uint64_t base = origin->first_item[row->row_store];
+    struct ragged_row lies = {0};
+
+    if (row->is_empty)
+        return lies;
+    uint64_t first = max_u64(row->from - min_u64(origin->halo_before, row->from), row->lowest);
+    uint64_t end = min_u64(row->to + origin->halo_after, row->highest);
+    lies.items = (struct ragged_span){offsets[first], offsets[end]};
+    lies.page_begin = base + (lies.items.begin - base) / page_items * page_items;
+    if (lies.items.begin < lies.items.end)
+        lies.page_count = (uint32_t)((lies.items.end - 1 - lies.page_begin) / page_items + 1);
+    return lies;
+}
+
+struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragged, uint64_t row)
+{
+    struct row_walk walk = row_begin(dataset, row);
+    uint32_t first_page = 0;
+
+    assert(ragged < dataset->ragged_count);
+    for (size_t r = 0; r < ragged; r++)
+        first_page += ragged_row_of(dataset, r, &walk, dataset->ragged[r].offsets).page_count;
+    struct ragged_row lies = ragged_row_of(dataset, ragged, &walk, dataset->ragged[ragged].offsets);
+    lies.first_page = first_page;
+    return lies;
+}
+
+uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row)
+{
+    uint32_t pages = 0;
+
+    if (dataset->ragged_count == 0)
+        return 0;
+    struct row_walk walk = row_begin(dataset, row);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        pages += ragged_row_of(dataset, r, &walk, dataset->ragged[r].offsets).page_count;
+    return pages;
+}
+
+/* Samples
+ * ---------------------------------------------------------------------------------------------- */
+
+static uint64_t frame_items(const struct ragged *ragged, uint64_t frame)
+{
+    struct ragged_span span = ragged_frame(ragged, frame);
+
+    return span.end - span.begin;
+}
+
+/* Of the frame `at`, or of what stands in its place. */
+static uint64_t items_at(const struct dataset *dataset, const struct ragged *ragged,
+                         struct anchors_episode episode, uint64_t at)
+{
+    bool is_before = (int64_t)(at - episode.first) < 0,
+         is_behind = (int64_t)(at - episode.end) >= 0;
+
+    if (!is_before && !is_behind)
+        return frame_items(ragged, at);
+    if (dataset->private->fill == SAMPLES_FILL_ZERO)
+        return 0;
+    return frame_items(ragged, is_before ? episode.first : episode.end - 1);
+}
+
+uint64_t ragged_step_items(const struct dataset *dataset, const struct ragged *ragged,
+                           uint64_t frame, size_t k)
+{
+    if (ragged->step_count == 0)
+        return frame_items(ragged, frame);
+    return items_at(dataset, ragged, anchors_episode_of(dataset->private->anchors, frame),
+                    frame + (uint64_t)(int64_t)ragged->steps[k]);
+}
+
+/* Steps that follow one another and are in the episode cost one difference. */
+uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged *ragged,
+                             uint64_t frame)
+{
+    uint64_t items = 0;
+
+    if (ragged->step_count == 0)
+        return frame_items(ragged, frame);
+    struct anchors_episode episode = anchors_episode_of(dataset->private->anchors, frame);
+    for (size_t k = 0; k < ragged->step_count;) {
+        uint64_t at = frame + (uint64_t)(int64_t)ragged->steps[k];
+        size_t end = k + 1;
+
+        if (ragged->truncates || (int64_t)(at - episode.first) < 0 ||
+            (int64_t)(at - episode.end) >= 0) {
+            items += items_at(dataset, ragged, episode, at);
+            k = end;
+            continue;
+        }
+        while (end < ragged->step_count && ragged->steps[end] == ragged->steps[end - 1] + 1 &&
+               at + (end - k) < episode.end)
+            end++;
+        items += ragged->offsets[at + (end - k)] - ragged->offsets[at];
+        k = end;
+    }
+    return items;
+}
+
+size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame)
+{
+    size_t bytes = 0;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        bytes += ragged_sample_items(dataset, &dataset->ragged[r], frame) *
+                 dataset->ragged[r].tail_item_bytes;
+    return size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
 }

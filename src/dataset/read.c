@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "dataset/bad_log.h"
+#include "dataset/ragged_read.h"
 #include "zarr/chunk.h"
 
 #include <assert.h>
@@ -20,6 +21,8 @@ struct dataset_reader {
     uint64_t checked_ns;         /* when the metadata was last looked at */
     const struct row_walk *walk; /* of the row that is being read */
     const struct row_span *span; /* of the walk, that is being read */
+    unsigned char *page;         /* of a span of items, and */
+    unsigned char *target;       /* where in the page they are decoded to */
     unsigned char *valid; /* the row's bytes that say which samples are good; NULL: no masking */
     bool may_try_again;   /* some of the row's samples are masked, as the store did not give them */
 };
@@ -45,18 +48,16 @@ static enum status check_unchanged(struct zarr_faults *faults, const struct zarr
     return dataset_check_unchanged(reader->dataset, array, err);
 }
 
-/* Marks the samples that a chunk makes bad, and lists it. */
-static enum status mask_samples(struct zarr_faults *faults, const struct zarr_array *array,
-                                const uint64_t *chunk_index, uint64_t begin, uint64_t end,
-                                const struct error *cause, struct error *err)
+/* Lists a chunk that makes frames bad. */
+static enum status log_bad(struct dataset_reader *reader, const struct zarr_array *array,
+                           const uint64_t *chunk_index, uint64_t first, uint64_t end,
+                           const struct error *cause, struct error *err)
 {
-    struct dataset_reader *reader = reader_of(faults);
     const struct dataset *dataset = reader->dataset;
-    uint64_t first = dataset->store_frames[reader->span->store] + begin;
     struct bad_chunk bad = {.source = dataset->private->mix ? (int32_t)dataset->source : -1,
                             .chunk = zarr_index_format(array, chunk_index),
                             .first_sample = first,
-                            .sample_count = end - begin,
+                            .sample_count = end - first,
                             .cause = *cause};
 
     memcpy(bad.array, array->path, sizeof bad.array);
@@ -66,10 +67,44 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
         return error_prefix(err, (enum status)cause->status,
                             "more bad chunks at once than can be listed, one of them: ");
     }
-    mark_touching(dataset, reader->walk, reader->span->field, first, first + (end - begin),
-                  reader->valid);
     reader->may_try_again |= cause->status == STATUS_IO;
     return STATUS_OK;
+}
+
+/* As mask_samples(), of the items [begin, end) of a store, which become zero: the samples are bad
+ * that have some of them. */
+static enum status mask_items(struct dataset_reader *reader, const struct zarr_array *array,
+                              const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                              const struct error *cause, struct error *err)
+{
+    const struct dataset *dataset = reader->dataset;
+    const struct row_span *span = reader->span;
+    const uint64_t *offsets = dataset->ragged[span->field].offsets;
+    size_t item_bytes = zarr_array_sample_bytes(array);
+    uint64_t first = ragged_frame_of(dataset, span, begin);
+    uint64_t last = ragged_frame_of(dataset, span, end - 1);
+
+    memset(reader->target + (begin - span->begin) * item_bytes, 0, (end - begin) * item_bytes);
+    for (uint64_t frame = first; frame <= last; frame++)
+        if (offsets[frame] < offsets[frame + 1])
+            mark_ragged(dataset, reader->walk, span->field, frame, reader->valid);
+    return log_bad(reader, array, chunk_index, first, last + 1, cause, err);
+}
+
+/* Marks the samples that a chunk makes bad, and lists it. */
+static enum status mask_samples(struct zarr_faults *faults, const struct zarr_array *array,
+                                const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                                const struct error *cause, struct error *err)
+{
+    struct dataset_reader *reader = reader_of(faults);
+    const struct dataset *dataset = reader->dataset;
+    uint64_t first = dataset->store_frames[reader->span->store] + begin;
+
+    if (reader->span->column)
+        return mask_items(reader, array, chunk_index, begin, end, cause, err);
+    mark_touching(dataset, reader->walk, reader->span->field, first, first + (end - begin),
+                  reader->valid);
+    return log_bad(reader, array, chunk_index, first, first + (end - begin), cause, err);
 }
 
 static enum status new_mix_reader(const struct dataset *mix, struct dataset_reader **ret_reader,
@@ -154,11 +189,29 @@ enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *
     return dataset_read_row_with(reader, row, buffer, NULL, NULL, NULL, stats, err);
 }
 
+static void zero_bad_items(const struct dataset *dataset, const struct row_walk *row,
+                           const unsigned char *valid, const struct dataset_pages *pages)
+{
+    uint32_t first_page = 0;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        struct ragged_row lies = ragged_row_of(dataset, r, row, dataset->ragged[r].offsets);
+
+        lies.first_page = first_page;
+        first_page += lies.page_count;
+        for (uint64_t frame = row->from; frame < row->to && lies.page_count > 0; frame++)
+            if (!valid[frame - row->first])
+                ragged_zero_frame(dataset, r, &lies, pages, frame);
+    }
+}
+
 /* Bad samples are zero in all fields, not only in the one that could not be read. With steps,
  * samples share frames: bad samples are told by their bytes alone. */
-static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsigned char *buffer)
+static void zero_bad_samples(const struct dataset *dataset, const struct row_walk *row,
+                             unsigned char *buffer, const struct dataset_pages *pages)
 {
     const unsigned char *valid = buffer + dataset->valid_offset;
+    uint64_t count = row->end - row->first;
 
     if (dataset->private->has_steps || !memchr(valid, 0, count))
         return;
@@ -170,6 +223,7 @@ static void zero_bad_samples(const struct dataset *dataset, uint64_t count, unsi
             if (!valid[i])
                 memset(samples + i * field->sample_bytes, 0, field->sample_bytes);
     }
+    zero_bad_items(dataset, row, valid, pages);
 }
 
 /* Samples are good until a chunk of theirs is found bad. */
@@ -187,12 +241,52 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
         memset(reader->valid, 1, dataset->row_length);
 }
 
+/* Indices outside a tensor make their samples bad, and the run fail without masking. */
+static enum status check_indices(struct dataset_reader *reader, struct error *err)
+{
+    const struct dataset *dataset = reader->dataset;
+    const struct row_span *span = reader->span;
+    uint64_t item = ragged_find_outside(dataset, span, reader->page, span->begin);
+    enum status status = STATUS_OK;
+
+    while (item < span->end && status == STATUS_OK) {
+        uint64_t chunk = item / span->array->chunk_shape[0];
+        struct error cause;
+
+        status = ragged_refuse_index(dataset, span, reader->page, item, &cause);
+        if (!reader->faults.skip) {
+            if (err)
+                *err = cause;
+            return status;
+        }
+        status = mask_items(reader, span->array, &chunk, item, item + 1, &cause, err);
+        item = ragged_find_outside(dataset, span, reader->page, item + 1);
+    }
+    return status;
+}
+
+static enum status read_items(struct dataset_reader *reader, const struct dataset_pages *pages,
+                              struct zarr_read_stats *stats, struct error *err)
+{
+    const struct dataset *dataset = reader->dataset;
+    const struct row_span *span = reader->span;
+
+    assert(pages);
+    reader->page = pages->at(pages, span->page);
+    reader->target = ragged_target(dataset, span, reader->page);
+    enum status status = zarr_read_samples(reader->chunks, span->array, span->begin, span->end,
+                                           reader->target, stats, err);
+    if (status != STATUS_OK)
+        return status;
+    ragged_clamp(dataset, span, reader->page);
+    return check_indices(reader, err);
+}
+
 enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, void *buffer,
                                   const struct dataset_pages *pages, struct zarr_tape *tape,
                                   struct fetched *fetched, struct dataset_read_stats *stats,
                                   struct error *err)
 {
-    (void)pages; /* no dataset has ragged fields yet */
     if (reader->sources) {
         reader->last = reader->sources[dataset_source_of_row(reader->dataset, row, &row)];
         reader = reader->last;
@@ -208,12 +302,14 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span))
-        status = zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
-                                   (unsigned char *)buffer + span.offset, &row_stats, err);
+        status = span.column
+                     ? read_items(reader, pages, &row_stats, err)
+                     : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
+                                         (unsigned char *)buffer + span.offset, &row_stats, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
-        zero_bad_samples(dataset, walk.end - walk.first, buffer);
+        zero_bad_samples(dataset, &walk, buffer, pages);
     add_stats(stats, &row_stats);
     return status;
 }

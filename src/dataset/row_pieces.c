@@ -110,6 +110,22 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
     return most;
 }
 
+/* Of a column, in any store. The most pages of a row bound its items. */
+static struct demand column_demand(const struct dataset *dataset, size_t r, size_t c)
+{
+    const struct ragged *ragged = &dataset->ragged[r];
+    uint64_t items = mul_sat(lengths_most(&ragged->lengths->rows, 1), ragged->page_items);
+    struct demand most = {0};
+
+    for (size_t s = 0; s < dataset->store_count; s++) {
+        const struct zarr_array *array = &dataset->private->ragged_origins[r].columns[c].views[s];
+        uint64_t along = size_divide_up(items, array->chunk_shape[0]) + 1;
+
+        raise(&most, demand_of(array, min_u64(along, array->chunk_counts[0])));
+    }
+    return most;
+}
+
 static struct demand row_demand(const struct dataset *dataset)
 {
     struct demand sum = {0};
@@ -117,6 +133,9 @@ static struct demand row_demand(const struct dataset *dataset)
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == f)
             add(&sum, field_demand(dataset, f));
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        for (size_t c = 0; c < dataset->ragged[r].column_count; c++)
+            add(&sum, column_demand(dataset, r, c));
     return sum;
 }
 

@@ -13,7 +13,8 @@ struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
     uint64_t first =
         private->first_frame[store] + (row - private->first_row[store]) * dataset->row_length;
     uint64_t end = min_u64(first + dataset->row_length, private->first_frame[store + 1]);
-    struct row_walk walk = {.first = first, .end = end, .from = first, .to = end};
+    struct row_walk walk = {
+        .first = first, .end = end, .from = first, .to = end, .row_store = store};
 
     walk.lowest = first;
     walk.highest = end;
@@ -21,7 +22,8 @@ struct row_walk row_begin(const struct dataset *dataset, uint64_t row)
         return walk;
     uint32_t count = anchors_row_samples(private->anchors, row);
     if (count == 0) {
-        walk.field = dataset->field_count; /* nothing is read */
+        walk.field = dataset->field_count;
+        walk.is_empty = true;
         return walk;
     }
     walk.from = anchors_frame_at(private->anchors, row, 0);
@@ -49,12 +51,67 @@ static bool next_field(const struct dataset *dataset, struct row_walk *walk)
     return false;
 }
 
+/* Steps to the next ragged field that has pages in the row; page by page of one column, then the
+ * next column. */
+static bool next_page(const struct dataset *dataset, struct row_walk *walk)
+{
+    while (walk->ragged < dataset->ragged_count) {
+        const struct ragged *ragged = &dataset->ragged[walk->ragged];
+
+        if (!walk->lies_is_known && ragged->offsets) {
+            uint32_t first = walk->lies.first_page + walk->lies.page_count;
+
+            walk->lies = ragged_row_of(dataset, walk->ragged, walk, ragged->offsets);
+            walk->lies.first_page = first;
+            walk->lies_is_known = true;
+        }
+        if (ragged->offsets && walk->column < ragged->column_count &&
+            walk->page < walk->lies.page_count)
+            return true;
+        if (ragged->offsets && walk->column + 1 < ragged->column_count) {
+            walk->column++;
+        } else {
+            walk->ragged++;
+            walk->column = 0;
+            walk->lies_is_known = false;
+        }
+        walk->page = 0;
+    }
+    return false;
+}
+
+static struct row_span page_span(const struct dataset *dataset, struct row_walk *walk)
+{
+    const struct ragged *ragged = &dataset->ragged[walk->ragged];
+    const struct ragged_column *column = &ragged->columns[walk->column];
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[walk->ragged];
+    const struct ragged_row *lies = &walk->lies;
+    uint64_t page_begin = lies->page_begin + walk->page * ragged->page_items;
+    uint64_t begin = max_u64(page_begin, lies->items.begin);
+    uint64_t end = min_u64(page_begin + ragged->page_items, lies->items.end);
+    uint64_t base = origin->first_item[walk->row_store];
+
+    return (struct row_span){.field = walk->ragged,
+                             .store = walk->row_store,
+                             .array = &origin->columns[walk->column].views[walk->row_store],
+                             .begin = begin - base,
+                             .end = end - base,
+                             .offset =
+                                 column->page_offset + (begin - page_begin) * column->item_bytes,
+                             .column = column,
+                             .page = lies->first_page + walk->page++};
+}
+
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span)
 {
     const uint64_t *first = dataset->store_frames;
 
-    if (walk->next == walk->until && !next_field(dataset, walk))
-        return false;
+    if (walk->next == walk->until && !next_field(dataset, walk)) {
+        if (walk->is_empty || !next_page(dataset, walk))
+            return false;
+        *ret_span = page_span(dataset, walk);
+        return true;
+    }
     size_t field = walk->field - 1;
     const struct dataset_field *of = &dataset->fields[field];
     uint64_t end = min_u64(walk->until, first[walk->store + 1]);
@@ -98,5 +155,12 @@ size_t dataset_row_arrays(const struct dataset *dataset,
         for (size_t s = 0; s < dataset->private->store_count; s++)
             if (dataset->fields[i].source == FIELD_ROW && dataset->fields[i].row_leader == i)
                 ret_arrays[count++] = &dataset->private->origins[i].store_fields[s].array;
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        for (size_t c = 0; c < origin->column_count; c++)
+            for (size_t s = 0; s < dataset->private->store_count; s++)
+                ret_arrays[count++] = &origin->columns[c].views[s];
+    }
     return count;
 }

@@ -51,8 +51,13 @@ static struct full_path full_path(const struct choice *choice, const char *path)
     return full;
 }
 
-static enum status find_array(const struct choice *choice, const char *path,
-                              const struct zarr_node **ret_node, struct error *err)
+bool select_has(const struct choice *choice, const char *path)
+{
+    return zarr_hierarchy_find(choice->hierarchy, full_path(choice, path).text) != NULL;
+}
+
+enum status select_array(const struct choice *choice, const char *path,
+                         const struct zarr_node **ret_node, struct error *err)
 {
     struct full_path whole = full_path(choice, path);
     const char *full = whole.text;
@@ -177,10 +182,10 @@ static enum status find_field(const struct choice *choice, const struct dataset_
                               struct field_origin *origin, struct error *err)
 {
     const char *axis = spec->sample_axis ? spec->sample_axis : spec->index ? "0" : choice->axis;
-    enum status status = find_array(choice, spec->array, &origin->array, err);
+    enum status status = select_array(choice, spec->array, &origin->array, err);
 
     if (status == STATUS_OK && spec->index)
-        status = find_array(choice, spec->index, &origin->index, err);
+        status = select_array(choice, spec->index, &origin->index, err);
     if (status == STATUS_OK)
         status = set_axis(origin, axis, err);
     if (status == STATUS_OK)
@@ -195,6 +200,11 @@ static enum status select_one(const struct choice *choice, const struct dataset_
 
     if (status == STATUS_OK)
         status = steps_check(spec, err);
+    if (status == STATUS_OK && spec->deliver.is_given)
+        status = error_set(err, STATUS_INVALID,
+                           "field '%s': deliver is for ragged fields, and array '%s' is none: set "
+                           "ragged: {offsets: ..., values: ...} of the field, or remove deliver",
+                           spec->name, spec->array);
     if (status != STATUS_OK)
         return status;
     origin->steps = spec->steps;
@@ -215,11 +225,41 @@ static enum status select_one(const struct choice *choice, const struct dataset_
     return STATUS_OK;
 }
 
+static int compare_specs(const void *a, const void *b)
+{
+    const struct dataset_field_spec *const *left = a, *const *right = b;
+
+    return strcmp((*left)->name, (*right)->name);
+}
+
+/* Ragged fields in order of name. */
+static enum status select_ragged(const struct choice *choice,
+                                 const struct dataset_field_spec **specs, size_t count,
+                                 struct field_origin *origins, size_t *origin_count,
+                                 struct ragged_origin *ragged, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    if (count > RAGGED_MAX_FIELDS)
+        return error_set(err, STATUS_INVALID, "%zu ragged fields; the limit is %d", count,
+                         RAGGED_MAX_FIELDS);
+    qsort(specs, count, sizeof *specs, compare_specs);
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        status = ragged_select(choice, specs[i], &ragged[i], origins, origin_count, err);
+        if (status != STATUS_OK)
+            return error_prefix(err, status, "field '%s': ", specs[i]->name);
+    }
+    return status;
+}
+
 static enum status select_configured(const struct choice *choice,
                                      const struct dataset_field_spec *specs, size_t spec_count,
                                      struct field_origin *origins, size_t *ret_count,
+                                     struct ragged_origin *ragged, size_t *ret_ragged_count,
                                      struct error *err)
 {
+    const struct dataset_field_spec *asked[DATASET_MAX_FIELDS];
+    size_t count = 0, asked_count = 0;
     enum status status;
 
     if (spec_count == 0)
@@ -233,14 +273,22 @@ static enum status select_configured(const struct choice *choice,
             "dataset.exclude is for the default fields: remove it, and leave unwanted fields "
             "out of dataset.fields");
     for (size_t i = 0; i < spec_count; i++) {
-        status = select_one(choice, &specs[i], &origins[i], err);
+        if (ragged_is_asked(choice, &specs[i])) {
+            asked[asked_count++] = &specs[i];
+            continue;
+        }
+        status = select_one(choice, &specs[i], &origins[count++], err);
         if (status != STATUS_OK)
             return status;
     }
-    status = select_sort(origins, spec_count, err);
+    status = select_ragged(choice, asked, asked_count, origins, &count, ragged, err);
     if (status == STATUS_OK)
-        *ret_count = spec_count;
-    return status;
+        status = select_sort(origins, count, err);
+    if (status != STATUS_OK)
+        return status;
+    *ret_count = count;
+    *ret_ragged_count = asked_count;
+    return STATUS_OK;
 }
 
 static enum status choice_init(const struct dataset_options *options, struct choice *choice,
@@ -274,7 +322,8 @@ struct select_path select_path(const struct dataset_options *options, const char
 
 enum status select_fields(const struct zarr_hierarchy *hierarchy,
                           const struct dataset_options *options, struct field_origin *origins,
-                          size_t *ret_count, struct error *err)
+                          size_t *ret_count, struct ragged_origin *ragged, size_t *ret_ragged_count,
+                          struct error *err)
 {
     struct choice choice;
     enum status status = choice_init(options, &choice, err);
@@ -283,17 +332,97 @@ enum status select_fields(const struct zarr_hierarchy *hierarchy,
         return status;
     choice.hierarchy = hierarchy;
     return options->fields ? select_configured(&choice, options->fields, options->field_count,
-                                               origins, ret_count, err)
+                                               origins, ret_count, ragged, ret_ragged_count, err)
                            : select_default(&choice, origins, ret_count, err);
+}
+
+/* Paths of arrays that are wanted. */
+struct wanted {
+    struct full_path *paths; /* [most], owned */
+    const char **texts;      /* [most], owned */
+    size_t count, most;
+};
+
+static void want(const struct choice *choice, const char *path, struct wanted *wanted)
+{
+    assert(wanted->count < wanted->most);
+    wanted->paths[wanted->count] = full_path(choice, path);
+    wanted->texts[wanted->count] = wanted->paths[wanted->count].text;
+    wanted->count++;
+}
+
+/* A mistake in the spec is told later, when arrays are chosen. */
+static void want_ragged(const struct choice *choice, const struct dataset_field_spec *spec,
+                        struct wanted *wanted)
+{
+    struct ragged_paths paths;
+
+    if (ragged_list_paths(spec, &paths, NULL) != STATUS_OK)
+        return;
+    want(choice, paths.offsets, wanted);
+    for (size_t i = 0; i < paths.column_count; i++)
+        want(choice, paths.columns[i], wanted);
+}
+
+/* With a hierarchy in the choice, also the arrays of sparse groups of the names of arrays that are
+ * not there. Returns whether there is such a name. */
+static bool want_all(const struct choice *choice, const struct dataset_options *options,
+                     struct wanted *wanted)
+{
+    size_t fields =
+        options->field_count < DATASET_MAX_FIELDS ? options->field_count : DATASET_MAX_FIELDS;
+    bool found = false;
+
+    for (size_t i = 0; i < fields; i++) {
+        const struct dataset_field_spec *spec = &options->fields[i];
+        bool is_group = choice->hierarchy && !spec->index && !ragged_has_keys(spec) &&
+                        !select_has(choice, spec->array);
+
+        found = found || is_group;
+        if (is_group || ragged_has_keys(spec))
+            want_ragged(choice, spec, wanted);
+        if (!ragged_has_keys(spec))
+            want(choice, spec->array, wanted);
+        if (spec->index)
+            want(choice, spec->index, wanted);
+    }
+    return found;
+}
+
+/* Opens what is named. Names that no array has may be those of sparse groups. */
+static enum status open_named(struct choice *choice, const struct dataset_options *options,
+                              const struct store *store, struct wanted *wanted,
+                              struct zarr_hierarchy **ret_hierarchy, struct error *err)
+{
+    static const struct zarr_hierarchy nothing;
+    struct zarr_hierarchy *first = NULL;
+
+    (void)want_all(choice, options, wanted);
+    struct zarr_wanted some = {.paths = wanted->texts, .path_count = wanted->count};
+    enum status status = zarr_hierarchy_open_wanted(store, &some, &first, err);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return status;
+    choice->hierarchy = first ? first : &nothing;
+    wanted->count = 0;
+    if (want_all(choice, options, wanted)) {
+        struct zarr_hierarchy *second;
+
+        some.path_count = wanted->count;
+        if (zarr_hierarchy_open_wanted(store, &some, &second, NULL) == STATUS_OK) {
+            zarr_hierarchy_free(first);
+            first = second;
+        }
+    }
+    if (!first)
+        return status;
+    *ret_hierarchy = first;
+    return STATUS_OK;
 }
 
 enum status select_open(const struct dataset_options *options, const struct store *store,
                         struct zarr_hierarchy **ret_hierarchy, struct error *err)
 {
-    struct full_path paths[2 * DATASET_MAX_FIELDS];
-    const char *wanted[2 * DATASET_MAX_FIELDS];
     struct choice choice;
-    size_t count = 0;
     enum status status = choice_init(options, &choice, err);
 
     if (status != STATUS_OK)
@@ -301,17 +430,16 @@ enum status select_open(const struct dataset_options *options, const struct stor
     if (!options->fields)
         return zarr_hierarchy_open_wanted(store, &(struct zarr_wanted){.group = choice.group},
                                           ret_hierarchy, err);
-    for (size_t i = 0; i < options->field_count && i < DATASET_MAX_FIELDS; i++) {
-        const struct dataset_field_spec *spec = &options->fields[i];
-
-        paths[count++] = full_path(&choice, spec->array);
-        if (spec->index)
-            paths[count++] = full_path(&choice, spec->index);
-    }
-    for (size_t i = 0; i < count; i++)
-        wanted[i] = paths[i].text;
-    return zarr_hierarchy_open_wanted(
-        store, &(struct zarr_wanted){.paths = wanted, .path_count = count}, ret_hierarchy, err);
+    struct wanted wanted = {.most = (RAGGED_MOST_ARRAYS + 2) * (options->field_count + 1)};
+    wanted.paths = calloc(wanted.most, sizeof *wanted.paths);
+    wanted.texts = calloc(wanted.most, sizeof *wanted.texts);
+    if (!wanted.paths || !wanted.texts)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the names of arrays");
+    else
+        status = open_named(&choice, options, store, &wanted, ret_hierarchy, err);
+    free(wanted.paths);
+    free(wanted.texts);
+    return status;
 }
 
 enum status select_open_arrays(const struct dataset_options *options, const struct store *store,
@@ -348,30 +476,35 @@ enum status select_refuse(const struct dataset_options *options, const struct st
                           struct error *err)
 {
     struct field_origin *origins = calloc(DATASET_MAX_FIELDS, sizeof *origins);
+    struct ragged_origin *ragged = calloc(RAGGED_MAX_FIELDS, sizeof *ragged);
     struct zarr_hierarchy *hierarchy;
     struct choice choice;
     struct error better;
     size_t count;
 
-    if (origins && choice_init(options, &choice, NULL) == STATUS_OK) {
+    if (origins && ragged && choice_init(options, &choice, NULL) == STATUS_OK) {
         struct zarr_wanted some = {.group = choice.group, .most = MESSAGE_ARRAYS};
 
         if (zarr_hierarchy_open_wanted(store, &some, &hierarchy, NULL) == STATUS_OK) {
-            if (select_fields(hierarchy, options, origins, &count, &better) == STATUS_NOT_FOUND &&
+            if (select_fields(hierarchy, options, origins, &count, ragged, &count, &better) ==
+                    STATUS_NOT_FOUND &&
                 err)
                 *err = better;
             zarr_hierarchy_free(hierarchy);
         }
     }
     free(origins);
+    free(ragged);
     return STATUS_NOT_FOUND;
 }
 
 struct field_origin *dataset_origin(const struct dataset *dataset, const char *name)
 {
-    struct field_origin *origin = dataset->private->origins;
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        struct field_origin *origin = &dataset->private->origins[i];
 
-    while (strcmp(origin->name, name) != 0)
-        origin++;
-    return origin;
+        if (strcmp(origin->name, name) == 0)
+            return origin->ragged ? NULL : origin;
+    }
+    return NULL;
 }

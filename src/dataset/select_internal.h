@@ -17,6 +17,14 @@ struct choice {
  * array. */
 int select_axis(const struct zarr_node *node, const char *text);
 
+/* select.c: finds the array at `path`, which counts from the group, or from the root if it begins
+ * with a '/'. NOT_FOUND: the message lists arrays that are there. Errors of the node. */
+MUST_USE enum status select_array(const struct choice *choice, const char *path,
+                                  const struct zarr_node **ret_node, struct error *err);
+
+/* select.c: whether the hierarchy has the array at `path`. */
+bool select_has(const struct choice *choice, const char *path);
+
 /* select.c: the path from the root of an array that the configuration names. */
 struct select_path {
     char text[2 * ZARR_PATH_BYTES];

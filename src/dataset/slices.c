@@ -276,6 +276,8 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
         const struct dataset_field_spec *spec = &options->fields[f];
         struct field_origin *origin = dataset_origin(dataset, spec->name);
 
+        if (!origin)
+            continue;
         for (size_t i = 0; i < spec->slice_count; i++) {
             enum status status = settle_slice(dataset, origin, &spec->slices[i], err);
             if (status != STATUS_OK)

@@ -33,6 +33,16 @@ enum status steps_check(const struct dataset_field_spec *spec, struct error *err
     return STATUS_OK;
 }
 
+/* Copies steps to *next, which moves on. */
+static void keep(int32_t **next, const int32_t **steps, size_t count)
+{
+    if (count == 0)
+        return;
+    memcpy(*next, *steps, count * sizeof **next);
+    *steps = *next;
+    *next += count;
+}
+
 enum status steps_keep(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
@@ -40,6 +50,8 @@ enum status steps_keep(struct dataset *dataset, struct error *err)
 
     for (size_t i = 0; i < dataset->field_count; i++)
         total += private->origins[i].step_count;
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        total += private->ragged_origins[r].step_count;
     private->has_steps = total > 0;
     if (total == 0)
         return STATUS_OK;
@@ -47,15 +59,10 @@ enum status steps_keep(struct dataset *dataset, struct error *err)
     if (!private->steps)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", total);
     int32_t *next = private->steps;
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        struct field_origin *origin = &private->origins[i];
-
-        if (origin->step_count == 0)
-            continue;
-        memcpy(next, origin->steps, origin->step_count * sizeof *next);
-        origin->steps = next;
-        next += origin->step_count;
-    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+        keep(&next, &private->origins[i].steps, private->origins[i].step_count);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        keep(&next, &private->ragged_origins[r].steps, private->ragged_origins[r].step_count);
     return STATUS_OK;
 }
 
@@ -72,24 +79,40 @@ static bool counts(const struct dataset *dataset, size_t i, size_t leader)
            (leader == SIZE_MAX || dataset->fields[i].row_leader == leader);
 }
 
+/* Returns how many: without steps there is step 0. */
+static size_t put_steps(int32_t *out, const int32_t *steps, size_t count)
+{
+    if (count == 0)
+        *out = 0;
+    else
+        memcpy(out, steps, count * sizeof *out);
+    return count > 0 ? count : 1;
+}
+
 enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
                         size_t *ret_count, struct error *err)
 {
     size_t total = 0, count = 0, kept = 0;
 
+    size_t ragged_count = leader == SIZE_MAX ? dataset->ragged_count : 0;
+
     for (size_t i = 0; i < dataset->field_count; i++)
         total += counts(dataset, i, leader) ? dataset->private->origins[i].step_count + 1 : 0;
+    for (size_t r = 0; r < ragged_count; r++)
+        total += dataset->private->ragged_origins[r].step_count + 1;
     int32_t *steps = calloc(total + 1, sizeof *steps);
     if (!steps)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", total);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
-        if (!counts(dataset, i, leader))
-            continue;
-        if (origin->step_count > 0)
-            memcpy(steps + count, origin->steps, origin->step_count * sizeof *steps);
-        count += origin->step_count > 0 ? origin->step_count : 1; /* step 0 */
+        if (counts(dataset, i, leader))
+            count += put_steps(steps + count, origin->steps, origin->step_count);
+    }
+    for (size_t r = 0; r < ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        count += put_steps(steps + count, origin->steps, origin->step_count);
     }
     qsort(steps, count, sizeof *steps, compare_steps);
     for (size_t i = 0; i < count; i++)
@@ -124,18 +147,32 @@ static size_t leader_of(const struct dataset *dataset, size_t i)
     return i;
 }
 
+static uint64_t reach_before(const int32_t *steps, size_t count)
+{
+    return count > 0 && steps[0] < 0 ? (uint64_t) - (int64_t)steps[0] : 0;
+}
+
+static uint64_t reach_after(const int32_t *steps, size_t count)
+{
+    return count > 0 && steps[count - 1] > 0 ? (uint64_t)steps[count - 1] : 0;
+}
+
 /* A memory of frames reaches as far as all fields that share the memory. */
 static void widen_halo(struct dataset_field *leader, const struct dataset_field *field)
 {
-    int64_t first = field->step_count > 0 ? field->steps[0] : 0;
-    int64_t last = field->step_count > 0 ? field->steps[field->step_count - 1] : 0;
-
-    leader->halo_before = max_u64(leader->halo_before, first < 0 ? (uint64_t)-first : 0);
-    leader->halo_after = max_u64(leader->halo_after, last > 0 ? (uint64_t)last : 0);
+    leader->halo_before =
+        max_u64(leader->halo_before, reach_before(field->steps, field->step_count));
+    leader->halo_after = max_u64(leader->halo_after, reach_after(field->steps, field->step_count));
 }
 
 enum status steps_settle(struct dataset *dataset, struct error *err)
 {
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        origin->halo_before = reach_before(origin->steps, origin->step_count);
+        origin->halo_after = reach_after(origin->steps, origin->step_count);
+    }
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct dataset_field *field = &dataset->fields[i];
 

@@ -19,8 +19,8 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
     return out;
 }
 
-static enum status find_node(const struct dataset *dataset, size_t store, const char *path,
-                             const struct zarr_node **ret_node, struct error *err)
+enum status store_fields_find(const struct dataset *dataset, size_t store, const char *path,
+                              const struct zarr_node **ret_node, struct error *err)
 {
     const struct zarr_node *node = zarr_hierarchy_find(dataset->private->hierarchies[store], path);
 
@@ -57,9 +57,9 @@ static bool same_items(const struct zarr_array *a, const struct zarr_array *b)
 }
 
 /* Both are views; `b` of `store`, `a` of the first one. */
-static enum status check_items(const struct dataset *dataset, size_t store,
-                               const struct field_origin *origin, const struct zarr_array *a,
-                               const struct zarr_array *b, struct error *err)
+enum status store_fields_compare(const struct dataset *dataset, size_t store, const char *field,
+                                 const struct zarr_array *a, const struct zarr_array *b,
+                                 struct error *err)
 {
     struct text first = {0}, other = {0};
 
@@ -68,7 +68,7 @@ static enum status check_items(const struct dataset *dataset, size_t store,
     describe_items(a, &first);
     describe_items(b, &other);
     error_set(err, STATUS_INVALID,
-              "field '%s' differs between the stores %s and %s: %s there, %s here", origin->name,
+              "field '%s' differs between the stores %s and %s: %s there, %s here", field,
               dataset_store_text(dataset, 0).text, dataset_store_text(dataset, store).text,
               first.data, other.data);
     text_done(&first);
@@ -83,20 +83,20 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     const struct zarr_node *array, *index = NULL;
     struct zarr_view view = {
         .first_axis = origin->axis, .convert = origin->convert, .normal = origin->normal};
-    enum status status = find_node(dataset, store, origin->array->array.path, &array, err);
+    enum status status = store_fields_find(dataset, store, origin->array->array.path, &array, err);
 
     (void)store_joined_at(dataset->private->store, store, &view.prefix);
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
-        return check_items(dataset, store, origin, &origin->store_fields[0].array, &array->array,
-                           err);
+        return store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
+                                    &array->array, err);
     view.convert.from = status == STATUS_OK ? array->array.dtype : DTYPE_NONE;
     if (status == STATUS_OK)
         status = slices_select(origin, &array->array, here, &view, err);
     if (status == STATUS_OK)
         status = zarr_view_make(&array->array, &view, &here->array, err);
     if (status == STATUS_OK)
-        status =
-            check_items(dataset, store, origin, &origin->store_fields[0].array, &here->array, err);
+        status = store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
+                                      &here->array, err);
     if (status == STATUS_OK && store > 0)
         status = encoding_check(dataset, store, origin, array, err);
     if (status != STATUS_OK || !origin->index)
@@ -105,50 +105,84 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     view.convert = (struct convert){0};
     view.normal = NULL;
     memset(view.selections, 0, sizeof view.selections);
-    status = find_node(dataset, store, origin->index->array.path, &index, err);
+    status = store_fields_find(dataset, store, origin->index->array.path, &index, err);
     if (status == STATUS_OK)
         status = zarr_view_make(&index->array, &view, &here->index, err);
     if (status == STATUS_OK)
-        status =
-            check_items(dataset, store, origin, &origin->store_fields[0].index, &here->index, err);
+        status = store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].index,
+                                      &here->index, err);
     if (status == STATUS_OK && store > 0)
         here->first_element = here[-1].first_element + here[-1].array.shape[0];
     return status;
 }
 
-/* The array along whose axis 0 the samples of a field are counted. */
-static const struct zarr_array *counting_array(const struct field_origin *origin, size_t store)
+/* What the samples of a field are counted by: an array, and how many the array says there are. */
+struct counted {
+    const char *field, *path;
+    uint64_t samples;
+};
+
+static struct counted count_field(const struct field_origin *origin, size_t store)
 {
     const struct store_field *here = &origin->store_fields[store];
+    const struct zarr_array *array = origin->index ? &here->index : &here->array;
 
-    return origin->index ? &here->index : &here->array;
+    return (struct counted){origin->name, array->path, array->shape[0]};
+}
+
+static struct counted count_ragged(const struct ragged_origin *origin, size_t store)
+{
+    return (struct counted){origin->name, origin->offsets.views[store].path,
+                            ragged_store_frames(origin, store)};
+}
+
+/* Each counts as many as the first one, which it sets if there was none. */
+static enum status compare_counts(struct counted *first, const struct counted *other,
+                                  struct error *err)
+{
+    if (!first->field)
+        *first = *other;
+    if (other->samples == first->samples)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
+                     ", '%s' (array '%s') has %" PRIu64,
+                     first->field, first->path, first->samples, other->field, other->path,
+                     other->samples);
 }
 
 static enum status count_samples(const struct dataset *dataset, size_t store, struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    const struct field_origin *origin = private->origins;
+    struct counted first = {0}, other;
+    enum status status = STATUS_OK;
 
-    while (!origin->array)
-        origin++;
-    const struct zarr_array *first = counting_array(origin, store);
-    for (size_t i = 0; i < dataset->field_count; i++) {
+    for (size_t i = 0; i < dataset->field_count && status == STATUS_OK; i++) {
         if (!private->origins[i].array)
             continue;
-        const struct zarr_array *other = counting_array(&private->origins[i], store);
-
-        if (other->shape[0] != first->shape[0])
-            return error_set(
-                err, STATUS_INVALID,
-                "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
-                ", '%s' (array '%s') has %" PRIu64,
-                origin->name, first->path, first->shape[0], private->origins[i].name, other->path,
-                other->shape[0]);
+        other = count_field(&private->origins[i], store);
+        status = compare_counts(&first, &other, err);
     }
-    private->first_frame[store + 1] = private->first_frame[store] + first->shape[0];
-    if (private->first_frame[store + 1] < first->shape[0])
+    for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
+        other = count_ragged(&private->ragged_origins[r], store);
+        status = compare_counts(&first, &other, err);
+    }
+    if (status != STATUS_OK)
+        return status;
+    private->first_frame[store + 1] = private->first_frame[store] + first.samples;
+    if (private->first_frame[store + 1] < first.samples)
         return error_set(err, STATUS_INVALID, "the stores have more samples than can be counted");
     return STATUS_OK;
+}
+
+/* Arrays of one store: of fields, and of columns of ragged fields. */
+static size_t count_arrays(const struct dataset *dataset)
+{
+    size_t count = dataset->field_count;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        count += dataset->private->ragged_origins[r].column_count;
+    return count;
 }
 
 enum status store_fields_settle(struct dataset *dataset, struct error *err)
@@ -156,7 +190,7 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
     struct dataset_private *private = dataset->private;
     enum status status = STATUS_OK;
 
-    if (private->store_count * dataset->field_count > DATASET_MAX_STORE_FIELDS)
+    if (private->store_count * count_arrays(dataset) > DATASET_MAX_STORE_FIELDS)
         return error_set(err, STATUS_INVALID,
                          "%zu stores with %zu field%s: at most %d arrays in all can be read",
                          private->store_count, dataset->field_count,
@@ -175,6 +209,7 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
         if (status != STATUS_OK)
             return status;
     }
+    status = ragged_open_stores(dataset, err);
     for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
         status = count_samples(dataset, s, err);
     return status;

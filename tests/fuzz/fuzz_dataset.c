@@ -114,7 +114,8 @@ static enum status settle(struct world *world, const struct dataset_options *opt
 {
     struct dataset *dataset = &world->dataset;
     enum status status = select_fields(world->hierarchies[0], options, world->private.origins,
-                                       &dataset->field_count, err);
+                                       &dataset->field_count, world->private.ragged_origins,
+                                       &dataset->ragged_count, err);
     if (status == STATUS_OK)
         status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)
@@ -158,6 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(err.status == (int32_t)status && err.message[0]);
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++)
         free(private->origins[i].store_fields);
+    for (size_t r = 0; r < RAGGED_MAX_FIELDS; r++)
+        ragged_origin_free(&private->ragged_origins[r]);
     for (size_t s = 0; s < STORES; s++)
         zarr_hierarchy_free(world.hierarchies[s]);
     memory_store_done(&world.memory);

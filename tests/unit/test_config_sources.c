@@ -67,8 +67,8 @@ static void assignments(void **state)
     expect_refused("dataset.fields=a", "dataset.fields is a map");
     expect_refused(
         "dataset.fields.a.slice=3",
-        "dataset.fields.a.slice is a map: write it in the YAML file, or one axis at a time "
-        "as dataset.fields.a.slice.AXIS");
+        "dataset.fields.a.slice is a map: write it in the YAML file, or one key at a time "
+        "as dataset.fields.a.slice.KEY");
     expect_refused("dataset.fields.a.slice.=3", "an axis has a number or a name of 1 to 63 bytes");
     expect_refused("dataset.fields.a.steps=1,1", "step 1 comes after 1");
     expect_refused("dataset.fields.a.crop.at=left",

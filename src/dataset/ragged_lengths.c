@@ -1,0 +1,36 @@
+/* See ragged_lengths.h. Pure. */
+#include "dataset/ragged_lengths.h"
+
+#include "base/number.h"
+
+static unsigned bucket_of(uint64_t length)
+{
+    if (length < LENGTHS_EXACT)
+        return (unsigned)length;
+    unsigned power = 63 - (unsigned)__builtin_clzll(length); /* at least 6 */
+
+    return LENGTHS_EXACT + (power - 6) * 32 + (unsigned)(length >> (power - 5) & 31);
+}
+
+void lengths_add(struct lengths *lengths, uint64_t length)
+{
+    unsigned bucket = bucket_of(length);
+
+    lengths->buckets[bucket].count++;
+    lengths->buckets[bucket].most = max_u64(lengths->buckets[bucket].most, length);
+}
+
+uint64_t lengths_most(const struct lengths *lengths, uint64_t count)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = LENGTHS_BUCKETS; i-- > 0 && count > 0;) {
+        uint64_t taken = min_u64(lengths->buckets[i].count, count), part;
+
+        if (__builtin_mul_overflow(taken, lengths->buckets[i].most, &part) ||
+            __builtin_add_overflow(sum, part, &sum))
+            return UINT64_MAX;
+        count -= taken;
+    }
+    return sum;
+}

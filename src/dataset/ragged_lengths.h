@@ -1,0 +1,35 @@
+/* Lengths: how many things there are of which length, about, and so how long any number of them
+ * are together at most. */
+#ifndef PENSTOCK_DATASET_RAGGED_LENGTHS_H
+#define PENSTOCK_DATASET_RAGGED_LENGTHS_H
+
+#include <stdint.h>
+
+/* Lengths below 64 have a bucket each; from there on there are 32 buckets for each power of two. */
+enum { LENGTHS_EXACT = 64, LENGTHS_BUCKETS = LENGTHS_EXACT + 58 * 32 };
+
+/* Zeros: there is none. */
+struct lengths {
+    struct {
+        uint64_t count, most; /* how many, and the longest one of them */
+    } buckets[LENGTHS_BUCKETS];
+};
+
+void lengths_add(struct lengths *lengths, uint64_t length);
+
+/* The most that `count` different ones are together: all of them, if there are fewer. At most 1/32
+ * too large; of one alone exact. At most UINT64_MAX. */
+uint64_t lengths_most(const struct lengths *lengths, uint64_t count);
+
+/* What a scan of a ragged field's offsets has found. Travels between ranks as plain bytes. */
+struct ragged_lengths {
+    uint64_t offsets_hash;     /* of the offsets, numbered through all stores */
+    uint64_t most_frame_items; /* no frame has more */
+    uint64_t sample_items;     /* of all samples together, all steps */
+    uint64_t chunks, decoded;  /* chunks of all columns that rows have, and how often an epoch
+                                * decodes one */
+    struct lengths samples;    /* items, all steps, as delivered */
+    struct lengths rows;       /* pages */
+};
+
+#endif

@@ -1,0 +1,74 @@
+/* Offsets of ragged fields: checked, and numbered through all stores. See ragged_internal.h. Pure;
+ * any thread. */
+#include "dataset/dataset_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <xxhash.h>
+
+/* "-3", also of uint64 beyond int64. */
+struct value_text {
+    char text[32];
+};
+static struct value_text value_text(enum dtype dtype, int64_t value)
+{
+    struct value_text out;
+
+    snprintf(out.text, sizeof out.text, dtype == DTYPE_UINT64 ? "%" PRIu64 : "%" PRId64, value);
+    return out;
+}
+
+static enum status refuse(const struct zarr_array *view, uint64_t position, int64_t value,
+                          int64_t before, struct error *err)
+{
+    struct value_text here = value_text(view->dtype, value);
+
+    if (position == 0)
+        return error_set(err, STATUS_INVALID,
+                         "array '%s': item 0 is %s: offsets begin with 0, the first item of the "
+                         "store",
+                         view->path, here.text);
+    return error_set(err, STATUS_INVALID,
+                     "array '%s': item %" PRIu64 " is %s, and the one before is %s: offsets never "
+                     "fall",
+                     view->path, position, here.text, value_text(view->dtype, before).text);
+}
+
+static enum status check_last(const struct ragged_origin *origin, size_t store, uint64_t last,
+                              struct error *err)
+{
+    const struct zarr_array *view = &origin->offsets.views[store];
+    const struct zarr_array *column = &origin->columns[0].views[store];
+
+    if (last == column->shape[0])
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "array '%s' ends with %" PRIu64 ", and array '%s' has %" PRIu64
+                     " item%s: the last offset is the number of items; one of the arrays was "
+                     "written for another dataset, or only in part",
+                     view->path, last, column->path, column->shape[0],
+                     column->shape[0] == 1 ? "" : "s");
+}
+
+enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store, const void *items,
+                                uint64_t *out, struct error *err)
+{
+    const struct zarr_array *view = &origin->offsets.views[store];
+    uint64_t base = origin->first_item[store], count = view->shape[0];
+    int64_t before = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t value = dtype_integer(view->dtype, items, i);
+
+        if (value < before || (i == 0 && value != 0))
+            return refuse(view, i, value, before, err);
+        out[i] = base + (uint64_t)value;
+        before = value;
+    }
+    return check_last(origin, store, (uint64_t)before, err);
+}
+
+uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t frame_count)
+{
+    return XXH3_64bits(offsets, (frame_count + 1) * sizeof *offsets);
+}

@@ -1,0 +1,234 @@
+/* The scan of offsets when a dataset is opened: all of them are read and checked once, and then how
+ * long samples and rows are is known. See ragged_internal.h. */
+#include "dataset/frame_array.h"
+
+#include "base/number.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reading
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status copy_items(void *argument, const struct frame_array *array, uint64_t first,
+                              uint64_t count, const void *items, struct error *err)
+{
+    size_t item_bytes = array->view.item_bytes;
+
+    (void)err;
+    memcpy((unsigned char *)argument + first * item_bytes, items, count * item_bytes);
+    return STATUS_OK;
+}
+
+/* Read to the end of the store's part of `offsets`, then widened from its start. */
+static enum status read_store(const struct dataset *dataset, const struct ragged_origin *origin,
+                              size_t store, uint64_t *offsets, struct error *err)
+{
+    const struct zarr_array *view = &origin->offsets.views[store];
+    struct frame_array array = {.dataset = dataset,
+                                .option = "ragged.offsets",
+                                .store = store,
+                                .first = dataset->store_frames[store],
+                                .frames = ragged_store_frames(origin, store),
+                                .view = *view};
+    uint64_t *out = offsets + dataset->store_frames[store];
+    unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
+    enum status status = frame_array_read(&array, copy_items, items, err);
+
+    return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
+}
+
+static enum status read_offsets(const struct dataset *dataset, const struct ragged_origin *origin,
+                                uint64_t *offsets, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
+        status = read_store(dataset, origin, s, offsets, err);
+    return status;
+}
+
+/* Lengths
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The chunks that are decoded for the items of a row, of all columns. */
+static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_origin *origin,
+                           const struct row_walk *row, const struct ragged_row *lies)
+{
+    uint64_t base = origin->first_item[row->row_store], count = 0;
+
+    (void)dataset;
+    for (size_t c = 0; c < origin->column_count && lies->page_count > 0; c++) {
+        uint64_t chunk = origin->columns[c].views[row->row_store].chunk_shape[0];
+
+        count += (lies->items.end - 1 - base) / chunk - (lies->items.begin - base) / chunk + 1;
+    }
+    return count;
+}
+
+static uint64_t all_chunks(const struct dataset *dataset, const struct ragged_origin *origin)
+{
+    uint64_t count = 0;
+
+    for (size_t c = 0; c < origin->column_count; c++)
+        for (size_t s = 0; s < dataset->store_count; s++)
+            count += origin->columns[c].views[s].chunk_counts[0];
+    return count;
+}
+
+static enum status count_rows(const struct dataset *dataset, size_t r, const uint64_t *offsets,
+                              struct ragged_lengths *lengths, struct error *err)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+    lengths->chunks = all_chunks(dataset, origin);
+    for (uint64_t row = 0; row < dataset->row_count; row++) {
+        struct row_walk walk = row_begin(dataset, row);
+        struct ragged_row lies = ragged_row_of(dataset, r, &walk, offsets);
+
+        if ((lies.items.end - lies.page_begin) / dataset->ragged[r].page_items >=
+            UINT32_MAX / RAGGED_MAX_FIELDS)
+            return error_set(err, STATUS_INVALID,
+                             "row %" PRIu64 " has %" PRIu64 " items: that is beyond any memory",
+                             row, lies.items.end - lies.items.begin);
+        lengths->decoded += row_chunks(dataset, origin, &walk, &lies);
+        lengths_add(&lengths->rows, lies.page_count);
+    }
+    return STATUS_OK;
+}
+
+static void count_frames(const struct dataset *dataset, const uint64_t *offsets,
+                         struct ragged_lengths *lengths)
+{
+    for (uint64_t i = 0; i < dataset->frame_count; i++)
+        lengths->most_frame_items = max_u64(lengths->most_frame_items, offsets[i + 1] - offsets[i]);
+}
+
+/* Offsets of what is delivered: those of frames that are cut. */
+static void truncate_frames(const struct dataset *dataset, uint64_t pad, uint64_t *offsets)
+{
+    uint64_t begin = 0, sum = 0;
+
+    for (uint64_t i = 0; i < dataset->frame_count; i++) {
+        uint64_t end = offsets[i + 1];
+
+        sum += min_u64(end - begin, pad);
+        offsets[i + 1] = sum;
+        begin = end;
+    }
+}
+
+static enum status refuse_length(const struct dataset *dataset, const struct ragged *ragged,
+                                 uint64_t frame, uint64_t items, struct error *err)
+{
+    size_t store = 0;
+
+    while (dataset->store_frames[store + 1] <= frame)
+        store++;
+    return error_set(err, STATUS_INVALID,
+                     "frame %" PRIu64 " of the store %s has %" PRIu64
+                     " items, more than deliver.pad (%" PRIu64 "): the longest frame has %" PRIu64
+                     "; give a larger pad, or truncate: true",
+                     frame - dataset->store_frames[store], dataset_store_text(dataset, store).text,
+                     items, ragged->pad_items, ragged->most_frame_items);
+}
+
+/* No frame is longer than `pad`, whether or not samples have the frame. */
+static enum status check_pad(const struct dataset *dataset, const struct ragged *ragged,
+                             struct error *err)
+{
+    const uint64_t *offsets = ragged->offsets;
+
+    if (ragged->form != RAGGED_PAD || ragged->truncates ||
+        ragged->most_frame_items <= ragged->pad_items)
+        return STATUS_OK;
+    for (uint64_t i = 0;; i++)
+        if (offsets[i + 1] - offsets[i] > ragged->pad_items)
+            return refuse_length(dataset, ragged, i, offsets[i + 1] - offsets[i], err);
+}
+
+static void count_samples(const struct dataset *dataset, const struct ragged *ragged,
+                          struct ragged_lengths *lengths)
+{
+    const struct anchors *anchors = dataset->private->anchors;
+
+    for (uint64_t row = 0; row < dataset->row_count; row++) {
+        uint64_t first = dataset_row_first(dataset, row);
+        uint64_t count =
+            anchors ? anchors_row_samples(anchors, row) : dataset_row_frames(dataset, row);
+
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t frame = anchors ? anchors_frame_at(anchors, row, i) : first + i;
+            uint64_t items = ragged_sample_items(dataset, ragged, frame);
+
+            lengths_add(&lengths->samples, items);
+            lengths->sample_items += items;
+        }
+    }
+}
+
+static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offsets,
+                        struct ragged_lengths *lengths, struct error *err)
+{
+    struct ragged seen = dataset->ragged[r];
+    enum status status = read_offsets(dataset, &dataset->private->ragged_origins[r], offsets, err);
+
+    if (status != STATUS_OK)
+        return status;
+    lengths->offsets_hash = ragged_hash_offsets(offsets, dataset->frame_count);
+    count_frames(dataset, offsets, lengths);
+    seen.offsets = offsets;
+    seen.most_frame_items = lengths->most_frame_items;
+    status = check_pad(dataset, &seen, err);
+    if (status == STATUS_OK)
+        status = count_rows(dataset, r, offsets, lengths, err);
+    if (status != STATUS_OK)
+        return status;
+    if (seen.truncates) {
+        truncate_frames(dataset, seen.pad_items, offsets);
+        seen.truncates = false;
+    }
+    count_samples(dataset, &seen, lengths);
+    return STATUS_OK;
+}
+
+static enum status scan_one(struct dataset *dataset, size_t r, struct error *err)
+{
+    struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+    uint64_t *offsets = malloc((dataset->frame_count + 1) * sizeof *offsets);
+    struct ragged_lengths *lengths = calloc(1, sizeof *lengths);
+    enum status status;
+
+    if (offsets && lengths)
+        status = scan(dataset, r, offsets, lengths, err);
+    else
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets",
+                           dataset->frame_count + 1);
+    free(offsets);
+    if (status != STATUS_OK) {
+        free(lengths);
+        return status;
+    }
+    origin->lengths = lengths;
+    return STATUS_OK;
+}
+
+enum status ragged_scan(struct dataset *dataset, struct error *err)
+{
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        struct ragged *ragged = &dataset->private->raggeds[r];
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        if (!origin->lengths) {
+            enum status status = scan_one(dataset, r, err);
+            if (status != STATUS_OK)
+                return error_prefix(err, status, "field '%s': ", ragged->name);
+        }
+        ragged->lengths = origin->lengths;
+        ragged->most_frame_items = origin->lengths->most_frame_items;
+    }
+    return STATUS_OK;
+}

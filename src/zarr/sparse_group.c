@@ -1,0 +1,62 @@
+/* See sparse_group.h. */
+#include "zarr/sparse_group.h"
+
+#include "base/text.h"
+#include "zarr/document.h"
+#include "zarr/hierarchy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t take_length(struct json_object *shape, size_t i)
+{
+    struct json_object *item = json_object_array_get_idx(shape, i);
+    int64_t length = json_object_is_type(item, json_type_int) ? json_object_get_int64(item) : 0;
+
+    return length > 0 && length < INT64_MAX ? (uint64_t)length : 0;
+}
+
+static void take_attributes(struct json_object *attributes, struct zarr_sparse_group *group)
+{
+    struct json_object *encoding, *shape;
+
+    if (json_object_object_get_ex(attributes, "encoding-type", &encoding) &&
+        json_object_is_type(encoding, json_type_string) &&
+        text_is_plain(json_object_get_string(encoding)))
+        snprintf(group->encoding, sizeof group->encoding, "%s", json_object_get_string(encoding));
+    if (json_object_object_get_ex(attributes, "shape", &shape) &&
+        json_object_is_type(shape, json_type_array) && json_object_array_length(shape) == 2) {
+        group->row_count = take_length(shape, 0);
+        group->column_count = take_length(shape, 1);
+    }
+}
+
+enum status zarr_sparse_group_read(const struct store *store, enum zarr_format format,
+                                   const char *path, struct zarr_sparse_group *ret_group,
+                                   struct error *err)
+{
+    bool is_v3 = format == ZARR_V3;
+    struct json_object *root, *attributes;
+    char key[ZARR_KEY_BYTES];
+    char *text;
+    size_t size;
+
+    snprintf(key, sizeof key, "%.511s%s%s", path, *path ? "/" : "",
+             is_v3 ? "zarr.json" : ".zattrs");
+    *ret_group = (struct zarr_sparse_group){0};
+    enum status status = store_get_text(store, key, ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
+    status = document_parse(text, size, &root, err);
+    free(text);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "'%s': ", key);
+    attributes = root;
+    if (!is_v3 || json_object_object_get_ex(root, "attributes", &attributes))
+        take_attributes(attributes, ret_group);
+    json_object_put(root);
+    return STATUS_OK;
+}
