@@ -3,8 +3,7 @@
 #ifndef PENSTOCK_TESTS_UNIT_DATASET_JOINED_H
 #define PENSTOCK_TESTS_UNIT_DATASET_JOINED_H
 
-#include "dataset/dataset.h"
-#include "zarr_fixture.h"
+#include "dataset_refusal.h"
 
 enum { MEBIBYTE = 1 << 20 };
 
@@ -64,14 +63,7 @@ static inline void refuse_with(const struct fixture *fixture,
                                       .fields = fields,
                                       .field_count = count,
                                       .hold_limit_bytes = hold_limit_bytes};
-    struct dataset *dataset = NULL;
-    struct error err;
-
-    error_clear(&err);
-    enum status status = dataset_open(&options, &dataset, &err);
-    if (status != expected || !strstr(err.message, message))
-        fail_msg("got '%s' (%s), expected '%s'", err.message, status_text(status), message);
-    assert_null(dataset);
+    refuse_options(&options, expected, message);
 }
 
 static inline void refuse_default(const struct fixture *fixture, enum status expected,

@@ -2,6 +2,7 @@
  * random arrays; splits; documents; and refusals. */
 #include "anchors/anchors.h"
 #include "dataset/frame_array.h"
+#include "dataset_refusal.h"
 #include "dataset_world.h"
 
 struct world {
@@ -326,14 +327,7 @@ static void refuse(const struct fixture *fixture, struct dataset_samples_spec sa
     field.array = "x";
     struct dataset_options options = {
         .uri = fixture->path, .fields = &field, .field_count = 1, .samples = samples};
-    struct dataset *dataset = NULL;
-    struct error err;
-
-    error_clear(&err);
-    enum status status = dataset_open(&options, &dataset, &err);
-    if (status != expected || !strstr(err.message, message))
-        fail_msg("got '%s' (%s), expected '%s'", err.message, status_text(status), message);
-    assert_null(dataset);
+    refuse_options(&options, expected, message);
 }
 
 static void test_refused_arrays(void **state)
