@@ -2,10 +2,10 @@
 #include "pace.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "rates.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -69,14 +69,15 @@ void pace_free(struct pace *pace)
     free(pace);
 }
 
-static uint64_t decoded_row_bytes(const struct dataset *dataset)
+/* On average. */
+static uint64_t decoded_row_bytes(const struct job *job)
 {
-    uint64_t bytes = 0;
+    const struct dataset *dataset = job->dataset;
+    uint64_t bytes = job->setup.demand.ragged.mean_row_bytes;
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW)
             bytes += dataset->fields[f].sample_bytes * dataset->row_length;
-    assert(bytes > 0); /* rows have a field: see dataset.h */
-    return bytes;
+    return max_u64(bytes, 1); /* ragged fields may have no item at all */
 }
 
 /* What this reader has read, and how long a row took it of late: older rows count less and less. */
@@ -85,7 +86,7 @@ static struct pace_sample measure(struct pace *pace)
     struct pool_stats stats;
     pool_stats(pace->job->pool, &stats);
     uint64_t ns = stats.read.read_ns + stats.read.decode_ns;
-    uint64_t rows = stats.read.decoded_bytes / decoded_row_bytes(pace->job->dataset);
+    uint64_t rows = stats.read.decoded_bytes / decoded_row_bytes(pace->job);
     if (rows > pace->seen_rows) {
         pace->recent_rows = 0.75 * pace->recent_rows + (double)(rows - pace->seen_rows);
         pace->recent_ns = 0.75 * pace->recent_ns + (double)(ns - pace->seen_ns);

@@ -60,7 +60,8 @@ void run_setup_memory_json(const struct run_setup *setup, struct text *out)
                     {"rings", b->rings_bytes},        {"exchange", b->exchange_bytes},
                     {"decoding", b->scratch_bytes},   {"fetches", b->fetch_bytes},
                     {"plan", b->plan_bytes},          {"constants", b->constant_bytes},
-                    {"total", b->total_bytes},        {"limit", setup->demand.limit_bytes}};
+                    {"total", b->total_bytes},        {"limit", setup->demand.limit_bytes},
+                    {"least", b->least_bytes}};
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         text_append(out, "%s\"%s\":%llu", i ? "," : "{", purposes[i].name,
                     (unsigned long long)purposes[i].bytes);
