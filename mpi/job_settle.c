@@ -61,10 +61,6 @@ enum status job_share_dataset(struct job *job, struct error *err)
     size_t size = 0;
     if (job->comm.rank == 0) {
         status = config_open_dataset(&job->config, true, job->watch, &job->dataset, err);
-        if (status == STATUS_OK && job->dataset->ragged_count > 0)
-            status = error_set(err, STATUS_UNSUPPORTED,
-                               "field '%s' is ragged: readers do not deliver ragged fields yet",
-                               job->dataset->ragged[0].name);
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
     }
