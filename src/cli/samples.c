@@ -1,7 +1,8 @@
 /* `penstock samples`: what one sample is made of. Main thread.
  *
  * Opens the dataset as a run would, and prints for each field of a sample the array, the chunks and
- * the frames, and which steps are missing. Reads no chunks of fields, except to draw them.
+ * the frames, and which steps are missing. Reads no chunks of fields, except to draw them, or to
+ * count the items of ragged fields.
  */
 #include "anchors/anchors.h"
 #include "base/number.h"
@@ -10,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/samples_plot.h"
+#include "cli/samples_read.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/plan.h"
@@ -215,6 +217,37 @@ static bool has_missing(const struct sample *sample, const struct dataset_field 
                                      !is_real(sample, field->steps[field->step_count - 1]));
 }
 
+/* How many items a ragged field has in all steps, and of what. */
+static void append_items(const struct sample *sample, const struct dataset_field *field,
+                         struct text *out)
+{
+    static const char *const forms[] = {
+        [RAGGED_CSR] = "csr", [RAGGED_PAD] = "padded", [RAGGED_DENSE] = "dense"};
+    const struct samples_plot plot = {.frame = sample->frame, .episode = sample->episode};
+    uint64_t count = 0, steps = field->step_count > 0 ? field->step_count : 1;
+    for (uint64_t k = 0; k < steps; k++) {
+        int32_t step = field->step_count > 0 ? field->steps[k] : 0;
+        struct ragged_span span = ragged_frame(field->ragged, samples_frame_at(&plot, step));
+        if (samples_step_is_real(&plot, step) || field->fill != SAMPLES_FILL_ZERO)
+            count += span.end - span.begin;
+    }
+    text_append(out, ", %s item%s of ragged field %s, %s, frame%s ", count_format(count).text,
+                count_plural(count), field->ragged->name, forms[field->ragged->form],
+                steps > 1 ? "s" : "");
+}
+
+static void append_missing(const struct sample *sample, const struct dataset_field *field,
+                           struct text *out)
+{
+    if (!has_missing(sample, field))
+        return;
+    text_append(out, "%-16smissing steps ", "");
+    append_frames(sample, field, false, out);
+    text_append(out, field->fill == SAMPLES_FILL_ZERO ? ": zeros stand there\n"
+                                                      : ": the episode's nearest frame stands "
+                                                        "there\n");
+}
+
 static void describe_field(const struct sample *sample, size_t f, struct text *out)
 {
     const struct dataset_field *field = &sample->dataset->fields[f];
@@ -229,6 +262,13 @@ static void describe_field(const struct sample *sample, size_t f, struct text *o
                         sample->dataset->fields[field->made_for].name);
         return;
     }
+    if (field->source == FIELD_RAGGED) {
+        append_items(sample, field, out);
+        append_frames(sample, field, true, out);
+        text_append(out, "\n");
+        append_missing(sample, field, out);
+        return;
+    }
     const struct zarr_array *array = dataset_field_array(sample->dataset, f);
     if (dataset_field_index_array(sample->dataset, f)) {
         text_append(out, ", array %s, joined by %s, held in memory\n", array->path,
@@ -240,13 +280,7 @@ static void describe_field(const struct sample *sample, size_t f, struct text *o
     text_append(out, ", ");
     append_chunks(sample, field, array->chunk_shape[0], out);
     text_append(out, "%s\n", field->source == FIELD_HELD ? ", held in memory" : "");
-    if (!has_missing(sample, field))
-        return;
-    text_append(out, "%-16smissing steps ", "");
-    append_frames(sample, field, false, out);
-    text_append(out, field->fill == SAMPLES_FILL_ZERO ? ": zeros stand there\n"
-                                                      : ": the episode's nearest frame stands "
-                                                        "there\n");
+    append_missing(sample, field, out);
 }
 
 static void describe_sample(const struct sample *sample, struct text *out)
@@ -307,9 +341,9 @@ static void draw(const struct sample *sample, struct text *out)
 
 /* With the key that the sample has in epoch 0. */
 static enum status plot(const struct options *options, const struct config *config,
-                        const struct sample *sample, struct dataset *dataset, struct error *err)
+                        const struct sample *sample, struct error *err)
 {
-    const struct samples_plot plot = {.dataset = dataset,
+    const struct samples_plot plot = {.dataset = sample->dataset,
                                       .frame = sample->frame,
                                       .row = sample->row,
                                       .episode = sample->episode,
@@ -317,26 +351,48 @@ static enum status plot(const struct options *options, const struct config *conf
     return options->plot ? samples_plot(&plot, options->plot, err) : STATUS_OK;
 }
 
+/* Fills *ret_held, which is the caller's in any case. */
+static enum status hold(struct dataset *dataset, void **ret_held, struct error *err)
+{
+    size_t bytes = dataset->held_bytes;
+    void *held = bytes > 0 ? aligned_alloc(64, size_round_up(bytes, 64)) : NULL;
+    if (bytes > 0 && !held)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for held arrays of %s",
+                         size_format(bytes).text);
+    *ret_held = held;
+    return held ? dataset_hold(dataset, held, err) : STATUS_OK;
+}
+
+static void describe(const struct sample *sample, bool draws, struct text *out)
+{
+    describe_sample(sample, out);
+    for (size_t f = 0; f < sample->dataset->field_count; f++)
+        describe_field(sample, f, out);
+    if (draws)
+        draw(sample, out);
+}
+
+/* Numbers of items are in held memory, and so is what a picture shows. */
 static enum status show(const struct options *options, const struct config *config,
                         struct dataset *dataset, struct error *err)
 {
     struct sample sample;
     struct text out = {0};
+    void *held = NULL;
     uint64_t frame = options->index == UINT64_MAX ? first_anchor(dataset) : options->index;
     enum status status = find_sample(dataset, frame, &sample, err);
     if (!status && sample.offset == UINT64_MAX)
         status = refuse(&sample, err);
-    if (status)
-        return status;
-    describe_sample(&sample, &out);
-    for (size_t f = 0; f < dataset->field_count; f++)
-        describe_field(&sample, f, &out);
-    if (options->show)
-        draw(&sample, &out);
-    status = plot(options, config, &sample, dataset, err);
+    if (!status && (options->plot || dataset->ragged_count > 0))
+        status = hold(dataset, &held, err);
+    if (!status) {
+        describe(&sample, options->show, &out);
+        status = plot(options, config, &sample, err);
+    }
     if (!status)
         fputs(out.data, stdout);
     text_done(&out);
+    free(held);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include "base/float16.h"
 #include "base/size.h"
 #include "cli/png.h"
+#include "cli/samples_read.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,78 +43,16 @@ static uint64_t step_count(const struct dataset_field *field)
     return field->step_count > 0 ? field->step_count : 1;
 }
 
+/* Items of unequal numbers are no picture. */
+static bool has_picture(const struct dataset_field *field)
+{
+    bool is_csr = field->source == FIELD_RAGGED && field->ragged->form == RAGGED_CSR;
+    return field->source != FIELD_MADE && !is_csr;
+}
+
 static int32_t step_at(const struct dataset_field *field, uint64_t k)
 {
     return field->step_count > 0 ? field->steps[k] : 0;
-}
-
-static bool is_real(const struct samples_plot *plot, int32_t step)
-{
-    int64_t frame = (int64_t)plot->frame + step;
-    return frame >= (int64_t)plot->episode.first && frame < (int64_t)plot->episode.end;
-}
-
-/* Reading
- * ---------------------------------------------------------------------------------------------- */
-
-static enum status read_row(const struct samples_plot *plot, void **ret_row, struct error *err)
-{
-    struct dataset_read_stats stats = {0};
-    struct dataset_reader *reader = NULL;
-    void *row = aligned_alloc(64, plot->dataset->row_bytes + 64);
-    if (!row)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a row of %s",
-                         size_format(plot->dataset->row_bytes).text);
-    enum status status = dataset_reader_new(plot->dataset, &reader, err);
-    if (status == STATUS_OK)
-        status = dataset_read_row(reader, plot->row, row, &stats, err);
-    dataset_reader_free(reader);
-    if (status != STATUS_OK)
-        free(row);
-    else
-        *ret_row = row;
-    return status;
-}
-
-static enum status hold(const struct samples_plot *plot, void **ret_held, struct error *err)
-{
-    size_t bytes = plot->dataset->held_bytes;
-    void *held = bytes > 0 ? aligned_alloc(64, size_round_up(bytes, 64)) : NULL;
-    if (bytes > 0 && !held)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for held arrays of %s",
-                         size_format(bytes).text);
-    *ret_held = held; /* the caller's in any case */
-    return held ? dataset_hold(plot->dataset, held, err) : STATUS_OK;
-}
-
-/* The whole frame of a step; of a missing one the episode's nearest. */
-static const unsigned char *frame_of(const struct samples_plot *plot, size_t f, int32_t step,
-                                     const unsigned char *row)
-{
-    const struct dataset_field *field = &plot->dataset->fields[f];
-    int64_t frame = (int64_t)plot->frame + step;
-    int64_t first = (int64_t)plot->episode.first, last = (int64_t)plot->episode.end - 1;
-    frame = frame < first ? first : frame > last ? last : frame;
-    if (field->source == FIELD_HELD)
-        return dataset_held_sample(plot->dataset, f, (uint64_t)frame);
-    int64_t in_row = frame - (int64_t)dataset_row_first(plot->dataset, plot->row);
-    return row + (int64_t)field->row_offset + in_row * (int64_t)field->frame_bytes;
-}
-
-static void take_steps(const struct samples_plot *plot, size_t f, const unsigned char *row,
-                       unsigned char *to)
-{
-    const struct dataset_field *field = &plot->dataset->fields[f];
-    size_t step_bytes = field->sample_bytes / step_count(field);
-    for (uint64_t k = 0; k < step_count(field); k++, to += step_bytes) {
-        const unsigned char *from = frame_of(plot, f, step_at(field, k), row);
-        if (!is_real(plot, step_at(field, k)) && field->fill == SAMPLES_FILL_ZERO)
-            memset(to, 0, step_bytes);
-        else if (field->crop)
-            crop_copy(field->crop, to, from + crop_begin(field->crop, plot->key));
-        else
-            memcpy(to, from, step_bytes);
-    }
 }
 
 /* Values
@@ -299,7 +238,7 @@ static enum status draw_field(const struct samples_plot *plot, const struct show
     *y += 8;
     for (uint64_t k = 0; k < step_count(shown->field) && k < MOST_TILES && !status; k++) {
         int32_t step = step_at(shown->field, k);
-        bool real = is_real(plot, step);
+        bool real = samples_step_is_real(plot, step);
         if (x + width > WIDTH - LEFT) {
             x = LEFT;
             *y += TILE_HEIGHT + 22;
@@ -329,19 +268,19 @@ static enum status draw_field(const struct samples_plot *plot, const struct show
     return status;
 }
 
-static enum status draw_fields(const struct samples_plot *plot, const unsigned char *row, int *y,
-                               struct text *out, struct error *err)
+static enum status draw_fields(const struct samples_plot *plot, const struct samples_row *row,
+                               int *y, struct text *out, struct error *err)
 {
     enum status status = STATUS_OK;
     for (size_t f = 0; f < plot->dataset->field_count && status == STATUS_OK; f++) {
         struct shown shown = {.field = &plot->dataset->fields[f]};
-        if (shown.field->source == FIELD_MADE)
+        if (!has_picture(shown.field))
             continue;
         shown.bytes = malloc(shown.field->sample_bytes);
         if (!shown.bytes)
             return error_set(err, STATUS_NO_MEMORY, "no memory for a sample of field '%s'",
                              shown.field->name);
-        take_steps(plot, f, row, shown.bytes);
+        samples_row_take(row, plot, f, shown.bytes);
         find_range(&shown);
         find_shape(&shown);
         status = draw_field(plot, &shown, y, out, err);
@@ -377,18 +316,15 @@ static enum status write_picture(const struct samples_plot *plot, const struct t
 
 enum status samples_plot(const struct samples_plot *plot, const char *path, struct error *err)
 {
-    void *row = NULL, *held = NULL;
+    struct samples_row row = {0};
     struct text drawn = {0};
     int y = 24;
-    enum status status = hold(plot, &held, err);
+    enum status status = samples_row_read(plot->dataset, plot->row, &row, err);
     if (status == STATUS_OK)
-        status = read_row(plot, &row, err);
-    if (status == STATUS_OK)
-        status = draw_fields(plot, row, &y, &drawn, err);
+        status = draw_fields(plot, &row, &y, &drawn, err);
     if (status == STATUS_OK)
         status = write_picture(plot, &drawn, y, path, err);
     text_done(&drawn);
-    free(held);
-    free(row);
+    samples_row_done(&row);
     return status;
 }

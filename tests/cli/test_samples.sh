@@ -52,3 +52,26 @@ contains "$("$penstock" samples --set dataset.uri=robot,robot --index 201)" "fra
 refuses 4 "--index 200: the dataset has frames 0 to 199" samples -c policy.yaml --index 200
 refuses 4 "there is no sample at frame 199" samples -c policy.yaml --index 199
 refuses 4 "reach 0 frames before the episode and 14 behind" samples -c policy.yaml --index 199
+
+# Ragged fields: how many items, and a dense tensor's picture.
+"$penstock" synth events --layout events --samples 30 --items 200 --shape 4,12,16 >/dev/null
+cat >events.yaml <<'YAML'
+dataset:
+  uri: events
+  fields:
+    events:
+      ragged: {offsets: events/offsets, index: [events/bin, events/y, events/x], values: events/count}
+      deliver: {dense: [4, 12, 16]}
+      cast: uint8
+      steps: "0:3"
+    counts: {ragged: {offsets: events/offsets, values: events/count}, deliver: csr}
+samples: {pad: {after: 1}, fill: zero}
+batch: {global_size: 4}
+YAML
+text=$("$penstock" samples -c events.yaml --index 28 --show --plot events.svg)
+contains "$text" "items of ragged field events, dense, frames 28 to 29"
+contains "$text" "missing steps 2: zeros stand there"
+contains "$text" "items of ragged field counts, csr, frame 28"
+contains "$text" "made for field counts"
+equals "$(grep -c "<image" events.svg)" 3
+contains "$(cat events.svg)" "uint8 [3, 4, 12, 16], from 0 to"
