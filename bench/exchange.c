@@ -560,7 +560,7 @@ int main(int argc, char **argv)
     static struct scene scene;
     struct comm comm;
     struct error err;
-    if (comm_init(&comm, &err) != STATUS_OK) {
+    if (comm_init(1, &comm, &err) != STATUS_OK) {
         fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
         return EXIT_FAILURE;
     }

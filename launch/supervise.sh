@@ -260,7 +260,9 @@ clean_up() {
             [ -e "$1" ] || alive "$0" || break
             sleep 0.2
         done
-        alive "$0" || { cd "$0" && rm -f reader-*.sock reader-*.lock reader-*.metrics reader-*.overview reader-*.json cursor-* && rmdir "$0"; }
+        for run in "$0" "$0".*; do
+            alive "$0" || { cd "$run" && rm -f reader-*.sock reader-*.lock reader-*.metrics reader-*.overview reader-*.json cursor-* && rmdir "$run"; }
+        done
         true' "$run_dir" "$scratch")
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.

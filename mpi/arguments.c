@@ -20,6 +20,10 @@ static const char usage[] =
     "\n"
     "  -c, --config FILE    the run's configuration (YAML)\n"
     "      --set KEY=VALUE  override one option; may be repeated\n"
+    "      --also NAME=FILE deliver another run beside this one, to the same trainers:\n"
+    "                       penstock.connect(\"NAME\"). FILE is its configuration.\n"
+    "                       mpirun starts as many readers for each run, on every node.\n"
+    "                       May be repeated\n"
     "      --resume FILE    go on at a state that a trainer saved (penstock_state());\n"
     "                       FILE may also be the state itself: '{...}'\n"
     "      --save-state FILE\n"
@@ -52,6 +56,7 @@ static const char usage[] =
     "\n"
     "Examples:\n"
     "  mpirun -np 2 --bind-to none penstock-reader -c run.yaml -- python3 train.py\n"
+    "  mpirun -np 2 penstock-reader -c train.yaml --also val=val.yaml -- python3 train.py\n"
     "  mpirun -np 1 penstock-reader --set dataset.uri=demo.zarr -- penstock-trainer\n"
     "\n"
     "Exit code:\n"
@@ -79,6 +84,31 @@ static bool is_page(const char *path)
     return ending && strcmp(ending, ".html") == 0;
 }
 
+/* NAME=FILE: the name becomes part of a directory's. */
+static enum status parse_also(struct arguments *arguments, char *text, struct error *err)
+{
+    char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : 0;
+    if (length == 0 || !equals[1])
+        return error_set(err, STATUS_INVALID,
+                         "--also '%s': give a name and a file, as in --also val=val.yaml", text);
+    if (strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+            length ||
+        length >= ALSO_NAME_BYTES)
+        return error_set(err, STATUS_INVALID,
+                         "--also '%s': a name has at most %d letters, digits, - and _", text,
+                         ALSO_NAME_BYTES - 1);
+    struct also_run run = {.config_path = equals + 1};
+    memcpy(run.name, text, length);
+    for (int i = 0; i < arguments->also_count; i++)
+        if (strcmp(arguments->also[i].name, run.name) == 0)
+            return error_set(err, STATUS_INVALID, "--also '%s': the name is given twice", text);
+    if (arguments->also_count == COMM_MAX_RUNS - 1)
+        return error_set(err, STATUS_INVALID, "more than %d --also runs", COMM_MAX_RUNS - 1);
+    arguments->also[arguments->also_count++] = run;
+    return STATUS_OK;
+}
+
 static enum status parse_option(struct arguments *arguments, int option, char **argv,
                                 struct error *err)
 {
@@ -92,6 +122,8 @@ static enum status parse_option(struct arguments *arguments, int option, char **
                              ARGUMENTS_MAX_SETTINGS);
         arguments->settings[arguments->job.setting_count++] = optarg;
         return STATUS_OK;
+    case 'A':
+        return parse_also(arguments, optarg, err);
     case 'r':
         arguments->job.resume = optarg;
         return STATUS_OK;
@@ -135,10 +167,22 @@ static enum status parse_option(struct arguments *arguments, int option, char **
     }
 }
 
+void arguments_choose_also(struct arguments *arguments, const struct also_run *run)
+{
+    arguments->job = (struct job_options){.config_path = run->config_path,
+                                          .also = run->name,
+                                          .quiet = arguments->job.quiet,
+                                          .verbose = arguments->job.verbose,
+                                          .supervised = arguments->job.supervised};
+    arguments->report_path = arguments->page_path = NULL;
+    arguments->save_path = arguments->trace_path = NULL;
+}
+
 enum status arguments_parse(struct arguments *arguments, int argc, char **argv, struct error *err)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'},
                                             {"set", required_argument, NULL, 's'},
+                                            {"also", required_argument, NULL, 'A'},
                                             {"resume", required_argument, NULL, 'r'},
                                             {"report", required_argument, NULL, 'j'},
                                             {"save-state", required_argument, NULL, 'S'},

@@ -65,8 +65,10 @@ void books_announce(struct books *books, uint64_t epoch, uint64_t samples)
     if (!books->show_progress || samples == 0) /* of epochs behind which all have left: none */
         return;
     progress_done(&books->progress);
-    fprintf(stderr, "epoch %llu delivered: %s sample%s in %.2f s, %.0f samples/s\n",
-            (unsigned long long)epoch, count_format(samples).text, count_plural(samples), elapsed,
+    const char *also = books->job->also;
+    fprintf(stderr, "%s%s%sepoch %llu delivered: %s sample%s in %.2f s, %.0f samples/s\n",
+            also ? "run '" : "", also ? also : "", also ? "': " : "", (unsigned long long)epoch,
+            count_format(samples).text, count_plural(samples), elapsed,
             elapsed > 0 ? (double)samples / elapsed : 0);
 }
 
@@ -226,7 +228,7 @@ void books_keep(struct books *books)
     while (books->epoch < epoch)
         turn_epoch(books, books->epoch + 1);
     books->published = job_cursor(books->job, epoch, step);
-    if (!books->show_progress)
+    if (!books->show_progress || books->job->also) /* a terminal has room for one line */
         return;
     if (epoch != books->progress_epoch)
         show_epoch(books, epoch, 0);

@@ -58,7 +58,7 @@ int check_mpi(void)
     struct comm comm;
     struct error err;
     error_clear(&err);
-    if (comm_init(&comm, &err) != STATUS_OK) {
+    if (comm_init(1, &comm, &err) != STATUS_OK) {
         fprintf(stderr, "penstock-reader: error: %s\n", err.message);
         return EXIT_FAILURE;
     }

@@ -47,8 +47,49 @@ static void warn_of_small_shm(void)
             size_format(free_bytes).text);
 }
 
-enum status comm_init(struct comm *ret_comm, struct error *err)
+/* Divides every node's processes evenly: *ret_base has those of this process's run. False: they
+ * cannot be divided. */
+static bool divide(int run_count, struct comm *comm, MPI_Comm *ret_base)
 {
+    int local_rank, local_size, odd, runs[2];
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_size(node, &local_size);
+    MPI_Comm_free(&node);
+    odd = local_size % run_count != 0;
+    MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (odd)
+        return false;
+    comm->run = local_rank / (local_size / run_count);
+    comm->run_count = run_count;
+    for (int run = 0; run < run_count; run++) {
+        runs[0] = comm->run == run ? comm->rank : INT_MAX;
+        MPI_Allreduce(&runs[0], &runs[1], 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        comm->leaders[run] = runs[1];
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm->all);
+    MPI_Comm_split(MPI_COMM_WORLD, comm->run, comm->rank, ret_base);
+    MPI_Comm_rank(*ret_base, &comm->rank);
+    MPI_Comm_size(*ret_base, &comm->size);
+    return true;
+}
+
+static void make_communicators(MPI_Comm base, struct comm *comm)
+{
+    MPI_Comm *const kinds[] = {&comm->world,  &comm->control, &comm->drain,
+                               &comm->rounds, &comm->pace,    &comm->windows,
+                               &comm->tapes,  &comm->tally,   &comm->overview};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        MPI_Comm_dup(base, kinds[i]);
+    for (int i = 0; i < COMM_LANES; i++)
+        MPI_Comm_dup(base, &comm->lanes[i]);
+    MPI_Comm_split_type(base, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->node);
+}
+
+enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
+{
+    MPI_Comm base = MPI_COMM_WORLD;
     int provided = MPI_THREAD_SINGLE;
     long launched = launched_count(); /* before MPI adds to the environment */
     /* Over TCP, Open MPI by default asks for each message's data, and says when it is all there, in
@@ -61,7 +102,7 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
     if (provided < MPI_THREAD_FUNNELED)
         return error_set(err, STATUS_MPI,
                          "this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
-    struct comm comm = {.signal_fd = -1};
+    struct comm comm = {.signal_fd = -1, .all = MPI_COMM_NULL, .run_count = 1};
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
     if (comm.size == 1 && launched > 1)
@@ -71,18 +112,17 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
             "so that each would deliver everything: use the mpirun of the MPI that this "
             "program is built with, or another --mpi with srun (srun --mpi=list)",
             launched);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.world);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.control);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.drain);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.rounds);
-    for (int i = 0; i < COMM_LANES; i++)
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm.lanes[i]);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.pace);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.windows);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.tapes);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.tally);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm.overview);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm.rank, MPI_INFO_NULL, &comm.node);
+    if (run_count > 1 && !divide(run_count, &comm, &base)) {
+        MPI_Finalize();
+        ret_comm->rank = comm.rank;
+        return error_set(err, STATUS_INVALID,
+                         "with --also each node has to have as many processes for each of the %d "
+                         "runs: start %d on a node, or a multiple of %d",
+                         run_count, run_count, run_count);
+    }
+    make_communicators(base, &comm);
+    if (base != MPI_COMM_WORLD)
+        MPI_Comm_free(&base);
     MPI_Comm_rank(comm.node, &comm.node_rank);
     MPI_Comm_size(comm.node, &comm.node_size);
     if (gethostname(comm.node_name, sizeof comm.node_name) != 0)
@@ -95,8 +135,10 @@ enum status comm_init(struct comm *ret_comm, struct error *err)
 void comm_done(struct comm *comm)
 {
     MPI_Request all_here;
-    MPI_Ibarrier(comm->world, &all_here);
+    MPI_Ibarrier(comm->all == MPI_COMM_NULL ? comm->world : comm->all, &all_here);
     comm_wait(comm, &all_here);
+    if (comm->all != MPI_COMM_NULL)
+        MPI_Comm_free(&comm->all);
     MPI_Comm_free(&comm->node);
     MPI_Comm_free(&comm->windows);
     MPI_Comm_free(&comm->tapes);
@@ -119,11 +161,25 @@ void comm_done(struct comm *comm)
     MPI_Finalize();
 }
 
+/* Run 0 says what becomes of all runs, if it is still there after as long. */
+static int defer(int number)
+{
+    static const uint64_t patience_ns = 750000000;
+    static int deferred;
+    static uint64_t since_ns;
+    if ((number == SIGINT || number == SIGTERM) && !deferred) {
+        deferred = number;
+        since_ns = clock_now_ns();
+    }
+    return deferred && clock_now_ns() - since_ns > patience_ns ? deferred : 0;
+}
+
 int comm_take_signal(const struct comm *comm)
 {
     struct signalfd_siginfo info;
     bool taken = comm->signal_fd >= 0 && read(comm->signal_fd, &info, sizeof info) == sizeof info;
-    return taken ? (int)info.ssi_signo : 0;
+    int number = taken ? (int)info.ssi_signo : 0;
+    return comm->run > 0 ? defer(number) : number;
 }
 
 void comm_heed_signals(const struct comm *comm)
@@ -180,6 +236,29 @@ enum status comm_agree(const struct comm *comm, enum status status, struct error
     comm_wait(comm, &request);
     *err = failure;
     return (enum status)failure.status;
+}
+
+enum status comm_agree_runs(const struct comm *comm, enum status status, struct error *err)
+{
+    if (comm->run_count == 1)
+        return status;
+    int mine = status == STATUS_OK ? INT_MAX : comm->run, first = INT_MAX;
+    MPI_Request request;
+    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->all, &request);
+    comm_wait(comm, &request);
+    if (first == INT_MAX)
+        return STATUS_OK;
+    comm_share_with_runs(comm, first, err, sizeof *err);
+    return (enum status)err->status;
+}
+
+void comm_share_with_runs(const struct comm *comm, int run, void *bytes, size_t size)
+{
+    if (comm->run_count == 1)
+        return;
+    MPI_Request request;
+    MPI_Ibcast(bytes, (int)size, MPI_BYTE, comm->leaders[run], comm->all, &request);
+    comm_wait(comm, &request);
 }
 
 void comm_share(const struct comm *comm, void **bytes, size_t *size)

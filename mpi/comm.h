@@ -14,6 +14,10 @@
  *     tally    what trainers were given of an epoch
  *     overview what rank 0 asks other nodes' readers for `penstock top`
  *     node     the readers that share this node's memory
+ *     all      the readers of all runs that one launcher has started (--also): start and end
+ *
+ * Where one launcher starts several runs, each run has a world of its own: every node's processes
+ * are divided evenly, the first ones for run 0.
  *
  * Open MPI's blocking calls spin. The functions here use nonblocking calls and comm_wait(), which
  * tests and sleeps: a reader must not take a core from a trainer, not even at the start.
@@ -28,11 +32,15 @@
 #include <mpi.h>
 #include <stddef.h>
 
-enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT };
+enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = 8 };
 
 struct comm {
-    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally, overview, node;
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally,
+        overview, node;
+    MPI_Comm all; /* MPI_COMM_NULL: there is one run */
     int rank, size;
+    int run, run_count; /* which of the runs this process belongs to, and how many there are */
+    int leaders[COMM_MAX_RUNS]; /* [run_count] rank in `all` of each run's rank 0 */
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];
     int signal_fd; /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
@@ -43,10 +51,11 @@ struct comm {
     struct requests *requests; /* borrowed; NULL outside the service loop */
 };
 
-/* Collective. Initialises MPI, and makes the communicators. *ret_comm is the caller's, for
- * comm_done(). MPI: the library does not provide MPI_THREAD_FUNNELED, or is not the launcher's, so
- * that each process is a world of its own. */
-MUST_USE enum status comm_init(struct comm *ret_comm, struct error *err);
+/* Collective. Initialises MPI, and makes the communicators for `run_count` runs. *ret_comm is the
+ * caller's, for comm_done(). INVALID, on all ranks, with ret_comm->rank set: the processes of a
+ * node do not divide into as many runs. MPI: the library does not provide MPI_THREAD_FUNNELED, or
+ * is not the launcher's, so that each process is a world of its own. */
+MUST_USE enum status comm_init(int run_count, struct comm *ret_comm, struct error *err);
 
 /* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */
 void comm_done(struct comm *comm);
@@ -67,12 +76,22 @@ void comm_back_off(unsigned *idle);
  * that rank filled in. `err` must not be NULL. */
 MUST_USE enum status comm_agree(const struct comm *comm, enum status status, struct error *err);
 
+/* Collective over all runs: as comm_agree(), for an outcome that is the same on all ranks of each
+ * run. Returns the error of the first run that has one. */
+MUST_USE enum status comm_agree_runs(const struct comm *comm, enum status status,
+                                     struct error *err);
+
+/* Collective over all runs: gives them `size` bytes of run `run`'s rank 0. */
+void comm_share_with_runs(const struct comm *comm, int run, void *bytes, size_t size);
+
 /* Collective over world: gives all ranks rank 0's `*size` bytes. On rank 0 *bytes and *size are
  * input and stay. On the other ranks *bytes becomes memory of *size bytes, with a NUL behind, that
  * the caller frees. Lack of memory aborts the job. */
 void comm_share(const struct comm *comm, void **bytes, size_t *size);
 
-/* Takes a signal that has arrived, and returns its number; 0: none. */
+/* Takes a signal that has arrived, and returns its number; 0: none. A signal goes to all runs, and
+ * run 0 ends the others: these take SIGINT and SIGTERM only when nothing was heard of run 0 for a
+ * while. */
 int comm_take_signal(const struct comm *comm);
 
 /* Takes a signal that has arrived, if any, and calls on_signal with it. */

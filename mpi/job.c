@@ -131,12 +131,22 @@ static enum status compare_options(const struct job *job, const struct job_optio
     return comm_agree(&job->comm, status, err);
 }
 
+enum status job_agree_runs(struct job *job, enum status status, struct error *err)
+{
+    if (status != STATUS_OK && job->also && !job->blamed)
+        error_prefix(err, status, "run '%s': ", job->also);
+    status = comm_agree_runs(&job->comm, status, err);
+    job->blamed = status != STATUS_OK;
+    return status;
+}
+
 /* All that readers agree on before anything is made. */
 static enum status settle_all(struct job *job, const struct job_options *options, struct error *err)
 {
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = job_share_config(job, options, err);
+    job_share_delivery(job);
     if (status == STATUS_OK)
         status = job_watch_store(job, err);
     if (status == STATUS_OK)
@@ -145,27 +155,43 @@ static enum status settle_all(struct job *job, const struct job_options *options
         status = masks_new(&job->comm, &job->config, job->dataset, &job->masks, err);
     if (status == STATUS_OK)
         status = job_settle_placement(job, err);
+    status = job_agree_runs(job, status, err);
     if (status == STATUS_OK)
         status = job_settle(job, options, err);
+    status = job_agree_runs(job, status, err);
     if (status == STATUS_OK)
-        status = job_name_run_dir(job, err);
+        status = job_agree_runs(job, job_name_run_dir(job, err), err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, job_collect_seats(job, options->command != NULL, err), err);
     return status;
 }
 
-enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+/* One run after another. */
+static void announce(struct job *job, const struct job_options *options)
 {
-    job->supervised = options->supervised;
-    job->verbose = options->verbose;
-    enum status status = settle_all(job, options, err);
-    if (status != STATUS_OK)
-        return status;
-    if (!options->quiet && job->comm.rank == 0)
-        job_announce(job, options->verbose);
-    status = job_open_server(job, options, err);
-    if (status == STATUS_OK)
-        status = comm_agree(&job->comm, meter_new(job, &job->meter, err), err);
+    char said = 0;
+    for (int run = 0; run < job->comm.run_count; run++) {
+        if (run == job->comm.run && !options->quiet && job->comm.rank == 0)
+            job_announce(job, options->verbose);
+        comm_share_with_runs(&job->comm, run, &said, 1);
+    }
+}
+
+/* Runs of --also first: where trainers find the run that they train on, they find all. */
+static enum status open_servers(struct job *job, const struct job_options *options,
+                                struct error *err)
+{
+    enum status status = job->also ? job_open_server(job, options, err) : STATUS_OK;
+    status = job_agree_runs(job, status, err);
+    if (status == STATUS_OK && !job->also)
+        status = job_open_server(job, options, err);
+    return job_agree_runs(job, status, err);
+}
+
+/* All that is made before trainers are waited for. */
+static enum status make_ready(struct job *job, const struct job_options *options, struct error *err)
+{
+    enum status status = comm_agree(&job->comm, meter_new(job, &job->meter, err), err);
     if (status == STATUS_OK && job->comm.rank == 0 && !options->quiet && *meter_address(job->meter))
         fprintf(stderr, "metrics    http://%s/metrics\n", meter_address(job->meter));
     if (status == STATUS_OK && options->command)
@@ -178,6 +204,21 @@ enum status job_start(struct job *job, const struct job_options *options, struct
                             &job->known_locality, err);
     if (status == STATUS_OK)
         status = load_held(job, options, err);
+    return status;
+}
+
+enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+{
+    job->also = options->also;
+    job->supervised = options->supervised && !job->also;
+    job->verbose = options->verbose;
+    enum status status = settle_all(job, options, err);
+    if (status == STATUS_OK) {
+        announce(job, options);
+        status = open_servers(job, options, err);
+    }
+    if (status == STATUS_OK)
+        status = job_agree_runs(job, make_ready(job, options, err), err);
     return status;
 }
 

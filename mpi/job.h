@@ -20,20 +20,29 @@
 #include "read/row_store.h"
 #include "run/setup.h"
 #include "server/server.h"
+#include "siblings.h"
 #include "watchdog.h"
+
+/* A run beside the one that is trained on, for the same trainers: --also. */
+enum { ALSO_NAME_BYTES = 32 };
+struct also_run {
+    char name[ALSO_NAME_BYTES];
+    const char *config_path; /* borrowed */
+};
 
 /* What the command line says. The strings are borrowed while the job lives. */
 struct job_options {
     const char *config_path; /* NULL: none */
     char *const *settings;   /* --set arguments */
     size_t setting_count;
-    const char *resume;    /* a file with a state, or the state: "{...}"; NULL: from the start */
-    char *const *command;  /* the trainers' program and arguments, NULL-terminated; NULL: trainers
-                            * are started elsewhere */
-    bool quiet;            /* no tables and no progress on rank 0 */
-    bool verbose;          /* all tables at the start, not only four lines */
-    bool supervised;       /* a supervisor starts the readers again: a SIGTERM ends the readers, and
-                            * trainers stay */
+    const char *resume;   /* a file with a state, or the state: "{...}"; NULL: from the start */
+    char *const *command; /* the trainers' program and arguments, NULL-terminated; NULL: trainers
+                           * are started elsewhere */
+    bool quiet;           /* no tables and no progress on rank 0 */
+    bool verbose;         /* all tables at the start, not only four lines */
+    bool supervised;      /* a supervisor starts the readers again: a SIGTERM ends the readers, and
+                           * trainers stay */
+    const char *also; /* the name of a run beside the one that is trained on; NULL: the latter */
     const char *left_path; /* file with the cursors where trainers had stopped when an earlier job
                             * died (left.h); NULL: none */
 };
@@ -58,7 +67,10 @@ enum { JOB_RUN_DIR_BYTES = 256 };
 
 struct job {
     struct comm comm;
-    bool supervised, verbose; /* see struct job_options */
+    bool supervised, verbose;  /* see struct job_options */
+    const char *also;          /* likewise */
+    bool blamed;               /* the error that ends all runs says whose it is */
+    struct siblings *siblings; /* NULL: this is the only run */
     struct config config;
     struct store_watch *watch;
     struct watchdog *watchdog;
@@ -93,6 +105,7 @@ struct job {
     int stopped_by;       /* the signal that ended a session in good order; 0: none */
     uint64_t stop_cursor; /* with stopped_by: every trainer has had all batches before this cursor,
                            * and none behind it */
+    bool begins_anew;     /* of --also: all trainers have left, and may come again */
     bool over;          /* no session follows: all trainers that came back have their last batch */
     uint64_t ended_ns;  /* when the last session ended */
     uint64_t *left_off; /* [trainers] cursor + 1 where a trainer of this rank stopped that is gone;

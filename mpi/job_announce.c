@@ -189,6 +189,9 @@ static void describe_readers(const struct job *job, struct text *out)
 void job_announce(const struct job *job, bool verbose)
 {
     struct text out = {0};
+    if (job->also)
+        text_append(&out, "also       run '%s': penstock.connect(\"%s\"); on the same cores\n",
+                    job->also, job->also);
     describe_dataset(job, &out);
     describe_plan(job, &out);
     describe_memory(&job->setup, verbose, &out);

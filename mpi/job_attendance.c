@@ -2,6 +2,7 @@
 #include "job_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -42,11 +43,12 @@ enum status job_keep_trainers(struct job *job, struct error *err)
 static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
                           struct error *err)
 {
+    const uint64_t often_ns = 2000000;
     uint64_t end = clock_now_ns() + duration_ns;
     do {
         if (*status == STATUS_OK)
             *status = look_around(job, err);
-        clock_sleep_ns(2000000);
+        clock_sleep_ns(max_u64(often_ns, duration_ns / 5));
     } while (clock_now_ns() < end);
 }
 
@@ -163,9 +165,10 @@ static void warn_of_states(struct job *job, uint64_t old_states)
 }
 
 /* What ranks tell one another, added up. */
-enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, NOTES };
+enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, OVER, NOTES };
 
-static void compare_notes(struct job *job, bool failed, bool late, uint64_t ret_notes[NOTES])
+static void compare_notes(struct job *job, bool failed, bool late, bool over,
+                          uint64_t ret_notes[NOTES])
 {
     const uint64_t mine[NOTES] = {
         [CONNECTED] = server_trainer_count(job->server),
@@ -173,16 +176,38 @@ static void compare_notes(struct job *job, bool failed, bool late, uint64_t ret_
         [FAILED] = failed,
         [LATE] = late,
         [OLD_STATES] = job->old_states,
+        [OVER] = over,
     };
     MPI_Request request;
     MPI_Iallreduce(mine, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world, &request);
     comm_wait(&job->comm, &request);
 }
 
+/* What rank 0 heard of other runs: true if this one is over. */
+static bool hear_siblings(struct job *job, enum status *status, struct error *err)
+{
+    const struct siblings_news *news = siblings_hear(job->siblings);
+    bool in_order = news->outcome.status == STATUS_OK || news->outcome.status == STATUS_ENDED;
+    if (*status == STATUS_OK && news->over && !in_order) {
+        *err = news->outcome;
+        *status = (enum status)err->status;
+    }
+    return job->also && (news->over || news->signal_number);
+}
+
+/* A run of --also waits for as long as the other one lasts: less and less often, so that the wait
+ * costs next to nothing. */
+static uint64_t pause_ns(const struct job *job, uint64_t start_ns)
+{
+    const uint64_t shortest = 10000000, longest = 100000000;
+    uint64_t waited = clock_now_ns() - start_ns;
+    return job->also && waited > second_ns ? longest : shortest;
+}
+
 /* On rank 0, every few seconds. */
 static void say_waiting(const struct job *job, uint64_t connected, uint64_t *told_ns)
 {
-    if (job->comm.rank != 0 || clock_now_ns() - *told_ns <= 5 * second_ns)
+    if (job->comm.rank != 0 || job->also || clock_now_ns() - *told_ns <= 5 * second_ns)
         return;
     *told_ns = clock_now_ns();
     fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n", connected,
@@ -199,17 +224,18 @@ enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
     uint64_t start = clock_now_ns(), told = start, notes[NOTES];
     enum status status = STATUS_OK;
     for (;;) {
-        wait_a_little(job, 10000000, &status, err);
+        wait_a_little(job, pause_ns(job, start), &status, err);
         job_note_progress(job);
-        compare_notes(job, status != STATUS_OK, clock_now_ns() - start > timeout_s * second_ns,
-                      notes);
+        bool over = hear_siblings(job, &status, err);
+        bool late = !job->also && clock_now_ns() - start > timeout_s * second_ns;
+        compare_notes(job, status != STATUS_OK, late, over, notes);
         warn_of_states(job, notes[OLD_STATES]);
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)
             return STATUS_OK;
-        job->over = notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
-                    (notes[CONNECTED] > 0 || all_had_all(job));
+        job->over = notes[OVER] > 0 || (notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
+                                        (notes[CONNECTED] > 0 || all_had_all(job)));
         if (job->over)
             return STATUS_OK;
         if (notes[LATE])

@@ -15,6 +15,14 @@ static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_
 MUST_USE enum status job_share_config(struct job *job, const struct job_options *options,
                                       struct error *err);
 
+/* Collective over all runs: what the trainers' other run says of them, and of how long to wait for
+ * them, counts for a run of --also, too. Its epochs are endless. */
+void job_share_delivery(struct job *job);
+
+/* Collective over all runs, for an outcome that is the same on all ranks of this run: the first
+ * run's that failed, with its name in front. */
+MUST_USE enum status job_agree_runs(struct job *job, enum status status, struct error *err);
+
 /* Collective: starts the watchdog, before the first access to the store. NO_MEMORY, IO: as
  * watchdog_new(). */
 MUST_USE enum status job_watch_store(struct job *job, struct error *err);

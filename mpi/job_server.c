@@ -25,6 +25,12 @@ enum status job_name_run_dir(struct job *job, struct error *err)
     MPI_Request request;
     MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
+    comm_share_with_runs(&job->comm, 0, job->run_dir, sizeof job->run_dir);
+    if (job->also) { /* as named_run_dir() has it, of the trainers' library */
+        size_t used = strlen(job->run_dir);
+        length =
+            (int)used + snprintf(job->run_dir + used, sizeof job->run_dir - used, ".%s", job->also);
+    }
     enum status status = STATUS_OK;
     if (job->comm.rank == 0 && length >= (int)sizeof job->run_dir)
         status =
@@ -103,6 +109,7 @@ enum status job_open_server(struct job *job, const struct job_options *job_optio
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service,
                                      .reconnect_ms = job->reconnect_s * 1000,
+                                     .sessions_follow = job->also != NULL,
                                      .read_state = read_state,
                                      .state_argument = job,
                                      .fill = fill_ring,

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int by_rank(const void *left, const void *right)
 {
@@ -126,7 +127,7 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
     if (status == STATUS_OK)
         status = job_settle_locality(job, err);
     if (status == STATUS_OK)
-        status = job_settle_start(job, quiet, err);
+        status = job_settle_start(job, quiet || job->also, err);
     if (status == STATUS_OK)
         status = open_assigner(job, err);
     if (status == STATUS_OK)
@@ -137,7 +138,7 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
         printf("gathered\n");
         fflush(stdout);
     }
-    if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0)
+    if (status == STATUS_OK && job->comm.rank == 0 && job->session_count > 0 && !job->also)
         fprintf(stderr, "penstock-reader: all trainers are there again after %.2f s\n",
                 (double)(clock_now_ns() - job->ended_ns) / 1e9);
     job->session_count++;
@@ -157,12 +158,28 @@ static void note_cursors(struct job *job)
     fflush(stdout);
 }
 
+/* All trainers of a run of --also have left: those that come again begin anew. */
+static void begin_anew(struct job *job)
+{
+    uint32_t parted;
+    uint64_t cursor;
+    for (uint32_t rank = 0; rank < job->config.trainers; rank++)
+        server_expect(job->server, rank);
+    while (server_take_parted(job->server, &parted, &cursor)) {
+    }
+    memset(job->left_off, 0, job->config.trainers * sizeof *job->left_off);
+    job->setup.service.start_epoch = job->setup.service.start_step = 0;
+    job->begins_anew = false;
+}
+
 enum status job_scatter(struct job *job, struct error *err)
 {
     job->ended_ns = clock_now_ns();
     note_cursors(job);
     row_store_forget_uses(job->store);
     server_restart(job->server);
+    if (job->begins_anew)
+        begin_anew(job);
     uint32_t restarted;
     return comm_agree(&job->comm, job_restart_children(job, &restarted, err), err);
 }

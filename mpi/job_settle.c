@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -85,7 +86,7 @@ uint64_t job_reduce(const struct comm *comm, uint64_t value, MPI_Op operation, M
 }
 
 /* Collective: the least memory of any node, and that node's name. */
-static void find_least_memory(struct job *job)
+static void find_least_memory(struct job *job, uint64_t also_bytes)
 {
     const struct comm *comm = &job->comm;
     uint64_t mine = memory_available_bytes();
@@ -99,17 +100,24 @@ static void find_least_memory(struct job *job)
     MPI_Ibcast(job->least_node, sizeof job->least_node, MPI_CHAR, (int)rank, comm->world, &request);
     comm_wait(comm, &request);
     job->shape.least_node = job->least_node;
+    job->shape.also_bytes = also_bytes;
+    job->shape.node_available_bytes -= min_u64(also_bytes, job->shape.node_available_bytes);
 }
+
+/* A run beside the one that is trained on gets an eighth of what a node has available, where the
+ * other one gets half of the rest. */
+enum { ALSO_DIVISOR = 8 };
 
 /* Collective; every rank comes to the same. Where readers are started again, what the ones before
  * had, or their trainers' rings, may be about to be freed. */
-static enum status settle_sizes(struct job *job, const struct run_state *resume, struct error *err)
+static enum status settle_sizes(struct job *job, const struct run_state *resume,
+                                uint64_t also_bytes, struct error *err)
 {
     enum { MOST_TRIES = 50, PAUSE_NS = 200000000 };
     struct run_shape *shape = &job->shape;
     shape->fetch_row_bytes = fetch_stage_row_bytes(job->dataset, &shape->fetch_row_requests);
     for (uint32_t tries = 1;; tries++) {
-        find_least_memory(job);
+        find_least_memory(job, also_bytes);
         shape->fetch_bytes = fetch_stage_bytes(job->dataset, run_fetch_memory(&job->config, shape),
                                                &shape->fetch_rows);
         enum status status =
@@ -121,6 +129,26 @@ static enum status settle_sizes(struct job *job, const struct run_state *resume,
     }
 }
 
+/* Collective over all runs: the run that is trained on settles last, and has what the others leave.
+ */
+static enum status settle_in_turn(struct job *job, const struct run_state *resume,
+                                  struct error *err)
+{
+    uint64_t also_bytes = 0;
+    enum status status = STATUS_OK;
+    for (int run = job->comm.run_count - 1; run >= 0; run--) {
+        uint64_t bytes = 0;
+        if (run == job->comm.run) {
+            status = settle_sizes(job, resume, also_bytes, err);
+            status = comm_agree(&job->comm, status, err);
+            bytes = status == STATUS_OK ? run_setup_node_bytes(&job->shape, &job->setup) : 0;
+        }
+        comm_share_with_runs(&job->comm, run, &bytes, sizeof bytes);
+        also_bytes += bytes;
+    }
+    return status;
+}
+
 /* `resume`: a file, or the state itself. */
 static enum status read_resume(const char *resume, struct run_state *ret_state, struct error *err)
 {
@@ -129,19 +157,45 @@ static enum status read_resume(const char *resume, struct run_state *ret_state, 
                : run_state_read_file(resume, ret_state, err);
 }
 
+void job_share_delivery(struct job *job)
+{
+    struct config *config = &job->config;
+    uint64_t common[] = {config->trainers, config->reconnect_timeout_s, config->grace_s,
+                         config->drain_timeout_s, config->connect_timeout_s};
+    comm_share_with_runs(&job->comm, 0, common, sizeof common);
+    if (!job->also)
+        return;
+    config->trainers = common[0];
+    config->reconnect_timeout_s = common[1];
+    config->grace_s = common[2];
+    config->drain_timeout_s = common[3];
+    config->connect_timeout_s = common[4];
+    config->epochs = 0;
+    config->stall_warning_s = 0; /* its trainers are elsewhere most of the time */
+}
+
+/* What rank 0 finds out before sizes can be settled. */
+static enum status look_ahead(struct job *job, const struct job_options *options,
+                              struct run_state *ret_state, uint64_t ret_stored[2],
+                              struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (options->resume && job->comm.rank == 0)
+        status = read_resume(options->resume, ret_state, err);
+    if (status == STATUS_OK && job->comm.rank == 0)
+        status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
+                                      &ret_stored[0], &ret_stored[1], err);
+    status = comm_agree(&job->comm, status, err);
+    return job_agree_runs(job, status, err);
+}
+
 enum status job_settle(struct job *job, const struct job_options *options, struct error *err)
 {
     struct {
         struct run_state state;
-        uint64_t stored_row_bytes, stored_row_cost;
-    } first = {0}; /* what rank 0 has found out */
-    enum status status = STATUS_OK;
-    if (options->resume && job->comm.rank == 0)
-        status = read_resume(options->resume, &first.state, err);
-    if (status == STATUS_OK && job->comm.rank == 0)
-        status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
-                                      &first.stored_row_bytes, &first.stored_row_cost, err);
-    status = comm_agree(&job->comm, status, err);
+        uint64_t stored_row[2]; /* bytes, cost */
+    } first = {0};              /* what rank 0 has found out */
+    enum status status = look_ahead(job, options, &first.state, first.stored_row, err);
     if (status != STATUS_OK)
         return status;
     MPI_Request request;
@@ -155,9 +209,10 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count =
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
-        .stored_row_bytes = first.stored_row_bytes,
-        .stored_row_cost = first.stored_row_cost};
-    status = settle_sizes(job, options->resume ? &first.state : NULL, err);
+        .auto_divisor = job->also ? ALSO_DIVISOR : 0,
+        .stored_row_bytes = first.stored_row[0],
+        .stored_row_cost = first.stored_row[1]};
+    status = settle_in_turn(job, options->resume ? &first.state : NULL, err);
     struct plan *plan = &job->setup.plan;
     if (status == STATUS_OK)
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);

@@ -46,7 +46,7 @@ struct leaving {
     const struct job_options *options;
 };
 
-static const uint64_t OTHERS_NS = 250000000;
+static const uint64_t OTHERS_NS = 250000000, SIBLINGS_NS = 850000000;
 
 /* A signal goes to every rank: each cleans up after itself and leaves without waiting for the
  * others, since the launcher kills what is left about a second later. SIGTERM is also how a
@@ -58,7 +58,7 @@ static void leave_on_signal(void *argument, int signal_number)
     bool told = !(leaving->options->supervised && signal_number == SIGTERM);
     struct error outcome;
     error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s", sigabbrev_np(signal_number));
-    if (job->comm.rank == 0)
+    if (job->comm.rank == 0 && !job->also)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);
     if (job->server && told)
         server_finish(job->server, &outcome);
@@ -71,9 +71,14 @@ static void leave_on_signal(void *argument, int signal_number)
                                ? job->config.grace_s * 1000
                                : SIGNAL_GRACE_MS);
     masks_save(job->masks);
-    /* MPICH's launcher kills the others as soon as one has left: they clean up first. */
-    if (job->comm.size > 1)
+    /* MPICH's launcher kills the others as soon as one has left: they clean up first. Readers of
+     * other runs leave later. */
+    if (job->siblings && job->comm.run == 0) {
+        siblings_tell_end(job->siblings, &outcome);
+        clock_sleep_ns(SIBLINGS_NS);
+    } else if (job->comm.size > 1) {
         clock_sleep_ns(OTHERS_NS);
+    }
     _exit(128 + signal_number);
 }
 
@@ -103,7 +108,8 @@ static void print_report(const struct job *job, const struct service_summary *su
     struct text table = {0}, json = {0}, page = {0};
     service_describe(job, summary, &table, &json, arguments->page_path ? &page : NULL);
     if (job->comm.rank == 0 && !arguments->job.quiet)
-        fputs(table.data, stderr);
+        fprintf(stderr, "%s%s%s%s", job->also ? "run '" : "", job->also ? job->also : "",
+                job->also ? "':\n" : "", table.data);
     if (job->comm.rank == 0) {
         write_report(arguments->report_path, &json);
         write_report(arguments->page_path, &page);
@@ -131,7 +137,7 @@ static int exit_code(enum status status, const struct job *job)
 /* Rank 0 speaks for all: every rank has come to the same error. */
 static void print_outcome(const struct job *job, const struct error *err)
 {
-    if (job->comm.rank == 0)
+    if (job->comm.rank == 0 && job->comm.run == 0)
         fprintf(stderr, "penstock-reader: %s%s\n",
                 err->status == STATUS_ENDED || err->status == STATUS_INTERRUPTED ? "" : "error: ",
                 err->message);
@@ -143,11 +149,15 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         parsed = check_outputs(arguments, err);
     if (parsed == STATUS_OK)
         parsed = tracing_new(arguments->trace_path, job->comm.rank, &job->tracing, err);
-    enum status status = comm_agree(&job->comm, parsed, err);
+    if (parsed == STATUS_OK)
+        parsed = siblings_new(&job->comm, arguments->job.also, &job->siblings, err);
+    struct siblings *siblings = job->siblings;
     struct service_summary *summary = calloc(1, sizeof *summary);
-    if (status == STATUS_OK && !summary)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for the summary");
-    status = comm_agree(&job->comm, status, err);
+    if (parsed == STATUS_OK && !summary)
+        parsed = error_set(err, STATUS_NO_MEMORY, "no memory for the summary");
+    enum status status = comm_agree(&job->comm, parsed, err);
+    status = comm_agree_runs(&job->comm, status, err);
+    bool begun = status == STATUS_OK;
     if (status == STATUS_OK)
         status = job_start(job, &arguments->job, err);
     for (bool again = true; again && status == STATUS_OK;) {
@@ -162,12 +172,16 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         print_report(job, summary, arguments);
     if (status != STATUS_OK)
         print_outcome(job, err);
-    if (status == STATUS_INTERRUPTED && job->comm.rank == 0)
+    if (status == STATUS_INTERRUPTED && job->comm.rank == 0 && !job->also)
         save_state(job, arguments->save_path);
-    int code = exit_code(status, job);
+    int code = job->also ? 0 : exit_code(status, job);
+    const struct error none = {0};
+    siblings_tell_end(siblings, status == STATUS_OK ? &none : err);
     tracing_end(job->tracing);
     job_done(job, err);
     free(summary);
+    if (begun)
+        siblings_free(siblings);
     return code;
 }
 
@@ -222,11 +236,15 @@ int main(int argc, char **argv)
         start_saying_alive();
     }
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
-    enum status started = comm_init(&job.comm, &err);
+    int run_count = parsed == STATUS_OK ? 1 + arguments.also_count : 1;
+    enum status started = comm_init(run_count, &job.comm, &err);
     if (started != STATUS_OK) {
-        fprintf(stderr, "penstock-reader: error: %s\n", err.message);
-        return 1;
+        if (job.comm.rank == 0)
+            fprintf(stderr, "penstock-reader: error: %s\n", err.message);
+        return status_exit_code(started);
     }
+    if (job.comm.run > 0)
+        arguments_choose_also(&arguments, &arguments.also[job.comm.run - 1]);
     log_json_set_rank(job.comm.rank);
     job.comm.signal_fd = signal_fd;
     job.comm.on_signal = leave_on_signal;

@@ -7,8 +7,10 @@
 #include "round_plan.h"
 #include "transfer.h"
 
-/* A look at MPI that took longer has moved data: look again at once. */
-enum { EXCHANGE_BUSY_NS = 5000 };
+/* A look at MPI that took longer has moved data: look again at once. Not where no round has moved
+ * on for long: then another reader's trainers take no batches, and looks take long for other
+ * reasons. */
+static const uint64_t EXCHANGE_BUSY_NS = 5000, EXCHANGE_PATIENCE_NS = UINT64_C(2000000000);
 
 static bool has_zero_copy(const struct rounds *rounds)
 {
@@ -280,6 +282,8 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
         rounds_retire(rounds, round);
         active = true;
     }
+    if (active)
+        rounds->moved_ns = clock_now_ns();
     *ret_active = active;
     return STATUS_OK;
 }
@@ -295,7 +299,7 @@ bool rounds_look(struct rounds *rounds)
         if (busy)
             trace_note(TRACE_EXCHANGE, start_ns, end_ns, rounds->published);
     }
-    return moved || busy;
+    return moved || (busy && end_ns - rounds->moved_ns < EXCHANGE_PATIENCE_NS);
 }
 
 bool rounds_finished(const struct rounds *rounds)

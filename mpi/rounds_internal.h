@@ -32,6 +32,7 @@ struct rounds {
     struct round_times times;
     uint64_t exchange_ns;
     uint64_t posted_ns; /* how long rounds took of late from being posted until complete */
+    uint64_t moved_ns;  /* when a round last moved on */
     struct copies copies;
     struct round_matching matching; /* of the round that is planned last */
     struct item_merge merge;        /* likewise, of a mix */

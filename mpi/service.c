@@ -59,6 +59,7 @@ static bool turn(struct service *service)
     active |= service_progress_to_end(service);
     active |= service_end_delivery(service);
     service_look_for_skips(service);
+    service_heed_siblings(service);
     active |= tell_epochs(service);
     bool draining = service->signal_ns && !job->stopped_by; /* the end's cursor is not agreed on */
     if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
@@ -66,6 +67,9 @@ static bool turn(struct service *service)
         stop_event_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
+
+/* After so long another reader waits for its trainers. */
+static const uint64_t exchange_patience_ns = 2000000000;
 
 /* Whether something is on its way between readers. */
 static bool is_moving(const struct service *service)
@@ -83,7 +87,7 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 {
     if (service->job->comm.size == 1)
         return pool_has_urgent(service->job->pool) ? patience_ns : 20 * ms_ns;
-    if (is_moving(service)) {
+    if (is_moving(service) && idle_ns < exchange_patience_ns) {
         uint64_t little = max_u64(rounds_posted_ns(service->rounds) / 16, idle_ns / 2);
         return min_u64(max_u64(little, ms_ns / 20), ms_ns);
     }
@@ -189,26 +193,30 @@ static void service_done(struct service *service)
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
     struct error late;
+    struct job *job = service->job;
     while (!stop_outcome(service->stop)) {
         turn_or_sleep(service);
-        meter_keep(service->job->meter, &service->books, service->tally);
-        tracing_keep(service->job->tracing, service->books.now_ns, service->job->run_dir);
+        meter_keep(job->meter, &service->books, service->tally);
+        tracing_keep(job->tracing, service->books.now_ns, job->run_dir);
     }
     service->job->comm.requests = NULL;
     const struct error *outcome = stop_outcome(service->stop);
     bool skips = stop_skips(service->stop, &service->skip_to);
-    bool again = skips || stop_restarts(service->stop);
-    if (again && !skips && service->signal_number)
-        service->job->comm.on_signal(service->job->comm.on_signal_argument, service->signal_number);
-    bool endless = service->job->config.epochs == 0; /* it ends when all trainers have left */
+    job->begins_anew =
+        job->also && outcome->status == STATUS_OK && !stop_restarts(service->stop) && !skips;
+    bool again = skips || job->begins_anew || stop_restarts(service->stop);
+    if (stop_restarts(service->stop) && service->signal_number)
+        job->comm.on_signal(job->comm.on_signal_argument, service->signal_number);
+    bool endless = job->config.epochs == 0; /* it ends when all trainers have left */
     if (again || outcome->status == STATUS_ENDED || endless)
         books_break_off(&service->books);
-    if (again && !skips && service->job->comm.rank == 0)
+    if (stop_restarts(service->stop) && job->comm.rank == 0)
         fprintf(stderr, "penstock-reader: %s; waiting until this trainer is there again\n",
                 outcome->message);
     if (!again && outcome->status != STATUS_OK) {
+        siblings_tell_end(job->siblings, outcome);
         *err = *outcome;
-        server_finish(service->job->server, outcome);
+        server_finish(job->server, outcome);
     }
     service_drain(service, again);
     if (outcome->status == STATUS_INTERRUPTED)
@@ -216,7 +224,7 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     if (!again && !service->books.finished &&
         ((outcome->status == STATUS_OK && !endless) || service->ends_early))
         books_finish(&service->books); /* a reader without trainers may hear of the end early */
-    enum status masked = masks_finish(service->job->masks, &late);
+    enum status masked = masks_finish(job->masks, &late);
     if (masked != STATUS_OK && (again || outcome->status == STATUS_OK)) {
         *err = late; /* there were too many, found with the last rows */
         return masked;

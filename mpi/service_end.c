@@ -29,6 +29,19 @@ void service_take_signal(struct service *service, int number)
     stop_event_drain(service->stop, number);
 }
 
+void service_heed_siblings(struct service *service)
+{
+    struct siblings *siblings = service->job->siblings;
+    const struct siblings_news *news = siblings_hear(siblings);
+    bool in_order = news->outcome.status == STATUS_OK || news->outcome.status == STATUS_ENDED;
+    if (stop_drains(service->stop))
+        siblings_tell_signal(siblings, stop_drains(service->stop));
+    if (news->signal_number && !service->signal_number)
+        service_take_signal(service, news->signal_number);
+    if (news->over && !in_order)
+        stop_end(service->stop, &news->outcome);
+}
+
 /* How long an orderly end may take. Only SIGUSR2 is not followed by a launcher's SIGKILL. */
 static uint64_t patience_ns(const struct service *service, int number)
 {

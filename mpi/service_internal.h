@@ -74,6 +74,9 @@ void service_heed_signal(struct service *service);
 /* Begins an orderly end because of a signal that came to this rank. */
 void service_take_signal(struct service *service, int number);
 
+/* On rank 0: tells other runs of a signal, and ends this run as they say. */
+void service_heed_siblings(struct service *service);
+
 /* Moves an orderly end on: all readers go on to the same step. If this takes too long, or rank 0
  * does not answer, the end becomes an immediate one. True if anything moved. */
 bool service_progress_to_end(struct service *service);

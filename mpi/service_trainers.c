@@ -69,6 +69,11 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
     }
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
     struct job *job = service->job;
+    if (job->also && job->reconnect_s == 0 && loss->status == STATUS_LOST) {
+        /* The run that is trained on knows better what becomes of a trainer that is gone. */
+        note_left(service, peer, server_trainer_cursor(job->server, peer));
+        return;
+    }
     struct error error;
     enum status status = STATUS_OK;
     bool failed = server_trainer_failed(job->server, peer);
@@ -110,7 +115,8 @@ static bool serve_sockets(struct service *service)
         }
         active |= state != SERVER_PEER_CONNECTED;
     }
-    if (server_trainer_returns(job->server)) {
+    /* One that had left a run of --also waits until all have. */
+    if (!job->also && server_trainer_returns(job->server)) {
         error_set(&error, STATUS_LOST, "a trainer that had left is back");
         stop_event_restart(service->stop, &error);
     }

@@ -220,6 +220,11 @@ void stop_event_error(struct stop *stop, const struct error *error)
     send_once(stop, EVENT_ERROR, error);
 }
 
+void stop_end(struct stop *stop, const struct error *error)
+{
+    decide_end(stop, EVENT_ERROR, error);
+}
+
 void stop_event_restart(struct stop *stop, const struct error *loss)
 {
     send_once(stop, EVENT_RESTART, loss);

@@ -30,6 +30,9 @@ void stop_begin(struct stop *stop);
  * errors are dropped. */
 void stop_event_error(struct stop *stop, const struct error *error);
 
+/* On rank 0: ends the session with an error of another run. */
+void stop_end(struct stop *stop, const struct error *error);
+
 /* Tells rank 0 of the loss of a trainer that may come again: the session ends, and the run goes on.
  * This rank's later losses are dropped. */
 void stop_event_restart(struct stop *stop, const struct error *loss);

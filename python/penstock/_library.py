@@ -21,6 +21,7 @@ class Options(Structure):
         ("timeout_ms", c_int64),
         ("state", c_char_p),
         ("wait_for_release", c_int32),
+        ("name", c_char_p),
     ]
 
 

@@ -39,6 +39,7 @@ class Loader:
         timeout=60.0,
         state=None,
         wait_for_release=False,
+        name=None,
     ):
         """Connects, and waits for the service to start.
 
@@ -46,6 +47,7 @@ class Loader:
         timeout: seconds to wait for the service. None, or less than 0: without limit.
         state: where to go on: the value that state() gave, as a dict or as JSON text. None: the
         value of PENSTOCK_STATE, if set.
+        name: of another run for the same trainers (penstock-run --also NAME=FILE).
         wait_for_release: with all slots leased, next() waits until a batch is released (by another
         thread, or by JAX) instead of raising Invalid.
         """
@@ -62,6 +64,7 @@ class Loader:
             timeout_ms=-1 if timeout is None or timeout < 0 else max(1, _milliseconds(timeout)),
             state=None if state is None else _json(state).encode(),
             wait_for_release=bool(wait_for_release),
+            name=None if name is None else name.encode(),
         )
         library = _library.load()
         pointer = ctypes.c_void_p()
@@ -238,7 +241,11 @@ class Epoch:
         return next(self._loader)
 
 
-def connect(run_dir=None, **options):
-    """Connects to the service of this node, and waits until the service delivers. See Loader for the
-    options: rank, world_size, timeout, state, wait_for_release."""
-    return Loader(run_dir, **options)
+def connect(name=None, **options):
+    """Connects to the service of this node, and waits until the service delivers. `name`: of the run, as
+    --also NAME=FILE has named it; None: the run that is trained on. A name with a slash is a run
+    directory. See Loader for the options: run_dir, rank, world_size, timeout, state,
+    wait_for_release."""
+    if name is not None and "/" in str(name):
+        return Loader(name, **options)
+    return Loader(name=name, **options)

@@ -186,6 +186,22 @@ enum status environment_fill(struct dial_options *options, struct error *err)
     return STATUS_OK;
 }
 
+/* Readers open the directories of --also before the one beside. */
+enum status environment_named_run(const char *run_dir, const char *name, char *buffer, size_t size,
+                                  struct error *err)
+{
+    struct inode inode;
+    int length = snprintf(buffer, size, "%s.%s", run_dir, name);
+    if (strchr(name, '/') || (size_t)length >= size)
+        return error_set(err, STATUS_INVALID, "'%s' is no name of a run", name);
+    if (inode_at(AT_FDCWD, run_dir, 0, &inode) && !inode_at(AT_FDCWD, buffer, 0, &inode))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "the readers of run directory '%s' have no run '%s': start them with "
+                         "--also %s=FILE",
+                         run_dir, name, name);
+    return STATUS_OK;
+}
+
 enum status environment_state(char *buffer, size_t size, const char **ret_state, struct error *err)
 {
     const char *text = value_of("PENSTOCK_STATE");

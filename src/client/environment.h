@@ -34,6 +34,12 @@
  * only one of RANK and WORLD_SIZE is set, and no other launcher's pair. */
 MUST_USE enum status environment_fill(struct dial_options *options, struct error *err);
 
+/* The run directory of the run `name` of --also, beside `run_dir`, in `buffer` of `size` bytes.
+ * INVALID: it is too long, or the name has a slash. NOT_FOUND: readers have `run_dir`, and no run
+ * has that name. */
+MUST_USE enum status environment_named_run(const char *run_dir, const char *name, char *buffer,
+                                           size_t size, struct error *err);
+
 /* Reads the state that PENSTOCK_STATE names. A value that begins with { is the state; any other
  * value is the path of a file, which is read into `buffer` of `size` bytes. *ret_state is borrowed
  * from the environment or from `buffer`; NULL: PENSTOCK_STATE is not set. INVALID: the file does

@@ -127,9 +127,13 @@ static void fill_info(struct penstock *connection)
     fill_handout(connection);
 }
 
-/* `buffer` is for a state that is read from a file. */
-static enum status settle_options(const struct penstock_options *given,
-                                  char buffer[PROTOCOL_STATE_BYTES],
+/* What options may point to. */
+struct settled_text {
+    char state[PROTOCOL_STATE_BYTES]; /* as read from a file */
+    char run_dir[256];                /* of a run with a name */
+};
+
+static enum status settle_options(const struct penstock_options *given, struct settled_text *text,
                                   struct dial_options *ret_options, struct error *err)
 {
     static const struct penstock_options from_environment;
@@ -145,10 +149,17 @@ static enum status settle_options(const struct penstock_options *given,
                                    .timeout_ms = options->timeout_ms ? options->timeout_ms
                                                                      : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
+    bool named = options->name && *options->name;
+    if (!status && named) {
+        status = environment_named_run(settled.run_dir, options->name, text->run_dir,
+                                       sizeof text->run_dir, err);
+        settled.run_dir = text->run_dir;
+        settled.cursors = NULL; /* they are the other run's */
+    }
     if (!status && options->state && *options->state)
         settled.state = options->state;
-    else if (!status)
-        status = environment_state(buffer, PROTOCOL_STATE_BYTES, &settled.state, err);
+    else if (!status && !named)
+        status = environment_state(text->state, sizeof text->state, &settled.state, err);
     if (status)
         return status;
     settled.wish = settled.state ? WISH_STATE : WISH_FRESH;
@@ -161,9 +172,9 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
 {
     struct error error = {0};
     struct dial_options settled;
-    char state[PROTOCOL_STATE_BYTES];
+    struct settled_text text;
     struct penstock *connection = calloc(1, sizeof *connection);
-    enum status status = connection ? settle_options(options, state, &settled, &error)
+    enum status status = connection ? settle_options(options, &text, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
     if (!status)
         status = loader_open(&settled, &connection->loader, &error);

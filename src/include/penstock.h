@@ -151,6 +151,10 @@ struct penstock_options {
                                * penstock_next() waits until another thread releases the oldest one.
                                * 0: it fails with INVALID, since a trainer with one thread would
                                * wait for itself */
+    const char *name;         /* of another run for the same trainers, as --also NAME=FILE has named
+                               * it; its run directory is run_dir with a dot and the name behind.
+                               * PENSTOCK_STATE is not for it. NULL or "": the run that is trained
+                               * on; borrowed during the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
@@ -297,8 +301,8 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
  *
  * INVALID: no run_dir, a negative option, a rank that is not below the world size, a variable that
  * is not a number, RANK or WORLD_SIZE set alone with no other pair, or a state that is too long or
- * cannot be read. NOT_FOUND: within the timeout no reader listened in run_dir. TIMEOUT: a reader
- * took the connection, and said nothing for that long, or said nothing more. REFUSED: run_dir is a
+ * cannot be read. NOT_FOUND: within the timeout no reader listened in run_dir; or
+ * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said nothing for that long, or said nothing more. REFUSED: run_dir is a
  * symbolic link, belongs to another user or is open to others; the reader is another user's; the
  * service has another world size; the rank is taken; or the state is of another order. LOST: the
  * service went away before delivery started. UNSUPPORTED: the service speaks another protocol

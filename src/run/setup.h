@@ -25,9 +25,13 @@ struct run_shape {
     uint32_t worker_count;         /* most threads of any reader */
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
-    const char *least_node;        /* that node's name, borrowed; NULL: this machine */
-    uint64_t stored_row_bytes;     /* of a row in the store, on average; 0: not known */
-    uint64_t stored_row_cost; /* memory that a row takes that is kept as stored; 0: not known */
+    uint64_t also_bytes;           /* less: what other runs of --also take there; not in
+                                      node_available_bytes any more */
+    uint32_t auto_divisor;     /* readers.memory_limit "auto" is this part of node_available_bytes;
+                                  0: half */
+    const char *least_node;    /* that node's name, borrowed; NULL: this machine */
+    uint64_t stored_row_bytes; /* of a row in the store, on average; 0: not known */
+    uint64_t stored_row_cost;  /* memory that a row takes that is kept as stored; 0: not known */
     /* The fetch stage (read/fetch_stage.h) that run_fetch_memory() has room for: */
     uint64_t fetch_bytes;        /* its memory; 0: there is none */
     uint64_t fetch_rows;         /* that it has on their way at most */
@@ -83,6 +87,9 @@ uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);
  * while the assigner lives. */
 void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
                         struct assigner_options *ret_options);
+
+/* The memory of all readers of a node, as settled. */
+uint64_t run_setup_node_bytes(const struct run_shape *shape, const struct run_setup *setup);
 
 /* The memory one reader may take: readers.memory_limit, or what "auto" stands for. */
 uint64_t run_memory_limit(const struct config *config, const struct run_shape *shape);

@@ -13,7 +13,8 @@ uint64_t run_memory_limit(const struct config *config, const struct run_shape *s
 {
     if (config->memory_limit_bytes > 0)
         return config->memory_limit_bytes;
-    return shape->node_available_bytes / 2 / shape->readers_on_node;
+    uint32_t divisor = shape->auto_divisor ? shape->auto_divisor : 2;
+    return shape->node_available_bytes / divisor / shape->readers_on_node;
 }
 
 static uint64_t memory_on_its_way(const struct config *config, const struct run_shape *shape)
@@ -128,22 +129,27 @@ enum { PROGRAM_BYTES = 64 << 20 };
 
 /* "3.91 GiB on node n2, which has least" */
 struct available {
-    char text[160];
+    char text[256];
 };
 
 static struct available available_text(const struct run_shape *shape)
 {
     struct available available;
     bool named = shape->least_node != NULL;
-    snprintf(available.text, sizeof available.text, "%s on %s%s%s",
-             size_format(shape->node_available_bytes).text, named ? "node " : "this machine",
-             named ? shape->least_node : "", named ? ", which has least" : "");
+    int length =
+        snprintf(available.text, sizeof available.text, "%s on %s%s%s",
+                 size_format(shape->node_available_bytes).text, named ? "node " : "this machine",
+                 named ? shape->least_node : "", named ? ", which has least" : "");
+    if (shape->also_bytes > 0)
+        snprintf(available.text + length, sizeof available.text - (size_t)length,
+                 " (beside the %s that the other runs of --also take there)",
+                 size_format(shape->also_bytes).text);
     return available;
 }
 
-/* The memory of all readers of a node. */
-static uint64_t node_bytes(const struct run_shape *shape, const struct budget *b)
+uint64_t run_setup_node_bytes(const struct run_shape *shape, const struct run_setup *setup)
 {
+    const struct budget *b = &setup->budget;
     return shape->readers_on_node * (b->total_bytes - b->held_bytes + PROGRAM_BYTES) +
            b->held_bytes;
 }
@@ -154,7 +160,7 @@ static enum status check_available(const struct config *config, const struct run
                                    const struct run_setup *setup, struct error *err)
 {
     const struct budget *b = &setup->budget;
-    uint64_t need = node_bytes(shape, b);
+    uint64_t need = run_setup_node_bytes(shape, setup);
     if (config->memory_limit_bytes == 0 || need <= shape->node_available_bytes)
         return STATUS_OK;
     return error_set(
@@ -187,7 +193,7 @@ void run_setup_warn_limit(const struct config *config, const struct run_shape *s
                 "will be refused; set it to %s, or to auto\n",
                 size_format(config->memory_limit_bytes).text,
                 count_each(shape->readers_on_node, "reader").text, available_text(shape).text,
-                size_format(node_bytes(shape, &setup->budget)).text,
+                size_format(run_setup_node_bytes(shape, setup)).text,
                 size_format(each > PROGRAM_BYTES ? each - PROGRAM_BYTES : each).text);
 }
 

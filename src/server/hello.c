@@ -75,7 +75,7 @@ enum status hello_judge(const struct server *server, const struct protocol_hello
         status = check_state(server, hello, ret_cursor, err);
     if (status)
         return status;
-    *ret_waits = server->started && server->reconnect_ms > 0;
+    *ret_waits = server->started && server->sessions_follow;
     if (*ret_waits)
         return STATUS_OK;
     if (server->started)

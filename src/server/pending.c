@@ -103,7 +103,7 @@ static void admit(struct server *server, const struct pending *pending,
 static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
 {
     const struct trainer *other = trainer_of_rank(server, rank);
-    return server->reconnect_ms > 0 && !server->finished && other &&
+    return server->sessions_follow && !server->finished && other &&
            other->state == SERVER_PEER_CONNECTED &&
            clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
 }

@@ -45,19 +45,21 @@ static struct server *allocate(const struct server_options *options)
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return NULL;
-    *server = (struct server){.dir = -1,
-                              .lock = -1,
-                              .listener = -1,
-                              .reader = options->reader,
-                              .max_trainers = options->max_trainers,
-                              .layout = *options->layout,
-                              .service = *options->service,
-                              .reconnect_ms = options->reconnect_ms,
-                              .read_state = options->read_state,
-                              .state_argument = options->state_argument,
-                              .fill = options->fill,
-                              .fill_argument = options->fill_argument,
-                              .handout = -1};
+    *server =
+        (struct server){.dir = -1,
+                        .lock = -1,
+                        .listener = -1,
+                        .reader = options->reader,
+                        .max_trainers = options->max_trainers,
+                        .layout = *options->layout,
+                        .service = *options->service,
+                        .reconnect_ms = options->reconnect_ms,
+                        .sessions_follow = options->sessions_follow || options->reconnect_ms > 0,
+                        .read_state = options->read_state,
+                        .state_argument = options->state_argument,
+                        .fill = options->fill,
+                        .fill_argument = options->fill_argument,
+                        .handout = -1};
     server->run_dir = strdup(options->run_dir);
     server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
     server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);

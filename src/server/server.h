@@ -49,6 +49,8 @@ struct server_options {
     uint64_t reconnect_ms; /* how long trainers look for a reader that went away; 0: not at all.
                             * Above 0 sessions follow one another, and a trainer that connects
                             * during a session waits for the next one */
+    bool sessions_follow;  /* true: a trainer that connects during a session waits for the next one
+                            * although reconnect_ms is 0 */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
     ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */

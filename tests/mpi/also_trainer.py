@@ -1,0 +1,92 @@
+"""A trainer with a validation run beside the one that it trains on.
+
+    also_trainer.py FOLDER MODE     writes FOLDER/train.RANK and FOLDER/val.RANK: epoch, step and indices of each batch
+
+MODE says how it validates: keep (two batches first, then every 5 steps all of them, over one connection), again (the same, with a
+connection each time), torch (keep, by penstock.torch.Loader), die (rank 1 dies in its second validation), idle (it does nothing for
+5 s, and writes what the readers' processors did to FOLDER/cpu).
+"""
+
+import glob
+import json
+import os
+import sys
+import time
+
+import penstock
+
+folder, mode = sys.argv[1:]
+
+
+def log_of(name, rank):
+    return open(os.path.join(folder, f"{name}.{rank}"), "w", encoding="ascii")
+
+
+def note(log, batch):
+    print(batch.epoch, batch.step, *(int(index) for index in batch.indices), file=log, flush=True)
+
+
+def validations(rank, log):
+    """A function that validates, with at most `limit` batches."""
+    if mode == "torch":
+        from penstock.torch import Loader
+
+        loader = Loader(name="val")
+        passes = iter(lambda: iter(loader), None)
+    elif mode != "again":
+        passes = penstock.connect("val").epochs()
+    times = []
+
+    def validate(limit=None):
+        times.append(limit)
+        epoch = next(penstock.connect("val").epochs() if mode == "again" else passes)
+        for count, batch in enumerate(epoch, 1):
+            note(log, batch)
+            if count == limit:
+                break
+            if mode == "die" and rank == 1 and len(times) == 2:
+                os._exit(9)
+
+    return validate
+
+
+def reader_seconds():
+    """What each reader of this run has used of its processors."""
+    out = {}
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(path + "/cmdline", "rb") as file:
+                ours = folder.encode() in file.read() and os.readlink(path + "/exe").endswith("penstock-reader")
+            with open(path + "/stat", encoding="ascii") as file:
+                words = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if ours:
+            out[path] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return out
+
+
+def idle():
+    time.sleep(3)  # the readers fill their slots, and come to rest
+    before, start = reader_seconds(), time.monotonic()
+    time.sleep(2)
+    after, seconds = reader_seconds(), time.monotonic() - start
+    with open(os.path.join(folder, "cpu"), "w", encoding="ascii") as file:
+        json.dump([(after[path] - before[path]) / seconds for path in before], file)
+
+
+with penstock.connect() as train:
+    rank = train.info.rank
+    with log_of("train", rank) as train_log, log_of("val", rank) as val_log:
+        validate = validations(rank, val_log)
+        validate(2)
+        for epoch in train.epochs():
+            for count, batch in enumerate(epoch, 1):
+                note(train_log, batch)
+                if count % 5 == 0:
+                    validate()
+                if mode == "idle" and count == 6 and epoch.number == 0 and rank == 0:
+                    idle()
+    if rank == 0:
+        with open(os.path.join(folder, "state.json"), "w", encoding="ascii") as file:
+            json.dump(train.state(), file)
