@@ -10,6 +10,7 @@
 
 #include "anchors/anchors.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/memory.h"
 #include "base/size.h"
 
@@ -27,9 +28,12 @@ struct copy {
     uint64_t steps_per_pass, step_count; /* of one pass, of all */
     uint64_t run;                        /* samples a worker takes at once */
     uint64_t *order;                     /* [steps_per_pass * batch] frame of each position */
-    size_t rows_bytes, slot_bytes, held_bytes;
+    size_t rows_bytes, fresh_bytes, slot_bytes, held_bytes;
     size_t field_offsets[DATASET_MAX_FIELDS]; /* in a slot */
     void *rows, *slots, *held;
+    void *fresh;           /* rows that are decoded meanwhile; NULL: none are */
+    struct decode *decode; /* of these; likewise */
+    bool streams;          /* copies go past the caches where a reader's do */
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t freed, filled;
     uint64_t next;      /* position to copy, over all passes */
@@ -81,15 +85,25 @@ static const unsigned char *find_frame(const struct copy *copy, size_t f, uint64
            field->row_offset + frame % dataset->row_length * field->frame_bytes;
 }
 
+static void copy_block(const struct copy *copy, unsigned char *to, const unsigned char *from,
+                       size_t bytes)
+{
+    if (copy->streams && bytes >= COPY_STREAM_BYTES)
+        copy_stream(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 /* The steps of a field: at once where they follow one another, else one by one. Steps outside the
  * episode are its nearest frame. */
-static void copy_steps(const struct dataset_field *field, const unsigned char *frame_0,
-                       uint64_t frame, const struct anchors_episode *episode, unsigned char *out)
+static void copy_steps(const struct copy *copy, const struct dataset_field *field,
+                       const unsigned char *frame_0, uint64_t frame,
+                       const struct anchors_episode *episode, unsigned char *out)
 {
     int64_t before = (int64_t)(episode->first - frame), behind = (int64_t)(episode->end - frame);
     int64_t first = field->steps[0], last = field->steps[field->step_count - 1];
     if (first >= before && last < behind && last - first + 1 == (int64_t)field->step_count) {
-        memcpy(out, frame_0 + first * (int64_t)field->frame_bytes, field->sample_bytes);
+        copy_block(copy, out, frame_0 + first * (int64_t)field->frame_bytes, field->sample_bytes);
         return;
     }
     for (size_t i = 0; i < field->step_count; i++) {
@@ -113,20 +127,34 @@ static void copy_sample(const struct copy *copy, uint64_t frame, unsigned char *
         if (field->source == FIELD_MADE)
             dataset_make(dataset, f, frame, 0, out);
         else if (field->step_count > 0)
-            copy_steps(field, find_frame(copy, f, frame), frame, &episode, out);
+            copy_steps(copy, field, find_frame(copy, f, frame), frame, &episode, out);
         else
-            memcpy(out, find_frame(copy, f, frame), field->sample_bytes);
+            copy_block(copy, out, find_frame(copy, f, frame), field->sample_bytes);
     }
+}
+
+/* Decoding is ahead of the copies by a row, so that both come to their end together. */
+static bool decoding_is_due(struct copy *copy)
+{
+    if (!copy->decode)
+        return false;
+    pthread_mutex_lock(&copy->mutex);
+    double copied = (double)copy->next / (double)(copy->step_count * copy->batch);
+    pthread_mutex_unlock(&copy->mutex);
+    return decode_share(copy->decode) <= copied;
 }
 
 static void copy_thread(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
-    (void)worker;
     (void)begin;
     (void)end;
     struct copy *copy = argument;
     struct run run;
-    while (take_run(copy, &run)) {
+    for (;;) {
+        if (decoding_is_due(copy) && decode_next(copy->decode, worker))
+            continue;
+        if (!take_run(copy, &run))
+            break;
         const uint64_t *order = copy->order + run.step % copy->steps_per_pass * copy->batch;
         unsigned char *slot =
             (unsigned char *)copy->slots + run.step % copy->slot_count * copy->slot_bytes;
@@ -179,7 +207,8 @@ static void lay_out_slot(struct copy *copy)
 static enum status allocate(struct copy *copy, struct error *err)
 {
     const struct dataset *dataset = copy->dataset;
-    uint64_t need = copy->rows_bytes + copy->slot_bytes * copy->slot_count + copy->held_bytes;
+    uint64_t need = copy->rows_bytes + copy->fresh_bytes + copy->slot_bytes * copy->slot_count +
+                    copy->held_bytes;
     if (need > memory_available_bytes())
         return error_set(err, STATUS_NO_MEMORY,
                          "decoded dataset and ring take %s, available are %s",
@@ -191,15 +220,20 @@ static enum status allocate(struct copy *copy, struct error *err)
     enum status status = memory_map(copy->rows_bytes, "decoded dataset", &copy->rows, err);
     if (status == STATUS_OK)
         status = memory_map(copy->slot_bytes * copy->slot_count, "ring", &copy->slots, err);
+    if (status == STATUS_OK && copy->fresh_bytes)
+        status = memory_map(copy->fresh_bytes, "decoded dataset", &copy->fresh, err);
     if (status == STATUS_OK && dataset->held_bytes)
         status = memory_map(copy->held_bytes, "held arrays", &copy->held, err);
-    if (status == STATUS_OK)
-        memory_touch(copy->slots, copy->slot_bytes * copy->slot_count);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    memory_touch(copy->slots, copy->slot_bytes * copy->slot_count);
+    if (copy->fresh)
+        memory_touch(copy->fresh, copy->fresh_bytes);
+    return STATUS_OK;
 }
 
 static enum status copy_init(struct copy *copy, const struct limit *limit, uint32_t passes,
-                             struct error *err)
+                             bool decodes, struct error *err)
 {
     const struct dataset *dataset = limit->dataset;
     uint64_t batch = limit->plan.global_batch;
@@ -212,6 +246,7 @@ static enum status copy_init(struct copy *copy, const struct limit *limit, uint3
                           .step_count = steps * passes,
                           .run = run ? run : 1,
                           .rows_bytes = dataset->row_count * dataset->row_bytes,
+                          .fresh_bytes = decodes ? dataset->row_count * dataset->row_bytes : 0,
                           .held_bytes = dataset->held_bytes,
                           .mutex = PTHREAD_MUTEX_INITIALIZER,
                           .freed = PTHREAD_COND_INITIALIZER,
@@ -220,6 +255,7 @@ static enum status copy_init(struct copy *copy, const struct limit *limit, uint3
         return error_set(err, STATUS_INVALID, "%s samples do not fill a batch of %s",
                          count_format(dataset->sample_count).text, count_format(batch).text);
     lay_out_slot(copy);
+    copy->streams = decodes && copy->slot_bytes * copy->slot_count >= COPY_STREAM_RING_BYTES;
     enum status status = allocate(copy, err);
     if (status != STATUS_OK)
         return status;
@@ -234,6 +270,7 @@ static void copy_done(struct copy *copy)
 {
     memory_unmap(copy->held, copy->held_bytes);
     memory_unmap(copy->slots, copy->slot_bytes * copy->slot_count);
+    memory_unmap(copy->fresh, copy->fresh_bytes);
     memory_unmap(copy->rows, copy->rows_bytes);
     free(copy->complete);
     free(copy->order);
@@ -260,20 +297,24 @@ static enum status run_copy(struct copy *copy, const struct limit *limit,
         status = dataset_hold(limit->dataset, copy->held, err);
     if (status != STATUS_OK)
         return status;
+    if (copy->fresh)
+        status = decode_open(limit, copy->fresh, &copy->decode, err);
+    if (status != STATUS_OK)
+        return status;
     uint64_t start_ns = clock_now_ns();
     start_workers(copy, limit->pool);
     consume(copy);
+    (void)!pool_drain(limit->pool, UINT32_MAX);
     *ret_result = (struct limit_result){.samples = copy->step_count * copy->batch,
                                         .duration_ns = clock_now_ns() - start_ns};
-    (void)!pool_drain(limit->pool, UINT32_MAX);
-    return STATUS_OK;
+    return copy->decode ? decode_close(copy->decode, err) : STATUS_OK;
 }
 
-enum status copy_samples(const struct limit *limit, uint32_t passes,
+enum status copy_samples(const struct limit *limit, uint32_t passes, bool decodes,
                          struct limit_result *ret_result, struct error *err)
 {
     struct copy copy;
-    enum status status = copy_init(&copy, limit, passes, err);
+    enum status status = copy_init(&copy, limit, passes, decodes, err);
     if (status == STATUS_OK)
         status = run_copy(&copy, limit, ret_result, err);
     copy_done(&copy);

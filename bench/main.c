@@ -29,7 +29,8 @@ static const struct argp_option options[] = {
 static const char description[] =
     "Measures what bounds a run on this machine and prints one JSON object.\v"
     "cold: read and decode every chunk once, nothing else.\n"
-    "warm: copy random samples from memory into a ring of batches, nothing else.\n\n"
+    "warm: copy random samples from memory into a ring of batches, nothing else.\n"
+    "both: decode every chunk once and copy every sample once, on the same cores at once.\n\n"
     "  penstock-bench-limit cold --set dataset.uri=latents.zarr --set readers.threads=8";
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -53,8 +54,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     }
     case ARGP_KEY_ARG:
-        if (arguments->mode || (strcmp(value, "cold") != 0 && strcmp(value, "warm") != 0))
-            argp_error(state, "'%s': one of cold and warm is expected", value);
+        if (arguments->mode || (strcmp(value, "cold") != 0 && strcmp(value, "warm") != 0 &&
+                                strcmp(value, "both") != 0))
+            argp_error(state, "'%s': one of cold, warm and both is expected", value);
         arguments->mode = value;
         return 0;
     case ARGP_KEY_NO_ARGS:
@@ -135,8 +137,10 @@ static enum status measure(const struct arguments *arguments, struct limit *limi
         return status;
     if (strcmp(arguments->mode, "cold") == 0)
         status = decode_rows(limit, NULL, &result, err);
+    else if (strcmp(arguments->mode, "both") == 0)
+        status = copy_samples(limit, 1, true, &result, err);
     else
-        status = copy_samples(limit, arguments->passes, &result, err);
+        status = copy_samples(limit, arguments->passes, false, &result, err);
     if (status == STATUS_OK)
         print_result(arguments->mode, limit, &result);
     return status;
@@ -145,7 +149,7 @@ static enum status measure(const struct arguments *arguments, struct limit *limi
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
-        .options = options, .parser = parse, .args_doc = "cold|warm", .doc = description};
+        .options = options, .parser = parse, .args_doc = "cold|warm|both", .doc = description};
     struct arguments arguments = {.passes = DEFAULT_PASSES};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     static struct limit limit;

@@ -6,7 +6,7 @@
 import scaling_plot
 from scaling_plot import plt
 
-COLORS = {"limit": "#c9c9c9", "decoding and copies\none after another": "#e4d3b0", "Penstock": "#0b6fa4", "robomimic": "#8a8a8a",
+COLORS = {"limit": "#c9c9c9", "decoding and copies\nat once": "#e4d3b0", "Penstock": "#0b6fa4", "robomimic": "#8a8a8a",
           "xbatcher": "#b08f8f", "LeRobot": "#d1642a"}
 TITLES = {"rows8": "8 frames a chunk", "rows64": "64 frames a chunk"}
 
@@ -15,7 +15,7 @@ def bars(rates, temperature):
     """Names and samples/s of one epoch, from the top down."""
     found = [("limit", rates[f"limit_{temperature}"])]
     if temperature == "cold":
-        found.append(("decoding and copies\none after another", rates["limit_both"]))
+        found.append(("decoding and copies\nat once", rates["limit_both"]))
     found.append(("Penstock", rates[temperature]))
     peers = {name: pair[temperature == "warm"] for name, pair in rates["peers"].items()}
     return found + [({"lerobot": "LeRobot"}.get(name, name), peers[name]) for name in sorted(peers, key=peers.get, reverse=True)]

@@ -10,9 +10,10 @@
 #include <stddef.h>
 
 /* Copies as memcpy() does, and past the caches where the processor can. Blocks of less than
- * COPY_STREAM_BYTES are not worth the call. Whoever is told of the copy by any means that orders
- * memory sees all of its bytes. */
-enum { COPY_STREAM_BYTES = 256 * 1024 };
+ * COPY_STREAM_BYTES are not worth the call, nor are blocks of a ring below COPY_STREAM_RING_BYTES,
+ * several times a core's part of the last cache. Whoever is told of the copy by any means that
+ * orders memory sees all of its bytes. */
+enum { COPY_STREAM_BYTES = 256 << 10, COPY_STREAM_RING_BYTES = 64 << 20 };
 void copy_stream(void *restrict to, const void *restrict from, size_t bytes);
 
 #endif

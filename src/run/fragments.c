@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { RECORD_ALIGNMENT = 16 };
-enum { STREAMED_RING_BYTES = 64 << 20 }; /* several times a core's part of the last cache */
 
 /* A field's steps, or the anchor alone. */
 static size_t step_count(const struct dataset_field *field)
@@ -268,7 +267,7 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
     for (size_t i = 0; i < fragments->count; i++) {
         struct fragment *fragment = &fragments->all[i];
         fragment->slot_offset += fields[fragment->field].slot_offset;
-        fragment->streams = !fragment->crop && layout->total_bytes >= STREAMED_RING_BYTES &&
+        fragment->streams = !fragment->crop && layout->total_bytes >= COPY_STREAM_RING_BYTES &&
                             fragment->bytes >= COPY_STREAM_BYTES;
     }
     for (size_t i = 0; i < fragments->padding_count; i++) {
