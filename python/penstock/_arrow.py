@@ -236,9 +236,8 @@ class ArrowBatch:
             out.contents.release = None
             return 0
 
-        stream = ArrowArrayStream(_GET_SCHEMA(get_schema), _GET_NEXT(get_next), _LAST_ERROR(lambda _: None))
-        callbacks = (stream.get_schema, stream.get_next, stream.get_last_error)
-        return _capsules.make(_keep(stream, _RELEASES[ArrowArrayStream], callbacks, left))
+        callbacks = _GET_SCHEMA(get_schema), _GET_NEXT(get_next), _LAST_ERROR(lambda _: None)
+        return _capsules.make(_keep(ArrowArrayStream(*callbacks), _RELEASES[ArrowArrayStream], callbacks, left))
 
 
 def _move(struct, out):

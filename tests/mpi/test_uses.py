@@ -11,11 +11,17 @@ import job
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 ROBOT = ["--layout", "robot", "--samples", "600", "--episodes", "12", "--shape", "8,8,3"]
+EVENTS = ["--layout", "events", "--samples", "60", "--items", "900", "--shape", "4,36,64", "--chunk", "4000"]
+SMALL = {"dataset.fields.events.deliver.dense": "[4, 36, 64]"}  # and not [20, 360, 640]
 USES = {
     "diffusion-policy": ROBOT,
     "action-chunks": ROBOT,
     "weather-windows": ["--layout", "weather", "--samples", "400", "--shape", "69,4,4"],
     "latents-validation": ["--samples", "800"],
+    "events": EVENTS,
+    "events-sequence": EVENTS,
+    "anndata": ["--layout", "csr", "--samples", "300", "--items", "200", "--chunk", "5000"],
+    "documents-ragged": ["--layout", "documents", "--samples", "300", "--items", "100", "--chunk", "3000"],
     "packed-documents": ["--layout", "tokens", "--samples", "300000", "--documents", "500"],
 }
 
@@ -35,11 +41,11 @@ class Uses(job.JobTest):
         lines = self.digests(readers, trainers, settings, options=["-c", str(CONFIGS / f"{name}.yaml")])
         return [(int(line[3]), line[4]) for line in lines]
 
-    def use(self, name, count=None):
+    def use(self, name, count=None, **settings):
         """The samples of one reader and one trainer; other shapes have the same."""
-        one = self.samples(name, 1, 1)
-        self.assertEqual(self.samples(name, 3, 2), one)
-        self.assertEqual(sorted(self.samples(name, 2, 3, **{"order.placement": "local"})), sorted(one))
+        one = self.samples(name, 1, 1, **settings)
+        self.assertEqual(self.samples(name, 3, 2, **settings), one)
+        self.assertEqual(sorted(self.samples(name, 2, 3, **settings, **{"order.placement": "local"})), sorted(one))
         self.assertEqual(len({index for index, _ in one}), len(one))
         if count is not None:
             self.assertEqual(len(one), count)
@@ -67,6 +73,18 @@ class Uses(job.JobTest):
         train = {index for index, _ in self.samples("latents-validation", 1, 1, **{"samples.split_part": "train"})}
         self.assertTrue(val and train and not train & val)
         self.assertEqual(train | val, set(range(800)))
+
+    def test_events(self):
+        self.assertEqual(self.use("events", 60, **SMALL), set(range(60)))
+
+    def test_events_in_sequences(self):
+        self.assertEqual(self.use("events-sequence", 11, **SMALL), set(range(0, 51, 5)))
+
+    def test_anndata(self):
+        self.assertEqual(self.use("anndata", 300), set(range(300)))
+
+    def test_documents_ragged(self):
+        self.assertEqual(self.use("documents-ragged", 300), set(range(300)))
 
     def test_packed_documents(self):
         self.assertEqual(self.use("packed-documents", -(-300000 // 4096)), set(range(0, 300000, 4096)))
