@@ -59,12 +59,13 @@ static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_or
                            const struct row_walk *row, const struct ragged_row *lies)
 {
     uint64_t base = origin->first_item[row->row_store], count = 0;
+    uint64_t page_items = dataset->ragged[origin - dataset->private->ragged_origins].page_items;
 
-    (void)dataset;
     for (size_t c = 0; c < origin->column_count && lies->page_count > 0; c++) {
         uint64_t chunk = origin->columns[c].views[row->row_store].chunk_shape[0];
 
         count += (lies->items.end - 1 - base) / chunk - (lies->items.begin - base) / chunk + 1;
+        count += page_items % chunk ? lies->page_count - 1 : 0; /* pages cut chunks, too */
     }
     return count;
 }

@@ -110,18 +110,21 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
     return most;
 }
 
-/* Of a column, in any store. The most pages of a row bound its items. */
+/* Of a column, in any store. Pages that are no whole chunks cut chunks in two. */
 static struct demand column_demand(const struct dataset *dataset, size_t r, size_t c)
 {
     const struct ragged *ragged = &dataset->ragged[r];
-    uint64_t items = mul_sat(lengths_most(&ragged->lengths->rows, 1), ragged->page_items);
+    uint64_t pages = lengths_most(&ragged->lengths->rows, 1);
     struct demand most = {0};
 
     for (size_t s = 0; s < dataset->store_count; s++) {
         const struct zarr_array *array = &dataset->private->ragged_origins[r].columns[c].views[s];
-        uint64_t along = size_divide_up(items, array->chunk_shape[0]) + 1;
+        uint64_t chunk = array->chunk_shape[0], page = ragged->page_items;
+        bool cuts = page % chunk != 0;
+        uint64_t most_along = add_sat(array->chunk_counts[0], cuts ? pages : 0);
 
-        raise(&most, demand_of(array, min_u64(along, array->chunk_counts[0])));
+        raise(&most,
+              demand_of(array, min_u64(pages * (size_divide_up(page, chunk) + cuts), most_along)));
     }
     return most;
 }

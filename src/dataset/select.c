@@ -351,7 +351,20 @@ static void want(const struct choice *choice, const char *path, struct wanted *w
     wanted->count++;
 }
 
-/* A mistake in the spec is told later, when arrays are chosen. */
+/* Mistakes in the keys of ragged fields. */
+static enum status check_ragged_keys(const struct dataset_options *options, struct error *err)
+{
+    struct ragged_paths paths;
+
+    for (size_t i = 0; i < options->field_count; i++) {
+        const struct dataset_field_spec *spec = &options->fields[i];
+
+        if (ragged_has_keys(spec) && ragged_list_paths(spec, &paths, err) != STATUS_OK)
+            return error_prefix(err, STATUS_INVALID, "field '%s': ", spec->name);
+    }
+    return STATUS_OK;
+}
+
 static void want_ragged(const struct choice *choice, const struct dataset_field_spec *spec,
                         struct wanted *wanted)
 {
@@ -430,6 +443,9 @@ enum status select_open(const struct dataset_options *options, const struct stor
     if (!options->fields)
         return zarr_hierarchy_open_wanted(store, &(struct zarr_wanted){.group = choice.group},
                                           ret_hierarchy, err);
+    status = check_ragged_keys(options, err);
+    if (status != STATUS_OK)
+        return status;
     struct wanted wanted = {.most = (RAGGED_MOST_ARRAYS + 2) * (options->field_count + 1)};
     wanted.paths = calloc(wanted.most, sizeof *wanted.paths);
     wanted.texts = calloc(wanted.most, sizeof *wanted.texts);

@@ -1,6 +1,8 @@
 /* Ragged fields against a model: random stores, read row by row into pages; bounds against what is
  * there; and the same from packed bytes. */
+#include "dataset/row_pieces.h"
 #include "ragged_world.h"
+#include "zarr/chunk.h"
 
 enum { CSR_COLUMNS = 3 };
 
@@ -70,6 +72,70 @@ static void check_item(const struct ragged_world *world, const struct world_page
                         v_bytes);
 }
 
+/* A tape of copies. */
+struct copies {
+    struct zarr_tape tape;
+    struct {
+        void *bytes; /* NULL: the chunk is missing */
+        size_t size;
+    } chunks[4096];
+    size_t count, played;
+};
+
+static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
+                        const void **ret_lent, size_t *ret_size, struct error *err)
+{
+    struct copies *copies = (struct copies *)tape;
+
+    (void)err;
+    (void)ret_lent;
+    assert_true(copies->played < copies->count);
+    assert_true(copies->chunks[copies->played].size <= capacity);
+    memcpy(buffer, copies->chunks[copies->played].bytes, copies->chunks[copies->played].size);
+    *ret_size = copies->chunks[copies->played++].size;
+    return STATUS_OK;
+}
+
+static void record(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
+{
+    struct copies *copies = (struct copies *)tape;
+
+    assert_int_equal(failure, STATUS_OK);
+    assert_non_null(bytes);
+    copies->chunks[copies->count].bytes = malloc(size + 1);
+    memcpy(copies->chunks[copies->count].bytes, bytes, size);
+    copies->chunks[copies->count++].size = size;
+}
+
+/* A row that is recorded, and then played without asking the store, is the same. */
+static void check_tape(struct dataset_reader *reader, const struct dataset *dataset, uint64_t row,
+                       unsigned char *buffer, const struct world_pages *expected)
+{
+    struct copies *copies = calloc(1, sizeof *copies);
+    struct dataset_read_stats stats = {0};
+    struct world_pages pages;
+    struct error err = {0};
+
+    world_pages_init(&pages, dataset, expected->count);
+    copies->tape.record = record;
+    assert_ok(
+        dataset_read_row_with(reader, row, buffer, &pages.pages, &copies->tape, NULL, &stats, &err),
+        &err);
+    memset(pages.memory, 0xa5, pages.stride * pages.count);
+    copies->tape.play = play;
+    stats = (struct dataset_read_stats){0};
+    assert_ok(
+        dataset_read_row_with(reader, row, buffer, &pages.pages, &copies->tape, NULL, &stats, &err),
+        &err);
+    assert_int_equal(stats.stored_bytes, 0);
+    assert_int_equal(copies->played, copies->count);
+    assert_memory_equal(pages.memory, expected->memory, pages.stride * pages.count);
+    for (size_t i = 0; i < copies->count; i++)
+        free(copies->chunks[i].bytes);
+    free(copies);
+    world_pages_done(&pages);
+}
+
 /* The items of all samples' steps are in the row's pages. */
 static void check_row(const struct ragged_world *world, const struct dataset *dataset,
                       struct dataset_reader *reader, uint64_t row, uint64_t *ret_pages)
@@ -98,6 +164,11 @@ static void check_row(const struct ragged_world *world, const struct dataset *da
             assert_true(world->offsets[frame + 1] <= lies.items.end ||
                         world->offsets[frame] == world->offsets[frame + 1]);
         }
+    uint64_t pieces, bytes;
+    dataset_row_demand(dataset, &pieces, &bytes);
+    assert_true(stats.chunk_count <= pieces && stats.stored_bytes <= bytes);
+    if (row < 3)
+        check_tape(reader, dataset, row, buffer, &pages);
     *ret_pages = count;
     world_pages_done(&pages);
     free(buffer);
@@ -208,7 +279,7 @@ static void check_world(void **state, uint64_t seed)
 
 static void random_worlds(void **state)
 {
-    for (uint64_t seed = 0; seed < 24; seed++)
+    for (uint64_t seed = 0; seed < 12; seed++)
         check_world(state, seed);
 }
 
