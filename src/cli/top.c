@@ -128,7 +128,7 @@ static enum status watch(const struct options *options, int dir, bool terminal, 
         show(options, terminal, pace.steps_per_s, &at, &looks[last], &looks[1 - last]);
         top_look_done(&looks[last]);
         last = 1 - last;
-        if (options->once)
+        if (options->once || ferror(stdout)) /* nobody reads any more */
             break;
     }
     top_look_done(&looks[last]);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,15 +45,42 @@ static int64_t base_of(struct json_object *trace)
     return has ? json_object_get_int64(base) : 0;
 }
 
+/* When an event was, in nanoseconds from its trace's base. False: it names something, and has no
+ * time. */
+static bool time_of(struct json_object *event, int64_t *ret_ns)
+{
+    struct json_object *ts, *phase;
+    if (!json_object_object_get_ex(event, "ts", &ts) ||
+        (json_object_object_get_ex(event, "ph", &phase) &&
+         json_object_is_type(phase, json_type_string) &&
+         strcmp(json_object_get_string(phase), "M") == 0))
+        return false;
+    *ret_ns = llround(json_object_get_double(ts) * 1e3);
+    return true;
+}
+
+/* The first moment of a trace, since 1970. Merged times are counted from there: torch.profiler's
+ * base is months ago, and the digits of a double do not hold the nanoseconds of such times, so that
+ * spans that follow one another would overlap. */
+static int64_t first_ns(struct json_object *trace)
+{
+    struct json_object *events = json_object_object_get(trace, "traceEvents");
+    int64_t first = INT64_MAX, ns;
+    for (size_t i = 0; i < json_object_array_length(events); i++)
+        if (time_of(json_object_array_get_idx(events, i), &ns) && ns < first)
+            first = ns;
+    return base_of(trace) + (first == INT64_MAX ? 0 : first);
+}
+
 static void move_time(struct json_object *event, int64_t shift_ns)
 {
-    struct json_object *ts;
     char text[48];
-    if (!json_object_object_get_ex(event, "ts", &ts))
+    int64_t ns;
+    if (!time_of(event, &ns))
         return;
-    double moved = json_object_get_double(ts) + (double)shift_ns / 1e3;
-    snprintf(text, sizeof text, "%.3f", moved);
-    json_object_object_add(event, "ts", json_object_new_double_s(moved, text));
+    ns += shift_ns;
+    snprintf(text, sizeof text, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+    json_object_object_add(event, "ts", json_object_new_double_s((double)ns / 1e3, text));
 }
 
 /* A process whose number is another file's gets that number and the file's. */
@@ -121,8 +149,8 @@ enum status trace_merge(const char *const *paths, size_t count, const char *out_
         if (status != STATUS_OK)
             break;
         json_object_array_add(traces, trace);
-        if (base_of(trace) < merge.base_ns)
-            merge.base_ns = base_of(trace);
+        if (first_ns(trace) < merge.base_ns)
+            merge.base_ns = first_ns(trace);
     }
     if (status == STATUS_OK) {
         json_object_object_add(merge.out, "baseTimeNanoseconds",

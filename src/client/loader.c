@@ -64,7 +64,6 @@ static void write_trace(const struct loader *loader)
     snprintf(name, sizeof name, "penstock trainer %" PRIu32, loader->options.rank);
     if (trace_write(path, name, first_pid + loader->options.rank, loader->trace_start_ns, &error))
         fprintf(stderr, "penstock: warning: %s\n", error.message);
-    trace_release(loader->trace);
     trace_start();
 }
 
@@ -301,6 +300,8 @@ static void leave(struct loader *loader, const char *reason)
     pthread_mutex_unlock(&loader->lock);
     if (!before)
         wakeup_signal(loader->wake_fd);
+    if (!before && loader->trace) /* a binding may close much later, or never */
+        write_trace(loader);
 }
 
 void loader_leave(struct loader *loader)
@@ -317,8 +318,7 @@ void loader_close(struct loader *loader)
 {
     if (!loader)
         return;
-    if (loader->trace)
-        write_trace(loader);
+    trace_release(loader->trace);
     free(loader->trace_path);
     for (struct attached_ring *attached = loader->attached, *older; attached; attached = older) {
         older = attached->older;

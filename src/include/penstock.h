@@ -133,10 +133,10 @@ enum penstock_dtype {
  * with the state. A trainer without a state goes on where the service starts, or where a trainer of
  * the same rank that died has left off. All trainers that give a state must give the same one.
  *
- * With PENSTOCK_TRACE=FILE, penstock_close() writes FILE.RANK: when the last 4,096 calls of
- * penstock_next() began and how long they took, in Chrome's trace format, for Perfetto. `penstock
- * trace merge` puts the file beside a trace of the readers and one of torch.profiler. A file that
- * cannot be written is a warning. */
+ * With PENSTOCK_TRACE=FILE, the first of penstock_leave(), penstock_fail() and penstock_close()
+ * writes FILE.RANK: when the last 4,096 calls of penstock_next() began and how long they took, in
+ * Chrome's trace format, for Perfetto. `penstock trace merge` puts the file beside a trace of the
+ * readers and one of torch.profiler. A file that cannot be written is a warning. */
 struct penstock_options {
     const char *run_dir;
     int32_t rank;

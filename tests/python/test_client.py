@@ -3,11 +3,13 @@
 import ctypes
 import gc
 import importlib.util
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -218,6 +220,20 @@ class Lifetime(unittest.TestCase):
             subprocess.run([sys.executable, "-c", program, demo.run_dir], check=True)
             self.assertEqual(demo.process.wait(60), 0)
             self.assertEqual(demo.farewell(), "trainer 0 said goodbye at epoch 0 step 1\n")
+
+    def test_a_trace_is_written_in_spite_of_views(self):
+        program = (
+            "import sys, penstock\n"
+            "with penstock.connect(sys.argv[1], rank=0, world_size=1) as loader:\n"
+            "    for batch in loader:\n"
+            "        pass\n"
+        )
+        with Demo(samples=8) as demo, tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace")
+            subprocess.run([sys.executable, "-c", program, demo.run_dir], check=True, env={**os.environ, "PENSTOCK_TRACE": path})
+            with open(path + ".0", encoding="ascii") as file:
+                spans = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+            self.assertEqual([span["name"] for span in spans], ["next"] * 5)  # the last one says the end
 
     def test_release_from_other_threads(self):
         with Demo(slots=3, samples=2000, epochs=1) as demo, connect(demo) as loader:
