@@ -29,7 +29,8 @@ enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
       "sessions begun; more than one: a trainer was lost and came again", "the service")           \
     X("epoch", epoch, GAUGE, COUNT, "", "epoch of the next step that will be published", "rounds") \
     X("step", step, GAUGE, COUNT, "", "that step, within its epoch", "rounds")                     \
-    X("epochs", epochs, GAUGE, COUNT, "", "epochs of the run", "order.epochs")                     \
+    X("epochs", epochs, GAUGE, COUNT, "", "epochs of the run; 0: they have no end",                \
+      "order.epochs")                                                                              \
     X("steps_per_epoch", steps_per_epoch, GAUGE, COUNT, "", "steps in an epoch", "the plan")       \
     X("trainers", trainers, GAUGE, COUNT, "", "trainers that this reader serves", "the server")    \
     X("workers", workers, GAUGE, COUNT, "", "worker threads of this reader", "readers.threads")    \

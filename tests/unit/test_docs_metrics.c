@@ -17,13 +17,16 @@ static const char introduction[] =
     "see this:\n"
     "\n"
     "- `penstock top RUN_DIR` shows a running job on one screen "
-    "([tools.md](tools.md#penstock-top-what-a-run-waits-for)).\n  Nothing has to be switched on.\n"
+    "([tools.md](tools.md#penstock-top-what-a-run-waits-for)).\n"
+    "  Nothing has to be switched on. On reader 0's node the readers of all nodes are shown.\n"
     "- `metrics.listen: \"127.0.0.1:9400\"`: each reader answers `GET /metrics` in Prometheus' "
     "text format. With port 0 the system\n"
     "  chooses the port. Each reader writes its address to `RUN_DIR/reader-N.json`, for "
     "Prometheus' `file_sd_configs`:\n"
     "  `files: [\"RUN_DIR/reader-*.json\"]`. The readers of a node take one port after another, "
-    "from the given one on.\n"
+    "from the given one on. A Prometheus that starts\n"
+    "  before the run directory is there finds the readers after `refresh_interval`, which is 5 "
+    "minutes unless it is set.\n"
     "- `metrics.file: /var/lib/prometheus/node-exporter/penstock.prom`: each reader writes a file "
     "for the textfile collector of\n"
     "  node_exporter every 5 seconds. Where a node has several readers, the name must contain "
@@ -62,6 +65,9 @@ static const char introduction[] =
     "`penstock_run_info{dataset, seed, order_id, node}`, whose value is always 1.\n"
     "[launch/grafana/penstock.json](../launch/grafana/penstock.json) is a dashboard for Grafana: "
     "import the file, and choose the data source.\n"
+    "[A picture](dashboard.png) shows its panels, with the answers of a Prometheus that scraped a "
+    "run of two readers. A script of `docs/pictures` drew\n"
+    "the picture, not Grafana.\n"
     "\n";
 
 static void page_lists_the_table(void **state)
