@@ -68,7 +68,7 @@ static void fill_constants(struct meter *meter)
     text_done(&dataset);
     struct metrics_values *values = &snapshot->values;
     values->start_ms = now_ms();
-    values->epochs = service->epochs;
+    values->epochs = job->config.epochs;
     values->steps_per_epoch = service->steps_per_epoch;
     values->workers = job->placement.worker_count;
     values->memory_limit = job->setup.demand.limit_bytes;

@@ -21,6 +21,10 @@ int cli_rechunk(int argc, char **argv);
 int cli_doctor(int argc, char **argv); /* 1: a run would fail */
 int cli_verify(int argc, char **argv); /* 2: damage was found */
 
+/* rundir_open() of the run directory of a run that goes on. Its errors; NOT_FOUND says why that may
+ * be. */
+MUST_USE enum status cli_open_run_dir(const char *path, int *ret_dir, struct error *err);
+
 /* Prints "<command>: <message>" on standard error; returns the exit code, status_exit_code(). */
 int cli_fail(const char *command, const struct error *err);
 

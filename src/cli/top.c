@@ -10,7 +10,6 @@
 #include "cli/options.h"
 #include "cli/top_look.h"
 #include "cli/top_screen.h"
-#include "delivery/rundir.h"
 
 #include <argp.h>
 #include <signal.h>
@@ -57,7 +56,7 @@ static const struct cli_command command = {
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, run_dir)},
     .argument_count = 1,
-    .missing = "which run directory",
+    .missing = "which run directory? A run prints its own at its start (run_dir)",
 };
 
 static volatile sig_atomic_t stopped;
@@ -143,7 +142,7 @@ int cli_top(int argc, char **argv)
     struct error err;
     int dir;
     bool terminal = isatty(STDOUT_FILENO), full = terminal && !options.once && !options.json;
-    enum status status = rundir_open(options.run_dir, false, &dir, &err);
+    enum status status = cli_open_run_dir(options.run_dir, &dir, &err);
     if (status != STATUS_OK)
         return cli_fail("penstock top", &err);
     const struct sigaction action = {.sa_handler = note_signal};

@@ -69,13 +69,16 @@ static void append_progress(const struct top_view *view, struct text *out)
 {
     struct progress_of_run at = find_progress(view);
     char left[32];
-    if (at.epoch >= at.epochs) {
+    if (at.epochs > 0 && at.epoch >= at.epochs) {
         text_append(out, "all %s epoch%s published", count_format(at.epochs).text,
                     count_plural(at.epochs));
         return;
     }
-    text_append(out, "epoch %" PRIu64 " of %" PRIu64 ", step %s of %s (%.0f%%), %s samples/s",
-                at.epoch, at.epochs, count_format(at.step).text, count_format(at.steps).text,
+    text_append(out, "epoch %" PRIu64, at.epoch);
+    if (at.epochs > 0)
+        text_append(out, " of %" PRIu64, at.epochs);
+    text_append(out, ", step %s of %s (%.0f%%), %s samples/s", count_format(at.step).text,
+                count_format(at.steps).text,
                 100 * (double)at.step / (double)(at.steps ? at.steps : 1),
                 count_format((uint64_t)at.samples_per_s).text);
     if (view->steps_per_s > 0)

@@ -80,7 +80,7 @@ static const struct cli_command command = {
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, run_dir)},
     .argument_count = 1,
-    .missing = "which run directory",
+    .missing = "which run directory? A run prints its own at its start (run_dir)",
     .more = parse_file,
     .check = check,
 };
@@ -160,7 +160,7 @@ static enum status trace_readers(const struct options *options, struct traced *t
                                  struct error *err)
 {
     int dir;
-    enum status status = rundir_open(options->run_dir, false, &dir, err);
+    enum status status = cli_open_run_dir(options->run_dir, &dir, err);
     if (status != STATUS_OK)
         return status;
     status = find_readers(dir, options->run_dir, traced, err);

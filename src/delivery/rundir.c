@@ -55,7 +55,7 @@ static int remove_files(int dir, uint32_t reader, struct name *ret_name)
     return failure;
 }
 
-static enum status check_directory(int dir, const char *path, struct error *err)
+static enum status check_directory(int dir, const char *path, bool create, struct error *err)
 {
     struct inode info;
     if (!inode_of(dir, &info))
@@ -66,11 +66,11 @@ static enum status check_directory(int dir, const char *path, struct error *err)
                          "a directory of your own",
                          path, (uintmax_t)info.owner, (uintmax_t)geteuid());
     if (info.mode & 077)
-        return error_set(
-            err, STATUS_REFUSED,
-            "run directory '%s' is open to others (mode %04o); chmod 700 it, or choose "
-            "a new one",
-            path, (unsigned)(info.mode & 07777));
+        return error_set(err, STATUS_REFUSED,
+                         "run directory '%s' is open to others (mode %04o); %s", path,
+                         (unsigned)(info.mode & 07777),
+                         create ? "chmod 700 it, or choose a new one"
+                                : "no run has made it so: a run prints its run_dir at its start");
     return STATUS_OK;
 }
 
@@ -88,7 +88,7 @@ enum status rundir_open(const char *path, bool create, int *ret_dir, struct erro
                          path);
     if (dir < 0)
         return error_set_errno(err, STATUS_IO, "open run directory '%s'", path);
-    enum status status = check_directory(dir, path, err);
+    enum status status = check_directory(dir, path, create, err);
     if (status) {
         close(dir);
         return status;

@@ -291,11 +291,33 @@ class Top(MetricsTest):
     def test_says_when_there_is_nothing(self):
         looked = self.top("--once")
         self.assertEqual(looked.returncode, 1)
-        self.assertIn(f"there is no run directory '{self.run_dir}'", looked.stderr)
+        self.assertIn(f"there is no run directory '{self.run_dir}': the run has ended, or has another", looked.stderr)
         os.mkdir(self.run_dir, 0o700)
         looked = self.top("--once")
         self.assertEqual(looked.returncode, 1)
         self.assertIn("no reader of this node runs here", looked.stderr)
+        os.chmod(self.run_dir, 0o755)
+        looked = self.top("--once")
+        self.assertIn("is open to others (mode 0755); no run has made it so", looked.stderr)
+
+    def test_epochs_without_an_end(self):
+        """And the reader of the screen goes away: top ends, and the run goes on."""
+        screens = []
+
+        def look():
+            shown = self.top("--once")
+            main, other = pty.openpty()
+            process = subprocess.Popen([program("penstock"), "top", self.run_dir], stdout=other, stderr=subprocess.DEVNULL,
+                                       env=environment())
+            os.close(other)
+            os.close(main)
+            screens.append(shown.stdout)
+            return process.wait(timeout=TIMEOUT_S) is not None and "samples/s" in shown.stdout
+        outcome = self.reader(1, {"dataset.uri": self.synth("small.zarr", 160), "batch.global_size": 16, "order.epochs": 0,
+                                  "delivery.trainers": 1, "delivery.run_dir": self.run_dir}, ["--compute-ms", "20"],
+                              send=(look, signal.SIGINT))
+        self.assertIn("in good order", outcome.output)
+        self.assertRegex(screens[-1], r"epoch \d+, step \d+ of 10 ")
 
 
 class Dashboard(MetricsTest):
