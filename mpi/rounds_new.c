@@ -28,14 +28,13 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
 {
     const struct job *job = rounds->job;
     const struct fragment_sources *fragments = rounds->fragments;
-    struct exchange_sizes sizes = {
-        .send_samples = send,
-        .receive_samples = receive,
-        .record_bytes = fragments->packed_bytes,
-        .sample_messages = fragments->messages,
-        .message_bytes = fragments->message_bytes,
-        .send_tail_bytes = job->setup.budget.send_tail_bytes,
-        .receive_tail_bytes = job->setup.budget.receive_tail_bytes};
+    struct exchange_sizes sizes = {.send_samples = send,
+                                   .receive_samples = receive,
+                                   .record_bytes = fragments->packed_bytes,
+                                   .sample_messages = fragments->messages,
+                                   .message_bytes = fragments->message_bytes,
+                                   .send_tail_bytes = job->setup.budget.send_tail_bytes,
+                                   .receive_tail_bytes = job->setup.budget.receive_tail_bytes};
     return exchange_new(&job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 

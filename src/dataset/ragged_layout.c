@@ -191,6 +191,7 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
     const struct ragged *ragged = ragged_of(dataset, origin);
 
     field->source = FIELD_RAGGED;
+    field->fill = dataset->private->fill; /* of RAGGED_CSR, too, which has no axis of steps */
     field->ragged = ragged;
     field->column = of->column;
     if (ragged->form == RAGGED_DENSE) {

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,6 +123,7 @@ void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *sta
                 lengths[s] = (int32_t)own[s + 1];
             own[s + 1] += own[s];
         }
+        assert(own[count] <= field->capacity);
         if (field->target.ragged->form == RAGGED_CSR)
             memcpy(slot + field->lengths_offset, own, (count + 1) * sizeof *own);
     }

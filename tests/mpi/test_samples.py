@@ -241,10 +241,10 @@ class World:
                            "chunks": self.chunks, "shards": self.shards})
 
 
-def make_world(rng, folder):
+def make_world(rng, folder, kind=World):
     """A world with at least four samples, and a group for each part."""
     while True:
-        world = World(rng, folder)
+        world = kind(rng, folder)
         anchors, split = world.model.anchors(), world.samples.get("split", {})
         if len(anchors) >= 4 and ("parts" not in split or len(set(world.model.groups(split["by"]))) > 1):
             return world, anchors
@@ -294,8 +294,11 @@ class Model(JobTest):
             self.assertEqual(sum(seen.values()), delivered, f"epoch {epoch}: {world}")
             self.assertEqual(len(seen), min(delivered, count), f"epoch {epoch}: {world}")
 
+    def make_world(self, rng):
+        return make_world(rng, self.folder)
+
     def try_world(self, rng):
-        world, anchors = make_world(rng, self.folder)
+        world, anchors = self.make_world(rng)
         order, trainers = self.order(rng, len(anchors))
         if any("index" in field for field in world.fields.values()):
             order["dataset.hold_limit"] = "1GiB"

@@ -1,0 +1,190 @@
+"""Ragged fields: random stores, forms and configurations against the brute-force model of ragged_oracle.py, as in
+test_samples.py: every sample by its digest, on many shapes of jobs, masked, stopped and resumed.
+
+Run by a Python with NumPy, xxhash and zarr 3.
+
+    PENSTOCK_BIN=build/release/bin python test_ragged.py --long            500 configurations
+    PENSTOCK_BIN=build/release/bin python test_ragged.py --long 40 --seed 7
+"""
+
+import json
+import os
+import random
+import sys
+import unittest
+
+from job import SANITIZED, random_options
+
+import test_samples  # skips where it cannot run
+
+import numpy as np
+import xxhash
+import zarr
+
+import ragged_oracle
+
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "14"))
+SHAPE = (3, 5, 4)  # of dense tensors
+INDEX_TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+VALUE_TYPES = ("u1", "i2", "u4", "i8", "f2", "f4", "f8", "bool")
+
+
+class World(test_samples.World):
+    """Ragged fields beside the fields of frames. The model has numbers of frames, from 1, instead of items."""
+
+    def make_store(self, count):
+        arrays, rng = super().make_store(count), self.rng
+        if not hasattr(self, "ragged"):
+            self.ragged, self.first_frame = {}, 1
+            for name in rng.sample(("e", "p", "q", "t"), rng.randint(1, 3)):
+                self.ragged[name] = self.make_ragged(name)
+        for name, field in self.ragged.items():
+            self.add_items(arrays, name, field, count)
+            arrays[f"frames of {name}"] = np.arange(self.first_frame, self.first_frame + count)
+        self.first_frame += count
+        return arrays
+
+    def make_ragged(self, name):
+        """A field: its arrays, what is delivered, and the lengths of its frames."""
+        rng = self.rng
+        axes, has_values = rng.randint(1, 3), rng.random() < 0.8
+        self.kinds = getattr(self, "kinds", {})
+        field = {"ragged": {"offsets": f"{name}/starts"}}
+        columns = [f"{name}/i{axis}" for axis in range(axes)]
+        length = rng.choice((1, 7, 40, 300))
+        form = rng.choice(("csr", "csr", "pad", "dense", "dense"))
+        if form == "dense" or rng.random() < 0.5:
+            field["ragged"]["index"] = columns
+            types = {path: (rng.choice(INDEX_TYPES), ()) for path in columns}
+        else:
+            field["ragged"]["columns"] = columns
+            types = {path: (rng.choice(VALUE_TYPES[:-1]), rng.choice(((), (), (3,)))) for path in columns}
+        if has_values and "index" in field["ragged"]:
+            field["ragged"]["values"] = f"{name}/data"
+            types[f"{name}/data"] = (rng.choice(VALUE_TYPES), ())
+            if rng.random() < 0.4:
+                field["cast"] = rng.choice(("float16", "float32", "uint8" if form == "dense" else "float64"))
+        elif form == "dense" and rng.random() < 0.5:
+            field["cast"] = rng.choice(("uint8", "int16", "float16"))
+        if form == "pad":
+            field["deliver"] = {"pad": rng.choice((1, 4, 30)), "truncate": True}
+        elif form == "dense":
+            field["deliver"] = {"dense": list(SHAPE[:axes]), "combine": rng.choice(("sum", "last", "max"))}
+        elif rng.random() < 0.5:
+            field["deliver"] = "csr"
+        starts = rng.choice(("i8", "i4", "u4", "u8"))
+        self.kinds[name] = (types, starts, rng.choice((0, 1, 4, 20)), rng.random() < 0.5)
+        self.chunks[f"{name}/starts"] = (rng.choice((3, 50)),)
+        for path, (_, shape) in types.items():
+            self.chunks[path] = (length, *shape) if rng.random() < 0.7 else (rng.choice((5, 64)), *shape)
+        return field
+
+    def add_items(self, arrays, name, field, count):
+        """Frames of few items, without any, and maybe one of very many."""
+        types, starts, mean, has_giant = self.kinds[name]
+        lengths = np.where(self.numbers.random(count) < 0.3, 0, self.numbers.integers(0, 2 * mean + 1, count))
+        if has_giant:
+            lengths[self.numbers.integers(count)] = 1500
+        if lengths.sum() == 0:
+            lengths[-1] = 1
+        arrays[f"{name}/starts"] = np.concatenate(([0], np.cumsum(lengths))).astype(starts)
+        for path, (dtype, shape) in types.items():
+            axis = int(path[-1]) if path[-1].isdigit() else 0
+            high = SHAPE[axis] if "index" in field["ragged"] and path != field["ragged"].get("values") else 100
+            values = self.numbers.integers(0, high, (int(lengths.sum()), *shape))
+            arrays[path] = (values if np.dtype(dtype).kind in "iu" else values % 2 if dtype == "bool"
+                            else (values - 50) / 4).astype(dtype)
+
+    def make_fields(self):
+        super().make_fields()
+        rng = self.rng
+        steps = {"steps": self.make_steps()} if rng.random() < 0.5 else {}
+        for name, field in self.ragged.items():
+            spec = steps if rng.random() < 0.7 else {"steps": self.make_steps()}
+            field |= spec
+            self.fields[name] = {"array": f"frames of {name}", **spec}
+        if rng.random() < 0.3:  # ragged fields alone
+            self.fields = {name: self.fields[name] for name in self.ragged}
+
+    def make_samples(self):
+        super().make_samples()
+        for name in self.ragged:
+            self.fields[name].pop("segments", None)
+        if not any("segments" in field for field in self.fields.values()):
+            self.samples.pop("segments", None)
+        if len(self.counts) > 1:
+            self.samples.pop("continuous", None)
+
+    def write(self):
+        uris = []
+        for i, store in enumerate(self.stores):
+            uris.append(os.path.join(self.folder, f"store{i}.zarr"))
+            kept = {name: array for name, array in store.items() if not name.startswith("frames of")}
+            test_samples.write_store(uris[-1], kept, self.chunks, self.shards)
+        fields = {name: self.ragged.get(name, field) for name, field in self.fields.items()}
+        path = os.path.join(self.folder, "run.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"dataset": {"uri": uris, "fields": fields}, "samples": self.samples}, file)
+        return path
+
+    def damage(self, folder=False):
+        """Removes a chunk of a column. Returns the anchors whose samples are bad then."""
+        name = self.rng.choice(list(self.ragged))
+        field, store = self.ragged[name], self.rng.randrange(len(self.stores))
+        path = self.rng.choice(ragged_oracle.columns_of(field))
+        chunk = self.rng.randrange(-(-len(self.stores[store][path]) // self.chunks[path][0]))
+        file = os.path.join(self.folder, f"store{store}.zarr", path, "c", str(chunk))
+        while os.path.isdir(file):
+            file = os.path.join(file, os.listdir(file)[0])
+        os.remove(file)
+        first = chunk * self.chunks[path][0]
+        starts = self.stores[store][field["ragged"]["offsets"]].astype("i8")
+        frames = {int(self.model.first[store]) + i for i in range(self.counts[store])
+                  if max(starts[i], first) < min(starts[i + 1], first + self.chunks[path][0])}
+        return {t for t in self.model.anchors() if self.model.touches(t, frames, f"frames of {name}")}
+
+    def items_at(self, name, number):
+        """The items of a frame, which is numbered from 1; 0: none."""
+        field = self.ragged[name]
+        if number == 0:
+            return ragged_oracle.empty(field, self.stores[0])
+        store = int(np.searchsorted(self.model.first, number - 1, "right")) - 1
+        return ragged_oracle.items_of(field, self.stores[store], number - 1 - int(self.model.first[store]))
+
+    def sample(self, t, key):
+        values = self.model.sample(t, key)
+        for name, field in self.ragged.items():
+            numbers = values.pop(name).tolist()
+            steps = [self.items_at(name, n) for n in numbers] if isinstance(numbers, list) else self.items_at(name, numbers)
+            values |= ragged_oracle.sample(name, field, steps)
+        return {name: np.ascontiguousarray(values[name]) for name in sorted(values)}
+
+    def digest(self, t, key, good=True):
+        digest = xxhash.xxh3_64()
+        lengths = {f"{name}.{which}" for name in self.ragged for which in ("offsets", "length")}
+        for name, value in self.sample(t, key).items():
+            digest.update(value.tobytes() if good or name in lengths else bytes(value.nbytes))
+        return digest.hexdigest()
+
+    def __str__(self):
+        return json.dumps({"base": super().__str__(), "ragged": self.ragged, "items": str(self.kinds)})
+
+
+class Ragged(test_samples.Model):
+    """penstock-trainer's digests against the model."""
+
+    def make_world(self, rng):
+        return test_samples.make_world(rng, self.folder, World)
+
+    def test_random_configurations(self):
+        compared = 0
+        for number in range(RUNS):
+            with self.subTest(seed=SEED, run=number):
+                compared += self.try_world(random.Random(SEED * 1000003 + number))
+        print(f"{compared} samples of {RUNS} configurations equal to the model")
+
+
+if __name__ == "__main__":
+    RUNS, SEED = random_options(RUNS, SEED)
+    unittest.main()
