@@ -314,6 +314,9 @@ enum status copy_samples(const struct limit *limit, uint32_t passes, bool decode
                          struct limit_result *ret_result, struct error *err)
 {
     struct copy copy;
+    if (limit->dataset->ragged_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "warm: copies of ragged fields are not measured here");
     enum status status = copy_init(&copy, limit, passes, decodes, err);
     if (status == STATUS_OK)
         status = run_copy(&copy, limit, ret_result, err);

@@ -13,12 +13,20 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* A worker's memory for the pages of a row. */
+struct pages {
+    struct dataset_pages pages; /* first: page_at() finds the rest by it */
+    unsigned char *base;
+    size_t page_bytes;
+};
+
 struct decode {
     const struct dataset *dataset;
     struct plan_epoch epoch;
     unsigned char *rows; /* where row r is kept at r * row_bytes; NULL: it is not */
-    void *buffers;       /* a row buffer a worker */
-    size_t buffers_bytes;
+    void *buffers;       /* a worker's row buffer, and the pages of a row behind */
+    size_t buffer_bytes, buffers_bytes;
+    void *held; /* offsets of ragged fields; NULL: there are none */
     _Atomic uint64_t next;
     pthread_mutex_t mutex; /* guards what follows */
     enum status status;    /* of the first that failed */
@@ -36,6 +44,12 @@ static void fail(struct decode *decode, const struct error *err)
     atomic_store(&decode->next, decode->dataset->row_count); /* the others need not go on */
 }
 
+static unsigned char *page_at(const struct dataset_pages *of, uint32_t page)
+{
+    const struct pages *pages = (const struct pages *)of;
+    return pages->base + page * pages->page_bytes;
+}
+
 bool decode_next(struct decode *decode, struct pool_worker *worker)
 {
     const struct dataset *dataset = decode->dataset;
@@ -43,11 +57,12 @@ bool decode_next(struct decode *decode, struct pool_worker *worker)
     if (position >= decode->epoch.plan.row_count)
         return false;
     uint64_t row = plan_row_at(&decode->epoch, position);
-    unsigned char *buffer =
-        decode->rows ? decode->rows + row * dataset->row_bytes
-                     : (unsigned char *)decode->buffers + worker->index * dataset->row_bytes;
+    unsigned char *own = (unsigned char *)decode->buffers + worker->index * decode->buffer_bytes;
+    const struct pages pages = {{page_at}, own + dataset->row_bytes, dataset->page_bytes};
     struct error err;
-    if (dataset_read_row(worker->reader, row, buffer, &worker->stats, &err) == STATUS_OK)
+    if (dataset_read_row_with(worker->reader, row,
+                              decode->rows ? decode->rows + row * dataset->row_bytes : own,
+                              &pages.pages, NULL, NULL, &worker->stats, &err) == STATUS_OK)
         return true;
     fail(decode, &err);
     return false;
@@ -92,23 +107,46 @@ static void run_decode(struct decode *decode, const struct limit *limit,
                               .decode_ns = after.read.decode_ns - before.read.decode_ns};
 }
 
+static void release(struct decode *decode)
+{
+    if (decode->held)
+        memory_unmap(decode->held, decode->dataset->held_bytes);
+    if (decode->buffers)
+        memory_unmap(decode->buffers, decode->buffers_bytes);
+    free(decode);
+}
+
+/* Rows of ragged fields are cut by what the offsets say, which are held. */
+static enum status hold_offsets(struct decode *decode, struct dataset *dataset, struct error *err)
+{
+    if (dataset->ragged_count == 0)
+        return STATUS_OK;
+    enum status status = memory_map(dataset->held_bytes, "held arrays", &decode->held, err);
+    return status == STATUS_OK ? dataset_hold(dataset, decode->held, err) : status;
+}
+
 enum status decode_open(const struct limit *limit, unsigned char *rows, struct decode **ret_decode,
                         struct error *err)
 {
-    size_t buffers_bytes = pool_worker_count(limit->pool) * limit->dataset->row_bytes;
+    const struct dataset *dataset = limit->dataset;
+    size_t buffer_bytes =
+        dataset->row_bytes + dataset_most_row_pages(dataset) * dataset->page_bytes;
     struct decode *decode = calloc(1, sizeof *decode);
     if (!decode)
         return error_set(err, STATUS_NO_MEMORY, "no memory to decode rows");
-    *decode = (struct decode){.dataset = limit->dataset,
+    *decode = (struct decode){.dataset = dataset,
                               .rows = rows,
-                              .buffers_bytes = buffers_bytes,
+                              .buffer_bytes = buffer_bytes,
+                              .buffers_bytes = pool_worker_count(limit->pool) * buffer_bytes,
                               .mutex = PTHREAD_MUTEX_INITIALIZER};
-    enum status status = memory_map(buffers_bytes, "row buffers", &decode->buffers, err);
+    enum status status = memory_map(decode->buffers_bytes, "row buffers", &decode->buffers, err);
+    if (status == STATUS_OK)
+        status = hold_offsets(decode, limit->dataset, err);
     if (status != STATUS_OK) {
-        free(decode);
+        release(decode);
         return status;
     }
-    memory_touch(decode->buffers, buffers_bytes);
+    memory_touch(decode->buffers, decode->buffers_bytes);
     plan_epoch_init(&decode->epoch, &limit->plan, 0);
     *ret_decode = decode;
     return STATUS_OK;
@@ -119,8 +157,7 @@ enum status decode_close(struct decode *decode, struct error *err)
     enum status status = decode->status;
     if (status != STATUS_OK && err)
         *err = decode->err;
-    memory_unmap(decode->buffers, decode->buffers_bytes);
-    free(decode);
+    release(decode);
     return status;
 }
 

@@ -22,6 +22,10 @@ ENVIRONMENTS = {
     "lerobot": (["lerobot", "zarr>=3"], ["lerobot.datasets.lerobot_dataset", "zarr"], (3, 11)),
     "dlio": (["numpy<2", "torch==2.13.0", "tensorstore", "mpi4py", "hydra-core", "omegaconf", "pandas", "psutil", "h5py", "Pillow"],
              ["torch", "tensorstore", "mpi4py", "hydra", "h5py", "pandas"], (3, 9)),
+    "singlecell": (["numpy", "zarr>=3", "anndata", "scipy", "scDataset", "torch==2.13.0"],
+                   ["torch", "zarr", "anndata", "scdataset"], (3, 11)),
+    "annbatch": (["annbatch"], ["annbatch"], (3, 12)),
+    "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
 # Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.

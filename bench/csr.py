@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Rows of a sparse matrix in AnnData's layout: Penstock beside decoding alone, and beside loaders of single-cell data.
+
+    bench/run.sh csr [OPTION...]
+
+The dataset is that of `penstock synth --layout csr`: cells of about 1,000 of 20,000 genes, as X/indptr, X/indices and X/data. All is in
+the page cache, and every loader shuffles over the whole matrix.
+
+  decode    the reader's workers decode the chunks of each row once, and do nothing else
+  Penstock  the first epoch of one reader with one penstock-trainer --touch, which gets each batch as CSR
+  peers     bench/csr_peers.py on the same files: anndata and scipy under a DataLoader, scDataset, annbatch
+
+Rounds make each measurement once, one after another; figures are medians. The last line is one JSON object: rows/s, null where no peer
+could be measured.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import environments
+import ragged
+from programs import Failed, run, say
+
+BENCH = pathlib.Path(__file__).resolve().parent
+PEERS = {"anndata": "singlecell", "scdataset": "singlecell", "annbatch": "annbatch"}
+CONFIG = """dataset:
+  uri: {dataset}
+  fields:
+    X: {{array: X, deliver: csr}}
+batch: {{global_size: {batch}, last: drop}}
+order: {{seed: 17, window_rows: 8}}
+"""
+
+
+def make_dataset(arguments):
+    path = arguments.work / f"cells-{arguments.samples}.zarr"
+    if not path.exists():
+        say(f"writing {path}")
+        part = path.with_suffix(".part")
+        run(
+            [arguments.build / "bin/penstock", "synth", part, "--overwrite", "--layout", "csr", "-n", arguments.samples, "--format", 3], 600
+        )
+        part.rename(path)
+    return path
+
+
+def measure_peers(arguments, dataset, pythons, missing, found):
+    for peer in list(pythons):
+        try:
+            ragged.read_files(dataset)
+            command = [pythons[peer], BENCH / "csr_peers.py", peer, dataset, "--batch", arguments.batch, "--workers", arguments.threads]
+            found.setdefault(peer, []).append(json.loads(run(command, arguments.timeout).splitlines()[-1])["rows"])
+            say(f"{peer}: {found[peer][-1]:,.0f} rows/s")
+        except Failed as reason:
+            missing[peer] = str(reason)
+            del pythons[peer]
+
+
+def prepare_peers(arguments):
+    pythons, missing = {}, {}
+    for peer, environment in PEERS.items():
+        try:
+            if not arguments.peers:
+                raise environments.Missing("left out by --no-peers")
+            pythons[peer] = environments.prepare(arguments.environments, environment)
+        except environments.Missing as reason:
+            missing[peer] = str(reason)
+    return pythons, missing
+
+
+def print_table(decode, penstock, found, missing):
+    print(f"\n{'rows/s':24} {'median':>10} {'min':>10} {'max':>10}")
+    for name, values in {"decoding alone": decode, "Penstock": penstock, **found}.items():
+        print(f"{name:24} {ragged.median(values):10,.0f} {min(values):10,.0f} {max(values):10,.0f}")
+    for peer, reason in missing.items():
+        print(f"{peer:24} {'-':>10}  {reason}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ragged.add_arguments(parser, 200000)
+    arguments = parser.parse_args()
+    ragged.settle(arguments)
+    dataset = make_dataset(arguments)
+    config = arguments.work / "csr.yaml"
+    config.write_text(CONFIG.format(dataset=dataset, batch=arguments.batch), encoding="utf-8")
+    pythons, missing = prepare_peers(arguments)
+    decode, penstock, found = [], [], {}
+    for number in range(arguments.rounds):
+        say(f"round {number + 1} of {arguments.rounds}")
+        ragged.read_files(dataset)
+        decode.append(ragged.limit(arguments, config, "cold"))
+        ragged.read_files(dataset)
+        penstock.append(ragged.rates(ragged.deliver(arguments, config, epochs=1)[1])[0])
+        say(f"decoding alone {decode[-1]:,.0f}, Penstock {penstock[-1]:,.0f} rows/s")
+        measure_peers(arguments, dataset, pythons, missing, found)
+    print_table(decode, penstock, found, missing)
+    best = max((ragged.median(values) for values in found.values()), default=None)
+    for name, base, goal in (("decoding alone", ragged.median(decode), 0.8), ("the best peer", best, 5)):
+        if base:
+            share = ragged.median(penstock) / base
+            print(f"Penstock over {name}: {share:.2f} (goal {goal}: {'reached' if share >= goal else 'missed'})")
+    print(json.dumps({"decode": ragged.median(decode), "penstock": ragged.median(penstock), "best_peer": best}))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(f"csr: {failed}")
