@@ -1,23 +1,13 @@
 #!/usr/bin/env bash
 # components.sh BUILD_DIRECTORY COMPILER: find_package takes parts of an installation, and the build tree as it is; what is not there
 # is refused by name.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 compiler=$2
 
-if grep -q '^PENSTOCK_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
-    echo "skipped: a sanitizer's library does not load into a plain program"
-    exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+skip_sanitizers "$build" "a plain program"
 cd "$scratch"
-
-fail() {
-    echo "FAILED: $*" >&2
-    cat log >&2
-    exit 1
-}
 
 # What CMake says is broken into lines anywhere.
 says() {

@@ -1,16 +1,9 @@
 #!/usr/bin/env bash
 # configure.sh SOURCE_DIRECTORY COMPILER: only tests need cmocka, who asks for tests is told so, and the old name does as before.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source=$1 compiler=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-
-fail() {
-    echo "FAILED: $*" >&2
-    cat log >&2
-    exit 1
-}
 
 # configure DIRECTORY [ARGUMENT...]
 configure() {

@@ -1,15 +1,11 @@
 #!/usr/bin/env bash
 # consumer.sh BUILD_DIRECTORY COMPILER: what `install` leaves can be moved, found, linked and run.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 compiler=$2
 
-if grep -q '^PENSTOCK_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
-    echo "skipped: a sanitizer's library does not load into a plain program"
-    exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+skip_sanitizers "$build" "a plain program"
 
 cmake --install "$build" --prefix "$scratch/first" >"$scratch/log" || { cat "$scratch/log" && exit 1; }
 mv "$scratch/first" "$scratch/prefix"

@@ -2,26 +2,15 @@
 # debian.sh SOURCE COMPILER: Debian packages are built, lintian finds no error and no warning, and in a root of their own they are installed,
 # run with both MPIs, and removed without a trace. Fetches Debian's packages from where apt has them.
 # PENSTOCK_DEBS names a folder of packages that are built already.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source=$1
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 ((EUID == 0)) || skip "not root, who alone may make a root"
 command -v mmdebstrap >/dev/null && command -v dpkg-buildpackage >/dev/null && command -v dh_python3 >/dev/null ||
     skip "mmdebstrap, debhelper or dh-python is not installed"
 [[ -e $source/.git ]] || skip "packages are built of what git tracks"
 unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces for the root"
-scratch=$(mktemp -d)
-trap 'rm -rf --one-file-system "$scratch"' EXIT
 
 debs=${PENSTOCK_DEBS-}
 if [[ ! $debs ]]; then

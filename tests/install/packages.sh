@@ -1,17 +1,11 @@
 #!/usr/bin/env bash
 # packages.sh BUILD_DIRECTORY COMPILER: what packaging/debian says of this build is true: functions of the library, files of the packages,
 # programs and their pages. install.debian builds the packages, which takes minutes.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
 debian=$root/packaging/debian
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 # Functions are added to the library, and never go.
 diff <(nm -D --defined-only "$build/lib/libpenstock.so" | awk '{ print $3 }' | sort) \

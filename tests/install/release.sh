@@ -1,22 +1,11 @@
 #!/usr/bin/env bash
 # release.sh SOURCE COMPILER: the version is the same everywhere, and packaging/release.sh writes another one everywhere, in a clone.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source=$1
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 version=$("$source/packaging/release.sh" --check)
 command -v git >/dev/null || skip "no git"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/clone"
 cd "$scratch/clone"
 (cd "$source" && cp -r .gitignore CMakeLists.txt CHANGELOG.md CITATION.cff packaging launch --parents python/pyproject.toml python/penstock/__init__.py \

@@ -1,17 +1,10 @@
 #!/usr/bin/env bash
 # static.sh SOURCE_DIRECTORY COMPILER: libpenstock.a, found by CMake and by pkg-config, shows its public names alone, and
 # has its assertions.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source=$1 compiler=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-
-fail() {
-    echo "FAILED: $*" >&2
-    cat log >&2
-    exit 1
-}
 
 configure() {
     cmake -S "$source" -B build -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \

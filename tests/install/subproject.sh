@@ -1,16 +1,9 @@
 #!/usr/bin/env bash
 # subproject.sh SOURCE_DIRECTORY COMPILER: below another project, by add_subdirectory(), Penstock leaves that project as it is.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source=$1 compiler=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-
-fail() {
-    echo "FAILED: $*" >&2
-    cat log >&2
-    exit 1
-}
 
 cp "$source/tests/install/consumer/main.c" .
 cat >CMakeLists.txt <<CMAKE

@@ -1,27 +1,15 @@
 #!/usr/bin/env bash
 # wheel.sh BUILD_DIRECTORY PYTHON COMPILER: the wheel of the trainer's side, installed where nothing else of Penstock is, consumes a run
 # of penstock-reader. A library that would not load with the wheel's oldest glibc is refused.
-set -euo pipefail
+# shellcheck source=tests/install/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1 python=$2 compiler=$3
 
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-fail() {
-    echo "FAILED: $*" >&2
-    cat "$scratch/log" >&2
-    exit 1
-}
-
-! grep -q '^PENSTOCK_SANITIZE:STRING=.' "$build/CMakeCache.txt" || skip "a sanitizer's library does not load into Python"
+skip_sanitizers "$build" Python
 [[ -x $build/bin/penstock-reader ]] || skip "no penstock-reader, which needs MPI"
 /usr/bin/python3 -c 'import setuptools, wheel, pip' 2>/dev/null || skip "python3-pip is not installed"
 /usr/bin/python3 -c 'import numpy, venv' 2>/dev/null || skip "python3-numpy or python3-venv is not installed"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 # Made by Debian's tools, and by newer ones with auditwheel, if these are there.
 library=$build/lib/libpenstock.so
