@@ -18,6 +18,7 @@
 struct layout_cost {
     uint64_t window_rows, window_bytes; /* of a window, decoded */
     uint64_t memory_bytes;              /* of the readers, for rows */
+    uint64_t row_bytes;                 /* of a row; of a dataset with ragged fields, in the mean */
     double stored_bytes;                /* one sample's share of the stored chunks */
     double read_bytes;                  /* for one sample */
     double amplification;               /* read / stored */

@@ -67,6 +67,32 @@ static void add_field(const struct inspection *inspection, size_t i, struct layo
                                     zarr_array_chunk_count(array) > array->chunk_counts[0]);
 }
 
+/* Adds what the items of a ragged field cost. */
+static void add_ragged(const struct inspection *inspection, size_t r, struct layout_cost *cost)
+{
+    const struct dataset *dataset = inspection->dataset;
+    const struct ragged *ragged = &dataset->ragged[r];
+    for (size_t c = 0; c < ragged->column_count; c++) {
+        const struct zarr_array *array = dataset_ragged_array(dataset, r, c);
+        uint64_t stored_bytes = stored_bytes_of(inspection, array);
+        double share =
+            (double)(stored_bytes == STORED_UNKNOWN ? array->total_bytes : stored_bytes) /
+            (double)dataset->frame_count;
+        cost->stored_bytes += share;
+        cost->read_bytes += share * ragged->decode_amplification;
+        cost->chunks +=
+            chunk_count(array) / (double)dataset->frame_count * ragged->decode_amplification;
+    }
+}
+
+/* A row's memory: of a ragged dataset, in the mean. */
+static uint64_t row_memory(const struct dataset *dataset)
+{
+    uint64_t pages = dataset_most_pages(dataset, dataset->row_count);
+    return dataset->row_bytes +
+           mul_sat(pages, dataset->page_bytes) / max_u64(dataset->row_count, 1);
+}
+
 /* Chunks of about a mebibyte, shorter where memory does not hold their window. */
 static void suggest(const struct dataset *dataset, double window_samples, struct layout_cost *cost)
 {
@@ -113,20 +139,28 @@ void inspect_count_cost(const struct inspection *inspection, uint64_t window_row
     const struct dataset *dataset = inspection->dataset;
     struct layout_cost cost = {.memory_bytes = memory_bytes};
     cost.window_rows = count_window_rows(dataset, window_rows, global_batch);
-    cost.window_bytes = mul_sat(cost.window_rows, dataset->row_bytes);
+    uint64_t row_bytes = row_memory(dataset);
+    cost.window_bytes = mul_sat(cost.window_rows, row_bytes);
     if (dataset->row_length == 1)
         cost.window_bytes = 0; /* each row is one sample's, and given up after it */
     for (size_t i = 0; i < dataset->field_count; i++)
         add_field(inspection, i, &cost);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        add_ragged(inspection, r, &cost);
 
     double window_samples = (double)cost.window_rows * (double)dataset->row_length;
-    double reads = row_reads((double)dataset->row_length, window_samples,
-                             (double)dataset->row_bytes, (double)memory_bytes);
+    double reads = row_reads((double)dataset->row_length, window_samples, (double)row_bytes,
+                             (double)memory_bytes);
     cost.read_bytes *= reads;
     cost.chunks *= reads;
     cost.amplification = cost.stored_bytes > 0 ? cost.read_bytes / cost.stored_bytes : reads;
-    cost.small = dataset->row_bytes < SMALL_ROW_BYTES && dataset->row_count > 1;
-    cost.large = dataset->row_bytes > LARGE_ROW_BYTES && dataset->row_length > 1;
+    cost.row_bytes = row_bytes;
+    cost.small = row_bytes < SMALL_ROW_BYTES && dataset->row_count > 1;
+    cost.large = row_bytes > LARGE_ROW_BYTES && dataset->row_length > 1;
+    if (dataset->ragged_count > 0) { /* chunks of items are not written anew by `rechunk` */
+        *ret_cost = cost;
+        return;
+    }
     if (cost.small || cost.large || cost.across || cost.amplification > small_gain)
         suggest(dataset, window_samples, &cost);
     *ret_cost = cost;

@@ -66,7 +66,8 @@ static size_t list_fields(const struct inspection *inspection, struct dataset_fi
                 .name = inspect_last_component(path), .array = path, .index = index};
     }
     for (size_t i = 0; i < inspection->dataset->field_count && count < DATASET_MAX_FIELDS; i++) {
-        const char *path = dataset_field_array(inspection->dataset, i)->path;
+        const struct zarr_array *array = dataset_field_array(inspection->dataset, i);
+        const char *path = array ? array->path : index;
         if (strcmp(path, index) != 0)
             specs[count++] =
                 (struct dataset_field_spec){.name = inspect_last_component(path), .array = path};

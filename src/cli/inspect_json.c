@@ -8,7 +8,9 @@
  *                  calendar those that there are, as text,
  *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
  *      "dataset": {"frames", "samples", "sample_bytes", "row_length", "rows", "row_bytes",
- * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}], "cost":
+ * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
+ * "ragged": [{"name", "items", "sample_items": of all samples, "most_frame_items", "item_bytes",
+ * "page_items", "page_bytes", "most_row_pages", "decode_amplification"}], "cost":
  * {"window_rows", "window_bytes", "memory_bytes", "stored_bytes", "read_bytes": of a sample, null:
  * not known, "amplification", "chunks": decoded for one, "findings": of small, large, across,
  * unaligned, memory, "suggestion": {"chunk", "amplification", "chunks"} or null}}, "dataset_error":
@@ -162,6 +164,26 @@ static struct json_object *cost_json(const struct inspection *inspection)
     return object;
 }
 
+static struct json_object *ragged_json(const struct dataset *dataset)
+{
+    struct json_object *list = json_object_new_array();
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+        struct json_object *object = json_object_new_object();
+        add_text(object, "name", ragged->name);
+        add_count(object, "items", ragged->item_count);
+        add_count(object, "sample_items", ragged->sample_items);
+        add_count(object, "most_frame_items", ragged->most_frame_items);
+        add_count(object, "item_bytes", ragged->tail_item_bytes);
+        add_count(object, "page_items", ragged->page_items);
+        add_count(object, "page_bytes", ragged->page_bytes);
+        add_count(object, "most_row_pages", dataset_most_row_pages(dataset));
+        add_number(object, "decode_amplification", ragged->decode_amplification);
+        json_object_array_add(list, object);
+    }
+    return list;
+}
+
 static struct json_object *dataset_json(const struct inspection *inspection)
 {
     const struct dataset *dataset = inspection->dataset;
@@ -179,6 +201,8 @@ static struct json_object *dataset_json(const struct inspection *inspection)
     for (size_t i = 0; i < dataset->field_count; i++)
         json_object_array_add(fields, field_json(&dataset->fields[i]));
     json_object_object_add(object, "fields", fields);
+    if (dataset->ragged_count > 0)
+        json_object_object_add(object, "ragged", ragged_json(dataset));
     json_object_object_add(object, "cost", cost_json(inspection));
     return object;
 }

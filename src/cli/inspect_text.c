@@ -164,6 +164,25 @@ static void print_encodings(const struct zarr_hierarchy *hierarchy)
     }
 }
 
+static bool has_part(const struct zarr_hierarchy *hierarchy, const char *group, size_t length,
+                     const char *part)
+{
+    char path[2 * ZARR_PATH_BYTES];
+    snprintf(path, sizeof path, "%.*s/%s", (int)length, group, part);
+    return zarr_hierarchy_find(hierarchy, path) != NULL;
+}
+
+/* The length of the path of the array's group, if this is a sparse matrix; else 0. */
+static size_t sparse_group(const struct zarr_hierarchy *hierarchy, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    bool is_sparse = slash && has_part(hierarchy, path, length, "indptr") &&
+                     has_part(hierarchy, path, length, "indices") &&
+                     has_part(hierarchy, path, length, "data");
+    return is_sparse ? length : 0;
+}
+
 /* Arrays with another number of entries than samples may be meant to be joined: shows how. Listing
  * a field replaces the default ones, so all are listed. */
 static void print_joins(const struct inspection *inspection)
@@ -171,7 +190,7 @@ static void print_joins(const struct inspection *inspection)
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     const struct dataset *dataset = inspection->dataset;
     const struct zarr_node *index = inspection->index;
-    if (!index)
+    if (!index || sparse_group(hierarchy, index->array.path) > 0)
         return;
     printf("hint: with what '%s' points to as a field of its own, for example:\n",
            text_shown(index->array.path).text);
@@ -183,7 +202,8 @@ static void print_joins(const struct inspection *inspection)
                    text_shown(path).text, inspection->root, text_shown(index->array.path).text);
     }
     for (size_t i = 0; i < dataset->field_count; i++) {
-        const char *path = dataset_field_array(dataset, i)->path;
+        const struct zarr_array *array = dataset_field_array(dataset, i);
+        const char *path = array ? array->path : index->array.path;
         if (strcmp(path, index->array.path) != 0)
             printf("  --set dataset.fields.%s=%s%s\n",
                    text_shown(inspect_last_component(path)).text, inspection->root,
@@ -209,15 +229,14 @@ static struct chunks_text format_chunks(double count)
 static void print_layout_hint(const struct inspection *inspection)
 {
     const struct layout_cost *cost = &inspection->cost;
-    const struct dataset *dataset = inspection->dataset;
     if (cost->small)
         printf("hint: reading costs one request for each chunk row of %s; 1 MiB and more read "
                "faster\n",
-               size_format(dataset->row_bytes).text);
+               size_format(cost->row_bytes).text);
     if (cost->large)
         printf("hint: a reader holds many rows of %s at once; smaller chunks along axis 0 take "
                "less memory and shuffle better\n",
-               size_format(dataset->row_bytes).text);
+               size_format(cost->row_bytes).text);
     if (cost->across)
         printf("hint: chunks run along the samples and cut each of them into many pieces\n");
     if (cost->unaligned)
@@ -258,9 +277,48 @@ static void print_cost(const struct inspection *inspection)
 
 static const char *source_text(const struct dataset_field *field)
 {
-    return field->source == FIELD_ROW    ? "read row by row"
-           : field->source == FIELD_HELD ? "held in memory"
-                                         : "made for each sample";
+    return field->source == FIELD_ROW      ? "read row by row"
+           : field->source == FIELD_HELD   ? "held in memory"
+           : field->source == FIELD_RAGGED ? "read row by row, in pages"
+                                           : "made for each sample";
+}
+
+/* How long samples are, and what it costs that rows cut chunks in two. */
+static void print_ragged(const struct dataset *dataset)
+{
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+        printf("  ragged %-19s %s item%s of %s, %.3g a sample, %s a frame at most\n", ragged->name,
+               count_format(ragged->item_count).text, count_plural(ragged->item_count),
+               size_format(ragged->tail_item_bytes).text,
+               (double)ragged->sample_items / (double)dataset->sample_count,
+               count_format(ragged->most_frame_items).text);
+        printf("    (pages of %s item%s, %s, %s a row at most; rows cut chunks: each is decoded "
+               "%.3g times)\n",
+               count_format(ragged->page_items).text, count_plural(ragged->page_items),
+               size_format(ragged->page_bytes).text,
+               count_format(dataset_most_row_pages(dataset)).text, ragged->decode_amplification);
+    }
+}
+
+/* Groups that are sparse matrices, which no field is by default. */
+static void print_sparse(const struct inspection *inspection)
+{
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    for (size_t i = 0; i < hierarchy->node_count && !inspection->configured; i++) {
+        const char *path = hierarchy->nodes[i].array.path;
+        size_t length = sparse_group(hierarchy, path);
+        if (length == 0 || strcmp(path + length, "/indptr") != 0)
+            continue;
+        struct text group = {0};
+        text_append(&group, "%.*s", (int)length, path);
+        struct shown_text shown = text_shown(group.data);
+        printf("hint: group '%s' looks like a sparse matrix (indptr, indices, data), whose rows "
+               "can be samples: --set dataset.fields.%s=%s%s\n",
+               shown.text, text_shown(inspect_last_component(group.data)).text, inspection->root,
+               shown.text);
+        text_done(&group);
+    }
 }
 
 static void print_dataset(const struct inspection *inspection)
@@ -276,7 +334,7 @@ static void print_dataset(const struct inspection *inspection)
            samples.data ? samples.data : "", count_format(dataset->row_count).text,
            count_plural(dataset->row_count), count_format(dataset->row_length).text,
            dataset->anchors ? "frame" : "sample", count_plural(dataset->row_length),
-           size_format(dataset->row_bytes).text);
+           size_format(inspection->cost.row_bytes).text);
     text_done(&samples);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
@@ -284,9 +342,11 @@ static void print_dataset(const struct inspection *inspection)
                format_shape(field->shape, field->rank, ", ").text,
                size_format(field->sample_bytes).text, source_text(field));
     }
+    print_ragged(dataset);
     print_cost(inspection);
     if (inspection->doubts.data)
         printf("%s", inspection->doubts.data);
+    print_sparse(inspection);
     print_joins(inspection);
     print_layout_hint(inspection);
     printf("next: penstock plan --set dataset.uri=%s%s%s\n", inspection->uri,

@@ -47,9 +47,10 @@ void plan_describe_ragged(const struct dataset *dataset, const struct run_setup 
                     (double)ragged->item_count / (double)dataset->frame_count,
                     count_format(ragged->most_frame_items).text);
         describe_form(ragged, setup, out);
-        text_append(out, "\n%-11spages of %s item%s, %s\n", "",
-                    count_format(ragged->page_items).text, count_plural(ragged->page_items),
-                    size_format(ragged->page_bytes).text);
+        text_append(out,
+                    "\n%-11spages of %s item%s, %s; rows cut chunks: each is decoded %.3g times\n",
+                    "", count_format(ragged->page_items).text, count_plural(ragged->page_items),
+                    size_format(ragged->page_bytes).text, ragged->decode_amplification);
     }
     if (dataset->ragged_count > 0)
         text_append(out, "%-11sof %s, about %.3g a row, %s at most\n", "pages",

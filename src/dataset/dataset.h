@@ -382,6 +382,11 @@ const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
+/* The view of a column of a ragged field in that store; `ragged` is an index into dataset->ragged.
+ * Axis 0 is that of items. Borrowed from the dataset, which is no mix. */
+const struct zarr_array *dataset_ragged_array(const struct dataset *dataset, size_t ragged,
+                                              size_t column);
+
 /* How the field's items are converted: `to` is DTYPE_NONE if they stay as they are. */
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field);
 

@@ -315,10 +315,19 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
     return origin->index ? &origin->store_fields[0].index : NULL;
 }
 
+const struct zarr_array *dataset_ragged_array(const struct dataset *dataset, size_t ragged,
+                                              size_t column)
+{
+    return &dataset->private->ragged_origins[ragged].columns[column].views[0];
+}
+
 struct convert dataset_field_convert(const struct dataset *dataset, size_t field)
 {
+    const struct field_origin *origin = &dataset->private->origins[field];
     const struct zarr_array *array = dataset_field_array(dataset, field);
 
+    if (origin->is_items && origin->column < origin->ragged->column_count)
+        array = &origin->ragged->columns[origin->column].views[0];
     return array ? array->convert : (struct convert){.to = DTYPE_NONE};
 }
 

@@ -83,10 +83,13 @@ struct ragged {
     struct ragged_column columns[RAGGED_MAX_COLUMNS]; /* of indices, and last of values */
     uint64_t item_count;                              /* of all frames */
     uint64_t most_frame_items;                        /* no frame has more */
-    uint64_t page_items;                              /* items of a page */
-    size_t page_bytes;                                /* multiple of 64 */
-    size_t tail_item_bytes;                           /* of one item in a tail: of all columns */
-    const uint64_t *offsets; /* [frames + 1]; NULL before dataset_hold() or dataset_attach() */
+    uint64_t sample_items;       /* of all samples together, all steps, as delivered */
+    double decode_amplification; /* how often an epoch decodes each chunk of its columns: rows cut
+                                  * chunks in two */
+    uint64_t page_items;         /* items of a page */
+    size_t page_bytes;           /* multiple of 64 */
+    size_t tail_item_bytes;      /* of one item in a tail: of all columns */
+    const uint64_t *offsets;     /* [frames + 1]; NULL before dataset_hold() or dataset_attach() */
     const struct ragged_lengths *lengths;
 };
 

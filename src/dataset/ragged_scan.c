@@ -230,6 +230,9 @@ enum status ragged_scan(struct dataset *dataset, struct error *err)
         }
         ragged->lengths = origin->lengths;
         ragged->most_frame_items = origin->lengths->most_frame_items;
+        ragged->sample_items = origin->lengths->sample_items;
+        ragged->decode_amplification =
+            (double)origin->lengths->decoded / (double)origin->lengths->chunks;
     }
     return STATUS_OK;
 }

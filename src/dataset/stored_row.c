@@ -2,6 +2,8 @@
  */
 #include "dataset/dataset_internal.h"
 
+#include "base/number.h"
+
 #include "anchors/anchors.h"
 #include "zarr/chunk.h"
 
@@ -178,6 +180,65 @@ static uint64_t rows_to_ask(const struct dataset *dataset, uint64_t first, uint6
     return rows < row_count ? rows : row_count;
 }
 
+/* Columns of ragged fields
+ * ----------------------------------------------------------------------------------------------
+ * Which of their chunks a row has is known only when the offsets are held. So chunks of the whole
+ * arrays are looked at, and rows have their share of these. */
+
+/* The mean stored size of the chunks of a column, in all stores, and how many there are. */
+static enum status measure_column(const struct dataset *dataset, const struct ragged_array *column,
+                                  uint64_t questions, double *ret_mean, uint64_t *ret_chunks,
+                                  struct error *err)
+{
+    uint64_t asked = 0, sum = 0, chunks = 0;
+    enum status status = STATUS_OK;
+
+    for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
+        const struct zarr_array *view = &column->views[s];
+        uint64_t count = view->chunk_counts[0];
+        uint64_t here = min_u64(count, max_u64(questions / dataset->store_count, 1));
+
+        chunks += count;
+        for (uint64_t i = 0; i < here && status == STATUS_OK; i++, asked++) {
+            uint64_t begin = spread(count, i, here) * view->chunk_shape[0];
+            struct chunk_box box =
+                box_of(dataset, view, begin, min_u64(begin + view->chunk_shape[0], view->shape[0]));
+
+            for (uint64_t k = 0; k < box.count && status == STATUS_OK; k++)
+                status = add_chunk(dataset->private->store, &box, k, &sum, err);
+        }
+    }
+    *ret_mean = asked > 0 ? (double)sum / (double)asked : 0;
+    *ret_chunks = chunks;
+    return status;
+}
+
+/* Adds what the items of a row take, in the mean and at most. */
+static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
+                              struct dataset_stored_row *row, struct error *err)
+{
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+        uint64_t questions = most_questions(dataset) / ragged->column_count;
+        double most_items =
+            (double)lengths_most(&ragged->lengths->rows, 1) * (double)ragged->page_items;
+
+        for (size_t c = 0; c < ragged->column_count; c++) {
+            const struct ragged_array *column = &dataset->private->ragged_origins[r].columns[c];
+            double mean, most = most_items / (double)column->views[0].chunk_shape[0] + 1;
+            uint64_t chunks;
+            enum status status = measure_column(dataset, column, questions, &mean, &chunks, err);
+
+            if (status != STATUS_OK)
+                return status;
+            row->mean_bytes += (uint64_t)(mean * (double)chunks * ragged->decode_amplification /
+                                          (double)row_count);
+            row->max_bytes += (uint64_t)(mean * most);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* The mean over all rows that are read. */
 static enum status mix_row_bytes(const struct dataset *mix, struct dataset_stored_row *ret_row,
                                  struct error *err)
@@ -227,6 +288,8 @@ enum status dataset_stored_row_bytes(const struct dataset *dataset,
             sample.max_bytes = bytes;
     }
     sample.mean_bytes = total / sample.row_count;
-    *ret_row = sample;
-    return STATUS_OK;
+    enum status status = add_ragged(dataset, row_count, &sample, err);
+    if (status == STATUS_OK)
+        *ret_row = sample;
+    return status;
 }

@@ -293,3 +293,15 @@ YAML
 text=$("$penstock" inspect robot -c robot.yaml)
 contains "$text" "at 86 of 200 frames, in 4 episodes; the others are: 98 not at the stride, 16 too near an end"
 contains "$text" "field action.valid         bool [16], 16 B, made for each sample"
+
+# Sparse rows: a hint by default; with the group as a field, lengths, pages, and what the cut costs.
+"$penstock" synth cells --layout csr --samples 300 >/dev/null
+contains "$("$penstock" inspect cells)" "hint: group 'X' looks like a sparse matrix"
+text=$("$penstock" inspect cells --set dataset.fields.X=X)
+contains "$text" "field X.offsets            int64 [], 8 B, made for each sample"
+contains "$text" "ragged X"
+contains "$text" "a row at most; rows cut chunks: each is decoded"
+"$penstock" inspect cells --set dataset.fields.X=X --json | python3 -c '
+import json, sys
+(ragged,) = json.load(sys.stdin)["dataset"]["ragged"]
+assert ragged["items"] == ragged["sample_items"] > 0 and ragged["decode_amplification"] >= 1, ragged'
