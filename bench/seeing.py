@@ -128,6 +128,7 @@ def main():
     arguments.work.mkdir(parents=True, exist_ok=True)
     dataset = make_dataset(arguments)
     rates, cpu = {name: [] for name in VARIANTS}, {name: [] for name in VARIANTS}
+    measure(arguments, dataset, "off")  # and forgotten: files and programs are in memory from here on
     for number in range(arguments.rounds):
         for place in range(len(VARIANTS)):
             variant = VARIANTS[(place + number) % len(VARIANTS)]
