@@ -150,6 +150,22 @@ static void test_fingerprint(void **state)
     assert_int_equal(fingerprint_with(*state, fields, 2), first);
 }
 
+/* Steps count twice: in the bits that say what differs, and in the hash of everything above these.
+ */
+static void test_fingerprint_of_steps(void **state)
+{
+    enum { NAMED_BITS = 5 * 4 };
+    static const int32_t one[] = {0, 1, 3}, other[] = {0, 2, 3};
+    const struct dataset_field_spec specs[2] = {
+        {.name = "x", .array = "a", .steps = one, .step_count = 3},
+        {.name = "x", .array = "a", .steps = other, .step_count = 3}};
+
+    put_group(*state);
+    uint64_t a = fingerprint_with(*state, &specs[0], 1), b = fingerprint_with(*state, &specs[1], 1);
+    expect_differing(a, b, "shapes or steps of samples");
+    assert_true(a >> NAMED_BITS != b >> NAMED_BITS);
+}
+
 #define in_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 /* Reads are joined by what the store costs unless that is said, and by all ranks alike. */
@@ -183,9 +199,8 @@ static void test_coalescing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_store(test_pack),
-        in_store(test_damaged_pack),
-        in_store(test_fingerprint),
+        in_store(test_pack),        in_store(test_damaged_pack),
+        in_store(test_fingerprint), in_store(test_fingerprint_of_steps),
         in_store(test_coalescing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
