@@ -38,14 +38,35 @@ static void on_done(struct fetch *fetch)
     count_down(want->buffer);
 }
 
+/* The same request of another view of the array; NULL: there is none. */
+static struct want *find_same(struct fetch_buffer *buffer, const struct store *store,
+                              const struct zarr_piece *piece)
+{
+    for (size_t i = 0; i < buffer->want_count; i++) {
+        struct want *want = &buffer->wants[i];
+        const struct zarr_piece *other = &want->piece;
+        if (other->array != piece->array && other->kind == piece->kind &&
+            other->offset == piece->offset && other->bytes == piece->bytes &&
+            want->store == store && strcmp(want->key, piece->key) == 0)
+            return want;
+    }
+    return NULL;
+}
+
 static void note_piece(const struct store *store, const struct zarr_piece *piece, void *argument)
 {
     struct fetch_buffer *buffer = argument;
+    struct want *same = piece->is_index ? NULL : find_same(buffer, store, piece);
+    if (same) {
+        same->more_uses++;
+        return;
+    }
     if (buffer->want_count == buffer->stage->piece_count)
         return; /* the worker will ask for it */
     struct want *want = &buffer->wants[buffer->want_count++];
     want->buffer = buffer;
     want->store = store;
+    want->more_uses = 0;
     want->piece = *piece;
     strcpy(want->key, piece->key);
     want->piece.key = want->key;
@@ -106,6 +127,7 @@ static void choose_fetches(struct fetch_buffer *buffer)
         fetch->begins = piece->begins;
         fetch->done = on_done;
         fetch->argument = want;
+        fetch->more_uses = want->more_uses;
         used += size;
     }
 }

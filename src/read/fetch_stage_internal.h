@@ -26,6 +26,8 @@ struct want {
     const struct store *store;
     struct zarr_piece piece;
     char key[ZARR_KEY_BYTES];
+    uint32_t
+        more_uses; /* the same request for other fields, which select other items of the array */
 };
 
 struct fetch_buffer {

@@ -35,7 +35,8 @@ struct fetch {
     /* Called once: by a thread of the store's, or within fetch_start() by its caller. Must not
      * block. May start other fetches, and may free or reuse this fetch. */
     void (*done)(struct fetch *fetch);
-    void *argument; /* the caller's own */
+    void *argument;     /* the caller's own */
+    uint32_t more_uses; /* how often struct fetched gives it, beside the first time */
 
     /* The store sets these before done(). `status` is one of store_get() or store_get_ranges(). */
     enum status status;
@@ -76,8 +77,8 @@ void fetch_stop(const struct store *store);
 /* What was fetched before a read: fetches of FETCH_WHOLE and FETCH_RANGE, all done.
  * store_get_packed() takes a whole value of the same store and key from here, bytes or error,
  * instead of asking the store. store_get_ranges() and store_get_range() take a range of the same
- * offset and size. store_lend() takes either without a copy. Each fetch is taken once: its `key` is
- * NULL from then on. One thread at a time.
+ * offset and size. store_lend() takes either without a copy. Each fetch is taken once, and
+ * `more_uses` times more: its `key` is NULL from then on. One thread at a time.
  */
 struct fetched {
     struct fetch *fetches; /* [count], borrowed */

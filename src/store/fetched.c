@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The fetch of that key, or of that range of its value, that was not taken yet; NULL if there is
+/* The fetch of that key, or of that range of its value, that may still be taken; NULL if there is
  * none. */
 static struct fetch *find(const struct fetched *fetched, const struct store *store, const char *key,
                           const struct store_range *range)
@@ -27,7 +27,10 @@ static struct fetch *take(struct fetched *fetched, const struct store *store, co
     if (!fetch)
         return NULL;
     fetched->next = (size_t)(fetch - fetched->fetches + 1) % fetched->count;
-    fetch->key = NULL;
+    if (fetch->more_uses > 0)
+        fetch->more_uses--;
+    else
+        fetch->key = NULL;
     return fetch;
 }
 

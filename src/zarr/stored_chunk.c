@@ -174,8 +174,12 @@ static enum status load(struct zarr_chunk_reader *reader, struct stored_chunk *c
     enum status status = chunk->fetched ? decode(reader, chunk, decoded, stats, err)
                                         : fetch_and_decode(reader, chunk, decoded, stats, err);
 
-    if (status == STATUS_CORRUPT && chunk->is_new && store_retry(reader->store, 0, err))
+    if (status == STATUS_CORRUPT && chunk->is_new && store_retry(reader->store, 0, err)) {
+        struct fetched *fetched = reader->fetched;
+        reader->fetched = NULL; /* the same bytes may be there for another field */
         status = fetch_and_decode(reader, chunk, decoded, stats, err);
+        reader->fetched = fetched;
+    }
     record(reader->tape, chunk, status);
     if (status == STATUS_OK)
         chunk_to_disk(reader, chunk, stats);

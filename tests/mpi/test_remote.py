@@ -225,6 +225,16 @@ class Http(RemoteTest):
         self.assertEqual(len(asked), shards + rows)
         self.assertGreater(proxy.most, 8)
 
+    def test_slices_ask_once(self):
+        """Two fields that are slices of one array need the same chunks: each chunk is asked for once."""
+        more = {"order.epochs": 1, "readers.threads": 1, "store.hedge": "false", "dataset.fields.a": "base_frames",
+                "dataset.fields.b": "base_frames", "dataset.fields.a.slice.1": "0:7", "dataset.fields.b.slice.1": "5:"}
+        expected = self.lines(1, self.settings(os.path.join(self.datasets, "v3"), **more), self.env())
+        before = len(self.server.requests())
+        self.assertEqual(self.lines(1, self.settings(self.server.url + "/v3", **more), self.env()), expected)
+        asked = re.findall(r"GET /v3/base_frames/c/", self.server.requests()[before:])
+        self.assertEqual(len(asked), -(-self.SAMPLES // 8))
+
     def test_shards_and_faults(self):
         proxy = self.proxy(self.server.port, chunks_only=True, busy=0.08, broken=0.08, reset=0.08,
                            cut=0.08)
