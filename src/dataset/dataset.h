@@ -151,7 +151,8 @@ struct dataset {
      * this number, so the number depends on nothing but what the fingerprint covers. */
     uint64_t order_row_bytes;
     size_t record_bytes;   /* of one sample's row fields, multiple of 16 */
-    size_t sample_bytes;   /* of one sample's fields together, as delivered */
+    size_t sample_bytes;   /* of one sample's fields together, as delivered; of ragged fields on
+                            * average */
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* memory of each dataset_reader */
     size_t anchor_bytes;   /* memory of anchors and ends of documents, of each process */

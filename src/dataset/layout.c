@@ -412,6 +412,20 @@ static bool lay_out_offsets(struct dataset *dataset, uint64_t *held)
     return fits;
 }
 
+/* Of one sample, as delivered; where samples have unequal numbers of items, on average. */
+static uint64_t delivered_bytes(const struct dataset *dataset, const struct dataset_field *field)
+{
+    const struct ragged *ragged = field->ragged;
+
+    if (!ragged || ragged->form != RAGGED_CSR)
+        return field->sample_bytes;
+    uint64_t steps = max_u64(ragged->step_count, 1);
+    double items = (double)ragged->item_count / (double)dataset->frame_count;
+    return steps * (field->source == FIELD_RAGGED
+                        ? (uint64_t)((double)field->sample_bytes * items + 0.5)
+                        : field->sample_bytes);
+}
+
 static enum status settle_offsets(struct dataset *dataset, struct error *err)
 {
     uint64_t row = 0, record = 0, held = 0, sample = 0;
@@ -420,7 +434,7 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
         size_t sample_offset;
 
         if (!lay_out_field(dataset, i, &row, &record, &held) ||
-            !lay_out(&sample, 1, dataset->fields[i].sample_bytes, 1, &sample_offset))
+            !lay_out(&sample, 1, delivered_bytes(dataset, &dataset->fields[i]), 1, &sample_offset))
             return error_set(err, STATUS_INVALID,
                              "field '%s': rows of %" PRIu64 " frame%s of %s are beyond any memory",
                              dataset->fields[i].name, memory_frames(dataset, &dataset->fields[i]),

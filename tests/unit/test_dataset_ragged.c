@@ -325,6 +325,8 @@ static void forms(void **state)
     assert_string_equal(dataset->fields[dataset->ragged[0].columns[0].field].name, "e.a");
     assert_int_equal(dataset->ragged[0].values, 2);
     assert_int_equal(dataset->ragged[0].tail_item_bytes, 14);
+    uint64_t mean_bytes = dataset->ragged[0].item_count * 14 / dataset->frame_count;
+    assert_in_range(dataset->sample_bytes, 8 + mean_bytes - 1, 8 + mean_bytes + 2);
     dataset_free(dataset);
 
     dataset = open_one(
