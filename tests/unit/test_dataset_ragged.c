@@ -46,9 +46,9 @@ static void expect_most(uint64_t bound, const uint64_t *lengths, uint64_t count)
     assert_true(bound <= sum + sum / 32);
 }
 
-/* What a step of the sample at `frame` has, from the model: episodes are stores. */
-static uint64_t model_step(const struct ragged_world *world, const struct dataset *dataset,
-                           uint64_t frame, int64_t step)
+/* The frame at a step of the sample at `frame`, or what stands in its place: episodes are stores.
+ */
+static uint64_t model_frame(const struct ragged_world *world, uint64_t frame, int64_t step)
 {
     size_t s = 0;
 
@@ -56,8 +56,13 @@ static uint64_t model_step(const struct ragged_world *world, const struct datase
         s++;
     int64_t at = (int64_t)frame + step, first = (int64_t)world->frames[s],
             last = (int64_t)world->frames[s + 1] - 1;
-    (void)dataset;
-    at = at < first ? first : at > last ? last : at;
+    return (uint64_t)(at < first ? first : at > last ? last : at);
+}
+
+static uint64_t model_step(const struct ragged_world *world, uint64_t frame, int64_t step)
+{
+    uint64_t at = model_frame(world, frame, step);
+
     return world->offsets[at + 1] - world->offsets[at];
 }
 
@@ -70,6 +75,27 @@ static void check_item(const struct ragged_world *world, const struct world_page
     assert_memory_equal(world_item(pages, ragged, lies, 1, item), &world->b[item], 4);
     assert_memory_equal(world_item(pages, ragged, lies, 2, item), world->v + item * v_bytes,
                         v_bytes);
+}
+
+/* The items of all steps of a row's samples are in its pages. */
+static void check_reach(const struct ragged_world *world, const struct dataset *dataset,
+                        uint64_t row, const struct ragged_row *lies)
+{
+    const struct ragged *ragged = &dataset->ragged[0];
+    uint64_t first = dataset_row_first(dataset, row), frames = dataset_row_frames(dataset, row);
+
+    for (uint64_t frame = first; frame < first + frames; frame++) {
+        uint64_t unused;
+
+        if (dataset->anchors && anchors_offset_of(dataset->anchors, frame, &unused) == UINT64_MAX)
+            continue;
+        for (size_t k = 0; k < (ragged->step_count ? ragged->step_count : 1); k++) {
+            uint64_t at = model_frame(world, frame, ragged->step_count ? ragged->steps[k] : 0);
+            uint64_t begin = world->offsets[at], end = world->offsets[at + 1];
+
+            assert_true(begin == end || (begin >= lies->items.begin && end <= lies->items.end));
+        }
+    }
 }
 
 /* A tape of copies. */
@@ -155,15 +181,7 @@ static void check_row(const struct ragged_world *world, const struct dataset *da
               &err);
     for (uint64_t item = lies.items.begin; item < lies.items.end; item++)
         check_item(world, &pages, ragged, &lies, item);
-    uint64_t first = dataset_row_first(dataset, row), frames = dataset_row_frames(dataset, row);
-    for (uint64_t frame = first; frame < first + frames; frame++)
-        if (!dataset->anchors ||
-            anchors_offset_of(dataset->anchors, frame, &(uint64_t){0}) != UINT64_MAX) {
-            assert_true(world->offsets[frame] >= lies.items.begin ||
-                        world->offsets[frame] == world->offsets[frame + 1]);
-            assert_true(world->offsets[frame + 1] <= lies.items.end ||
-                        world->offsets[frame] == world->offsets[frame + 1]);
-        }
+    check_reach(world, dataset, row, &lies);
     uint64_t pieces, bytes;
     dataset_row_demand(dataset, &pieces, &bytes);
     assert_true(stats.chunk_count <= pieces && stats.stored_bytes <= bytes);
@@ -201,7 +219,7 @@ static void check_samples(const struct ragged_world *world, const struct dataset
         if (dataset->anchors && anchors_offset_of(dataset->anchors, frame, &row) == UINT64_MAX)
             continue;
         for (size_t k = 0; k < (step_count ? step_count : 1); k++)
-            lengths[count] += model_step(world, dataset, frame, step_count ? steps[k] : 0);
+            lengths[count] += model_step(world, frame, step_count ? steps[k] : 0);
         uint64_t bytes = lengths[count] * ragged->tail_item_bytes;
         assert_int_equal(dataset_tail_bytes(dataset, frame), (bytes + 15) / 16 * 16);
         tails += (bytes + 15) / 16 * 16;
@@ -349,7 +367,7 @@ static void forms(void **state)
     uint64_t frame = anchors_frame_at(dataset->anchors, 0, 0);
     dataset_make(dataset, (size_t)(field - dataset->fields), frame, 0, lengths);
     for (int k = 0; k < 3; k++)
-        assert_int_equal(lengths[k], min_u64(model_step(world, dataset, frame, k), 7));
+        assert_int_equal(lengths[k], min_u64(model_step(world, frame, k), 7));
     dataset_free(dataset);
     free(memory);
 

@@ -348,10 +348,16 @@ static void bad_steps(void **state)
     assert_ok(dataset_hold(opened.dataset, opened.held, &err), &err);
     assert_ok(dataset_reader_new(opened.dataset, &opened.reader, &err), &err);
     dataset_log_bad(opened.dataset, opened.log);
-    fixture_put(*state, "v/1", "nonsense"); /* frames 2, 3 and 4 */
+    fixture_put(*state, "i/1", "nonsense"); /* frames 2, 3 and 4 */
     assert_ok(read_row(&opened, &err), &err);
     static const unsigned char valid[FRAMES] = {1, 1, 0, 0, 0, 0};
     assert_memory_equal(opened.row + opened.dataset->valid_offset, valid, FRAMES);
+    const struct ragged *ragged = &opened.dataset->ragged[0];
+    struct ragged_row lies = dataset_ragged_row(opened.dataset, 0, 0);
+    for (uint64_t i = 0; i < ITEMS; i++) { /* what could not be read is no wild index */
+        int16_t index = i >= 4 && i < 8 ? 0 : good_indices[i];
+        assert_memory_equal(world_item(&opened.pages, ragged, &lies, 0, i), &index, sizeof index);
+    }
     close_row(&opened);
 }
 
