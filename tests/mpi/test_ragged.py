@@ -12,9 +12,12 @@ import os
 import random
 import sys
 import unittest
+import warnings
 
-from job import SANITIZED, random_options
+from job import SANITIZED, launcher_is_open_mpi, random_options
+from recovery import SLOTS, RecoveryTest
 
+import servers
 import test_samples  # skips where it cannot run
 
 import numpy as np
@@ -183,6 +186,91 @@ class Ragged(test_samples.Model):
             with self.subTest(seed=SEED, run=number):
                 compared += self.try_world(random.Random(SEED * 1000003 + number))
         print(f"{compared} samples of {RUNS} configurations equal to the model")
+
+
+# The layout of events, small: sequences of two windows as dense tensors, and the same events as they are.
+EVENTS = {"dataset.fields.events.ragged.offsets": "events/offsets",
+          "dataset.fields.events.ragged.index": "[events/bin,events/y,events/x]",
+          "dataset.fields.events.ragged.values": "events/count"}
+DENSE = {**EVENTS, "dataset.fields.events.deliver.dense": "[4,9,16]", "dataset.fields.events.cast": "uint8",
+         "dataset.fields.events.steps": "0:2", "samples.pad_after": 1}
+
+
+class Jobs(RecoveryTest):
+    """Whole jobs: what is sent, stores behind a network, readers and trainers that die."""
+
+    SAMPLES, EVEN = 203, 64
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        numbers = np.random.default_rng(3)
+        lengths = numbers.integers(0, 60, cls.SAMPLES)
+        lengths[7] = 900
+        cls.write("events", numbers, lengths)
+        cls.write("even", numbers, np.full(cls.SAMPLES, cls.EVEN))
+
+    @classmethod
+    def write(cls, name, numbers, lengths):
+        path, items = os.path.join(cls.datasets, name), int(lengths.sum())
+        arrays = {"events/offsets": np.concatenate(([0], np.cumsum(lengths)))}
+        for column, high, dtype in (("bin", 4, "u2"), ("y", 9, "u2"), ("x", 16, "u2"), ("count", 9, "u1")):
+            arrays[f"events/{column}"] = numbers.integers(0, high, items).astype(dtype)
+        test_samples.write_store(path, arrays, {name: (64,) for name in arrays}, {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(path)
+
+    def settings(self, **more):
+        return {"dataset.uri": os.path.join(self.datasets, "events"), "batch.global_size": 8, "batch.last": "partial", "order.epochs": 8, "order.seed": 5,
+                "readers.threads": 1, "delivery.trainers": self.trainers, "delivery.slots": SLOTS,
+                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **DENSE, **more}
+
+    def test_messages_are_as_large_as_the_items(self):
+        self.trainers, report = 1, os.path.join(self.folder, "report.json")
+        settings = self.settings(**{"dataset.uri": os.path.join(self.datasets, "even"), "order.epochs": 3})
+        outcome = self.reader(2, settings, [], ["--quiet", "--report", report])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(report, encoding="utf-8") as file:
+            epochs = json.load(file)["epochs"]
+        moved = sum(epoch["moved_samples"] for epoch in epochs)
+        item_bytes, steps = 2 + 2 + 2 + 1, 2
+        self.assertGreater(moved, self.SAMPLES // 2)
+        self.assertEqual(sum(epoch["sent_bytes"] for epoch in epochs), moved * steps * self.EVEN * item_bytes)
+
+    @unittest.skipUnless(servers.nginx_program(), "needs nginx")
+    def test_a_store_behind_http(self):
+        expected = self.digests(1, 1, self.settings(**{"order.epochs": 2}))
+        server = servers.Nginx(self.datasets)
+        self.addCleanup(server.close)
+        for way in ("stored", "decoded"):
+            more = {"dataset.uri": server.url + "/events", "order.epochs": 2, "readers.cache": way}
+            self.assertEqual(self.digests(3, 2, self.settings(**more)), expected)
+
+    def kill_and_go_on(self, victims, **more):
+        expected = self.expected(**more)
+        job = self.start_readers(3, self.settings(**more), ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=3)
+        self.until_lines("0", 60)
+        for rank in victims.get("trainers", ()):
+            trainers[rank].kill()
+            trainers[rank].wait()
+            trainers[rank] = self.start_trainer(rank, "digest.again", readers=3)
+        if "reader" in victims:
+            os.kill(self.reader_pid(victims["reader"]), 9)
+            self.assertNotEqual(job.wait(), 0)
+            job = self.start_readers(2, self.settings(**more), ["--supervised"])
+        self.assert_ends_well(*trainers, job)
+        got = {tuple(line[:3]): line for name in ("0", "1", "again") for line in self.digest(name)}
+        self.assertEqual(test_samples.by_index(got.values()),
+                         test_samples.by_index(line for lines in expected for line in lines))
+
+    @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+    def test_a_reader_is_killed(self):
+        self.kill_and_go_on({"reader": 1})
+
+    def test_a_trainer_is_killed(self):
+        self.kill_and_go_on({"trainers": [1]}, **{"order.placement": "local"})
 
 
 if __name__ == "__main__":

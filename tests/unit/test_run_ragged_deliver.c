@@ -192,6 +192,8 @@ static bool is_float(enum dtype dtype)
 
 static __int128 clamp(enum dtype dtype, __int128 value)
 {
+    if (is_float(dtype))
+        return 0;
     bool is_signed = dtype >= DTYPE_INT8 && dtype <= DTYPE_INT64;
     int bits = (int)dtype_bytes(dtype) * 8;
     __int128 one = 1, least = is_signed ? -(one << (bits - 1)) : 0;
