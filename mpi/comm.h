@@ -61,8 +61,8 @@ MUST_USE enum status comm_init(int run_count, struct comm *ret_comm, struct erro
 void comm_done(struct comm *comm);
 
 /* Whether a request is complete, and so MPI_REQUEST_NULL. In the service loop, as of the loop's
- * last look at MPI (requests.h), and `request` is borrowed until its next look; else tested here.
- */
+ * last look at MPI (requests.h), and `request` is borrowed until its next look; else tested here. A
+ * look may set *request before the owner asks: NULL does not say that nothing was posted. */
 bool comm_test(const struct comm *comm, MPI_Request *request);
 
 /* Waits for a request: tests, looks for signals, and sleeps. */
