@@ -81,12 +81,12 @@ static size_t room_of(const struct ragged_origin *origin, const struct ragged_co
     return max_u64(column->item_bytes, zarr_array_sample_bytes(&origin->columns[c].views[0]));
 }
 
-static enum status lay_out_pages(const struct dataset *dataset, const struct ragged_origin *origin,
+static enum status lay_out_pages(const struct ragged_origin *origin, uint64_t items,
                                  struct ragged *ragged, struct error *err)
 {
     uint64_t at = 0, bytes;
 
-    ragged->page_items = page_items(longest_chunk(dataset, origin), ragged->tail_item_bytes);
+    ragged->page_items = items;
     for (size_t c = 0; c < ragged->column_count; c++) {
         ragged->columns[c].page_offset = at;
         if (!size_multiply(ragged->page_items, room_of(origin, &ragged->columns[c], c), &bytes) ||
@@ -153,9 +153,11 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
         ragged->dense_items *= deliver->dense_shape[axis];
     }
     lay_out_columns(dataset, origin, ragged);
-    return lay_out_pages(dataset, origin, ragged, err);
+    uint64_t items = page_items(longest_chunk(dataset, origin), ragged->tail_item_bytes);
+    return lay_out_pages(origin, items, ragged, err);
 }
 
+/* All pages take as much memory as the largest one: the others have as many chunks as fit. */
 enum status ragged_lay_out(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
@@ -165,6 +167,12 @@ enum status ragged_lay_out(struct dataset *dataset, struct error *err)
 
         status = lay_out_one(dataset, &dataset->private->ragged_origins[r], ragged, err);
         dataset->page_bytes = max_u64(dataset->page_bytes, ragged->page_bytes);
+    }
+    for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
+        struct ragged *ragged = &dataset->private->raggeds[r];
+        uint64_t items = ragged->page_items * (dataset->page_bytes / ragged->page_bytes);
+
+        status = lay_out_pages(&dataset->private->ragged_origins[r], items, ragged, err);
     }
     dataset->ragged = dataset->ragged_count > 0 ? dataset->private->raggeds : NULL;
     return status;

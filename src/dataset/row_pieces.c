@@ -110,11 +110,21 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
     return most;
 }
 
+/* Pages that room is made for: twice those of a mean row. The worker asks for the rest of a larger
+ * row, so that a giant one does not size the memory of all rows on their way. */
+static uint64_t usual_pages(const struct dataset *dataset, const struct ragged *ragged)
+{
+    const struct lengths *rows = &ragged->lengths->rows;
+    uint64_t mean = size_divide_up(lengths_most(rows, dataset->row_count), dataset->row_count);
+
+    return min_u64(lengths_most(rows, 1), mul_sat(2, mean));
+}
+
 /* Of a column, in any store. Pages that are no whole chunks cut chunks in two. */
 static struct demand column_demand(const struct dataset *dataset, size_t r, size_t c)
 {
     const struct ragged *ragged = &dataset->ragged[r];
-    uint64_t pages = lengths_most(&ragged->lengths->rows, 1);
+    uint64_t pages = usual_pages(dataset, ragged);
     struct demand most = {0};
 
     for (size_t s = 0; s < dataset->store_count; s++) {

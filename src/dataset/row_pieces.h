@@ -8,7 +8,8 @@
 struct zarr_piece;
 
 /* The most that a row is read from: *ret_pieces pieces, which have *ret_bytes in all, each rounded
- * up to 64. Gaps between inner chunks that are read by one range do not count. Pure. */
+ * up to 64. Gaps between inner chunks that are read by one range do not count. Of ragged fields
+ * only as much counts as a row of twice the mean has. Pure. */
 void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uint64_t *ret_bytes);
 
 /* A lister: lists what rows are read from. Belongs to one thread; the dataset is borrowed.

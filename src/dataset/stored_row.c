@@ -44,8 +44,8 @@ static bool next_box(const struct dataset *dataset, struct row_walk *walk,
 {
     struct row_span span;
 
-    if (!row_next(dataset, walk, &span))
-        return false;
+    if (!row_next(dataset, walk, &span) || span.column)
+        return false; /* columns come last, and are estimated otherwise */
     *ret_box = box_of(dataset, span.array, span.begin, span.end);
     return true;
 }
@@ -213,6 +213,12 @@ static enum status measure_column(const struct dataset *dataset, const struct ra
     return status;
 }
 
+/* How often an epoch reads a chunk, or in parts, what a chunk has. */
+static double reads_of(const struct ragged *ragged, const struct ragged_array *column)
+{
+    return codec_chain_is_raw(&column->views[0].codecs) ? 1 : ragged->decode_amplification;
+}
+
 /* Adds what the items of a row take, in the mean and at most. */
 static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
                               struct dataset_stored_row *row, struct error *err)
@@ -231,8 +237,8 @@ static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
 
             if (status != STATUS_OK)
                 return status;
-            row->mean_bytes += (uint64_t)(mean * (double)chunks * ragged->decode_amplification /
-                                          (double)row_count);
+            row->mean_bytes +=
+                (uint64_t)(mean * (double)chunks * reads_of(ragged, column) / (double)row_count);
             row->max_bytes += (uint64_t)(mean * most);
         }
     }

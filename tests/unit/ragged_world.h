@@ -47,7 +47,12 @@ static inline void world_put(const struct ragged_world *world, size_t store, con
 {
     char path[64];
     struct zarr_array array;
-    struct recipe recipe = {.format = seed % 2 ? ZARR_V3 : ZARR_V2,
+    static const char *const codecs[] = {
+        [ZARR_V2] = "{\"id\": \"zlib\", \"level\": 1}",
+        [ZARR_V3] = ", {\"name\": \"gzip\", \"configuration\": {\"level\": 1}}"};
+    enum zarr_format format = seed % 2 ? ZARR_V3 : ZARR_V2;
+    struct recipe recipe = {.format = format,
+                            .codec = seed % 5 > 2 ? codecs[format] : NULL,
                             .path = path,
                             .rank = width > 1 ? 2 : 1,
                             .shape = {count, width},
