@@ -35,13 +35,13 @@ def write_array(path, code, values, chunk, width=1):
             file.write(zlib.compress(struct.pack(f"<{len(items)}{code}", *items), 1))
 
 
-def write_documents(path, samples, chunk, mean, seed):
-    """tokens and marks of `samples` documents of 0 to 2 * mean of them; document 77 has GIANT."""
+def write_documents(path, samples, chunk, mean, seed, giant):
+    """tokens and marks of `samples` documents of 0 to 2 * mean of them; document `giant` has GIANT."""
     draw = random.Random(seed)
     os.makedirs(path)
     with open(os.path.join(path, ".zgroup"), "w", encoding="ascii") as file:
         json.dump({"zarr_format": 2}, file)
-    lengths = [GIANT if i == 77 else draw.randrange(2 * mean + 1) for i in range(samples)]
+    lengths = [GIANT if i == giant else draw.randrange(2 * mean + 1) for i in range(samples)]
     offsets = list(itertools.accumulate(lengths, initial=0))
     items = offsets[-1]
     write_array(os.path.join(path, "offsets"), "q", offsets, 512)
@@ -51,10 +51,10 @@ def write_documents(path, samples, chunk, mean, seed):
 
 
 class Ragged(JobTest):
-    def documents(self, samples=1003, chunk=256, mean=30, seed=1):
-        path = os.path.join(self.datasets, f"documents-{samples}-{chunk}-{mean}-{seed}")
+    def documents(self, samples=1003, chunk=256, mean=30, seed=1, giant=77):
+        path = os.path.join(self.datasets, f"documents-{samples}-{chunk}-{mean}-{seed}-{giant}")
         if not os.path.exists(path):
-            write_documents(path, samples, chunk, mean, seed)
+            write_documents(path, samples, chunk, mean, seed, giant)
         return path
 
     def settings(self, uri, **more):
@@ -101,6 +101,14 @@ class Memory(Ragged):
                 more = {**settings, "delivery.trainers": readers, "readers.cache": cache, "exchange.way": way}
                 limit = {"readers.memory_limit": int(1.3 * self.least(readers, more))}
                 self.assertEqual(self.digests(readers, readers, {**more, **limit}), expected)
+
+    def test_padding_repeats_the_giant(self):
+        """The last window is the giant alone: the last batch has it four times."""
+        settings = self.settings(self.documents(samples=13, chunk=16, giant=12), order__shuffle="false",
+                                 order__window_rows=1, samples__row_chunks=1, batch__last="pad", batch__global_size=8)
+        expected = self.digests(1, 1, settings, ["--digest-padding"])
+        self.assertEqual([line[3] for line in expected[8:16]], ["8", "9", "10", "11", "12", "12", "12", "12"])
+        self.assertEqual(self.digests(2, 2, settings, ["--digest-padding"]), expected)
 
     @unittest.skipUnless(servers.nginx_program(), "needs nginx")
     def test_remote(self):
