@@ -109,6 +109,8 @@ enum status job_open_server(struct job *job, const struct job_options *job_optio
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service,
                                      .reconnect_ms = job->reconnect_s * 1000,
+                                     .reserve_slots =
+                                         run_reserve_slots(&job->config, job->setup.shape),
                                      .sessions_follow = job->also != NULL,
                                      .read_state = read_state,
                                      .state_argument = job,

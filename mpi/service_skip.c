@@ -26,21 +26,27 @@ static uint64_t least_wanted(const struct service *service)
     return least;
 }
 
-/* On rank 0. Not to the end of all epochs: the last step is how a run ends. */
+/* On rank 0. A step that every reader has a round open for comes anyway; a step that one reader has
+ * none for cannot come before that reader's trainers have room for all steps before, and they may
+ * lease a batch that keeps them from it. Not to the end of all epochs: the last step is how a run
+ * ends. */
 static void skip_unwanted(struct service *service)
 {
     const struct ring_service *run = &service->job->setup.service;
-    uint64_t epoch, step, wanted = stop_wanted(service->stop);
-    rounds_reached(service->rounds, &epoch, &step);
-    if (wanted > job_cursor(service->job, epoch, step) &&
-        wanted < job_cursor(service->job, run->epochs, 0))
+    bool far;
+    uint64_t wanted = stop_wanted(service->stop, &far);
+    uint64_t start = job_cursor(service->job, run->start_epoch, run->start_step);
+    if (far && wanted > start && wanted < job_cursor(service->job, run->epochs, 0))
         stop_skip(service->stop, wanted);
 }
 
 void service_look_for_skips(struct service *service)
 {
+    uint64_t epoch, step, least = least_wanted(service);
     take_skips(service);
-    stop_event_skip(service->stop, least_wanted(service));
+    rounds_reached(service->rounds, &epoch, &step);
+    bool far = least > 0 && least >= job_cursor(service->job, epoch, step);
+    stop_event_skip(service->stop, least, far);
     if (service->job->comm.rank == 0)
         skip_unwanted(service);
 }

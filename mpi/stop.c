@@ -22,7 +22,7 @@ enum stop_event_kind {
 struct stop_event {
     int32_t kind;
     int32_t signal_number; /* DRAIN */
-    uint64_t cursor;       /* SKIP */
+    uint64_t cursor;       /* SKIP: of the notice; of an event as in stop_event_skip() */
     struct error error;
 };
 
@@ -33,9 +33,9 @@ struct stop {
     int left_count;     /* rank 0: readers whose trainers have all left */
     struct error first_early; /* rank 0: of the first trainer that left early, told as it left */
     uint64_t early_ns;        /* rank 0: when first_early came; 0: it did not, or is in the log */
-    uint64_t *wanted;         /* rank 0: [readers] as each told last; see stop_event_skip() */
-    uint64_t told_wanted;     /* what this rank told last */
-    bool decided;             /* rank 0: the notice is on its way */
+    uint64_t *wanted;     /* rank 0: [readers] as each told last: twice the cursor, and 1 if far */
+    uint64_t told_wanted; /* what this rank told last */
+    bool decided;         /* rank 0: the notice is on its way */
     bool begun;
     bool notice_posted, noticed;
     struct stop_event notice;   /* as decided: of kind RESTART or SKIP, or the end */
@@ -269,21 +269,26 @@ void stop_event_warning(struct stop *stop, const struct error *warning)
         send_event(stop, EVENT_WARNING, 0, warning);
 }
 
-void stop_event_skip(struct stop *stop, uint64_t cursor)
+void stop_event_skip(struct stop *stop, uint64_t cursor, bool far)
 {
     const struct error none = {0};
-    if (!comm_test(stop->comm, &stop->outgoing_requests[EVENT_SKIP]) || cursor == stop->told_wanted)
+    uint64_t number = cursor == STOP_WANTS_NOTHING ? cursor : 2 * cursor + far;
+    if (!comm_test(stop->comm, &stop->outgoing_requests[EVENT_SKIP]) || number == stop->told_wanted)
         return;
-    stop->told_wanted = cursor;
-    send_event(stop, EVENT_SKIP, cursor, &none);
+    stop->told_wanted = number;
+    send_event(stop, EVENT_SKIP, number, &none);
 }
 
-uint64_t stop_wanted(const struct stop *stop)
+uint64_t stop_wanted(const struct stop *stop, bool *ret_far)
 {
     uint64_t least = STOP_WANTS_NOTHING;
-    for (int rank = 0; rank < stop->comm->size; rank++)
-        if (stop->wanted[rank] < least)
-            least = stop->wanted[rank];
+    *ret_far = false;
+    for (int rank = 0; rank < stop->comm->size; rank++) {
+        uint64_t number = stop->wanted[rank];
+        *ret_far |= number != STOP_WANTS_NOTHING && number % 2 == 1;
+        if (number != STOP_WANTS_NOTHING && number / 2 < least)
+            least = number / 2;
+    }
     return least;
 }
 

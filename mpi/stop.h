@@ -73,14 +73,16 @@ void stop_watch_early(struct stop *stop, bool fails);
  * stopped before the end. */
 void stop_event_idle(struct stop *stop, const struct error *early);
 
-/* Tells rank 0 that no trainer of this reader wants a batch before `cursor`; STOP_WANTS_NOTHING: it
+/* Tells rank 0 that no trainer of this reader wants a batch before `cursor`, and whether the cursor
+ * is `far`: no round of this reader that is open carries that step. STOP_WANTS_NOTHING: the reader
  * has no trainers any more. 0 is what a session begins with. Drops the news while an earlier one is
  * still on its way: to be called again and again. */
 #define STOP_WANTS_NOTHING UINT64_MAX
-void stop_event_skip(struct stop *stop, uint64_t cursor);
+void stop_event_skip(struct stop *stop, uint64_t cursor, bool far);
 
-/* On rank 0: the least cursor that any reader's trainers want, as told so far. */
-uint64_t stop_wanted(const struct stop *stop);
+/* On rank 0: the least cursor that any reader's trainers want, as told so far, and whether a cursor
+ * is far for any reader. */
+uint64_t stop_wanted(const struct stop *stop, bool *ret_far);
 
 /* On rank 0: ends the session, so that delivery goes on at `cursor`, which no trainer wants a batch
  * before. Does nothing where another end is decided, or being agreed on. */

@@ -168,7 +168,10 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
     if (status && loader->freed_fd >= 0)
         return wait_for_release(loader, deadline, err);
     if (!status) {
-        status = wait_for_publish(loader, deadline, err);
+        /* Leases are looked at again when the patience with others that skip is over. */
+        uint64_t end = loader->skip_deadline_ns;
+        bool patient = end > clock_now_ns() && end < deadline;
+        status = wait_for_publish(loader, patient ? end : deadline, err);
         loader->batch_wait_ns += clock_now_ns() - start_ns;
     }
     return status;

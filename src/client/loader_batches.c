@@ -1,6 +1,7 @@
 /* The loader's batches: takes the next slot, and gives slots back. */
 #include "client/loader_internal.h"
 
+#include "base/clock.h"
 #include "delivery/waits.h"
 #include "delivery/wakeup.h"
 
@@ -171,12 +172,14 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
     if (loader->lost || atomic_load(&loader->cursor) == loader->end)
         return STATUS_OK;
     const struct lease *oldest = attached_ring_obstacle(loader->attached, loader_taken(loader));
-    if (!oldest)
+    bool waits = clock_now_ns() < loader->skip_deadline_ns &&
+                 atomic_load(&loader->attached->leased) < attached_ring_slots(loader->attached);
+    if (!oldest || waits)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "this trainer leases all %" PRIu32
-                     " slots, and the oldest batch, epoch %" PRIu64 " step %" PRIu64
-                     ", is not released: release that batch first, or "
+                     " slots, or has skipped them, and the oldest batch, epoch %" PRIu64
+                     " step %" PRIu64 ", is not released: release that batch first, or "
                      "raise delivery.slots",
                      attached_ring_slots(loader->attached), atomic_load(&oldest->epoch),
                      atomic_load(&oldest->step));

@@ -30,6 +30,8 @@ struct loader {
     bool dialing; /* `dial` is under way, to another reader */
     bool ended;   /* END came: nothing more is published */
     bool said_done;
+    uint64_t skip_deadline_ns; /* until then the next batch may come although a batch from before a
+                                * skip is leased: once all trainers have skipped */
     bool told_skip; /* the reader was told that batches are skipped: it may leave steps out */
     struct dial dial;
     struct cursor_page page;         /* the readers' view of the cursor */

@@ -2,6 +2,7 @@
  * one when it is gone. */
 #include "client/loader_internal.h"
 
+#include "base/clock.h"
 #include "delivery/protocol.h"
 
 #include <inttypes.h>
@@ -188,6 +189,8 @@ void loader_say_done(struct loader *loader)
     (void)status; /* a reader that is gone is found when it is heard */
 }
 
+enum { SKIP_PATIENCE_MS = 60000 };
+
 enum status loader_say_skip(struct loader *loader, struct protocol_welcome from, struct error *err)
 {
     struct protocol_welcome to = loader_cursor(loader);
@@ -199,6 +202,7 @@ enum status loader_say_skip(struct loader *loader, struct protocol_welcome from,
         return STATUS_OK;
     enum status status = protocol_send(loader->attached->connection.socket, &skip, NULL, err);
     loader->told_skip |= !status;
+    loader->skip_deadline_ns = clock_deadline_ns(SKIP_PATIENCE_MS);
     return status == STATUS_TIMEOUT ? status : STATUS_OK;
 }
 

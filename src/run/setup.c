@@ -100,14 +100,20 @@ static struct ring_field slot_field(const struct dataset_field *from, const stru
     return to;
 }
 
+uint32_t run_reserve_slots(const struct config *config, struct round_shape shape)
+{
+    return config->epochs == 0 ? shape.steps_per_round : 0;
+}
+
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
                                  const struct plan *plan, struct round_shape shape,
                                  struct ring_layout *ret_layout, struct error *err)
 {
+    uint32_t spare = shape.steps_per_round - 1 + run_reserve_slots(config, shape);
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
-        .slot_count = (uint32_t)config->slots + shape.steps_per_round - 1,
-        .spare_slots = shape.steps_per_round - 1,
+        .slot_count = (uint32_t)config->slots + spare,
+        .spare_slots = spare,
         .batch_size = plan->batch,
     };
     assert(dataset->field_count <= RING_MAX_FIELDS);

@@ -88,6 +88,11 @@ uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);
 void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
                         struct assigner_options *ret_options);
 
+/* How many of a ring's slots are set aside for trainers that skip steps, and still lease a batch
+ * from before: see server_options.reserve_slots. Where epochs are endless, trainers abandon some.
+ */
+uint32_t run_reserve_slots(const struct config *config, struct round_shape shape);
+
 /* The memory of all readers of a node, as settled. */
 uint64_t run_setup_node_bytes(const struct run_shape *shape, const struct run_setup *setup);
 

@@ -54,6 +54,7 @@ static struct server *allocate(const struct server_options *options)
                         .layout = *options->layout,
                         .service = *options->service,
                         .reconnect_ms = options->reconnect_ms,
+                        .reserve_slots = options->reserve_slots,
                         .sessions_follow = options->sessions_follow || options->reconnect_ms > 0,
                         .read_state = options->read_state,
                         .state_argument = options->state_argument,

@@ -46,11 +46,14 @@ struct server_options {
     const struct ring_layout *layout;   /* from ring_layout_settle(); copied */
     const struct ring_service *service; /* of all trainers: `rank` is set for each trainer's ring;
                                          * copied */
-    uint64_t reconnect_ms; /* how long trainers look for a reader that went away; 0: not at all.
-                            * Above 0 sessions follow one another, and a trainer that connects
-                            * during a session waits for the next one */
-    bool sessions_follow;  /* true: a trainer that connects during a session waits for the next one
-                            * although reconnect_ms is 0 */
+    uint64_t reconnect_ms;  /* how long trainers look for a reader that went away; 0: not at all.
+                             * Above 0 sessions follow one another, and a trainer that connects
+                             * during a session waits for the next one */
+    uint32_t reserve_slots; /* of layout->spare_slots: not used but after server_skip(), until a
+                             * trainer has released what came before. So it may still lease a batch
+                             * from before while it waits for the next one */
+    bool sessions_follow;   /* true: a trainer that connects during a session waits for the next one
+                             * although reconnect_ms is 0 */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
     ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */

@@ -58,6 +58,7 @@ struct server {
     struct ring_layout layout;
     struct ring_service service;
     uint64_t reconnect_ms;
+    uint32_t reserve_slots;
     bool sessions_follow; /* a trainer that connects during a session waits for the next one */
     server_read_state *read_state;
     void *state_argument;

@@ -9,7 +9,10 @@ bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t se
     uint64_t tail;
     if (t->state != SERVER_PEER_CONNECTED)
         return true;
-    return trainer_read_tail(t, &tail) && t->base + sequence < tail + t->ring.slot_count;
+    if (!trainer_read_tail(t, &tail))
+        return false;
+    uint32_t reserved = tail < t->base ? 0 : server->reserve_slots;
+    return t->base + sequence < tail + t->ring.slot_count - reserved;
 }
 
 void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence)

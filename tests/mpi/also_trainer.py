@@ -26,6 +26,9 @@ def note(log, batch):
     print(batch.epoch, batch.step, *(int(index) for index in batch.indices), file=log, flush=True)
 
 
+held = []  # as a variable of a loop, the last batch of a validation is there until the next one's first is
+
+
 def validations(rank, log):
     """A function that validates, with at most `limit` batches."""
     if mode == "torch":
@@ -42,6 +45,7 @@ def validations(rank, log):
         epoch = next(penstock.connect("val").epochs() if mode == "again" else passes)
         for count, batch in enumerate(epoch, 1):
             note(log, batch)
+            held[:] = [] if mode == "again" else [batch]
             if count == limit:
                 break
             if mode == "die" and rank == 1 and len(times) == 2:

@@ -1,5 +1,6 @@
 """Train and validation at once: two runs of one launcher, for the same trainers (--also)."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -69,10 +70,11 @@ class Also(JobTest):
     def test_sanity_check_and_passes(self):
         passes = [(0, 2)] + [(epoch, VAL_STEPS) for epoch in range(1, 5)]
         order = self.alone(self.val(), 5)
-        for readers in 1, 2, 3:
-            with self.subTest(readers=readers):
+        torch = "torch" if importlib.util.find_spec("torch") else "keep"
+        for readers, mode in (1, "keep"), (2, torch), (3, "keep"):
+            with self.subTest(readers=readers, mode=mode):
                 before = leftovers()
-                outcome = self.job(2 * readers)
+                outcome = self.job(2 * readers, mode)
                 self.assertEqual(outcome.code, 0, outcome.output)
                 self.check(passes, order)
                 self.assertIn("also       run 'val': penstock.connect(\"val\")", outcome.output)

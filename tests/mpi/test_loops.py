@@ -2,6 +2,7 @@
 and each process has its half of each epoch."""
 
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -26,13 +27,13 @@ if not is_there("torch"):
 class LoopTest(JobTest):
     plain = None  # the weights of the plain loop
 
-    def start(self, program, *arguments, expect=0, settings=None):
+    def start(self, program, *arguments, expect=0, settings=None, readers=1, options=()):
         latents = {"dataset.uri": self.synth("loops", SAMPLES, videos=4), "batch.global_size": 16,
                    "delivery.trainers": TRAINERS, "dataset.fields.latents": "base_frames",
                    "dataset.fields.text": "clip_emb[segment_to_video]"}
         outcome = self.reader(
-            1, {"order.epochs": EPOCHS, **(settings or latents)},
-            (sys.executable, program if os.path.isabs(program) else os.path.join(LOOPS, program), *arguments), ["--quiet"],
+            readers, {"order.epochs": EPOCHS, **(settings or latents)},
+            (sys.executable, program if os.path.isabs(program) else os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
             env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
                             OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu"))
         self.assertEqual(outcome.code, expect, outcome.output)
@@ -89,6 +90,22 @@ class Loops(LoopTest):
 
 
 class MoreLoops(LoopTest):
+    def test_validation(self):
+        """The sanity check of Lightning abandons an epoch after two batches of 6 samples; each validation has all."""
+        if not is_there("lightning"):
+            self.skipTest("no lightning")
+        config = os.path.join(self.folder, "val.yaml")
+        with open(config, "w", encoding="ascii") as file:
+            json.dump({"dataset": {"uri": self.synth("loops-val", 30, videos=3), "fields":
+                                   {"latents": {"array": "base_frames"},
+                                    "text": {"array": "clip_emb", "index": "segment_to_video"}}},
+                       "batch": {"global_size": 12, "last": "partial"}, "order": {"shuffle": False}}, file)
+        output = self.start("with_validation.py", readers=2, options=["--also", f"val={config}"])
+        expected = [("sanity check", str(rank), "12") for rank in range(TRAINERS)]
+        expected += [("validation", str(rank), "15") for rank in range(TRAINERS)] * EPOCHS
+        self.assertEqual(sorted(re.findall(r"(sanity check|validation) rank (\d+): (\d+) samples", output)),
+                         sorted(expected), output)
+
     def test_transformers(self):
         self.agrees("with_transformers.py", "transformers", "accelerate")
 
