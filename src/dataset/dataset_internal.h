@@ -160,14 +160,14 @@ MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
 /* select.c: the origin of the field of that name; NULL: none, but a ragged field. */
 struct field_origin *dataset_origin(const struct dataset *dataset, const char *name);
 
-/* select.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in the
- * group. */
+/* select_open.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in
+ * the group. */
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
-/* select.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and finds
- * one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from the
- * group, as those of fields do. */
+/* select_open.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and
+ * finds one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from
+ * the group, as those of fields do. */
 enum { SELECT_MOST_ARRAYS = 8 };
 MUST_USE enum status select_open_arrays(const struct dataset_options *options,
                                         const struct store *store, const char *const *paths,

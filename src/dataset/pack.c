@@ -5,25 +5,12 @@
  */
 #include "dataset/dataset_internal.h"
 
-#include "zarr/packed.h"
+#include "dataset/pack_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char pack_magic[] = "penstock dataset 11";
-
-static void put_string(struct text *out, const char *string)
-{
-    packed_put_run(out, string, strlen(string));
-}
-
-static void put_real(struct text *out, double number)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &number, sizeof bits);
-    packed_put_number(out, bits);
-}
 
 static void put_slices(struct text *out, const struct field_origin *origin)
 {
@@ -32,7 +19,7 @@ static void put_slices(struct text *out, const struct field_origin *origin)
 
         if (origin->slices[axis].runs)
             slices_put(&origin->slices[axis], &indices);
-        put_string(out, indices.data ? indices.data : "");
+        pack_string(out, indices.data ? indices.data : "");
         text_done(&indices);
     }
 }
@@ -51,14 +38,14 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     const char axis[] = {(char)('0' + origin->axis), '\0'};
 
     _Static_assert(ZARR_MAX_RANK < 10, "an axis is one digit");
-    put_string(out, origin->name);
-    put_string(out, origin->array->array.path);
+    pack_string(out, origin->name);
+    pack_string(out, origin->array->array.path);
     packed_put_number(out, origin->index != NULL);
-    put_string(out, origin->index ? origin->index->array.path : "");
-    put_string(out, axis);
+    pack_string(out, origin->index ? origin->index->array.path : "");
+    pack_string(out, axis);
     packed_put_number(out, origin->convert.to);
-    put_real(out, origin->convert.scale);
-    put_real(out, origin->convert.offset);
+    pack_real(out, origin->convert.scale);
+    pack_real(out, origin->convert.offset);
     put_slices(out, origin);
     put_normal(out, origin->normal);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
@@ -78,47 +65,6 @@ static void put_specs(struct text *out, const struct dataset *dataset)
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->private->origins[i].array)
             put_spec(out, &dataset->private->origins[i]);
-}
-
-static const char *ragged_path(const struct ragged_array *array)
-{
-    return array->node->array.path;
-}
-
-/* The paths of some columns, as a list. */
-static void put_columns(struct text *out, const struct ragged_origin *origin, size_t count)
-{
-    struct text list = {0};
-
-    for (size_t c = 0; c < count; c++)
-        text_list_put(&list, ragged_path(&origin->columns[c]));
-    put_string(out, list.data ? list.data : "");
-    text_done(&list);
-}
-
-static void put_ragged(struct text *out, const struct ragged_origin *origin)
-{
-    bool is_dense = origin->deliver.form == RAGGED_DENSE;
-    size_t others = origin->column_count - origin->has_values;
-
-    put_string(out, origin->name);
-    put_string(out, ragged_path(&origin->offsets));
-    put_columns(out, origin, origin->index_count);
-    put_columns(out, origin, origin->index_count > 0 ? 0 : others);
-    put_string(out, origin->has_values ? ragged_path(&origin->columns[others]) : "");
-    packed_put_run(out, &origin->deliver, sizeof origin->deliver);
-    packed_put_number(out, is_dense ? origin->cell : origin->convert.to);
-    put_real(out, origin->has_values ? origin->convert.scale : 0);
-    put_real(out, origin->convert.offset);
-    packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
-    packed_put_run(out, origin->lengths, sizeof *origin->lengths);
-}
-
-static void put_raggeds(struct text *out, const struct dataset *dataset)
-{
-    packed_put_number(out, dataset->ragged_count);
-    for (size_t r = 0; r < dataset->ragged_count; r++)
-        put_ragged(out, &dataset->private->ragged_origins[r]);
 }
 
 /* What samples are, as settled: the anchors, and not the arrays that they were made from. */
@@ -150,10 +96,10 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
         *ret_size = out.length;
         return STATUS_OK;
     }
-    put_string(&out, pack_magic);
-    put_string(&out, dataset->private->uri);
+    pack_string(&out, pack_magic);
+    pack_string(&out, dataset->private->uri);
     packed_put_number(&out, dataset->private->hold_limit_bytes);
-    put_string(&out, dataset->private->cache_dir);
+    pack_string(&out, dataset->private->cache_dir);
     packed_put_number(&out, dataset->private->cache_dir_bytes);
     packed_put_number(&out, dataset->private->cache_identity);
     packed_put_number(&out, dataset->mask);
@@ -165,7 +111,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     packed_put_run(&out, &dataset->private->settings, sizeof dataset->private->settings);
     put_samples(&out, dataset);
     put_specs(&out, dataset);
-    put_raggeds(&out, dataset);
+    ragged_pack(&out, dataset);
     constants_pack(dataset, &out);
     for (size_t i = 0; i < dataset->private->store_count; i++) {
         struct text documents = {0};
@@ -177,35 +123,6 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     *ret_bytes = out.data;
     *ret_size = out.length;
     return STATUS_OK;
-}
-
-static bool take_real(struct packed *packed, double *ret_number)
-{
-    uint64_t bits;
-
-    if (!packed_take_number(packed, &bits))
-        return false;
-    memcpy(ret_number, &bits, sizeof *ret_number);
-    return true;
-}
-
-/* A copy of a run of items of `item_bytes`, malloc'ed; NULL if there are none. */
-static bool take_items(struct packed *packed, size_t item_bytes, void **ret_items,
-                       size_t *ret_count)
-{
-    const char *bytes;
-    size_t size;
-
-    if (!packed_take_run(packed, &bytes, &size) || size % item_bytes != 0)
-        return false;
-    void *items = size > 0 ? malloc(size) : NULL;
-    if (size > 0 && !items)
-        return false;
-    if (items)
-        memcpy(items, bytes, size);
-    *ret_items = items;
-    *ret_count = size / item_bytes;
-    return true;
 }
 
 static const char *const axes[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
@@ -286,9 +203,9 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         if (!packed_take_string(packed, &spec.name) || !packed_take_string(packed, &spec.array) ||
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
             !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
-            !take_real(packed, &spec.scale) || !take_real(packed, &spec.offset) ||
+            !unpack_real(packed, &spec.scale) || !unpack_real(packed, &spec.offset) ||
             !take_slices(packed, &spec) || !take_normal(packed, &normals[i], &spec) ||
-            !take_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
+            !unpack_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
         spec.steps = specs[i].steps = steps;
         if (!packed_take_number(packed, &segments))
@@ -301,55 +218,6 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         spec.cast = (enum dtype)cast;
         specs[i] = spec;
     }
-    return true;
-}
-
-static bool take_text(struct packed *packed, const char **ret_text)
-{
-    if (!packed_take_string(packed, ret_text))
-        return false;
-    if (!**ret_text)
-        *ret_text = NULL;
-    return true;
-}
-
-/* The spec's steps and lengths are malloc'ed, the caller's, on failure too. */
-static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
-{
-    struct dataset_ragged_spec *ragged = &spec->ragged;
-    size_t size, count;
-    const char *deliver;
-    void *steps, *lengths;
-    uint64_t cast;
-
-    if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
-        !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
-        !take_text(packed, &ragged->values) || !packed_take_run(packed, &deliver, &size) ||
-        size != sizeof spec->deliver || !packed_take_number(packed, &cast) ||
-        !take_real(packed, &spec->scale) || !take_real(packed, &spec->offset) ||
-        !take_items(packed, sizeof *spec->steps, &steps, &spec->step_count))
-        return false;
-    memcpy(&spec->deliver, deliver, size);
-    spec->array = spec->name;
-    spec->cast = (enum dtype)cast;
-    spec->steps = steps;
-    if (!take_items(packed, sizeof(struct ragged_lengths), &lengths, &count))
-        return false;
-    ragged->lengths = lengths;
-    return ragged->offsets && count == 1;
-}
-
-/* Appends them to the other fields' specs. */
-static bool take_raggeds(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count)
-{
-    uint64_t ragged_count;
-
-    if (!packed_take_number(packed, &ragged_count) || ragged_count > RAGGED_MAX_FIELDS ||
-        *count + ragged_count > DATASET_MAX_FIELDS)
-        return false;
-    for (uint64_t r = 0; r < ragged_count; r++)
-        if (!take_ragged(packed, &specs[(*count)++]))
-            return false;
     return true;
 }
 
@@ -402,7 +270,7 @@ static bool take_samples(struct packed *packed, struct unpacked *to)
         !packed_take_number(packed, &samples->pad_before) ||
         !packed_take_number(packed, &samples->pad_after) || !packed_take_number(packed, &fill) ||
         !packed_take_number(packed, &samples->row_chunks) ||
-        !take_items(packed, sizeof(uint64_t), &to->document_ends, &to->document_count) ||
+        !unpack_items(packed, sizeof(uint64_t), &to->document_ends, &to->document_count) ||
         !packed_take_run(packed, &to->anchors, &to->anchors_bytes))
         return false;
     samples->continuous = continuous;
@@ -429,7 +297,7 @@ static bool take_options(struct packed *packed, struct unpacked *to)
         !take_settings(packed, &options->store) || !take_samples(packed, to) ||
         !packed_take_number(packed, &to->spec_count) || to->spec_count > DATASET_MAX_FIELDS ||
         !take_specs(packed, to->specs, to->normals, to->spec_count) ||
-        !take_raggeds(packed, to->specs, &to->spec_count))
+        !ragged_unpack(packed, to->specs, &to->spec_count))
         return false;
     options->mask = mask;
     options->missing_is_bad = missing_is_bad;

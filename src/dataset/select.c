@@ -34,14 +34,10 @@ static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const 
     return STATUS_NOT_FOUND;
 }
 
-/* `path` counts from the group, or from the root if it begins with a '/'. */
-struct full_path {
-    char text[2 * ZARR_PATH_BYTES];
-};
-static struct full_path full_path(const struct choice *choice, const char *path)
+struct select_path select_full_path(const struct choice *choice, const char *path)
 {
     bool in_group = path[0] != '/' && choice->group[0];
-    struct full_path full;
+    struct select_path full;
 
     snprintf(full.text, sizeof full.text, "%.511s%s%.511s", in_group ? choice->group : "",
              in_group && path[0] ? "/" : "", path + (path[0] == '/'));
@@ -53,13 +49,13 @@ static struct full_path full_path(const struct choice *choice, const char *path)
 
 bool select_has(const struct choice *choice, const char *path)
 {
-    return zarr_hierarchy_find(choice->hierarchy, full_path(choice, path).text) != NULL;
+    return zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text) != NULL;
 }
 
 enum status select_array(const struct choice *choice, const char *path,
                          const struct zarr_node **ret_node, struct error *err)
 {
-    struct full_path whole = full_path(choice, path);
+    struct select_path whole = select_full_path(choice, path);
     const char *full = whole.text;
     const struct zarr_node *node = zarr_hierarchy_find(choice->hierarchy, full);
 
@@ -291,8 +287,8 @@ static enum status select_configured(const struct choice *choice,
     return STATUS_OK;
 }
 
-static enum status choice_init(const struct dataset_options *options, struct choice *choice,
-                               struct error *err)
+enum status select_begin(const struct dataset_options *options, struct choice *choice,
+                         struct error *err)
 {
     const char *group = options->group ? options->group : "";
 
@@ -313,11 +309,9 @@ static enum status choice_init(const struct dataset_options *options, struct cho
 struct select_path select_path(const struct dataset_options *options, const char *path)
 {
     struct choice choice = {0};
-    struct select_path out;
 
-    (void)!choice_init(options, &choice, NULL); /* valid by now */
-    snprintf(out.text, sizeof out.text, "%s", full_path(&choice, path).text);
-    return out;
+    (void)!select_begin(options, &choice, NULL); /* valid by now */
+    return select_full_path(&choice, path);
 }
 
 enum status select_fields(const struct zarr_hierarchy *hierarchy,
@@ -326,7 +320,7 @@ enum status select_fields(const struct zarr_hierarchy *hierarchy,
                           struct error *err)
 {
     struct choice choice;
-    enum status status = choice_init(options, &choice, err);
+    enum status status = select_begin(options, &choice, err);
 
     if (status != STATUS_OK)
         return status;
@@ -336,156 +330,14 @@ enum status select_fields(const struct zarr_hierarchy *hierarchy,
                            : select_default(&choice, origins, ret_count, err);
 }
 
-/* Paths of arrays that are wanted. */
-struct wanted {
-    struct full_path *paths; /* [most], owned */
-    const char **texts;      /* [most], owned */
-    size_t count, most;
-};
-
-static void want(const struct choice *choice, const char *path, struct wanted *wanted)
-{
-    assert(wanted->count < wanted->most);
-    wanted->paths[wanted->count] = full_path(choice, path);
-    wanted->texts[wanted->count] = wanted->paths[wanted->count].text;
-    wanted->count++;
-}
-
-/* Mistakes in the keys of ragged fields. */
-static enum status check_ragged_keys(const struct dataset_options *options, struct error *err)
-{
-    struct ragged_paths paths;
-
-    for (size_t i = 0; i < options->field_count; i++) {
-        const struct dataset_field_spec *spec = &options->fields[i];
-
-        if (ragged_has_keys(spec) && ragged_list_paths(spec, &paths, err) != STATUS_OK)
-            return error_prefix(err, STATUS_INVALID, "field '%s': ", spec->name);
-    }
-    return STATUS_OK;
-}
-
-static void want_ragged(const struct choice *choice, const struct dataset_field_spec *spec,
-                        struct wanted *wanted)
-{
-    struct ragged_paths paths;
-
-    if (ragged_list_paths(spec, &paths, NULL) != STATUS_OK)
-        return;
-    want(choice, paths.offsets, wanted);
-    for (size_t i = 0; i < paths.column_count; i++)
-        want(choice, paths.columns[i], wanted);
-}
-
-/* With a hierarchy in the choice, also the arrays of sparse groups of the names of arrays that are
- * not there. Returns whether there is such a name. */
-static bool want_all(const struct choice *choice, const struct dataset_options *options,
-                     struct wanted *wanted)
-{
-    size_t fields =
-        options->field_count < DATASET_MAX_FIELDS ? options->field_count : DATASET_MAX_FIELDS;
-    bool found = false;
-
-    for (size_t i = 0; i < fields; i++) {
-        const struct dataset_field_spec *spec = &options->fields[i];
-        bool is_group = choice->hierarchy && !spec->index && !ragged_has_keys(spec) &&
-                        !select_has(choice, spec->array);
-
-        found = found || is_group;
-        if (is_group || ragged_has_keys(spec))
-            want_ragged(choice, spec, wanted);
-        if (!ragged_has_keys(spec))
-            want(choice, spec->array, wanted);
-        if (spec->index)
-            want(choice, spec->index, wanted);
-    }
-    return found;
-}
-
-/* Opens what is named. Names that no array has may be those of sparse groups. */
-static enum status open_named(struct choice *choice, const struct dataset_options *options,
-                              const struct store *store, struct wanted *wanted,
-                              struct zarr_hierarchy **ret_hierarchy, struct error *err)
-{
-    static const struct zarr_hierarchy nothing;
-    struct zarr_hierarchy *first = NULL;
-
-    (void)want_all(choice, options, wanted);
-    struct zarr_wanted some = {.paths = wanted->texts, .path_count = wanted->count};
-    enum status status = zarr_hierarchy_open_wanted(store, &some, &first, err);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        return status;
-    choice->hierarchy = first ? first : &nothing;
-    wanted->count = 0;
-    if (want_all(choice, options, wanted)) {
-        struct zarr_hierarchy *second;
-
-        some.path_count = wanted->count;
-        if (zarr_hierarchy_open_wanted(store, &some, &second, NULL) == STATUS_OK) {
-            zarr_hierarchy_free(first);
-            first = second;
-        }
-    }
-    if (!first)
-        return status;
-    *ret_hierarchy = first;
-    return STATUS_OK;
-}
-
-enum status select_open(const struct dataset_options *options, const struct store *store,
-                        struct zarr_hierarchy **ret_hierarchy, struct error *err)
-{
-    struct choice choice;
-    enum status status = choice_init(options, &choice, err);
-
-    if (status != STATUS_OK)
-        return status;
-    if (!options->fields)
-        return zarr_hierarchy_open_wanted(store, &(struct zarr_wanted){.group = choice.group},
-                                          ret_hierarchy, err);
-    status = check_ragged_keys(options, err);
-    if (status != STATUS_OK)
-        return status;
-    struct wanted wanted = {.most = (RAGGED_MOST_ARRAYS + 2) * (options->field_count + 1)};
-    wanted.paths = calloc(wanted.most, sizeof *wanted.paths);
-    wanted.texts = calloc(wanted.most, sizeof *wanted.texts);
-    if (!wanted.paths || !wanted.texts)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for the names of arrays");
-    else
-        status = open_named(&choice, options, store, &wanted, ret_hierarchy, err);
-    free(wanted.paths);
-    free(wanted.texts);
-    return status;
-}
-
-enum status select_open_arrays(const struct dataset_options *options, const struct store *store,
-                               const char *const *paths, size_t count,
-                               struct zarr_hierarchy **ret_hierarchy, struct error *err)
-{
-    struct full_path full[SELECT_MOST_ARRAYS];
-    const char *wanted[SELECT_MOST_ARRAYS];
-    struct choice choice;
-    enum status status = choice_init(options, &choice, err);
-
-    assert(count <= SELECT_MOST_ARRAYS);
-    if (status != STATUS_OK)
-        return status;
-    for (size_t i = 0; i < count; i++) {
-        full[i] = full_path(&choice, paths[i]);
-        wanted[i] = full[i].text;
-    }
-    return zarr_hierarchy_open_wanted(
-        store, &(struct zarr_wanted){.paths = wanted, .path_count = count}, ret_hierarchy, err);
-}
-
 const struct zarr_node *select_find(const struct dataset_options *options,
                                     const struct zarr_hierarchy *hierarchy, const char *path)
 {
     struct choice choice;
 
-    if (choice_init(options, &choice, NULL) != STATUS_OK)
+    if (select_begin(options, &choice, NULL) != STATUS_OK)
         return NULL;
-    return zarr_hierarchy_find(hierarchy, full_path(&choice, path).text);
+    return zarr_hierarchy_find(hierarchy, select_full_path(&choice, path).text);
 }
 
 enum status select_refuse(const struct dataset_options *options, const struct store *store,
@@ -498,7 +350,7 @@ enum status select_refuse(const struct dataset_options *options, const struct st
     struct error better;
     size_t count;
 
-    if (origins && ragged && choice_init(options, &choice, NULL) == STATUS_OK) {
+    if (origins && ragged && select_begin(options, &choice, NULL) == STATUS_OK) {
         struct zarr_wanted some = {.group = choice.group, .most = MESSAGE_ARRAYS};
 
         if (zarr_hierarchy_open_wanted(store, &some, &hierarchy, NULL) == STATUS_OK) {

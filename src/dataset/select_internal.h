@@ -25,10 +25,17 @@ MUST_USE enum status select_array(const struct choice *choice, const char *path,
 /* select.c: whether the hierarchy has the array at `path`. */
 bool select_has(const struct choice *choice, const char *path);
 
-/* select.c: the path from the root of an array that the configuration names. */
+/* select.c: what the options choose from; without a hierarchy. INVALID: the group's path is too
+ * long. */
+MUST_USE enum status select_begin(const struct dataset_options *options, struct choice *choice,
+                                  struct error *err);
+
+/* select.c: the path from the root of an array that the configuration names: `path` counts from the
+ * group, or from the root if it begins with a '/'. */
 struct select_path {
     char text[2 * ZARR_PATH_BYTES];
 };
+struct select_path select_full_path(const struct choice *choice, const char *path);
 struct select_path select_path(const struct dataset_options *options, const char *path);
 
 /* select.c: says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID.
