@@ -71,23 +71,31 @@ static enum status log_bad(struct dataset_reader *reader, const struct zarr_arra
     return STATUS_OK;
 }
 
-/* As mask_samples(), of the items [begin, end) of a store, which become zero: the samples are bad
- * that have some of them. */
-static enum status mask_items(struct dataset_reader *reader, const struct zarr_array *array,
-                              const uint64_t *chunk_index, uint64_t begin, uint64_t end,
-                              const struct error *cause, struct error *err)
+/* Items [begin, end) of a store that cannot be had become zero: the samples are bad that have some
+ * of them. */
+static void zero_items(struct dataset_reader *reader, const struct zarr_array *array,
+                       uint64_t begin, uint64_t end)
 {
     const struct dataset *dataset = reader->dataset;
     const struct row_span *span = reader->span;
     const uint64_t *offsets = dataset->ragged[span->field].offsets;
     size_t item_bytes = zarr_array_sample_bytes(array);
-    uint64_t first = ragged_frame_of(dataset, span, begin);
     uint64_t last = ragged_frame_of(dataset, span, end - 1);
 
     memset(reader->target + (begin - span->begin) * item_bytes, 0, (end - begin) * item_bytes);
-    for (uint64_t frame = first; frame <= last; frame++)
+    for (uint64_t frame = ragged_frame_of(dataset, span, begin); frame <= last; frame++)
         if (offsets[frame] < offsets[frame + 1])
             mark_ragged(dataset, reader->walk, span->field, frame, reader->valid);
+}
+
+/* Lists a chunk that makes bad the frames of the items [begin, end). */
+static enum status log_items(struct dataset_reader *reader, const struct zarr_array *array,
+                             const uint64_t *chunk_index, uint64_t begin, uint64_t end,
+                             const struct error *cause, struct error *err)
+{
+    uint64_t first = ragged_frame_of(reader->dataset, reader->span, begin);
+    uint64_t last = ragged_frame_of(reader->dataset, reader->span, end - 1);
+
     return log_bad(reader, array, chunk_index, first, last + 1, cause, err);
 }
 
@@ -100,8 +108,10 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     const struct dataset *dataset = reader->dataset;
     uint64_t first = dataset->store_frames[reader->span->store] + begin;
 
-    if (reader->span->column)
-        return mask_items(reader, array, chunk_index, begin, end, cause, err);
+    if (reader->span->column) {
+        zero_items(reader, array, begin, end);
+        return log_items(reader, array, chunk_index, begin, end, cause, err);
+    }
     mark_touching(dataset, reader->walk, reader->span->field, first, first + (end - begin),
                   reader->valid);
     return log_bad(reader, array, chunk_index, first, first + (end - begin), cause, err);
@@ -241,6 +251,28 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
         memset(reader->valid, 1, dataset->row_length);
 }
 
+/* Masks indices outside their tensor, from `item` on, which is one: as long as they are in one
+ * chunk and of frames that follow one another, so that few lines list many. Returns the next one,
+ * and the end of the last that was masked. */
+static uint64_t mask_indices(struct dataset_reader *reader, uint64_t item, uint64_t *ret_end)
+{
+    const struct dataset *dataset = reader->dataset;
+    const struct row_span *span = reader->span;
+    uint64_t length = span->array->chunk_shape[0], chunk = item / length;
+    uint64_t frame = ragged_frame_of(dataset, span, item), before;
+
+    do {
+        zero_items(reader, span->array, item, item + 1);
+        *ret_end = item + 1;
+        item = ragged_find_outside(dataset, span, reader->page, item + 1);
+        if (item == span->end)
+            return item;
+        before = frame;
+        frame = ragged_frame_of(dataset, span, item);
+    } while (item / length == chunk && frame <= before + 1);
+    return item;
+}
+
 /* Indices outside a tensor make their samples bad, and the run fail without masking. */
 static enum status check_indices(struct dataset_reader *reader, struct error *err)
 {
@@ -250,7 +282,7 @@ static enum status check_indices(struct dataset_reader *reader, struct error *er
     enum status status = STATUS_OK;
 
     while (item < span->end && status == STATUS_OK) {
-        uint64_t chunk = item / span->array->chunk_shape[0];
+        uint64_t first = item, end = item + 1, chunk = item / span->array->chunk_shape[0];
         struct error cause;
 
         status = ragged_refuse_index(dataset, span, reader->page, item, &cause);
@@ -259,8 +291,8 @@ static enum status check_indices(struct dataset_reader *reader, struct error *er
                 *err = cause;
             return status;
         }
-        status = mask_items(reader, span->array, &chunk, item, item + 1, &cause, err);
-        item = ragged_find_outside(dataset, span, reader->page, item + 1);
+        item = mask_indices(reader, item, &end);
+        status = log_items(reader, span->array, &chunk, first, end, &cause, err);
     }
     return status;
 }

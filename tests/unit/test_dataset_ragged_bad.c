@@ -361,10 +361,10 @@ static void bad_steps(void **state)
     close_row(&opened);
 }
 
-/* Items 4 and 6, of frames 2 and 4, lie outside. */
+/* Items 4, 6 and 7, of frames 2, 4 and 4, lie outside. */
 static void bad_indices(void **state)
 {
-    const int16_t indices[ITEMS] = {0, 2, 4, 1, 5, 0, -1, 3, 2, 1};
+    const int16_t indices[ITEMS] = {0, 2, 4, 1, 5, 0, -1, 7, 2, 1};
     struct bad_chunk bad;
     struct error err;
 
@@ -383,6 +383,7 @@ static void bad_indices(void **state)
     assert_int_equal(bad.first_sample, 2);
     assert_int_equal(bad.sample_count, 1);
     assert_true(bad_log_take(opened.log, &bad));
+    assert_int_equal(bad.first_sample, 4); /* listed once */
     assert_non_null(strstr(bad.cause.message, "index -1 is outside"));
     assert_false(bad_log_take(opened.log, &bad));
     close_row(&opened);
