@@ -23,11 +23,13 @@
  *                 by row into pages beside the row buffer, and exchanged as part of a sample's tail
  *
  * The leading array is that of the direct field with the most bytes a frame (first by name on a
- * tie). The row length C is row_chunks of its chunks, but at most the frames of a store. Of a store
- * with frames [a, b), row r holds [a + r*C, min(a + (r+1)*C, b)). The rows of all stores are
- * numbered through. A row buffer is field after field, each with the row's frames, and before and
- * behind them a halo: frames that samples of the row reach by their steps. Fields of one array
- * share one memory, if any field has steps. A record is one sample's row fields, one after another:
+ * tie). The row length C is row_chunks of its chunks, but at most the frames of a store. A ragged
+ * field counts with the mean of its items, and may lead, too: C is then such that a row has the
+ * items of row_chunks chunks in the mean. Of a store with frames [a, b), row r holds [a + r*C,
+ * min(a + (r+1)*C, b)). The rows of all stores are numbered through. A row buffer is field after
+ * field, each with the row's frames, and before and behind them a halo: frames that samples of the
+ * row reach by their steps. Fields of one array share one memory, if any field has steps. A record
+ * is one sample's row fields, one after another:
  *
  *     row buffer   | field a: halo, C frames, halo | pad to 64 | field b: ... | pad to 64 |
  *     record       | field a: 1 sample | pad to 16 | field b: 1 sample | pad to 16 |
@@ -37,8 +39,9 @@
  *
  * With masking, both have one more part, like a field of one byte: 1 if the sample could be read,
  * else 0. (In a row there is a byte for each frame: of the sample there.) A chunk that cannot be
- * had makes the samples bad that have, or repeat, its frames. Without steps, a bad sample is zero
- * in all row fields. With steps, samples share frames, and the byte alone tells.
+ * had makes the samples bad that have, or repeat, its frames; a chunk of a ragged field, those that
+ * have items of the chunk, which become zero. Without steps, a bad sample is zero in all row fields
+ * and items. With steps, samples share frames, and the byte alone tells.
  *
  * A mix is a dataset whose samples are those of several others, its sources, which have the same
  * fields, and one more each: "source", the number of the sample's source. The rows of all sources
@@ -209,9 +212,10 @@ struct dataset_read_stats {
  * sample axis that an array does not have, a cast that is not possible, a pattern that excludes
  * nothing, a slice of an axis or of indices that an array does not have, or with coordinates that
  * no axis has (also NOT_FOUND), a mean or std that does not fit; constants that have the sample
- * axis or are too large; steps or a spec of samples that make no sense, or leave no sample; or
- * stores that differ in a field's dtype, sample shape or chunks, or in what CF attributes say of
- * its values (the message names both stores). UNSUPPORTED: an array that a field needs uses
+ * axis or are too large; steps or a spec of samples that make no sense, or leave no sample; keys or
+ * offsets of a ragged field that make no sense, columns that do not fit, a sample longer than
+ * `pad`; or stores that differ in a field's dtype, sample shape or chunks, or in what CF attributes
+ * say of its values (the message names both stores). UNSUPPORTED: an array that a field needs uses
  * something we do not read; the message names the array and the thing. CORRUPT: metadata that is
  * not valid. NO_MEMORY. Other errors as of store_open_joined(), store_get_text() and
  * disk_cache_open(). */
@@ -252,7 +256,8 @@ void dataset_log_bad(struct dataset *dataset, struct bad_log *log);
  * and checks every index of every join. One process a node calls this once, at the start. Blocks on
  * the store. With masking too, a chunk that cannot be read is an error: held arrays are in all
  * samples. INVALID: an index is out of its array's range; the message names array, position and
- * value. Other errors as of dataset_read_row(), and NO_MEMORY. Of several errors, that of the first
+ * value; or offsets are not those that were there when the dataset was opened. Other errors as of
+ * dataset_read_row(), and NO_MEMORY. Of several errors, that of the first
  * array, in the order of the fields, is returned. Reads with one thread. */
 MUST_USE enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err);
 
@@ -310,7 +315,8 @@ void dataset_reader_free(struct dataset_reader *reader);
  * on the store; allocates nothing. Padding, and frames that no sample of the row needs, stay as
  * they were. After a failure the content of `buffer` is undefined.
  *
- * CORRUPT: a chunk is damaged, or missing with missing_is_bad. IO and other errors of store_get():
+ * CORRUPT: a chunk is damaged, or missing with missing_is_bad; or an index of a tensor of
+ * RAGGED_DENSE is outside its shape. IO and other errors of store_get():
  * the store did not give a chunk. The message names array and chunk. With masking these are errors
  * only if the log is full. INVALID: the array's metadata was written anew, or removed, during the
  * run. */

@@ -56,7 +56,7 @@ enum ragged_combine { RAGGED_SUM, RAGGED_LAST, RAGGED_MAX };
 
 struct ragged_column {
     const char *name; /* of the array, without its group */
-    enum dtype dtype; /* of items, converted */
+    enum dtype dtype; /* of items, converted; of values of RAGGED_DENSE that of the tensor */
     size_t item_bytes;
     size_t page_offset; /* of its items in a page */
     size_t field;       /* that delivers it: an index into dataset.fields; field_count: none does */
