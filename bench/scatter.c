@@ -86,7 +86,7 @@ static void stream_zeros(unsigned char *to, size_t bytes)
 /* Zeros the cells of the items alone. */
 static void undo(const struct task *task, unsigned char *cells)
 {
-    struct scatter scatter = {.ragged = &task->ragged};
+    struct scatter scatter = {.ragged = &task->ragged, .loops = best_loops()};
     struct ragged_piece piece;
     struct block block;
     unsigned char zero[DTYPE_MAX_BYTES] = {0};
@@ -104,6 +104,7 @@ static void make_tensor(const struct task *task, enum way way, unsigned char *ce
     size_t bytes = CELLS * dtype_bytes(task->dtype);
     struct scatter scatter = {.ragged = &task->ragged,
                               .kind = &kinds[task->dtype],
+                              .loops = best_loops(),
                               .item_bytes = dtype_bytes(task->dtype),
                               .cells = cells};
     if (way == MEMSET || way == FIRST)

@@ -37,25 +37,54 @@ struct block {
     X(UINT32, uint32_t) \
     X(UINT64, uint64_t)
 
-/* Cells have fewer than 32 bits, so that what overflows comes right. */
-#define ADD_INDICES(name, type)                                                      \
-    static void add_##name(struct block *block, const void *column, uint32_t stride) \
-    {                                                                                \
-        typedef type UNALIGNED index_type;                                           \
-        const index_type *indices = column;                                          \
-        for (size_t i = 0; i < block->count; i++)                                    \
-            block->cells[i] += (uint32_t)indices[i] * stride;                        \
-    }
-INDEX_TYPES(ADD_INDICES)
-#undef ADD_INDICES
-
+/* The loops over indices. Cells have fewer than 32 bits, so that what overflows comes right. */
 typedef void add_indices(struct block *block, const void *column, uint32_t stride);
-
-static add_indices *const adders[] = {
-#define ADDER(name, type) [DTYPE_##name] = add_##name,
-    INDEX_TYPES(ADDER)
-#undef ADDER
+struct index_loops {
+    add_indices *add[DTYPE_UINT64 + 1]; /* by dtype */
+    uint32_t (*last)(const struct block *block);
 };
+
+#define ADD_INDICES(variant, target, name, type)                                       \
+    target static void add_##name##_##variant(struct block *block, const void *column, \
+                                              uint32_t stride)                         \
+    {                                                                                  \
+        typedef type UNALIGNED index_type;                                             \
+        const index_type *indices = column;                                            \
+        for (size_t i = 0; i < block->count; i++)                                      \
+            block->cells[i] += (uint32_t)indices[i] * stride;                          \
+    }
+#define INDEX_LOOPS(variant, target)                                 \
+    target static uint32_t last_##variant(const struct block *block) \
+    {                                                                \
+        uint32_t last = 0;                                           \
+        for (size_t i = 0; i < block->count; i++)                    \
+            last = block->cells[i] > last ? block->cells[i] : last;  \
+        return last;                                                 \
+    }
+#define ADD_PORTABLE(name, type)   ADD_INDICES(portable, , name, type)
+#define ADDER_PORTABLE(name, type) [DTYPE_##name] = add_##name##_portable,
+INDEX_TYPES(ADD_PORTABLE)
+INDEX_LOOPS(portable, )
+static const struct index_loops portable_loops = {{INDEX_TYPES(ADDER_PORTABLE)}, last_portable};
+
+#ifdef __x86_64__
+#define AVX2                   __attribute__((target("avx2")))
+#define ADD_AVX2(name, type)   ADD_INDICES(avx2, AVX2, name, type)
+#define ADDER_AVX2(name, type) [DTYPE_##name] = add_##name##_avx2,
+INDEX_TYPES(ADD_AVX2)
+INDEX_LOOPS(avx2, AVX2)
+static const struct index_loops avx2_loops = {{INDEX_TYPES(ADDER_AVX2)}, last_avx2};
+
+static const struct index_loops *best_loops(void)
+{
+    return __builtin_cpu_supports("avx2") ? &avx2_loops : &portable_loops;
+}
+#else
+static const struct index_loops *best_loops(void)
+{
+    return &portable_loops;
+}
+#endif
 
 /* How values of one cell are combined. */
 #define SATURATING_SIGNED(name, type, least, most)                                \
@@ -85,14 +114,21 @@ static inline uint8_t sum_of_BOOL(uint8_t a, uint8_t b)
     return a | b;
 }
 
+/* Whether a + b is b. Most cells have one item, and conversions cost more than the rest. */
+static inline bool is_zero_half(uint16_t a, uint16_t b)
+{
+    return a == 0 && b != 0x8000; /* 0 + -0 is 0 */
+}
+
 static inline uint16_t sum_of_FLOAT16(uint16_t a, uint16_t b)
 {
-    return float16_from_float(float16_to_float(a) + float16_to_float(b));
+    return is_zero_half(a, b) ? b : float16_from_float(float16_to_float(a) + float16_to_float(b));
 }
 
 static inline uint16_t sum_of_BFLOAT16(uint16_t a, uint16_t b)
 {
-    return bfloat16_from_float(bfloat16_to_float(a) + bfloat16_to_float(b));
+    return is_zero_half(a, b) ? b
+                              : bfloat16_from_float(bfloat16_to_float(a) + bfloat16_to_float(b));
 }
 
 static inline float sum_of_FLOAT32(float a, float b)
@@ -215,6 +251,7 @@ static const struct value_kind {
 struct scatter {
     const struct ragged *ragged;
     const struct value_kind *kind;
+    const struct index_loops *loops;
     size_t item_bytes, dense_bytes;
     uint32_t strides[RAGGED_MAX_RANK];
     unsigned char *cells;
@@ -238,8 +275,8 @@ static void find_cells(const struct scatter *scatter, const struct ragged_piece 
     for (size_t c = 0, axis = 0; c < ragged->column_count; c++) {
         const struct ragged_column *column = &ragged->columns[c];
         if (c != ragged->values)
-            adders[column->dtype](block, piece->columns[c] + at * column->item_bytes,
-                                  scatter->strides[axis++]);
+            scatter->loops->add[column->dtype](block, piece->columns[c] + at * column->item_bytes,
+                                               scatter->strides[axis++]);
     }
 }
 
@@ -254,14 +291,6 @@ static void clear_up_to(struct scatter *scatter, size_t bytes)
     scatter->cleared = end;
 }
 
-static void clear_cells_of(struct scatter *scatter, const struct block *block)
-{
-    uint32_t last = 0;
-    for (size_t i = 0; i < block->count; i++)
-        last = block->cells[i] > last ? block->cells[i] : last;
-    clear_up_to(scatter, ((size_t)last + 1) * scatter->item_bytes);
-}
-
 static void put_piece(struct scatter *scatter, const struct ragged_piece *piece,
                       enum ragged_combine combine)
 {
@@ -272,7 +301,7 @@ static void put_piece(struct scatter *scatter, const struct ragged_piece *piece,
         block.count = min_u64(piece->count - at, BLOCK);
         find_cells(scatter, piece, at, &block);
         if (scatter->cleared < scatter->dense_bytes)
-            clear_cells_of(scatter, &block);
+            clear_up_to(scatter, ((size_t)scatter->loops->last(&block) + 1) * scatter->item_bytes);
         scatter->kind->put[combine](&block,
                                     has_values ? piece->columns[values] + at * scatter->item_bytes
                                                : scatter->kind->one,
@@ -295,6 +324,7 @@ void ragged_scatter(const struct ragged *ragged, enum dtype dtype, const struct 
 {
     struct scatter scatter = {.ragged = ragged,
                               .kind = &kinds[dtype],
+                              .loops = best_loops(),
                               .item_bytes = dtype_bytes(dtype),
                               .dense_bytes = ragged->dense_items * dtype_bytes(dtype),
                               .cells = cells};
