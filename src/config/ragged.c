@@ -18,12 +18,22 @@ static enum status put_text(const char **member, const char *value, struct error
     return STATUS_OK;
 }
 
-/* The list without its brackets; malloc'ed, the caller's. NULL: no memory. */
+/* The list without its brackets, and without blanks around its items if it has brackets; malloc'ed,
+ * the caller's. NULL: no memory. */
 static char *without_brackets(const char *value)
 {
     size_t length = strlen(value);
-    bool has = length >= 2 && value[0] == '[' && value[length - 1] == ']';
-    return has ? strndup(value + 1, length - 2) : strdup(value);
+    if (length < 2 || value[0] != '[' || value[length - 1] != ']')
+        return strdup(value);
+    char *list = strndup(value + 1, length - 2), *end = list;
+    for (const char *c = list; c && *c; c++) {
+        bool blank_follows = c[strspn(c, " ")] == ',' || !c[strspn(c, " ")];
+        if (*c != ' ' || (end > list && end[-1] != ',' && !blank_follows))
+            *end++ = *c;
+    }
+    if (list)
+        *end = '\0';
+    return list;
 }
 
 static enum status put_list(const char **member, const char *value, struct error *err)

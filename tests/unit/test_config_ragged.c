@@ -94,7 +94,7 @@ static void set_one_by_one(void **state)
         "dataset.fields.tokens.deliver.truncate=true",
         "dataset.fields.points.deliver=dense",
         "dataset.fields.points.deliver=csr",
-        "dataset.fields.points.ragged.columns=xyz,i",
+        "dataset.fields.points.ragged.columns=[ xyz , i ]",
         "dataset.fields.X.deliver=dense",
         "dataset.fields.one.ragged.columns=xyz",
     };
