@@ -2,6 +2,7 @@
  * See service_internal.h. */
 #include "service_internal.h"
 
+#include "base/number.h"
 #include "job_internal.h"
 
 /* Counts what trainers skip, as they say so. */
@@ -13,7 +14,8 @@ static void take_skips(struct service *service)
             tally_skip(service->tally, peer, from, to, service->books.published);
 }
 
-/* The least cursor that a trainer of this reader may want. One that is gone wants nothing. */
+/* The least cursor that a trainer of this reader may want. One that is gone wants nothing. One that
+ * skips to the end of all epochs is taken to want the last step: with it a run ends. */
 static uint64_t least_wanted(const struct service *service)
 {
     const struct job *job = service->job;
@@ -23,20 +25,20 @@ static uint64_t least_wanted(const struct service *service)
         if (!service->left[peer] && wanted < least)
             least = wanted;
     }
-    return least;
+    uint64_t last = job_cursor(job, job->setup.service.epochs, 0) - 1;
+    return least == STOP_WANTS_NOTHING ? least : min_u64(least, last);
 }
 
 /* On rank 0. A step that every reader has a round open for comes anyway; a step that one reader has
  * none for cannot come before that reader's trainers have room for all steps before, and they may
- * lease a batch that keeps them from it. Not to the end of all epochs: the last step is how a run
- * ends. */
+ * lease a batch that keeps them from it. */
 static void skip_unwanted(struct service *service)
 {
     const struct ring_service *run = &service->job->setup.service;
     bool far;
     uint64_t wanted = stop_wanted(service->stop, &far);
     uint64_t start = job_cursor(service->job, run->start_epoch, run->start_step);
-    if (far && wanted > start && wanted < job_cursor(service->job, run->epochs, 0))
+    if (far && wanted > start && wanted != STOP_WANTS_NOTHING)
         stop_skip(service->stop, wanted);
 }
 
