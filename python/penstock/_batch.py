@@ -99,7 +99,7 @@ class Batch(dict):
              (samples.pad). Fields that cannot lack steps are not in it
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields")
+    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
 
     def __init__(self, info, memory, raw):
         count = raw.sample_count
@@ -118,6 +118,12 @@ class Batch(dict):
         self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
         self.keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
         self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,))
+
+    def copy_out(self):
+        """Copies all arrays. The slot goes back when no view from before is left."""
+        for name, array in self.items():
+            self[name] = array.copy()
+        self.indices, self.keys, self.valid = self.indices.copy(), self.keys.copy(), self.valid.copy()
 
     def torch(self, name):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import json
+import weakref
 
 from . import _library
 from ._batch import Batch, Memory
@@ -76,6 +77,7 @@ class Loader:
         self.info = info_of(library, pointer)
         self.constants = constants_of(library, pointer, self.info)
         self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch
+        self._lent = []  # weak references to batches
 
     def __enter__(self):
         return self
@@ -143,7 +145,21 @@ class Loader:
     def _batch(self, connection, raw):
         last = raw.step + 1 == self.info.steps_per_epoch
         self._cursor = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
-        return Batch(self.info, Memory(connection, raw), raw)
+        batch = Batch(self.info, Memory(connection, raw), raw)
+        self._lend(batch)
+        return batch
+
+    def _lend(self, batch):
+        """Keeps in mind what shares a slot's memory, and has copy_out()."""
+        self._lent = [lent for lent in self._lent if lent() is not None]
+        self._lent.append(weakref.ref(batch))
+
+    def _copy_out(self):
+        """Slots go back in order, so a batch that is held from before a skip would keep the slots behind it."""
+        for batch in [lent() for lent in self._lent]:
+            if batch is not None:
+                batch.copy_out()
+        self._lent = []
 
     def __iter__(self):
         return self
@@ -156,7 +172,8 @@ class Loader:
 
     def skip(self, epoch, step=0):
         """Goes on at a later step, and passes over the batches before. Where all trainers skip, readers
-        leave these batches out. Raises Invalid for a step that is over, or behind the last epoch."""
+        leave these batches out. Batches that are held become copies, and lease no slots. Views of their
+        arrays do: drop these before. Raises Invalid for a step that is over, or behind the last epoch."""
         connection = self._connection
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
@@ -165,6 +182,8 @@ class Loader:
             status = library.penstock_skip(pointer, epoch, step)
             if status != OK:
                 raise error_for(status, library.penstock_last_error(pointer).decode(errors="replace"))
+            if (epoch, step) != self._cursor:
+                self._copy_out()
             self._cursor = (epoch, step)
         finally:
             connection.let_go()

@@ -59,6 +59,12 @@ class Batch(dict):
 
     __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "_fields", "__weakref__")
 
+    def copy_out(self):
+        """Copies all tensors. The slot that they share goes back when no view from before is left."""
+        for name, tensor in self.items():
+            self[name] = tensor.clone()
+        self.indices, self.keys, self.valid = self.indices.clone(), self.keys.clone(), self.valid.clone()
+
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
         return csr_of(self, self._fields, name, Csr)
@@ -338,7 +344,9 @@ class Loader:
             self._loader._await_end()
 
     def _take(self):
-        return _tensors(self._lease(None), lambda tensor: tensor)
+        batch = _tensors(self._lease(None), lambda tensor: tensor)
+        self._loader._lend(batch)
+        return batch
 
     def _take_ahead(self):
         if not self._ahead:

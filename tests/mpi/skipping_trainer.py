@@ -2,7 +2,7 @@
 
     skipping_trainer.py FOLDER NUMBER...     writes FOLDER/log.RANK: epoch, step and indices of each batch
 
-With --differ rank 0 takes one batch more than the others do.
+With --differ rank 0 takes one batch more than the others do. With --all the last epoch is skipped, too.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 
 import penstock
 
-folder, counts = sys.argv[1], [int(word) for word in sys.argv[2:] if word != "--differ"]
+folder, counts = sys.argv[1], [int(word) for word in sys.argv[2:] if word.isdigit()]
 with penstock.connect() as loader, \
         open(os.path.join(folder, f"log.{loader.info.rank}"), "w", encoding="ascii") as log:
     for epoch in loader.epochs():
@@ -20,9 +20,8 @@ with penstock.connect() as loader, \
             print(batch.epoch, batch.step, *batch.indices, file=log)
             if count == wanted:
                 break
-        del batch
         assert loader.state()["epoch"] >= epoch.number
-        if epoch.number + 1 == len(counts):
+        if epoch.number + 1 == len(counts) and "--all" not in sys.argv:
             break
         if counts[epoch.number]:
             loader.skip(epoch.number + 1)

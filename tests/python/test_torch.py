@@ -80,8 +80,9 @@ class Epochs(unittest.TestCase):
             with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device) as loader:
                 for batch, _ in zip(loader, range(2)):
                     self.assertEqual(batch.epoch, 0)
-                del batch
+                held = batch
                 self.assertEqual([batch.epoch for batch in loader], [1] * STEPS)
+                self.assertEqual((held.epoch, held.step, is_right(held)), (0, 1, True))
                 self.assertEqual(next(iter(loader)).epoch, 2)
 
     def test_set_epoch(self):
