@@ -75,8 +75,9 @@ static bool parse_count(const char *value, uint64_t *ret_count)
 static enum status put_pad(struct dataset_deliver_spec *deliver, const char *value,
                            struct error *err)
 {
-    if (!parse_count(value, &deliver->pad_items))
-        return error_set(err, STATUS_INVALID, "'%s' is not a number of items above 0", value);
+    if (!parse_count(value, &deliver->pad_items) || deliver->pad_items > INT32_MAX)
+        return error_set(err, STATUS_INVALID, "'%s' is not a number of items from 1 to %d", value,
+                         INT32_MAX); /* lengths are int32 */
     deliver->form = RAGGED_PAD;
     return STATUS_OK;
 }
