@@ -76,6 +76,18 @@ static enum status check_ragged(const struct dataset *dataset,
     return STATUS_OK;
 }
 
+/* A long list of stores would leave no room for what is wrong. */
+static enum status prefix_stores(const struct dataset *dataset, enum status status,
+                                 struct error *err)
+{
+    const size_t most = 400;
+
+    if (strlen(dataset->private->uri) <= most)
+        return error_prefix(err, status, "'%s': ", dataset->private->uri);
+    return error_prefix(err, status, "%s%s: ", dataset_store_text(dataset, 0).text,
+                        dataset->store_count > 1 ? " and other stores" : "");
+}
+
 static enum status settle_fields(struct dataset *dataset, const struct dataset_options *options,
                                  struct error *err)
 {
@@ -111,9 +123,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = layout_settle(dataset, err);
     if (status == STATUS_OK)
         status = constants_settle(dataset, options, err);
-    if (status != STATUS_OK)
-        return error_prefix(err, status, "'%s': ", private->uri);
-    return STATUS_OK;
+    return status == STATUS_OK ? STATUS_OK : prefix_stores(dataset, status, err);
 }
 
 /* The cache of shards' indices, if there are any. Sources of a mix share one. */

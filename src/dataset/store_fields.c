@@ -178,8 +178,10 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
 /* Arrays of one store: of fields, and of columns of ragged fields. */
 static size_t count_arrays(const struct dataset *dataset)
 {
-    size_t count = dataset->field_count;
+    size_t count = 0;
 
+    for (size_t i = 0; i < dataset->field_count; i++)
+        count += dataset->private->origins[i].array != NULL;
     for (size_t r = 0; r < dataset->ragged_count; r++)
         count += dataset->private->ragged_origins[r].column_count;
     return count;
@@ -188,13 +190,14 @@ static size_t count_arrays(const struct dataset *dataset)
 enum status store_fields_settle(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
+    size_t arrays = count_arrays(dataset);
     enum status status = STATUS_OK;
 
-    if (private->store_count * count_arrays(dataset) > DATASET_MAX_STORE_FIELDS)
+    if (private->store_count * arrays > DATASET_MAX_STORE_FIELDS)
         return error_set(err, STATUS_INVALID,
-                         "%zu stores with %zu field%s: at most %d arrays in all can be read",
-                         private->store_count, dataset->field_count,
-                         count_plural(dataset->field_count), DATASET_MAX_STORE_FIELDS);
+                         "%zu stores with %zu array%s each: at most %d arrays in all can be read",
+                         private->store_count, arrays, count_plural(arrays),
+                         DATASET_MAX_STORE_FIELDS);
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &private->origins[i];
 

@@ -185,6 +185,32 @@ static void bad_forms(void **state)
     refuse(fixture, field, "deliver.truncate is for pad");
 }
 
+/* As many stores as columns leave room for: fields that say how long samples are have no array. */
+static void many_stores(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset_field_spec field = csr_field();
+    struct dataset_options options = {.fields = &field, .field_count = 1};
+    struct text uris = {0};
+    struct dataset *dataset;
+    struct error err;
+
+    put_good(fixture);
+    for (int i = 0; i < 300; i++)
+        text_append(&uris, "%s%s", i ? "," : "", fixture->path);
+    options.uri = uris.data;
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_int_equal(dataset->frame_count, 300 * FRAMES);
+    dataset_free(dataset);
+    for (int i = 300; i < 513; i++)
+        text_append(&uris, ",%s", fixture->path);
+    options.uri = uris.data;
+    assert_int_equal(dataset_open(&options, &dataset, &err), STATUS_INVALID);
+    assert_non_null(
+        strstr(err.message, "and other stores: 513 stores with 2 arrays each: at most"));
+    text_done(&uris);
+}
+
 /* Sparse groups
  * ---------------------------------------------------------------------------------------------- */
 
@@ -417,9 +443,9 @@ static void changed_offsets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(bad_offsets), TEST(bad_arrays),    TEST(bad_keys),
-        TEST(bad_forms),   TEST(sparse_groups), TEST(bad_chunks),
-        TEST(bad_steps),   TEST(bad_indices),   TEST(changed_offsets),
+        TEST(bad_offsets), TEST(bad_arrays),      TEST(bad_keys),   TEST(bad_forms),
+        TEST(many_stores), TEST(sparse_groups),   TEST(bad_chunks), TEST(bad_steps),
+        TEST(bad_indices), TEST(changed_offsets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
