@@ -31,7 +31,7 @@ bool requests_look(struct requests *requests)
     for (uint32_t i = 0; i < requests->count; i++)
         requests->copies[i] = *requests->asked[i];
     MPI_Testsome((int)requests->count, requests->copies, &done, requests->indices,
-                 MPI_STATUSES_IGNORE);
+                 requests->statuses);
     for (uint32_t i = 0; i < requests->count; i++)
         *requests->asked[i] = requests->copies[i];
     requests->count = 0;

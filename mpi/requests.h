@@ -25,6 +25,7 @@ struct requests {
     MPI_Request *asked[REQUESTS_MOST];
     MPI_Request copies[REQUESTS_MOST]; /* of the asked, for MPI */
     int indices[REQUESTS_MOST];        /* of the complete */
+    MPI_Status statuses[REQUESTS_MOST];
 };
 
 /* Whether *request is complete: then it is MPI_REQUEST_NULL. If not, the next look has it, and
