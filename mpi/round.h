@@ -60,7 +60,7 @@ struct arrival {
 
 /* What ragged fields add to a fill or an arrival. */
 struct round_tail {
-    uint64_t frame; /* the sample's anchor; of fills alone */
+    uint64_t frame; /* the sample's anchor */
     uint64_t at;    /* where its tail begins in the send or the receive buffer, in units */
     uint32_t table; /* of the sample's slot: see struct round_tails */
 };

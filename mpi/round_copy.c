@@ -169,7 +169,7 @@ static void take_tail(const struct round *round, const struct fragments *fragmen
 {
     const struct round_tails *tails = round->tails;
     const struct round_tail *tail = &tails->arrivals[arrival - round->arrivals];
-    tails_take(tails->tails, tails->received + tail->at * TAIL_UNIT_BYTES,
+    tails_take(tails->tails, tail->frame, tails->received + tail->at * TAIL_UNIT_BYTES,
                !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
                arrival->batch_index, round_starts(tails, tail->table));
 }

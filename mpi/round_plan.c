@@ -220,7 +220,7 @@ static void note_arrival_tail(struct round *round, const struct round_run *run, 
     struct round_tails *tails = round->tails;
     struct round_tail *tail = &tails->arrivals[round->arrival_count];
     int *units = &tails->counts.receive_counts[reader];
-    *tail = (struct round_tail){.at = (uint64_t)*units, .table = run->table};
+    *tail = (struct round_tail){.at = (uint64_t)*units, .frame = frame, .table = run->table};
     *units += (int)(dataset_tail_bytes(tails->tails->dataset, frame) / TAIL_UNIT_BYTES);
 }
 

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 
-from ._ragged import Csr, csr_of
+from ._ragged import Csr, csr_of, strings_of
 
 
 def tensor(array, is_bfloat16):
@@ -133,6 +133,10 @@ class Batch(dict):
     def csr(self, name):
         """A ragged field with its columns and offsets, without a copy: see Csr."""
         return csr_of(self, self._fields, name, NumPyCsr)
+
+    def strings(self, name):
+        """A ragged field of strings or their UTF-8 bytes (deliver: csr): a list of str, one a step of a sample."""
+        return strings_of(self.csr(name))
 
     def arrow(self):
         """The fields by the Arrow C data interface, without a copy: see ArrowBatch in _arrow.py."""

@@ -40,3 +40,11 @@ def csr_of(batch, fields, name, make=Csr):
     values = columns.pop(name, None)
     steps = next(field.steps for field in fields if field.name == offsets)
     return make(values, {key[len(name) + 1 :]: column for key, column in columns.items()}, batch[offsets], steps)
+
+
+def strings_of(csr):
+    """The items of each step of each sample, bytes of UTF-8, as a str."""
+    if csr.values is None or csr.values.dtype != "uint8" or csr.values.ndim != 1:
+        raise Invalid("strings are of ragged fields of uint8, with one value an item")
+    data, offsets = csr.values.tobytes(), csr.offsets.tolist()
+    return [data[begin:end].decode() for begin, end in zip(offsets, offsets[1:])]

@@ -107,6 +107,15 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
+/* Decodes a chunk whose decoded size nobody knows, at most `limit`: the size is what the chunk's
+ * header says, or is found by trying. *ret_decoded is malloc'ed (the caller's), *ret_size its
+ * bytes. Allocates, and needs no context: for what is read once. CORRUPT as codec_decode(), or more
+ * bytes than `limit`. UNSUPPORTED: a filter is among the codecs; and as codec_decode(). NO_MEMORY.
+ */
+MUST_USE enum status codec_decode_unsized(const struct codec_chain *chain, const void *stored,
+                                          size_t stored_size, size_t limit, void **ret_decoded,
+                                          size_t *ret_size, struct error *err);
+
 /* Returns the function that tells whether bytes begin like a chunk that the chain stored; NULL:
  * there is none. */
 bool (*codec_chain_begins(const struct codec_chain *chain))(const void *bytes, size_t size);

@@ -98,8 +98,9 @@ static unsigned char *offsets_items(const struct dataset *dataset,
     return (unsigned char *)part + view->shape[0] * (sizeof *part - view->item_bytes);
 }
 
-/* Checks what was read, and numbers it through all stores. */
-static enum status settle_offsets(const struct dataset *dataset, const unsigned char *memory,
+/* Checks what was read, and numbers it through all stores. Fields that are held whole are read
+ * here. */
+static enum status settle_offsets(const struct dataset *dataset, unsigned char *memory,
                                   struct error *err)
 {
     enum status status = STATUS_OK;
@@ -108,7 +109,9 @@ static enum status settle_offsets(const struct dataset *dataset, const unsigned 
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         uint64_t *offsets = offsets_of(origin, memory);
 
-        for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
+        if (origin->is_held)
+            status = ragged_held_load(dataset, r, offsets, memory + origin->items_offset, err);
+        for (size_t s = 0; s < dataset->store_count && status == STATUS_OK && !origin->is_held; s++)
             status = ragged_take_offsets(origin, s, offsets_items(dataset, origin, s, memory),
                                          offsets + dataset->store_frames[s], err);
         if (status == STATUS_OK &&
@@ -141,6 +144,8 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
         for (size_t s = 0; s < dataset->store_count; s++) {
             const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
 
+            if (origin->is_held)
+                continue;
             add_array(ret_list, &origin->offsets.views[s],
                       offsets_items(dataset, origin, s, memory));
         }
@@ -189,7 +194,8 @@ static uint64_t count_chunks(const struct dataset *dataset)
     }
     for (size_t r = 0; r < dataset->ragged_count; r++)
         for (size_t s = 0; s < dataset->store_count; s++)
-            count += hold_chunks(&dataset->private->ragged_origins[r].offsets.views[s]);
+            if (!dataset->private->ragged_origins[r].is_held)
+                count += hold_chunks(&dataset->private->ragged_origins[r].offsets.views[s]);
     return count;
 }
 
@@ -243,7 +249,7 @@ enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold
     if (dataset->held_bytes == 0)
         return STATUS_OK;
     enum status status = list_held(dataset, memory, &list, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && list.count > 0)
         status = hold_listed(dataset, &list, options, err);
     held_list_done(&list);
     if (status == STATUS_OK)
@@ -265,9 +271,14 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
 void dataset_attach(struct dataset *dataset, const void *memory)
 {
     dataset->private->held = memory;
-    for (size_t r = 0; r < dataset->ragged_count; r++)
-        dataset->private->raggeds[r].offsets =
-            offsets_of(&dataset->private->ragged_origins[r], memory);
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        dataset->private->raggeds[r].offsets = offsets_of(origin, memory);
+        if (origin->is_held)
+            dataset->private->raggeds[r].held_items =
+                (const unsigned char *)memory + origin->items_offset;
+    }
     for (uint32_t d = 0; d < dataset->source_count; d++)
         dataset_attach(dataset->sources[d],
                        (const unsigned char *)memory + dataset->private->source_held[d]);

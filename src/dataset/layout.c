@@ -179,8 +179,11 @@ static enum status settle_rows(struct dataset *dataset, struct error *err)
         return STATUS_OK;
     }
     if (leader == dataset->field_count) {
-        while (!origins->index)
-            origins++;
+        for (size_t i = 0; !origins->index; i++, origins++)
+            if (i + 1 == dataset->field_count)
+                return error_set(err, STATUS_INVALID,
+                                 "all fields are of values of variable length, which are held "
+                                 "whole: add a field that is read row by row");
         return error_set(
             err, STATUS_INVALID,
             "all fields are joined through an index: add one that is read directly, for "
@@ -406,9 +409,15 @@ static bool lay_out_offsets(struct dataset *dataset, uint64_t *held)
     uint64_t count = dataset->frame_count + dataset->store_count;
     bool fits = true;
 
-    for (size_t r = 0; r < dataset->ragged_count && fits; r++)
-        fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT,
-                       &dataset->private->ragged_origins[r].held_offset);
+    for (size_t r = 0; r < dataset->ragged_count && fits; r++) {
+        struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+
+        fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->held_offset);
+        if (fits && origin->is_held)
+            fits = lay_out(held, dataset->ragged[r].item_count,
+                           dataset->ragged[r].columns[0].item_bytes, HELD_ALIGNMENT,
+                           &origin->items_offset);
+    }
     return fits;
 }
 

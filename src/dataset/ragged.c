@@ -59,7 +59,7 @@ struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
     uint64_t base = origin->first_item[row->row_store];
     struct ragged_row lies = {0};
 
-    if (row->is_empty)
+    if (row->is_empty || origin->is_held)
         return lies;
     uint64_t first = max_u64(row->from - min_u64(origin->halo_before, row->from), row->lowest);
     uint64_t end = min_u64(row->to + origin->halo_after, row->highest);
@@ -161,7 +161,8 @@ size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame)
     size_t bytes = 0;
 
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        bytes += ragged_sample_items(dataset, &dataset->ragged[r], frame) *
-                 dataset->ragged[r].tail_item_bytes;
+        if (!dataset->ragged[r].is_held)
+            bytes += ragged_sample_items(dataset, &dataset->ragged[r], frame) *
+                     dataset->ragged[r].tail_item_bytes;
     return size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
 }

@@ -89,7 +89,10 @@ struct ragged {
     uint64_t page_items;         /* items of a page */
     size_t page_bytes;           /* multiple of 64 */
     size_t tail_item_bytes;      /* of one item in a tail: of all columns */
+    bool is_held;                /* all items are held, so that rows have no pages of them, and
+                                  * tails no part: tail_item_bytes is 0 */
     const uint64_t *offsets;     /* [frames + 1]; NULL before dataset_hold() or dataset_attach() */
+    const unsigned char *held_items; /* is_held: of the one column; NULL likewise */
     const struct ragged_lengths *lengths;
 };
 

@@ -35,6 +35,11 @@ struct ragged_origin {
     uint64_t halo_before, halo_after; /* frames that samples of a row reach beyond it */
     uint64_t *first_item;           /* [store_count + 1], owned: of each store; then of all items */
     size_t held_offset;             /* of the offsets in the held memory */
+    bool is_held;                   /* an array of values of variable length: `offsets` and the one
+                                     * column are that array */
+    size_t items_offset;            /* is_held: of the items in the held memory */
+    uint64_t *scanned;              /* is_held: offsets of all frames, owned; NULL but between
+                                     * ragged_open_stores() and ragged_scan() */
     struct ragged_lengths *lengths; /* owned; NULL before ragged_scan() */
 };
 
@@ -69,6 +74,17 @@ MUST_USE enum status ragged_settle_forms(struct dataset *dataset, struct error *
 /* ragged_open.c: makes the arrays in all stores, and checks that they fit together. */
 MUST_USE enum status ragged_open_stores(struct dataset *dataset, struct error *err);
 
+/* ragged_held.c: reads the lengths of all values, which it notes in `scanned` and `first_item`.
+ * INVALID: the values take more than dataset.hold_limit. Errors as of store_get(), and CORRUPT: a
+ * chunk is no chunk of such values. */
+MUST_USE enum status ragged_held_measure(const struct dataset *dataset,
+                                         struct ragged_origin *origin, struct error *err);
+
+/* ragged_held.c: reads all values of field number `ragged` of the dataset: offsets [frames + 1],
+ * and items. INVALID: there are more than when the dataset was opened. Other errors likewise. */
+MUST_USE enum status ragged_held_load(const struct dataset *dataset, size_t ragged,
+                                      uint64_t *offsets, unsigned char *items, struct error *err);
+
 /* ragged_open.c: how many frames a store has, as its offsets say. */
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store);
 
@@ -84,7 +100,8 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
 /* ragged_layout.c: bytes of a frame's items, in the mean, at least 1. */
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged);
 
-/* ragged_layout.c: the ragged field with the most bytes a frame; NULL: there is none. */
+/* ragged_layout.c: the ragged field with the most bytes a frame, of those that rows have; NULL:
+ * there is none. */
 const struct ragged *ragged_leader(const struct dataset *dataset);
 
 /* ragged_layout.c: how many frames rows have where that field leads. *ret_chunks: chunks of its

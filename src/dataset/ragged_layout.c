@@ -153,6 +153,12 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
         ragged->dense_items *= deliver->dense_shape[axis];
     }
     lay_out_columns(dataset, origin, ragged);
+    if (origin->is_held) {
+        ragged->is_held = true;
+        ragged->page_items = 1;
+        ragged->tail_item_bytes = 0;
+        return STATUS_OK;
+    }
     uint64_t items = page_items(longest_chunk(dataset, origin), ragged->tail_item_bytes);
     return lay_out_pages(origin, items, ragged, err);
 }
@@ -230,10 +236,12 @@ uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *
 
 const struct ragged *ragged_leader(const struct dataset *dataset)
 {
-    const struct ragged *leader = dataset->ragged;
+    const struct ragged *leader = NULL;
 
-    for (size_t r = 1; r < dataset->ragged_count; r++)
-        if (ragged_frame_bytes(dataset, &dataset->ragged[r]) > ragged_frame_bytes(dataset, leader))
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        if (!dataset->ragged[r].is_held &&
+            (!leader || ragged_frame_bytes(dataset, &dataset->ragged[r]) >
+                            ragged_frame_bytes(dataset, leader)))
             leader = &dataset->ragged[r];
     return leader;
 }

@@ -24,6 +24,7 @@ uint64_t lengths_most(const struct lengths *lengths, uint64_t count);
 /* What a scan of a ragged field's offsets has found. Travels between ranks as plain bytes. */
 struct ragged_lengths {
     uint64_t offsets_hash;     /* of the offsets, numbered through all stores */
+    uint64_t item_count;       /* of all frames */
     uint64_t most_frame_items; /* no frame has more */
     uint64_t sample_items;     /* of all samples together, all steps */
     uint64_t chunks, decoded;  /* chunks of all columns that rows have, and how often an epoch

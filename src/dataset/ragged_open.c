@@ -151,6 +151,19 @@ static enum status count_items(const struct dataset *dataset, struct ragged_orig
     return STATUS_OK;
 }
 
+/* Known where the dataset was unpacked. */
+static enum status measure_values(const struct dataset *dataset, struct ragged_origin *origin,
+                                  struct error *err)
+{
+    origin->first_item = calloc(dataset->store_count + 1, sizeof *origin->first_item);
+    if (!origin->first_item)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of a ragged field");
+    if (!origin->lengths)
+        return ragged_held_measure(dataset, origin, err);
+    origin->first_item[dataset->store_count] = origin->lengths->item_count;
+    return STATUS_OK;
+}
+
 static enum status open_stores(const struct dataset *dataset, struct ragged_origin *origin,
                                struct error *err)
 {
@@ -163,7 +176,10 @@ static enum status open_stores(const struct dataset *dataset, struct ragged_orig
         status = open_array(dataset, origin, &origin->columns[c],
                             is_values ? &origin->convert : &as_stored, err);
     }
-    return status == STATUS_OK ? count_items(dataset, origin, err) : status;
+    if (status != STATUS_OK)
+        return status;
+    return origin->is_held ? measure_values(dataset, origin, err)
+                           : count_items(dataset, origin, err);
 }
 
 enum status ragged_open_stores(struct dataset *dataset, struct error *err)
@@ -180,7 +196,7 @@ enum status ragged_open_stores(struct dataset *dataset, struct error *err)
 
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store)
 {
-    return origin->offsets.views[store].shape[0] - 1;
+    return origin->offsets.views[store].shape[0] - (origin->is_held ? 0 : 1);
 }
 
 void ragged_origin_free(struct ragged_origin *origin)
@@ -193,4 +209,5 @@ void ragged_origin_free(struct ragged_origin *origin)
     }
     free(origin->first_item);
     free(origin->lengths);
+    free(origin->scanned);
 }

@@ -46,6 +46,10 @@ static enum status read_offsets(const struct dataset *dataset, const struct ragg
 {
     enum status status = STATUS_OK;
 
+    if (origin->is_held) {
+        memcpy(offsets, origin->scanned, (dataset->frame_count + 1) * sizeof *offsets);
+        return STATUS_OK;
+    }
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
         status = read_store(dataset, origin, s, offsets, err);
     return status;
@@ -179,6 +183,7 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
 
     if (status != STATUS_OK)
         return status;
+    lengths->item_count = offsets[dataset->frame_count];
     lengths->offsets_hash = ragged_hash_offsets(offsets, dataset->frame_count);
     count_frames(dataset, offsets, lengths);
     seen.offsets = offsets;
@@ -209,6 +214,8 @@ static enum status scan_one(struct dataset *dataset, size_t r, struct error *err
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets",
                            dataset->frame_count + 1);
     free(offsets);
+    free(origin->scanned);
+    origin->scanned = NULL;
     if (status != STATUS_OK) {
         free(lengths);
         return status;
@@ -232,7 +239,8 @@ enum status ragged_scan(struct dataset *dataset, struct error *err)
         ragged->most_frame_items = origin->lengths->most_frame_items;
         ragged->sample_items = origin->lengths->sample_items;
         ragged->decode_amplification =
-            (double)origin->lengths->decoded / (double)origin->lengths->chunks;
+            origin->is_held ? 1.0
+                            : (double)origin->lengths->decoded / (double)origin->lengths->chunks;
     }
     return STATUS_OK;
 }

@@ -19,11 +19,25 @@ bool ragged_has_keys(const struct dataset_field_spec *spec)
     return ragged->offsets || ragged->index || ragged->columns || ragged->values;
 }
 
+/* The array of values of variable length that the spec names; NULL: none. Packed datasets name it
+ * as offsets and as values. */
+static const struct zarr_node *find_vlen(const struct choice *choice,
+                                         const struct dataset_field_spec *spec)
+{
+    const struct dataset_ragged_spec *ragged = &spec->ragged;
+
+    if (!ragged_has_keys(spec))
+        return select_vlen(choice, spec->array);
+    bool is_one = ragged->offsets && ragged->values && !ragged->index && !ragged->columns &&
+                  strcmp(ragged->offsets, ragged->values) == 0;
+    return is_one ? select_vlen(choice, ragged->offsets) : NULL;
+}
+
 bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spec *spec)
 {
     struct ragged_paths paths;
 
-    if (ragged_has_keys(spec))
+    if (ragged_has_keys(spec) || find_vlen(choice, spec))
         return true;
     return !spec->index && !select_has(choice, spec->array) &&
            ragged_list_paths(spec, &paths, NULL) == STATUS_OK && select_has(choice, paths.offsets);
@@ -212,6 +226,28 @@ static enum status refuse_key(const char *key, const char *instead, struct error
     return error_set(err, STATUS_INVALID, "%s is not for ragged fields: %s", key, instead);
 }
 
+/* Held whole: without a conversion. */
+static enum status take_vlen(const struct zarr_node *node, const struct dataset_field_spec *spec,
+                             struct ragged_origin *ragged, struct error *err)
+{
+    bool is_scaled =
+        (spec->scale < 0.0 || spec->scale > 0.0) && (spec->scale < 1.0 || spec->scale > 1.0);
+
+    if (spec->cast != DTYPE_NONE || is_scaled || spec->offset < 0.0 || spec->offset > 0.0)
+        return error_set(
+            err, STATUS_INVALID,
+            "cast, scale and offset are not for array '%s', whose values have variable "
+            "length: trainers convert them",
+            node->array.path);
+    ragged->offsets.node = ragged->columns[0].node = node;
+    ragged->column_count = 1;
+    ragged->has_values = ragged->is_held = true;
+    ragged->is_group = false;
+    ragged->cell = DTYPE_FLOAT32;
+    ragged->convert = (struct convert){.from = node->array.dtype, .scale = 1.0};
+    return STATUS_OK;
+}
+
 static enum status check_spec(const struct dataset_field_spec *spec, struct error *err)
 {
     static const char leave[] = "leave it out, or write the arrays anew";
@@ -293,15 +329,18 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
         status = select_set_name(&named, spec->name, err);
     if (status == STATUS_OK)
         status = steps_check(spec, err);
-    if (status == STATUS_OK)
+    const struct zarr_node *vlen = find_vlen(choice, spec);
+    if (status == STATUS_OK && vlen)
+        status = take_vlen(vlen, spec, ragged, err);
+    if (status == STATUS_OK && !vlen)
         status = ragged_list_paths(spec, &paths, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && !vlen)
         status = find_arrays(choice, &paths, ragged, err);
     if (status != STATUS_OK)
         return status;
     strcpy(ragged->name, spec->name);
     status = check_deliver(ragged, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && !vlen)
         status = settle_convert(spec, ragged, err);
     if (status != STATUS_OK)
         return status;

@@ -147,7 +147,7 @@ static struct demand row_demand(const struct dataset *dataset)
         if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == f)
             add(&sum, field_demand(dataset, f));
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        for (size_t c = 0; c < dataset->ragged[r].column_count; c++)
+        for (size_t c = 0; c < dataset->ragged[r].column_count && !dataset->ragged[r].is_held; c++)
             add(&sum, column_demand(dataset, r, c));
     return sum;
 }

@@ -158,7 +158,7 @@ size_t dataset_row_arrays(const struct dataset *dataset,
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
 
-        for (size_t c = 0; c < origin->column_count; c++)
+        for (size_t c = 0; c < origin->column_count && !origin->is_held; c++)
             for (size_t s = 0; s < dataset->private->store_count; s++)
                 ret_arrays[count++] = &origin->columns[c].views[s];
     }

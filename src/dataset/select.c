@@ -52,6 +52,14 @@ bool select_has(const struct choice *choice, const char *path)
     return zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text) != NULL;
 }
 
+const struct zarr_node *select_vlen(const struct choice *choice, const char *path)
+{
+    const struct zarr_node *node =
+        zarr_hierarchy_find(choice->hierarchy, full_path(choice, path).text);
+
+    return node && node->array.is_vlen ? node : NULL;
+}
+
 enum status select_array(const struct choice *choice, const char *path,
                          const struct zarr_node **ret_node, struct error *err)
 {

@@ -22,6 +22,9 @@ int select_axis(const struct zarr_node *node, const char *text);
 MUST_USE enum status select_array(const struct choice *choice, const char *path,
                                   const struct zarr_node **ret_node, struct error *err);
 
+/* select.c: the array at `path` if it has values of variable length; NULL: it has not. */
+const struct zarr_node *select_vlen(const struct choice *choice, const char *path);
+
 /* select.c: whether the hierarchy has the array at `path`. */
 bool select_has(const struct choice *choice, const char *path);
 

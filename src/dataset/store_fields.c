@@ -30,7 +30,7 @@ enum status store_fields_find(const struct dataset *dataset, size_t store, const
                          "arrays",
                          dataset_store_text(dataset, store).text, path,
                          dataset_store_text(dataset, 0).text);
-    if (node->status != STATUS_OK)
+    if (node->status != STATUS_OK && !node->array.is_vlen) /* see store_fields_compare() */
         return error_set(err, node->status, "store %s: array '%s': %s",
                          dataset_store_text(dataset, store).text, path, node->reason);
     *ret_node = node;

@@ -229,7 +229,7 @@ static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
         double most_items =
             (double)lengths_most(&ragged->lengths->rows, 1) * (double)ragged->page_items;
 
-        for (size_t c = 0; c < ragged->column_count; c++) {
+        for (size_t c = 0; c < ragged->column_count && !ragged->is_held; c++) {
             const struct ragged_array *column = &dataset->private->ragged_origins[r].columns[c];
             double mean, most = most_items / (double)column->views[0].chunk_shape[0] + 1;
             uint64_t chunks;

@@ -138,6 +138,28 @@ static struct ragged_items items_in_row(const struct ragged_row *row,
                                  .first_page = row->first_page};
 }
 
+/* Of a field that is held whole. */
+static struct ragged_items held_items(const struct ragged *ragged, struct ragged_span span)
+{
+    return (struct ragged_items){
+        .count = span.end - span.begin,
+        .columns = {ragged->held_items + span.begin * ragged->columns[0].item_bytes}};
+}
+
+/* Writes a sample's items of a held field to its slot, also of samples that could not be read: they
+ * are masked, but these items are there. */
+static void put_held(const struct tail_field *field, const struct anchors_episode *episode,
+                     uint64_t frame, unsigned char *slot, uint32_t batch_index,
+                     const uint64_t *starts)
+{
+    for (size_t k = 0; k < field->step_count; k++) {
+        uint64_t step = batch_index * field->step_count + k;
+        struct ragged_items items =
+            held_items(field->target.ragged, span_at(field, episode, frame, k));
+        ragged_deliver(&field->target, slot, step, starts[step], &items, items.count);
+    }
+}
+
 /* Appends one column of some items to a tail. */
 static unsigned char *pack_column(const struct ragged *ragged, size_t column,
                                   const struct ragged_items *items, unsigned char *tail)
@@ -173,9 +195,12 @@ void tails_pack(const struct tails *tails, const struct tail_source *source, uns
     size_t bytes = dataset_tail_bytes(tails->dataset, source->frame);
     unsigned char *end = tail + bytes;
     struct anchors_episode episode = episode_of(tails, source->frame);
+    if (bytes == 0)
+        return;
     if (source->good)
         for (size_t i = 0; i < tails->count; i++)
-            tail = pack_field(tails, i, &episode, source, tail);
+            if (!tails->fields[i].target.ragged->is_held)
+                tail = pack_field(tails, i, &episode, source, tail);
     memset(tail, 0, (size_t)(end - tail));
 }
 
@@ -208,7 +233,10 @@ void tails_fill(const struct tails *tails, const struct tail_source *source, uns
 {
     struct anchors_episode episode = episode_of(tails, source->frame);
     for (size_t i = 0; i < tails->count; i++)
-        if (source->good)
+        if (tails->fields[i].target.ragged->is_held)
+            put_held(&tails->fields[i], &episode, source->frame, slot, batch_index,
+                     starts + tails->fields[i].starts);
+        else if (source->good)
             fill_field(tails, i, &episode, source, slot, batch_index,
                        starts + tails->fields[i].starts);
         else
@@ -236,11 +264,15 @@ static const unsigned char *take_field(const struct tail_field *field, const uns
     return tail;
 }
 
-void tails_take(const struct tails *tails, const unsigned char *tail, bool good,
+void tails_take(const struct tails *tails, uint64_t frame, const unsigned char *tail, bool good,
                 unsigned char *slot, uint32_t batch_index, const uint64_t *starts)
 {
+    struct anchors_episode episode = episode_of(tails, frame);
     for (size_t i = 0; i < tails->count; i++)
-        if (good)
+        if (tails->fields[i].target.ragged->is_held)
+            put_held(&tails->fields[i], &episode, frame, slot, batch_index,
+                     starts + tails->fields[i].starts);
+        else if (good)
             tail = take_field(&tails->fields[i], tail, slot, batch_index,
                               starts + tails->fields[i].starts);
         else

@@ -68,10 +68,11 @@ struct tail_source {
 /* Writes a sample's tail: dataset_tail_bytes() bytes. */
 void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);
 
-/* Writes a sample's items from its row's pages, or from its tail, to its slot. */
+/* Writes the items of the sample at the anchor `frame` from its row's pages, or from its tail, to
+ * its slot; those of fields that are held whole from held memory. */
 void tails_fill(const struct tails *tails, const struct tail_source *source, unsigned char *slot,
                 uint32_t batch_index, const uint64_t *starts);
-void tails_take(const struct tails *tails, const unsigned char *tail, bool good,
+void tails_take(const struct tails *tails, uint64_t frame, const unsigned char *tail, bool good,
                 unsigned char *slot, uint32_t batch_index, const uint64_t *starts);
 
 #endif

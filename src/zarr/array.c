@@ -30,6 +30,7 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
 {
     struct json_object *root;
     enum status status;
+    bool is_vlen;
 
     memset(ret_array, 0, sizeof *ret_array);
     ret_array->format = format;
@@ -40,8 +41,10 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
     status = document_parse(text, text_bytes, &root, err);
     if (status != STATUS_OK)
         return status;
-    status = format == ZARR_V2 ? metadata_v2_parse(root, ret_array, err)
-                               : metadata_v3_parse(root, ret_array, err);
+    status = metadata_vlen_parse(root, &is_vlen, ret_array, err);
+    if (!is_vlen)
+        status = format == ZARR_V2 ? metadata_v2_parse(root, ret_array, err)
+                                   : metadata_v3_parse(root, ret_array, err);
     json_object_put(root);
     return status;
 }

@@ -74,6 +74,11 @@ struct zarr_array {
     size_t stored_item_bytes;
     size_t item_offset;                /* of the item in stored_item_bytes; 0 if not a member */
     char stored_type[ZARR_TYPE_BYTES]; /* "<M8[ns]", "|S10"; "" where `dtype` says everything */
+    /* Values have variable length: the codec of stored_type ("vlen-utf8") comes before `codecs`,
+     * and dtype, shape and grid are of values whose items have that dtype. Such an array is refused
+     * (UNSUPPORTED), so that no reader of chunks meets one; who can read it looks at this. Sizes in
+     * bytes mean nothing. */
+    bool is_vlen;
     bool byte_swapped; /* each run of dtype_swap_bytes() of an item is stored in the other
                         * endianness than this machine's */
     unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */

@@ -70,6 +70,12 @@ MUST_USE enum status metadata_v2_parse(struct json_object *root, struct zarr_arr
 MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array,
                                        struct error *err);
 
+/* Parses the document of an array of values of variable length, as of zarr_array.is_vlen, which
+ * changes the document. *ret_is_vlen is false, and nothing is done, for any other array.
+ * `array` has its format and path. Never OK for such an array: UNSUPPORTED, or CORRUPT. */
+MUST_USE enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
+                                         struct zarr_array *array, struct error *err);
+
 /* For metadata_v3_parse(): 'codecs', levels of shards included, and the chunk grid that comes of
  * them. */
 MUST_USE enum status metadata_v3_codecs(struct json_object *root, struct zarr_array *array,

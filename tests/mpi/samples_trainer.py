@@ -20,5 +20,8 @@ with penstock.connect() as loader:
         masks = {f"valid of {field}": mask for field, mask in batch.valid_of.items()}
         np.savez(os.path.join(sys.argv[1], name), **batch, **masks, indices=batch.indices, valid=batch.valid,
                  keys=batch.keys)
+        if "text.offsets" in batch:  # test_vlen.py
+            texts = batch.strings("text")
+            assert len(texts) == batch.sample_count and "".join(texts).encode() == batch["text"].tobytes()
         for field in loader.info.fields:
             assert field.steps or batch[field.name].shape == (batch.sample_count, *field.shape), field

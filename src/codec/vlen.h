@@ -1,0 +1,27 @@
+/* Values of variable length, as numcodecs' vlen-utf8, vlen-bytes and vlen-array store those of one
+ * chunk: how many there are, then for each its length in bytes and its bytes. All numbers are
+ * uint32, little-endian.
+ *
+ *     | 3 | 2 | h i | 0 | 5 | w o r l d |
+ *
+ * Foreign bytes: every length is checked against the chunk. Pure; any thread.
+ */
+#ifndef PENSTOCK_CODEC_VLEN_H
+#define PENSTOCK_CODEC_VLEN_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sets ret_counts[i] to the number of items of value i, for all `count` values of a decoded chunk
+ * of `size` bytes. Items have `item_bytes` each, 1 or more. CORRUPT: the chunk has another number
+ * of values, a value ends behind the chunk or within an item, or bytes follow the last value. */
+MUST_USE enum status vlen_measure(const void *chunk, size_t size, uint64_t count, size_t item_bytes,
+                                  uint32_t *ret_counts, struct error *err);
+
+/* Copies the first `count` values of a chunk that vlen_measure() took, one after another. Returns
+ * the end of what was written. */
+unsigned char *vlen_copy(const void *chunk, uint64_t count, unsigned char *out);
+
+#endif

@@ -1,0 +1,190 @@
+"""Arrays of values of variable length (strings, byte strings, arrays), as zarr-python 2 and 3 write them: what trainers get is
+what zarr-python reads; and chunks that are damaged are named.
+
+Run by a Python with NumPy and zarr: Zarr2 by one with zarr 2, Zarr3 by one with zarr 3.
+"""
+
+import glob
+import os
+import random
+import struct
+import sys
+import unittest
+import warnings
+
+from job import JobTest, environment
+
+try:
+    import numcodecs
+    import numpy as np
+    import zarr
+except ImportError as error:
+    print(f"skipped: {sys.executable}: {error}")
+    sys.exit(77)
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
+PYTHON = os.path.join(os.path.dirname(SCRIPT), "..", "..", "python")
+SAMPLES = 37
+IS_ZARR3 = not zarr.__version__.startswith("2.")
+
+
+def texts(seed):
+    """Empty ones, others than ASCII, a long one."""
+    rng = random.Random(seed)
+    found = ["", "", "Grüße", "日本語", "x" * 90_000]
+    while len(found) < SAMPLES:
+        found.append("".join(rng.choice("ab cé日\n") for _ in range(rng.choice((0, 1, 7, 60)))))
+    rng.shuffle(found)
+    return found
+
+
+class Values(JobTest):
+    """Tests of both; see the classes below."""
+
+    def write(self, seed=1, name="store.zarr"):
+        """A store with a field of frames. Returns its path, and the items of each value by the array's name."""
+        path = os.path.join(self.folder, name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            group = zarr.open_group(path, mode="w")
+            self.write_frames(group, np.arange(SAMPLES * 3, dtype="f4").reshape(SAMPLES, 3))
+            strings = texts(seed)
+            self.write_values(group, strings)
+            group = zarr.open_group(path, mode="r")
+            values = {"text": [np.frombuffer(text.encode(), np.uint8) for text in group["text"][:]],
+                      "raw": [np.frombuffer(raw, np.uint8) for raw in group["raw"][:]]}
+            self.assertEqual([bytes(value).decode() for value in values["text"]], strings)
+            if "lists" in group:
+                values["lists"] = list(group["lists"][:])
+        return path, values
+
+    def run_job(self, uri, fields, readers=2, trainers=2, **settings):
+        path = os.path.join(self.folder, "run.yaml")
+        lines = "".join(f"    {name}: {text}\n" for name, text in fields.items())
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"dataset:\n  uri: {uri}\n  fields:\n    x: {{array: x}}\n{lines}")
+        settings = {"delivery.trainers": trainers, "batch.global_size": 6, "batch.last": "partial", "order.epochs": 1, **settings}
+        return self.reader(readers, settings, (sys.executable, SCRIPT, self.folder), ["--config", path, "--quiet"],
+                           env=environment(PYTHONPATH=PYTHON))
+
+    def samples(self, uri, fields, *args, **settings):
+        """Samples of one epoch as trainers get them: anchor -> (batch, place in the batch)."""
+        for old in glob.glob(os.path.join(self.folder, "*.npz")):
+            os.remove(old)
+        outcome = self.run_job(uri, fields, *args, **settings)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        found = {}
+        for name in glob.glob(os.path.join(self.folder, "?.*.npz")):
+            with np.load(name) as saved:
+                batch = dict(saved)
+            for i, index in enumerate(batch["indices"].tolist()):
+                self.assertNotIn(index, found)
+                found[index] = batch, i
+        return found
+
+    def check(self, uri, values):
+        fields = {name: f"{{array: {name}}}" for name in values}
+        fields["padded"] = "{array: text, deliver: {pad: 9, truncate: true}}"
+        fields["pair"] = '{array: raw, steps: "-1:1"}'
+        count = len(values["text"])
+        for readers, trainers in ((1, 1), (2, 2)):
+            found = self.samples(uri, fields, readers, trainers)
+            self.assertEqual(len(found), count - count // SAMPLES)  # a step before needs a frame before
+            for index, (batch, i) in found.items():
+                np.testing.assert_array_equal(batch["x"][i], np.arange(3) + 3 * (index % SAMPLES))
+                for name in values:
+                    begin, end = batch[f"{name}.offsets"][i:i + 2]
+                    self.assertEqual(batch[name].dtype, values[name][index].dtype)
+                    np.testing.assert_array_equal(batch[name][begin:end], values[name][index])
+                begin, end = batch["pair.offsets"][2 * i], batch["pair.offsets"][2 * i + 2]
+                pair = np.concatenate((values["raw"][index - 1], values["raw"][index]))
+                np.testing.assert_array_equal(batch["pair"][begin:end], pair)
+                cut = values["text"][index][:9]
+                self.assertEqual(batch["padded.length"][i], len(cut))
+                np.testing.assert_array_equal(batch["padded"][i], np.pad(cut, (0, 9 - len(cut))))
+
+    def one_store(self):
+        self.check(*self.write())
+
+    def several_stores(self):
+        one, first = self.write(1, "a.zarr")
+        two, second = self.write(2, "b.zarr")
+        self.check(f"[{one}, {two}]", {name: first[name] + second[name] for name in first})
+
+    def chunk(self, path, number):
+        """The file of the array raw, whose chunks have no codec."""
+        return os.path.join(path, "raw", *(("c", str(number)) if IS_ZARR3 else (str(number),)))
+
+    def damaged_chunks(self):
+        path, values = self.write()
+        fields = {"raw": "{array: raw}"}
+        victim = self.chunk(path, 2)
+        with open(victim, "rb") as file:
+            good = file.read()
+        count, length = struct.unpack("<II", good[:8])
+        for bad, message in ((good[:-1], "bytes are left of the chunk"),
+                             (good[:2], "2 bytes are too few"),
+                             (good[:4], "the chunk ends before value 0 of 5"),
+                             (good + b"?", "1 bytes follow the last value"),
+                             (struct.pack("<I", count + 1) + good[4:], "has 6 values of variable length"),
+                             (struct.pack("<II", count, 1 << 31) + good[8:], "value 0 has 2147483648 bytes")):
+            with open(victim, "wb") as file:
+                file.write(bad)
+            outcome = self.run_job(path, fields, 1, 1)
+            self.assertNotEqual(outcome.code, 0)
+            self.assertIn(message, outcome.output)
+            self.assertEqual(outcome.output.count("array 'raw' chunk 2"), 1, outcome.output)
+        os.remove(victim)
+        self.assertIn("restore it", self.run_job(path, fields, 1, 1, **{"errors.missing_chunk": "fail"}).output)
+        found = self.samples(path, fields)
+        for index, (batch, i) in found.items():
+            begin, end = batch["raw.offsets"][i:i + 2]
+            wanted = b"" if 10 <= index < 15 else bytes(values["raw"][index])
+            self.assertEqual(bytes(batch["raw"][begin:end]), wanted)
+
+    def refused(self):
+        path, _ = self.write()
+        for text, settings, message in (("{array: text, deliver: {dense: [9]}}", {}, "dense takes columns of indices"),
+                                        ("{array: text, cast: float32}", {}, "cast, scale and offset are not for array 'text'"),
+                                        ("{array: text, index: raw}", {}, "index is not for"),
+                                        ("{array: text, deliver: {pad: 9}}", {}, "more than deliver.pad (9)"),
+                                        ("{array: text}", {"dataset.hold_limit": "64KiB"}, "raise dataset.hold_limit (64.0 KiB)")):
+            outcome = self.run_job(path, {"f": text}, 1, 1, **settings)
+            self.assertNotEqual(outcome.code, 0)
+            self.assertIn(message, outcome.output)
+
+
+@unittest.skipIf(IS_ZARR3, "zarr 3 is installed")
+class Zarr2(Values):
+    def write_frames(self, group, frames):
+        group.create_dataset("x", data=frames, chunks=(5, 3))
+
+    def write_values(self, group, strings):
+        more = {"shape": SAMPLES, "dtype": object}
+        raw = np.array([text.encode() for text in strings], object)
+        group.create_dataset("text", chunks=8, object_codec=numcodecs.VLenUTF8(), **more)[:] = np.array(strings, object)
+        group.create_dataset("raw", chunks=5, object_codec=numcodecs.VLenBytes(), compressor=None, **more)[:] = raw
+        lists = group.create_dataset("lists", chunks=6, object_codec=numcodecs.VLenArray("<i4"), compressor=numcodecs.Zlib(), **more)
+        for i in range(SAMPLES):
+            lists[i] = np.arange(i % 5, dtype="i4") * i
+
+    test_one_store, test_several_stores = Values.one_store, Values.several_stores
+    test_damaged_chunks, test_refused = Values.damaged_chunks, Values.refused
+
+
+@unittest.skipUnless(IS_ZARR3, "zarr 2 is installed")
+class Zarr3(Values):
+    def write_frames(self, group, frames):
+        group.create_array("x", shape=frames.shape, chunks=(5, 3), dtype="f4")[:] = frames
+
+    def write_values(self, group, strings):
+        raw = np.array([text.encode() for text in strings], object)
+        group.create_array("text", shape=(SAMPLES,), chunks=(8,), dtype=str)[:] = np.array(strings, object)
+        group.create_array("raw", shape=(SAMPLES,), chunks=(5,), dtype="variable_length_bytes", compressors=None)[:] = raw
+
+    test_one_store, test_several_stores = Values.one_store, Values.several_stores
+    test_damaged_chunks, test_refused = Values.damaged_chunks, Values.refused
+
+
+if __name__ == "__main__":
+    unittest.main()
