@@ -72,7 +72,7 @@ static void add_ragged(const struct inspection *inspection, size_t r, struct lay
 {
     const struct dataset *dataset = inspection->dataset;
     const struct ragged *ragged = &dataset->ragged[r];
-    for (size_t c = 0; c < ragged->column_count; c++) {
+    for (size_t c = 0; c < ragged->column_count && !ragged->is_held; c++) {
         const struct zarr_array *array = dataset_ragged_array(dataset, r, c);
         uint64_t stored_bytes = stored_bytes_of(inspection, array);
         double share =

@@ -174,7 +174,7 @@ static struct json_object *ragged_json(const struct dataset *dataset)
         add_count(object, "items", ragged->item_count);
         add_count(object, "sample_items", ragged->sample_items);
         add_count(object, "most_frame_items", ragged->most_frame_items);
-        add_count(object, "item_bytes", ragged->tail_item_bytes);
+        add_count(object, "item_bytes", ragged_item_bytes(ragged));
         add_count(object, "page_items", ragged->page_items);
         add_count(object, "page_bytes", ragged->page_bytes);
         add_count(object, "most_row_pages", dataset_most_row_pages(dataset));

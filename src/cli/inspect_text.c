@@ -277,6 +277,8 @@ static void print_cost(const struct inspection *inspection)
 
 static const char *source_text(const struct dataset_field *field)
 {
+    if (field->source == FIELD_RAGGED && field->ragged->is_held)
+        return "held in memory";
     return field->source == FIELD_ROW      ? "read row by row"
            : field->source == FIELD_HELD   ? "held in memory"
            : field->source == FIELD_RAGGED ? "read row by row, in pages"
@@ -290,9 +292,11 @@ static void print_ragged(const struct dataset *dataset)
         const struct ragged *ragged = &dataset->ragged[r];
         printf("  ragged %-19s %s item%s of %s, %.3g a sample, %s a frame at most\n", ragged->name,
                count_format(ragged->item_count).text, count_plural(ragged->item_count),
-               size_format(ragged->tail_item_bytes).text,
+               size_format(ragged_item_bytes(ragged)).text,
                (double)ragged->sample_items / (double)dataset->sample_count,
                count_format(ragged->most_frame_items).text);
+        if (ragged->is_held)
+            continue;
         printf("    (pages of %s item%s, %s, %s a row at most; rows cut chunks: each is decoded "
                "%.3g times)\n",
                count_format(ragged->page_items).text, count_plural(ragged->page_items),

@@ -8,6 +8,8 @@
 
 static const char *source_text(const struct dataset_field *field)
 {
+    if (field->source == FIELD_RAGGED && field->ragged->is_held)
+        return "held in memory";
     return field->source == FIELD_ROW      ? "read row by row"
            : field->source == FIELD_RAGGED ? "read row by row, in pages"
            : field->source == FIELD_HELD   ? "held in memory"

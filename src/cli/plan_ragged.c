@@ -43,16 +43,20 @@ void plan_describe_ragged(const struct dataset *dataset, const struct run_setup 
         const struct ragged *ragged = &dataset->ragged[r];
         text_append(out, "%-11s%s: %s item%s of %s, %.3g a frame, %s at most", "ragged",
                     ragged->name, count_format(ragged->item_count).text,
-                    count_plural(ragged->item_count), size_format(ragged->tail_item_bytes).text,
+                    count_plural(ragged->item_count), size_format(ragged_item_bytes(ragged)).text,
                     (double)ragged->item_count / (double)dataset->frame_count,
                     count_format(ragged->most_frame_items).text);
         describe_form(ragged, setup, out);
+        if (ragged->is_held) {
+            text_append(out, "; held whole by each node\n");
+            continue;
+        }
         text_append(out,
                     "\n%-11spages of %s item%s, %s; rows cut chunks: each is decoded %.3g times\n",
                     "", count_format(ragged->page_items).text, count_plural(ragged->page_items),
                     size_format(ragged->page_bytes).text, ragged->decode_amplification);
     }
-    if (dataset->ragged_count > 0)
+    if (dataset->page_bytes > 0)
         text_append(out, "%-11sof %s, about %.3g a row, %s at most\n", "pages",
                     size_format(dataset->page_bytes).text, mean_pages(dataset),
                     count_format(dataset_most_row_pages(dataset)).text);

@@ -96,6 +96,12 @@ struct ragged {
     const struct ragged_lengths *lengths;
 };
 
+/* Bytes of one item, of all columns. */
+static inline size_t ragged_item_bytes(const struct ragged *ragged)
+{
+    return ragged->is_held ? ragged->columns[0].item_bytes : ragged->tail_item_bytes;
+}
+
 /* The items [begin, end) of a frame, as they are sent and delivered: with `truncates` the first
  * pad_items of the frame. */
 struct ragged_span {

@@ -185,46 +185,46 @@ static enum status read_values(struct reading *reading, struct error *err)
  * ---------------------------------------------------------------------------------------------- */
 
 /* Where values go: their offsets, and their items, if these are wanted. */
-struct places {
+struct wanted {
     uint64_t *offsets;    /* [values + 1], numbered through all stores; of the next value */
     unsigned char *items; /* of the first value; NULL: offsets alone */
     size_t item_bytes;
     uint64_t room; /* items in all */
 };
 
-static enum status place(void *argument, const struct values *values, struct error *err)
+static enum status take_values(void *argument, const struct values *values, struct error *err)
 {
-    struct places *places = argument;
-    uint64_t first = *places->offsets, count = 0;
+    struct wanted *wanted = argument;
+    uint64_t first = *wanted->offsets, count = 0;
 
     for (uint64_t i = 0; values->bytes && i < values->count; i++)
         count += values->lengths[i];
-    if (count > places->room - first)
+    if (count > wanted->room - first)
         return error_set(
             err, STATUS_INVALID,
             "the array has more items than when the dataset was opened: it was written "
             "anew; start the run again");
-    if (places->items && values->bytes)
-        (void)vlen_copy(values->bytes, values->count, places->items + first * places->item_bytes);
-    for (uint64_t i = 0; i < values->count; i++, places->offsets++)
-        places->offsets[1] = places->offsets[0] + (values->bytes ? values->lengths[i] : 0);
+    if (wanted->items && values->bytes)
+        (void)vlen_copy(values->bytes, values->count, wanted->items + first * wanted->item_bytes);
+    for (uint64_t i = 0; i < values->count; i++, wanted->offsets++)
+        wanted->offsets[1] = wanted->offsets[0] + (values->bytes ? values->lengths[i] : 0);
     return STATUS_OK;
 }
 
 static enum status read_stores(const struct dataset *dataset, struct ragged_origin *origin,
-                               struct places *places, struct error *err)
+                               struct wanted *wanted, struct error *err)
 {
     enum status status = STATUS_OK;
 
-    *places->offsets = 0;
+    *wanted->offsets = 0;
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct reading reading = {.dataset = dataset,
                                   .view = &origin->columns[0].views[s],
-                                  .visit = place,
-                                  .argument = places};
+                                  .visit = take_values,
+                                  .argument = wanted};
 
         status = read_values(&reading, err);
-        origin->first_item[s + 1] = *places->offsets;
+        origin->first_item[s + 1] = *wanted->offsets;
     }
     return status;
 }
@@ -240,11 +240,11 @@ enum status ragged_held_measure(const struct dataset *dataset, struct ragged_ori
     origin->scanned = malloc((values + 1) * sizeof *origin->scanned);
     if (!origin->scanned)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets", values + 1);
-    struct places places = {.offsets = origin->scanned, .room = INT64_MAX};
-    enum status status = read_stores(dataset, origin, &places, err);
+    struct wanted wanted = {.offsets = origin->scanned, .room = INT64_MAX};
+    enum status status = read_stores(dataset, origin, &wanted, err);
     if (status != STATUS_OK)
         return status;
-    bytes = mul_sat(*places.offsets, view->item_bytes);
+    bytes = mul_sat(*wanted.offsets, view->item_bytes);
     if (bytes <= limit)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -257,10 +257,10 @@ enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint6
                              unsigned char *items, struct error *err)
 {
     struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
-    struct places places = {.offsets = offsets,
+    struct wanted wanted = {.offsets = offsets,
                             .items = items,
                             .item_bytes = origin->columns[0].views[0].item_bytes,
                             .room = dataset->ragged[ragged].item_count};
 
-    return read_stores(dataset, origin, &places, err);
+    return read_stores(dataset, origin, &wanted, err);
 }

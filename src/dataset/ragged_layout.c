@@ -176,6 +176,8 @@ enum status ragged_lay_out(struct dataset *dataset, struct error *err)
     }
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
+        if (ragged->is_held)
+            continue;
         uint64_t items = ragged->page_items * (dataset->page_bytes / ragged->page_bytes);
 
         status = lay_out_pages(&dataset->private->ragged_origins[r], items, ragged, err);

@@ -55,7 +55,7 @@ bool select_has(const struct choice *choice, const char *path)
 const struct zarr_node *select_vlen(const struct choice *choice, const char *path)
 {
     const struct zarr_node *node =
-        zarr_hierarchy_find(choice->hierarchy, full_path(choice, path).text);
+        zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
 
     return node && node->array.is_vlen ? node : NULL;
 }

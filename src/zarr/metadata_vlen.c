@@ -112,8 +112,9 @@ enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
         return error_prefix(err, status, "codec '%s': ", codec);
     strcpy(array->stored_type, codec);
     array->is_vlen = true;
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "codec '%s': values of variable length are read as a field that is named in "
-                     "dataset.fields, without slice, index and cast",
-                     codec);
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "codec '%s' has values of variable length, which are read only as a field that "
+        "dataset.fields names",
+        codec);
 }
