@@ -237,6 +237,23 @@ enum status loader_next(struct loader *loader, int64_t timeout_ms, struct loader
     return status;
 }
 
+/* A batch from before a skip keeps the ring's slots behind it, however many the trainer passes
+ * over. The ring has room for one skip. */
+static enum status check_skip(struct loader *loader, struct error *err)
+{
+    const struct lease *oldest = attached_ring_oldest(loader->attached);
+    if (!oldest)
+        return STATUS_OK;
+    uint64_t epoch = atomic_load(&oldest->epoch), step = atomic_load(&oldest->step);
+    if (cursor_of(&loader->header.service, epoch, step) >= loader->skipped_to)
+        return STATUS_OK;
+    return error_set(
+        err, STATUS_INVALID,
+        "epoch %" PRIu64 " step %" PRIu64
+        " is leased since before the last skip: release that batch before another skip",
+        epoch, step);
+}
+
 enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step, struct error *err)
 {
     const struct ring_service *service = &loader->header.service;
@@ -254,12 +271,17 @@ enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step, st
     if (cursor_of(service, epoch, step) == before)
         return STATUS_OK;
     pthread_mutex_lock(&loader->lock);
-    atomic_store(&loader->cursor, cursor_of(service, epoch, step));
-    enum status status = loader_say_skip(loader, from, err);
-    if (status)
-        atomic_store(&loader->cursor, before);
-    else
-        loader_note_released(loader);
+    enum status status = check_skip(loader, err);
+    if (!status) {
+        atomic_store(&loader->cursor, cursor_of(service, epoch, step));
+        status = loader_say_skip(loader, from, err);
+        if (status) {
+            atomic_store(&loader->cursor, before);
+        } else {
+            loader->skipped_to = cursor_of(service, epoch, step);
+            loader_note_released(loader);
+        }
+    }
     pthread_mutex_unlock(&loader->lock);
     return status;
 }

@@ -335,11 +335,11 @@ penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int
  * step 0, the trainer begins anew. Once all trainers of the run have skipped, readers leave out the
  * steps that no trainer wants: they read no more for these than the windows under way. Until then
  * readers deliver all steps, and this function's caller passes over those that it does not want. So
- * trainers may skip at different times, and to different steps. Leased batches stay leased. For the
- * thread that calls penstock_next(). Waits for nobody.
+ * trainers may skip at different times, and to different steps. Leased batches stay leased: release
+ * them before the next skip. For the thread that calls penstock_next(). Waits for nobody.
  *
- * INVALID: the step is before the one that comes next, or behind the last epoch, or this process is
- * a fork. TIMEOUT: the reader does not read its socket; nothing has changed. Else OK. The reason of
+ * INVALID: the step is before the one that comes next, or behind the last epoch; a batch is leased
+ * since before the last skip; or this process is a fork. TIMEOUT: the reader does not read its socket; nothing has changed. Else OK. The reason of
  * a failure is in penstock_last_error(). */
 PENSTOCK_API enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch,
                                                 uint64_t step);

@@ -99,6 +99,18 @@ class Skip(JobTest):
         self.assertEqual([epoch["samples"] for epoch in epochs], [16, 16, 16])
         self.assertLess(epochs[2]["chunks"], 0.9 * 480)
 
+    def test_leases_from_before(self):
+        """A view from before a skip leases its slot: the next skip says so at once, and goes on when the view is gone."""
+        script = ("import penstock\nwith penstock.connect() as loader:\n    view = next(loader).indices\n    loader.skip(1)\n"
+                  "    try:\n        loader.skip(2)\n"
+                  "    except penstock.Invalid as error:\n        print('refused:', error)\n"
+                  "    del view\n    loader.skip(3)\n    batch = next(loader)\n    print('epoch', batch.epoch, batch.step)\n")
+        outcome = self.reader(2, self.settings(), (sys.executable, "-c", script),
+                              env=environment(PYTHONPATH=PYTHON_PATH))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertEqual(outcome.output.count("refused: epoch 0 step 0 is leased since before the last skip"), 2, outcome.output)
+        self.assertEqual(outcome.output.count("epoch 3 0"), 2, outcome.output)
+
     def test_wrong_steps(self):
         script = ("import penstock\nwith penstock.connect() as loader:\n    next(loader)\n    loader.skip(2)\n"
                   "    for epoch, step in (1, 14), (0, 0), (2**28 + 1, 0), (3, 15):\n"
