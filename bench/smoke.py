@@ -41,13 +41,9 @@ def main():
     windows = last_line(build, "windows", "--frames", "400", "--batch", "16", "--rounds", "1", "--no-peers")
     for rates in windows.values():
         assert rates.pop("best_peer_cold") is None and rates.pop("best_peer_warm") is None, windows
-<<<<<<< HEAD
         assert list(rates) == ["limit_cold", "limit_both", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
-=======
-        assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
     csr = last_line(build, "csr", "--samples", "2000", "--rounds", "1", "--no-peers")
     assert list(csr) == ["decode", "penstock", "best_peer"] and csr.pop("best_peer") is None and min(csr.values()) > 0, csr
->>>>>>> 3c6571f (wip)
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
     assert all(min(found.values()) >= 0 < max(found.values()) for found in costs["anchors"].values()), costs

@@ -56,8 +56,8 @@ class Ways(ClusterTest):
         self.assert_same_digests()
         with open(path, encoding="ascii") as file:
             report = json.load(file)
-        for reader in report["readers"]:  # as tc shapes it; a busy machine may take a while to move what the link could
-            self.assertLess(reader["rates"]["link_bytes_per_s"], 1.3 * LINK_BYTES_PER_S)
+        for reader in report["readers"]:  # as tc shapes it, bursts included; a busy machine may move less
+            self.assertLess(reader["rates"]["link_bytes_per_s"], 2 * LINK_BYTES_PER_S)
             self.assertGreater(reader["rates"]["link_bytes_per_s"], 0.2 * LINK_BYTES_PER_S)
         print(f"{way} {uri}: each {[epoch['ways']['each_rows'] for epoch in report['epochs']]}, sent "
               f"{[epoch['sent_bytes'] >> 10 for epoch in report['epochs']]} KiB, {report['ways']}, "

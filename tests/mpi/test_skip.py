@@ -101,10 +101,11 @@ class Skip(JobTest):
 
     def test_leases_from_before(self):
         """A view from before a skip leases its slot: the next skip says so at once, and goes on when the view is gone."""
-        script = ("import penstock\nwith penstock.connect() as loader:\n    view = next(loader).indices\n    loader.skip(1)\n"
+        script = ("import sys, penstock\nsay = sys.stdout.write  # a line at once: two trainers write\n"
+                  "with penstock.connect() as loader:\n    view = next(loader).indices\n    loader.skip(1)\n"
                   "    try:\n        loader.skip(2)\n"
-                  "    except penstock.Invalid as error:\n        print('refused:', error)\n"
-                  "    del view\n    loader.skip(3)\n    batch = next(loader)\n    print('epoch', batch.epoch, batch.step)\n")
+                  "    except penstock.Invalid as error:\n        say(f'refused: {error}\\n')\n"
+                  "    del view\n    loader.skip(3)\n    batch = next(loader)\n    say(f'epoch {batch.epoch} {batch.step}\\n')\n")
         outcome = self.reader(2, self.settings(), (sys.executable, "-c", script),
                               env=environment(PYTHONPATH=PYTHON_PATH))
         self.assertEqual(outcome.code, 0, outcome.output)
