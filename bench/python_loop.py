@@ -50,7 +50,7 @@ def bound(batches):
     for step in range(batches):
         raw = _library.CBatch(step=step, sample_count=4, indices=address, keys=address, valid=address)
         raw.data[0] = address + 1024
-        batch = _loader.Batch(info, _loader._Memory(connection, raw), raw)
+        batch = _loader.Batch(info, _loader.Memory(connection, raw), raw)
         del batch
     return 4 * batches / (time.perf_counter() - start)
 

@@ -266,7 +266,7 @@ static enum status run_stretch(struct job *job, bool quiet, struct service_summa
     service_done(&service);
     *stretch = (struct stretch){service.skips, service.signal_number};
     if (status == STATUS_OK && service.skips)
-        service_skip(job, service.skip_to);
+        service_skip(job, service.skip_to, service.books.published);
     return status;
 }
 

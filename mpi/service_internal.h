@@ -61,9 +61,10 @@ bool service_look_at_trainers(struct service *service);
  * come that no trainer wants. */
 void service_look_for_skips(struct service *service);
 
-/* Collective, after such a session: the next one begins at `cursor`, with the same trainers and
- * rings. */
-void service_skip(struct job *job, uint64_t cursor);
+/* Collective, after such a session: the next one begins at the cursor `wanted`, or behind what all
+ * readers have published (`published` is this reader's cursor), with the same trainers and rings.
+ */
+void service_skip(struct job *job, uint64_t wanted, uint64_t published);
 
 /* service_end.c: takes a signal, if one has come. The first signal asks for an orderly end. A later
  * signal asks for an immediate end, unless it is an echo of the first: a terminal's ^C comes from

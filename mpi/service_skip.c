@@ -53,9 +53,21 @@ void service_look_for_skips(struct service *service)
         skip_unwanted(service);
 }
 
-void service_skip(struct job *job, uint64_t cursor)
+/* Readers go on delivering while they hear of the decision: what all of them have published
+ * meanwhile does not come again. It would fill slots behind a leased batch for nothing. */
+static uint64_t go_on_at(const struct job *job, uint64_t wanted, uint64_t published)
+{
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &published, 1, MPI_UINT64_T, MPI_MIN, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    uint64_t last = job_cursor(job, job->setup.service.epochs, 0) - 1;
+    return min_u64(max_u64(wanted, published), last);
+}
+
+void service_skip(struct job *job, uint64_t wanted, uint64_t published)
 {
     struct ring_service *run = &job->setup.service;
+    uint64_t cursor = go_on_at(job, wanted, published);
     run->start_epoch = cursor / run->steps_per_epoch;
     run->start_step = cursor % run->steps_per_epoch;
     server_skip(job->server, cursor);

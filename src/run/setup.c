@@ -102,7 +102,7 @@ static struct ring_field slot_field(const struct dataset_field *from, const stru
 
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape)
 {
-    return config->epochs == 0 ? shape.steps_per_round : 0;
+    return config->epochs == 0 ? (shape.in_flight + 1) * shape.steps_per_round : 0;
 }
 
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,

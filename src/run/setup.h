@@ -90,6 +90,8 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
 
 /* How many of a ring's slots are set aside for trainers that skip steps, and still lease a batch
  * from before: see server_options.reserve_slots. Where epochs are endless, trainers abandon some.
+ * Readers differ in what they have published by the rounds in flight at most: these come again, and
+ * then the round that is wanted.
  */
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape);
 

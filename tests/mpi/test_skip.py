@@ -99,6 +99,17 @@ class Skip(JobTest):
         self.assertEqual([epoch["samples"] for epoch in epochs], [16, 16, 16])
         self.assertLess(epochs[2]["chunks"], 0.9 * 480)
 
+    def test_the_last_batch_is_held(self):
+        """Epochs of two batches and whole ones in turn, of which the last batch is always leased. A skip that readers hear of
+        late does not bring back what trainers have had: that would fill the slots behind the leased one."""
+        script = ("import penstock\nheld = None\nwith penstock.connect() as loader:\n    for epoch in loader.epochs():\n"
+                  "        for count, held in enumerate(epoch, 1):\n            if count == 2 and epoch.number % 2 == 0:\n"
+                  "                break\n        if epoch.number == 60:\n            break\n")
+        for placement in "fixed", "local":
+            outcome = self.reader(2, self.settings(40, **{"order.placement": placement}), (sys.executable, "-c", script),
+                                  env=environment(PYTHONPATH=PYTHON_PATH), timeout=60)
+            self.assertEqual(outcome.code, 0, outcome.output)
+
     def test_leases_from_before(self):
         """A view from before a skip leases its slot: the next skip says so at once, and goes on when the view is gone."""
         script = ("import sys, penstock\nsay = sys.stdout.write  # a line at once: two trainers write\n"
