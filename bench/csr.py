@@ -58,18 +58,6 @@ def measure_peers(arguments, dataset, pythons, missing, found):
             del pythons[peer]
 
 
-def prepare_peers(arguments):
-    pythons, missing = {}, {}
-    for peer, environment in PEERS.items():
-        try:
-            if not arguments.peers:
-                raise environments.Missing("left out by --no-peers")
-            pythons[peer] = environments.prepare(arguments.environments, environment)
-        except environments.Missing as reason:
-            missing[peer] = str(reason)
-    return pythons, missing
-
-
 def print_table(decode, penstock, found, missing):
     print(f"\n{'rows/s':24} {'median':>10} {'min':>10} {'max':>10}")
     for name, values in {"decoding alone": decode, "Penstock": penstock, **found}.items():
@@ -86,7 +74,7 @@ def main():
     dataset = make_dataset(arguments)
     config = arguments.work / "csr.yaml"
     config.write_text(CONFIG.format(dataset=dataset, batch=arguments.batch), encoding="utf-8")
-    pythons, missing = prepare_peers(arguments)
+    pythons, missing = environments.prepare_all(arguments.environments, PEERS, arguments.peers)
     decode, penstock, found = [], [], {}
     for number in range(arguments.rounds):
         say(f"round {number + 1} of {arguments.rounds}")

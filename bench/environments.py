@@ -82,6 +82,20 @@ def prepare(folder, name):
     return python
 
 
+def prepare_all(folder, names, wanted):
+    """The Python of each peer that there is, and why there are no others. `names`: {peer: environment}; `wanted`: --no-peers was not
+    given."""
+    pythons, missing = {}, {}
+    for peer, name in names.items():
+        try:
+            if not wanted:
+                raise Missing("left out by --no-peers")
+            pythons[peer] = prepare(folder, name)
+        except Missing as reason:
+            missing[peer] = str(reason)
+    return pythons, missing
+
+
 def main():
     if len(sys.argv) != 3 or sys.argv[2] not in ENVIRONMENTS:
         sys.exit(f"environments.py FOLDER {'|'.join(ENVIRONMENTS)}")

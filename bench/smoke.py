@@ -41,7 +41,7 @@ def main():
     windows = last_line(build, "windows", "--frames", "400", "--batch", "16", "--rounds", "1", "--no-peers")
     for rates in windows.values():
         assert rates.pop("best_peer_cold") is None and rates.pop("best_peer_warm") is None, windows
-        assert list(rates) == ["limit_cold", "limit_both", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
+        assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
     csr = last_line(build, "csr", "--samples", "2000", "--rounds", "1", "--no-peers")
     assert list(csr) == ["decode", "penstock", "best_peer"] and csr.pop("best_peer") is None and min(csr.values()) > 0, csr
     costs = last_line(build, "plan_at_scale", "--most", "1000000")

@@ -115,19 +115,6 @@ def measure_penstock(arguments, name, config, rates):
     say(f"{name}: " + ", ".join(f"{variant} {values[-1]:,.0f}" for variant, values in rates[name].items()) + " samples/s")
 
 
-def prepare_peers(arguments):
-    """The Python of each peer that there is, and why there are no others."""
-    pythons, missing = {}, {}
-    for peer in PEERS:
-        try:
-            if not arguments.peers:
-                raise environments.Missing("left out by --no-peers")
-            pythons[peer] = environments.prepare(arguments.environments, peer)
-        except environments.Missing as reason:
-            missing[peer] = str(reason)
-    return pythons, missing
-
-
 def measure_peer(arguments, peer, python, names, found):
     """Adds (cold, warm) of a peer to those of each of the names."""
     dataset = make_dataset(arguments, CHUNKS[names[0]])
@@ -198,7 +185,7 @@ def main():
     arguments = parse()
     configs = {name: write_config(arguments, name) for name in CHUNKS}
     rates, found = {name: {} for name in CHUNKS}, {name: {} for name in CHUNKS}
-    pythons, missing = prepare_peers(arguments)
+    pythons, missing = environments.prepare_all(arguments.environments, {peer: peer for peer in PEERS}, arguments.peers)
     for number in range(max(arguments.rounds, arguments.peer_rounds)):
         say(f"round {number + 1} of {arguments.rounds}")
         for name in CHUNKS if number < arguments.rounds else ():
@@ -210,7 +197,7 @@ def main():
         results[name], peers = medians(rates[name], found[name])
         print_table(name, results[name], rates[name], peers, missing)
         shown[name] = {**results[name], "peers": peers}
-        del results[name]["limit_in_turn"]
+        del results[name]["limit_in_turn"], results[name]["limit_both"]  # in the table and the plot
     if arguments.plots:
         save_plots(arguments.plots, "windows", shown)
     print(json.dumps(results))

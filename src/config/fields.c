@@ -112,16 +112,6 @@ enum property_kind config_property_kind(const char *property)
     return strcmp(property, "steps") == 0 ? PROPERTY_LIST : PROPERTY_VALUE;
 }
 
-static enum status put_text(const char **member, const char *value, struct error *err)
-{
-    char *copy = strdup(value);
-    if (!copy)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    free((char *)*member);
-    *member = copy;
-    return STATUS_OK;
-}
-
 static enum status put_number(double *member, const char *value, bool zero_is_fine,
                               struct error *err)
 {
@@ -237,7 +227,7 @@ static enum status put_crop(struct dataset_field_spec *field, const char *axis, 
     if (i == DATASET_MAX_RANK)
         return error_set(err, STATUS_INVALID, "crops of more than %d axes", DATASET_MAX_RANK);
     if (i == field->crop_count) {
-        enum status status = put_text(&field->crops[i].axis, axis, err);
+        enum status status = config_put_text(&field->crops[i].axis, axis, err);
         if (status)
             return status;
         field->crop_count++;
@@ -253,13 +243,13 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
     if (!*value)
         return error_set(err, STATUS_INVALID, "the value is empty");
     if (is_array || strcmp(property, "index") == 0)
-        return put_text(is_array ? &field->array : &field->index, value, err);
+        return config_put_text(is_array ? &field->array : &field->index, value, err);
     if (strcmp(property, "sample_axis") == 0)
-        return put_text(&field->sample_axis, value, err);
+        return config_put_text(&field->sample_axis, value, err);
     if (strcmp(property, "cast") == 0)
         return put_cast(&field->cast, value, err);
     if (strcmp(property, "mean") == 0 || strcmp(property, "std") == 0)
-        return put_text(property[0] == 'm' ? &field->mean : &field->std, value, err);
+        return config_put_text(property[0] == 'm' ? &field->mean : &field->std, value, err);
     if (strcmp(property, "cf") == 0)
         return put_bool(&field->cf, value, err);
     if (strcmp(property, "steps") == 0)

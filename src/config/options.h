@@ -185,4 +185,7 @@ MUST_USE enum status config_put_field_property(struct config *config, const char
 MUST_USE enum status config_put_field(struct config *config, const char *name, const char *array,
                                       const char *index, struct error *err);
 
+/* Replaces an owned text (NULL: none) by a copy of `value`. NO_MEMORY. */
+MUST_USE enum status config_put_text(const char **member, const char *value, struct error *err);
+
 #endif

@@ -8,16 +8,6 @@
 static const char *const combine_names[] = {
     [RAGGED_SUM] = "sum", [RAGGED_LAST] = "last", [RAGGED_MAX] = "max"};
 
-static enum status put_text(const char **member, const char *value, struct error *err)
-{
-    char *copy = strdup(value);
-    if (!copy)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    free((char *)*member);
-    *member = copy;
-    return STATUS_OK;
-}
-
 /* The list without its brackets, and without blanks around its items if it has brackets; malloc'ed,
  * the caller's. NULL: no memory. */
 static char *without_brackets(const char *value)
@@ -41,8 +31,8 @@ static enum status put_list(const char **member, const char *value, struct error
     char *list = without_brackets(value);
     if (!list)
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    enum status status =
-        *list ? put_text(member, list, err) : error_set(err, STATUS_INVALID, "the list is empty");
+    enum status status = *list ? config_put_text(member, list, err)
+                               : error_set(err, STATUS_INVALID, "the list is empty");
     free(list);
     return status;
 }
@@ -51,9 +41,9 @@ static enum status put_arrays(struct dataset_ragged_spec *ragged, const char *ke
                               const char *value, struct error *err)
 {
     if (strcmp(key, "offsets") == 0)
-        return put_text(&ragged->offsets, value, err);
+        return config_put_text(&ragged->offsets, value, err);
     if (strcmp(key, "values") == 0)
-        return put_text(&ragged->values, value, err);
+        return config_put_text(&ragged->values, value, err);
     if (strcmp(key, "index") == 0)
         return put_list(&ragged->index, value, err);
     if (strcmp(key, "columns") == 0)

@@ -235,3 +235,13 @@ void config_print_real(double number, struct text *out)
     }
     text_append(out, "%s", digits);
 }
+
+enum status config_put_text(const char **member, const char *value, struct error *err)
+{
+    char *copy = strdup(value);
+    if (!copy)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    free((char *)*member);
+    *member = copy;
+    return STATUS_OK;
+}

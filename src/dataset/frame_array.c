@@ -1,13 +1,11 @@
 /* See frame_array.h. */
 #include "dataset/frame_array.h"
 
-#include "base/cpu.h"
 #include "base/number.h"
 #include "base/size.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,8 +108,7 @@ static uint64_t items_at_once(const struct zarr_array *array)
  * a time: a thread that has read its block waits for those before. So the error is that of the
  * first block that fails, however many threads there are. */
 
-enum { LEAST_THREADS = 4, MOST_THREADS = 16 }; /* a thread may wait for a file system */
-enum { MOST_BYTES = 256 << 20 };               /* of all threads, unless one alone needs more */
+enum { MOST_BYTES = 256 << 20 }; /* of all threads, unless one alone needs more */
 
 struct reading {
     const struct frame_array *array;
@@ -199,25 +196,6 @@ static void *read_blocks(void *argument)
     return NULL;
 }
 
-/* The calling thread is one of them, so that it does not matter how many others can be started.
- * Signals belong to the main thread. */
-static void read_by_threads(struct reading *reading, uint64_t thread_count)
-{
-    pthread_t threads[MOST_THREADS];
-    uint64_t started = 0;
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started + 1 < thread_count &&
-           pthread_create(&threads[started], NULL, read_blocks, reading) == 0)
-        pthread_setname_np(threads[started++], "frames");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)read_blocks(reading);
-    for (uint64_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-}
-
 uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most)
 {
     const struct zarr_array *view = &array->view;
@@ -229,11 +207,9 @@ uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most
 
 static uint64_t thread_count_of(const struct reading *reading)
 {
-    bool remote = store_is_remote(reading->array->dataset->private->store);
-    uint32_t threads =
-        remote ? MOST_THREADS : min_u32(max_u32(cpu_count(), LEAST_THREADS), MOST_THREADS);
+    uint64_t most = dataset_thread_count(reading->array->dataset, reading->blocks);
 
-    return frame_array_thread_count(reading->array, min_u64(reading->blocks, threads));
+    return frame_array_thread_count(reading->array, most);
 }
 
 enum status frame_array_read(const struct frame_array *array, frame_array_visit *visit,
@@ -248,7 +224,7 @@ enum status frame_array_read(const struct frame_array *array, frame_array_visit 
                               .mutex = PTHREAD_MUTEX_INITIALIZER,
                               .visited_one = PTHREAD_COND_INITIALIZER};
 
-    read_by_threads(&reading, thread_count_of(&reading));
+    dataset_run_threads("frames", thread_count_of(&reading), read_blocks, &reading);
     pthread_mutex_destroy(&reading.mutex);
     pthread_cond_destroy(&reading.visited_one);
     if (reading.status == STATUS_OK)

@@ -6,17 +6,13 @@
  * at a time: the error is that of the first chunk that fails, however many threads there are. */
 #include "dataset/dataset_internal.h"
 
-#include "base/cpu.h"
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/vlen.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
-
-enum { LEAST_THREADS = 4, MOST_THREADS = 16 }; /* a thread may wait for a file system */
 
 /* A decoded chunk: the values [first, first + count) of a store. */
 struct values {
@@ -146,34 +142,14 @@ static void *read_chunks(void *argument)
 
 /* The calling thread is one of them, so that it does not matter how many others can be started.
  * Signals belong to the main thread. */
-static void read_by_threads(struct reading *reading)
-{
-    const struct dataset *dataset = reading->dataset;
-    uint64_t count = store_is_remote(dataset->private->store)
-                         ? MOST_THREADS
-                         : min_u32(max_u32(cpu_count(), LEAST_THREADS), MOST_THREADS);
-    pthread_t threads[MOST_THREADS];
-    uint64_t started = 0;
-    sigset_t all, before;
-
-    count = min_u64(count, reading->view->chunk_counts[0]);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started + 1 < count &&
-           pthread_create(&threads[started], NULL, read_chunks, reading) == 0)
-        pthread_setname_np(threads[started++], "values");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)read_chunks(reading);
-    for (uint64_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-}
-
 static enum status read_values(struct reading *reading, struct error *err)
 {
     reading->taken = reading->visited = 0;
     pthread_mutex_init(&reading->mutex, NULL);
     pthread_cond_init(&reading->visited_one, NULL);
-    read_by_threads(reading);
+    dataset_run_threads("values",
+                        dataset_thread_count(reading->dataset, reading->view->chunk_counts[0]),
+                        read_chunks, reading);
     pthread_cond_destroy(&reading->visited_one);
     pthread_mutex_destroy(&reading->mutex);
     if (reading->status != STATUS_OK && err)
