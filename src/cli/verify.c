@@ -70,7 +70,7 @@ static const char help[] =
     "Sizes, checksums and shards' indices are checked as a run checks them. Codecs without "
     "checksums (raw, blosc, lz4) find only damage that cannot be decoded. Compare --digest with "
     "that of the original for the rest: the digest does not depend on chunks, codecs or the Zarr "
-    "version.\n"
+    "version. Strings and other values of variable length are read, and have no digest.\n"
     "\n"
     "Exit code: 0 everything was read; 2 chunks are damaged, or metadata is not valid; 4 Penstock "
     "does not read some of the arrays, or wrong usage; 1 verifying was not possible.\n"
@@ -146,7 +146,7 @@ static enum status choose(const struct options *options, struct subject *subject
         const struct zarr_node *node = &subject->hierarchy->nodes[i];
         if (!is_wanted(options, node))
             continue;
-        if (node->status == STATUS_OK)
+        if (node->status == STATUS_OK || node->array.is_vlen)
             subject->nodes[subject->node_count++] = node;
         else
             subject->unread[subject->unread_count++] = node;

@@ -107,14 +107,24 @@ MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_
                                   const void *stored, size_t stored_size, void *decoded,
                                   size_t decoded_size, struct error *err);
 
-/* Decodes a chunk whose decoded size nobody knows, at most `limit`: the size is what the chunk's
- * header says, or is found by trying. *ret_decoded is malloc'ed (the caller's), *ret_size its
- * bytes. Allocates, and needs no context: for what is read once. CORRUPT as codec_decode(), or more
- * bytes than `limit`. UNSUPPORTED: a filter is among the codecs; and as codec_decode(). NO_MEMORY.
+/* Who counts the memory of codec_decode_unsized(). Embedded by whoever keeps the count. */
+struct codec_memory {
+    /* Asked before memory is taken. A status other than OK ends the decoding, and is returned. */
+    enum status (*take)(struct codec_memory *memory, size_t bytes, struct error *err);
+    void (*give)(struct codec_memory *memory, size_t bytes); /* told after memory was freed */
+    size_t limit;  /* the most bytes taken at any one time */
+    bool is_short; /* set where the limit was in the way: more might have been enough */
+};
+
+/* Decodes a chunk whose decoded size nobody knows: the size is what the chunk's header says, or is
+ * found by trying. *ret_decoded is malloc'ed (the caller's), *ret_size its bytes, which stay taken
+ * from `memory` (borrowed during the call). On failure nothing stays taken. Allocates, and needs no
+ * context: for what is read once. CORRUPT as codec_decode(), or more bytes than the limit.
+ * UNSUPPORTED: a filter is among the codecs; and as codec_decode(). NO_MEMORY. Others as of take().
  */
 MUST_USE enum status codec_decode_unsized(const struct codec_chain *chain, const void *stored,
-                                          size_t stored_size, size_t limit, void **ret_decoded,
-                                          size_t *ret_size, struct error *err);
+                                          size_t stored_size, struct codec_memory *memory,
+                                          void **ret_decoded, size_t *ret_size, struct error *err);
 
 /* Returns the function that tells whether bytes begin like a chunk that the chain stored; NULL:
  * there is none. */

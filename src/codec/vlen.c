@@ -43,7 +43,8 @@ enum status vlen_measure(const void *chunk, size_t size, uint64_t count, size_t 
                              "value %" PRIu64 " has %" PRIu32 " bytes, no multiple of its items' "
                              "%zu",
                              i, length, item_bytes);
-        ret_counts[i] = length / (uint32_t)item_bytes;
+        if (ret_counts)
+            ret_counts[i] = length / (uint32_t)item_bytes;
         at += length;
     }
     if (at < size)

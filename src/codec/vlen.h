@@ -15,8 +15,9 @@
 #include <stdint.h>
 
 /* Sets ret_counts[i] to the number of items of value i, for all `count` values of a decoded chunk
- * of `size` bytes. Items have `item_bytes` each, 1 or more. CORRUPT: the chunk has another number
- * of values, a value ends behind the chunk or within an item, or bytes follow the last value. */
+ * of `size` bytes; NULL: checks the chunk alone. Items have `item_bytes` each, 1 or more. CORRUPT:
+ * the chunk has another number of values, a value ends behind the chunk or within an item, or bytes
+ * follow the last value. */
 MUST_USE enum status vlen_measure(const void *chunk, size_t size, uint64_t count, size_t item_bytes,
                                   uint32_t *ret_counts, struct error *err);
 

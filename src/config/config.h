@@ -54,7 +54,8 @@ struct config_range {
     X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0, CHANGES_ORDER,                        \
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
-      "joined arrays, and small arrays chunked unlike the rows, are held whole up to this size")   \
+      "joined arrays, values of variable length, and small arrays chunked unlike the rows, are "   \
+      "held whole up to this size")                                                                \
     X("dataset.constants", constants, LIST, "", 0, 0, KEEPS_ORDER,                                 \
       "arrays without the sample axis that trainers get once, as they are stored: orography, "     \
       "coordinates, statistics")                                                                   \

@@ -277,6 +277,10 @@ MUST_USE enum status dataset_hold_with(struct dataset *dataset,
                                        const struct dataset_hold_options *options, void *memory,
                                        struct error *err);
 
+/* The most bytes that one chunk of values of variable length takes while dataset_hold_with() reads
+ * it, whatever memory_bytes is; of a mix, of any source. 0: there are no such values. */
+uint64_t dataset_hold_room(const struct dataset *dataset);
+
 /* Uses `memory` (borrowed until dataset_free()) that another process has filled with dataset_hold()
  * for the same dataset. */
 void dataset_attach(struct dataset *dataset, const void *memory);

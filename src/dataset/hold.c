@@ -100,7 +100,8 @@ static unsigned char *offsets_items(const struct dataset *dataset,
 
 /* Checks what was read, and numbers it through all stores. Fields that are held whole are read
  * here. */
-static enum status settle_offsets(const struct dataset *dataset, unsigned char *memory,
+static enum status settle_offsets(const struct dataset *dataset,
+                                  const struct dataset_hold_options *options, unsigned char *memory,
                                   struct error *err)
 {
     enum status status = STATUS_OK;
@@ -110,7 +111,8 @@ static enum status settle_offsets(const struct dataset *dataset, unsigned char *
         uint64_t *offsets = offsets_of(origin, memory);
 
         if (origin->is_held)
-            status = ragged_held_load(dataset, r, offsets, memory + origin->items_offset, err);
+            status =
+                ragged_held_load(dataset, r, offsets, memory + origin->items_offset, options, err);
         for (size_t s = 0; s < dataset->store_count && status == STATUS_OK && !origin->is_held; s++)
             status = ragged_take_offsets(origin, s, offsets_items(dataset, origin, s, memory),
                                          offsets + dataset->store_frames[s], err);
@@ -253,7 +255,7 @@ enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold
         status = hold_listed(dataset, &list, options, err);
     held_list_done(&list);
     if (status == STATUS_OK)
-        status = settle_offsets(dataset, memory, err);
+        status = settle_offsets(dataset, options, memory, err);
     if (status != STATUS_OK && dataset->mask)
         status = error_prefix(err, status, "held whole, which errors.bad_sample cannot mask: ");
     if (status == STATUS_OK)

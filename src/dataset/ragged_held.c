@@ -1,164 +1,14 @@
 /* Ragged fields that are held whole: arrays of values of variable length, which say nowhere but in
  * their chunks how long the values are. All chunks are read when the dataset is opened, for the
- * lengths, and once more by each node, for the items. See ragged_internal.h.
- *
- * Threads take chunks in order, and decode them at the same time. Chunks are visited in order, one
- * at a time: the error is that of the first chunk that fails, however many threads there are. */
-#include "dataset/dataset_internal.h"
+ * lengths, and once more by each node, for the items. See ragged_internal.h. */
+#include "dataset/ragged_values.h"
 
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/vlen.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
-
-/* A decoded chunk: the values [first, first + count) of a store. */
-struct values {
-    void *bytes;       /* NULL: the chunk is missing, and all values are empty */
-    uint32_t *lengths; /* [values of a chunk], in items */
-    uint64_t first, count;
-};
-
-struct reading {
-    const struct dataset *dataset;
-    const struct zarr_array *view;
-    enum status (*visit)(void *argument, const struct values *values, struct error *err);
-    void *argument;
-    pthread_mutex_t mutex;
-    pthread_cond_t visited_one;
-    /* Under `mutex`: */
-    uint64_t taken, visited; /* chunks */
-    enum status status;      /* of the first chunk that failed */
-    struct error error;
-};
-
-/* Reading
- * ---------------------------------------------------------------------------------------------- */
-
-static enum status decode_chunk(const struct reading *reading, const char *key,
-                                struct values *values, struct error *err)
-{
-    const struct zarr_array *view = reading->view;
-    size_t stored_size, size;
-    char *stored;
-    enum status status = store_get_text(reading->dataset->private->store, key, ZARR_MAX_CHUNK_BYTES,
-                                        &stored, &stored_size, err);
-
-    if (status != STATUS_OK)
-        return status;
-    status = codec_decode_unsized(&view->codecs, stored, stored_size, ZARR_MAX_CHUNK_BYTES,
-                                  &values->bytes, &size, err);
-    free(stored);
-    if (status == STATUS_OK)
-        status = vlen_measure(values->bytes, size, view->chunk_shape[0], view->item_bytes,
-                              values->lengths, err);
-    if (status != STATUS_OK) {
-        free(values->bytes);
-        values->bytes = NULL;
-    }
-    return status;
-}
-
-static enum status read_chunk(const struct reading *reading, uint64_t chunk, struct values *values,
-                              struct error *err)
-{
-    const struct dataset_private *private = reading->dataset->private;
-    const struct zarr_array *view = reading->view;
-    char key[ZARR_KEY_BYTES];
-
-    values->bytes = NULL;
-    values->first = chunk * view->chunk_shape[0];
-    values->count = min_u64(view->chunk_shape[0], view->shape[0] - values->first);
-    zarr_chunk_key(view, &chunk, key);
-    enum status status = decode_chunk(reading, key, values, err);
-    if (status == STATUS_CORRUPT && store_retry(private->store, 0, err))
-        status = decode_chunk(reading, key, values, err);
-    if (status == STATUS_NOT_FOUND && !private->missing_is_bad)
-        return STATUS_OK;
-    if (status == STATUS_NOT_FOUND)
-        status = error_set(err, STATUS_CORRUPT,
-                           "the store has no '%s': restore it, or take missing chunks for empty "
-                           "values (errors.missing_chunk=fill)",
-                           key);
-    if (status != STATUS_OK)
-        return error_prefix(err, status, "array '%s' chunk %s: ", view->path,
-                            zarr_index_format(view, &chunk).text);
-    return status;
-}
-
-static bool take_chunk(struct reading *reading, uint64_t *ret_chunk)
-{
-    pthread_mutex_lock(&reading->mutex);
-    bool found = reading->status == STATUS_OK && reading->taken < reading->view->chunk_counts[0];
-    *ret_chunk = reading->taken;
-    reading->taken += found;
-    pthread_mutex_unlock(&reading->mutex);
-    return found;
-}
-
-/* Visits a chunk in its turn, if it and all before it were read. */
-static void end_chunk(struct reading *reading, uint64_t chunk, const struct values *values,
-                      enum status status, struct error *err)
-{
-    pthread_mutex_lock(&reading->mutex);
-    while (reading->visited < chunk)
-        pthread_cond_wait(&reading->visited_one, &reading->mutex);
-    if (reading->status == STATUS_OK) {
-        if (status == STATUS_OK)
-            status = reading->visit(reading->argument, values, err);
-        if (status != STATUS_OK) {
-            reading->status = status;
-            reading->error = *err;
-        }
-    }
-    reading->visited++;
-    pthread_cond_broadcast(&reading->visited_one);
-    pthread_mutex_unlock(&reading->mutex);
-}
-
-static void *read_chunks(void *argument)
-{
-    struct reading *reading = argument;
-    struct values values = {.lengths =
-                                calloc(reading->view->chunk_shape[0], sizeof *values.lengths)};
-    struct error err;
-    uint64_t chunk;
-
-    while (take_chunk(reading, &chunk)) {
-        error_clear(&err);
-        enum status status = values.lengths
-                                 ? read_chunk(reading, chunk, &values, &err)
-                                 : error_set(&err, STATUS_NO_MEMORY, "no memory to read array '%s'",
-                                             reading->view->path);
-        end_chunk(reading, chunk, &values, status, &err);
-        free(values.bytes);
-        values.bytes = NULL;
-    }
-    free(values.lengths);
-    return NULL;
-}
-
-/* The calling thread is one of them, so that it does not matter how many others can be started.
- * Signals belong to the main thread. */
-static enum status read_values(struct reading *reading, struct error *err)
-{
-    reading->taken = reading->visited = 0;
-    pthread_mutex_init(&reading->mutex, NULL);
-    pthread_cond_init(&reading->visited_one, NULL);
-    dataset_run_threads("values",
-                        dataset_thread_count(reading->dataset, reading->view->chunk_counts[0]),
-                        read_chunks, reading);
-    pthread_cond_destroy(&reading->visited_one);
-    pthread_mutex_destroy(&reading->mutex);
-    if (reading->status != STATUS_OK && err)
-        *err = reading->error;
-    return reading->status;
-}
-
-/* Lengths and items
- * ---------------------------------------------------------------------------------------------- */
 
 /* Where values go: their offsets, and their items, if these are wanted. */
 struct wanted {
@@ -188,19 +38,23 @@ static enum status take_values(void *argument, const struct values *values, stru
 }
 
 static enum status read_stores(const struct dataset *dataset, struct ragged_origin *origin,
-                               struct wanted *wanted, struct error *err)
+                               uint64_t threads, uint64_t room, struct wanted *wanted,
+                               struct error *err)
 {
     enum status status = STATUS_OK;
 
     *wanted->offsets = 0;
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
-        struct reading reading = {.dataset = dataset,
-                                  .view = &origin->columns[0].views[s],
-                                  .visit = take_values,
-                                  .argument = wanted};
+        struct values_reading values = {.dataset = dataset,
+                                        .view = &origin->columns[0].views[s],
+                                        .threads = threads,
+                                        .room = room,
+                                        .visit = take_values,
+                                        .argument = wanted};
 
-        status = read_values(&reading, err);
+        status = values_read(&values, err);
         origin->first_item[s + 1] = *wanted->offsets;
+        origin->hold_room = max_u64(origin->hold_room, values.most);
     }
     return status;
 }
@@ -217,7 +71,7 @@ enum status ragged_held_measure(const struct dataset *dataset, struct ragged_ori
     if (!origin->scanned)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets", values + 1);
     struct wanted wanted = {.offsets = origin->scanned, .room = INT64_MAX};
-    enum status status = read_stores(dataset, origin, &wanted, err);
+    enum status status = read_stores(dataset, origin, DATASET_MOST_THREADS, limit, &wanted, err);
     if (status != STATUS_OK)
         return status;
     bytes = mul_sat(*wanted.offsets, view->item_bytes);
@@ -230,7 +84,8 @@ enum status ragged_held_measure(const struct dataset *dataset, struct ragged_ori
 }
 
 enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint64_t *offsets,
-                             unsigned char *items, struct error *err)
+                             unsigned char *items, const struct dataset_hold_options *options,
+                             struct error *err)
 {
     struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
     struct wanted wanted = {.offsets = offsets,
@@ -238,5 +93,19 @@ enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint6
                             .item_bytes = origin->columns[0].views[0].item_bytes,
                             .room = dataset->ragged[ragged].item_count};
 
-    return read_stores(dataset, origin, &wanted, err);
+    uint64_t room = min_u64(dataset->private->hold_limit_bytes, options->memory_bytes);
+
+    return read_stores(dataset, origin, options->thread_count,
+                       max_u64(room, origin->lengths->hold_room), &wanted, err);
+}
+
+uint64_t dataset_hold_room(const struct dataset *dataset)
+{
+    uint64_t most = 0;
+
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        most = max_u64(most, dataset->ragged[r].lengths->hold_room);
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        most = max_u64(most, dataset_hold_room(dataset->sources[d]));
+    return most;
 }

@@ -37,6 +37,7 @@ struct ragged_origin {
     size_t held_offset;             /* of the offsets in the held memory */
     bool is_held;                   /* an array of values of variable length: `offsets` and the one
                                      * column are that array */
+    uint64_t hold_room;             /* is_held: as of ragged_lengths, once measured */
     size_t items_offset;            /* is_held: of the items in the held memory */
     uint64_t *scanned;              /* is_held: offsets of all frames, owned; NULL but between
                                      * ragged_open_stores() and ragged_scan() */
@@ -75,15 +76,17 @@ MUST_USE enum status ragged_settle_forms(struct dataset *dataset, struct error *
 MUST_USE enum status ragged_open_stores(struct dataset *dataset, struct error *err);
 
 /* ragged_held.c: reads the lengths of all values, which it notes in `scanned` and `first_item`.
- * INVALID: the values take more than dataset.hold_limit. Errors as of store_get(), and CORRUPT: a
- * chunk is no chunk of such values. */
+ * INVALID: the values take more than dataset.hold_limit. Other errors as of values_read(). */
 MUST_USE enum status ragged_held_measure(const struct dataset *dataset,
                                          struct ragged_origin *origin, struct error *err);
 
 /* ragged_held.c: reads all values of field number `ragged` of the dataset: offsets [frames + 1],
- * and items. INVALID: there are more than when the dataset was opened. Other errors likewise. */
+ * and items, with the options' threads and memory. INVALID: there are more than when the dataset
+ * was opened. Other errors likewise. */
 MUST_USE enum status ragged_held_load(const struct dataset *dataset, size_t ragged,
-                                      uint64_t *offsets, unsigned char *items, struct error *err);
+                                      uint64_t *offsets, unsigned char *items,
+                                      const struct dataset_hold_options *options,
+                                      struct error *err);
 
 /* ragged_open.c: how many frames a store has, as its offsets say. */
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store);

@@ -29,6 +29,7 @@ struct ragged_lengths {
     uint64_t sample_items;     /* of all samples together, all steps */
     uint64_t chunks, decoded;  /* chunks of all columns that rows have, and how often an epoch
                                 * decodes one */
+    uint64_t hold_room;        /* of values that are held: the most bytes of one chunk on its way */
     struct lengths samples;    /* items, all steps, as delivered */
     struct lengths rows;       /* pages */
 };

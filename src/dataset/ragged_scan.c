@@ -184,6 +184,7 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
     if (status != STATUS_OK)
         return status;
     lengths->item_count = offsets[dataset->frame_count];
+    lengths->hold_room = dataset->private->ragged_origins[r].hold_room;
     lengths->offsets_hash = ragged_hash_offsets(offsets, dataset->frame_count);
     count_frames(dataset, offsets, lengths);
     seen.offsets = offsets;

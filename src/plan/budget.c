@@ -251,6 +251,8 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .constant_bytes = d->constant_bytes,
     };
     b.exchange_bytes = exchange_bytes(d, &b);
+    uint64_t idle_bytes = add_sat(b.rings_bytes, b.exchange_bytes);
+    b.fetch_bytes = max_u64(b.fetch_bytes, max_u64(d->hold_room_bytes, idle_bytes) - idle_bytes);
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++) {
         b.source_windows[s] = count_planned_windows(d, s);
         b.planned_windows = add_sat(b.planned_windows, b.source_windows[s]);

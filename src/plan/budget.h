@@ -47,15 +47,17 @@ struct budget_demand {
     uint64_t row_bytes;
     uint64_t packed_bytes; /* of a record, that travels packed: see round.h */
     struct plan_ragged ragged;
-    uint64_t messages;       /* of a record, for what is zero-copy */
-    bool shifts;             /* records need rooms: see run/fragments.h */
-    bool crops;              /* records need keys */
-    uint64_t held_bytes;     /* of the held arrays, which the readers of a node share */
-    uint64_t anchor_bytes;   /* of the anchors, which each reader has */
-    uint64_t constant_bytes; /* of what trainers get once, which each reader has */
-    uint64_t scratch_bytes;  /* of one worker */
-    uint64_t index_bytes;    /* for shards' indices, which they share */
-    uint64_t ring_bytes;     /* of one trainer's ring */
+    uint64_t messages;        /* of a record, for what is zero-copy */
+    bool shifts;              /* records need rooms: see run/fragments.h */
+    bool crops;               /* records need keys */
+    uint64_t held_bytes;      /* of the held arrays, which the readers of a node share */
+    uint64_t hold_room_bytes; /* of chunks on their way while these arrays are read, at least: when
+                               * rings, exchange and fetches are not in use yet */
+    uint64_t anchor_bytes;    /* of the anchors, which each reader has */
+    uint64_t constant_bytes;  /* of what trainers get once, which each reader has */
+    uint64_t scratch_bytes;   /* of one worker */
+    uint64_t index_bytes;     /* for shards' indices, which they share */
+    uint64_t ring_bytes;      /* of one trainer's ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
     uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */

@@ -90,7 +90,11 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
                     size_format(demand->stored_row_bytes).text);
     }
     describe_line(out, "held arrays", budget->held_bytes);
-    text_append(out, "  shared by the readers of a node\n");
+    text_append(out, "  shared by the readers of a node");
+    if (demand->hold_room_bytes > 0)
+        text_append(out, "; at the start, chunks of up to %s on their way",
+                    size_format(demand->hold_room_bytes).text);
+    text_append(out, "\n");
     if (budget->constant_bytes > 0) {
         describe_line(out, "constants", budget->constant_bytes);
         text_append(out, "  as read, and as trainers get them\n");

@@ -111,6 +111,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .shifts = fragments->shifts,
         .crops = fragments->crops,
         .held_bytes = dataset->held_bytes,
+        .hold_room_bytes = dataset_hold_room(dataset),
         .anchor_bytes = dataset->anchor_bytes,
         .constant_bytes = hand_out_bytes(dataset),
         .scratch_bytes = dataset->scratch_bytes,

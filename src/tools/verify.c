@@ -7,17 +7,24 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "codec/vlen.h"
 #include "tools/slabs.h"
 #include "tools/team.h"
 #include "zarr/chunk.h"
+#include "zarr/values.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Less than this is not worth a turn. */
 static const uint64_t wanted_slab_bytes = 4 << 20;
+
+/* What is set aside for a chunk of values of variable length, if there is so much memory: only the
+ * chunk tells how much it takes. */
+static const uint64_t wanted_values_bytes = 256 << 20;
 
 struct work {
     struct slabs slabs;
@@ -30,6 +37,7 @@ struct verification {
     struct verify_result *result;
     struct work *works;  /* [array_count] */
     uint64_t slab_bytes; /* of the largest slab */
+    uint64_t share;      /* memory of one thread */
     _Atomic uint64_t decoded_bytes;
     pthread_mutex_t mutex; /* of the result */
 };
@@ -68,6 +76,10 @@ static void sum_memory(const struct zarr_node *const *nodes, size_t node_count, 
     *ret_whole = *ret_least = 0;
     for (size_t i = 0; i < node_count; i++) {
         const struct zarr_array *array = &nodes[i]->array;
+        if (array->is_vlen) {
+            *ret_whole = max_u64(*ret_whole, wanted_values_bytes);
+            continue;
+        }
         struct slabs_demand demand = demand_of(array);
         uint64_t reader = zarr_chunk_reader_bytes(&array, 1);
         uint64_t whole = slabs_whole_bytes(&demand);
@@ -90,8 +102,11 @@ enum status verify_settle(const struct zarr_node *const *nodes, size_t node_coun
     enum status status = share_memory(options->memory_bytes, whole, little, &count, &share, err);
     if (status)
         return status;
+    bool has_values = false;
+    for (size_t i = 0; i < node_count; i++)
+        has_values |= nodes[i]->array.is_vlen;
     *ret_thread_count = count;
-    *ret_memory_bytes = count * min_u64(share, whole);
+    *ret_memory_bytes = count * (has_values ? share : min_u64(share, whole));
     return STATUS_OK;
 }
 
@@ -102,6 +117,12 @@ static uint64_t cut_all(struct verification *verification, uint64_t share)
     for (size_t i = 0; i < verification->result->array_count; i++) {
         const struct zarr_array *array = &verification->result->arrays[i].node->array;
         struct work *work = &verification->works[i];
+        if (array->is_vlen) { /* chunk by chunk */
+            work->slabs = (struct slabs){.slabs_in_a_group = 1, .count = array->chunk_counts[0]};
+            work->first_slab = count;
+            count += work->slabs.count;
+            continue;
+        }
         struct slabs_demand demand = demand_of(array);
         work->slabs = slabs_cut(&demand, share - zarr_chunk_reader_bytes(&array, 1));
         work->first_slab = count;
@@ -215,8 +236,10 @@ static enum status use_array(struct verifier *verifier, size_t array, struct err
     zarr_chunk_reader_free(verifier->reader);
     verifier->reader = NULL;
     verifier->array = array;
-    enum status status =
-        zarr_chunk_reader_new(verifier->verification->store, &zarr, 1, &verifier->reader, err);
+    struct zarr_read_options options = zarr_read_defaults;
+    options.lists_only = zarr->is_vlen;
+    enum status status = zarr_chunk_reader_new_with(verifier->verification->store, &zarr, 1,
+                                                    &options, &verifier->reader, err);
     if (!status)
         zarr_chunk_reader_use_faults(verifier->reader, &verifier->faults);
     return status;
@@ -252,6 +275,88 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     return STATUS_OK;
 }
 
+/* The memory of a chunk of values: a thread's share. */
+struct values_memory {
+    struct codec_memory memory; /* first: see take() */
+    size_t taken;
+};
+
+static enum status take(struct codec_memory *memory, size_t bytes, struct error *err)
+{
+    struct values_memory *values = (struct values_memory *)memory;
+    if (bytes > memory->limit - values->taken) {
+        memory->is_short = true;
+        return error_set(err, STATUS_NO_MEMORY, "%s more, beside %s", size_format(bytes).text,
+                         size_format(values->taken).text);
+    }
+    values->taken += bytes;
+    return STATUS_OK;
+}
+
+static void give(struct codec_memory *memory, size_t bytes)
+{
+    ((struct values_memory *)memory)->taken -= bytes;
+}
+
+static enum status read_values(struct verifier *verifier, const struct zarr_array *array,
+                               uint64_t chunk, const char *key, struct zarr_values *ret_values,
+                               struct error *err)
+{
+    const struct verification *verification = verifier->verification;
+    struct values_memory memory = {
+        .memory = {.take = take, .give = give, .limit = verification->share}};
+    enum status status = zarr_values_read(verification->store,
+                                          array->shard_level_count > 0 ? verifier->reader : NULL,
+                                          array, &chunk, key, &memory.memory, ret_values, err);
+    if (memory.memory.is_short && (status == STATUS_CORRUPT || status == STATUS_NO_MEMORY)) {
+        struct error cause = *err;
+        return error_set(err, STATUS_NO_MEMORY,
+                         "array '%s' chunk %" PRIu64 ": a thread has %s for it: %s: raise --memory",
+                         array->path, chunk, size_format(verification->share).text, cause.message);
+    }
+    if (status == STATUS_OK)
+        status = vlen_measure(ret_values->bytes, ret_values->size, array->chunk_shape[0],
+                              array->item_bytes, NULL, err);
+    return status;
+}
+
+/* A chunk of values of variable length. */
+static enum status verify_values(struct verifier *verifier, struct verify_array *target,
+                                 uint64_t chunk, struct error *err)
+{
+    struct verification *verification = verifier->verification;
+    const struct zarr_array *array = &target->node->array;
+    struct zarr_values values = {0};
+    char key[ZARR_KEY_BYTES];
+    struct error cause;
+    zarr_chunk_key(array, &chunk, key);
+    enum status status = read_values(verifier, array, chunk, key, &values, &cause);
+    if (status == STATUS_CORRUPT && store_retry(verification->store, 0, &cause)) {
+        free(values.bytes);
+        values = (struct zarr_values){0};
+        status = read_values(verifier, array, chunk, key, &values, &cause);
+    }
+    free(values.bytes);
+    verifier->stored_bytes += values.stored_bytes;
+    verification->decoded_bytes += values.size;
+    if (status == STATUS_NOT_FOUND) {
+        pthread_mutex_lock(&verification->mutex);
+        target->missing_count++;
+        pthread_mutex_unlock(&verification->mutex);
+        if (!verification->options->missing_is_bad)
+            return STATUS_OK;
+        status = error_set(&cause, STATUS_CORRUPT, "the chunk is missing");
+    }
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    if (status == STATUS_NO_MEMORY || status == STATUS_UNSUPPORTED || status == STATUS_LOST) {
+        *err = cause;
+        return status;
+    }
+    error_prefix(&cause, status, "array '%s' chunk %" PRIu64 ": ", array->path, chunk);
+    return skip(&verifier->faults, array, &chunk, chunk, chunk + 1, &cause, err);
+}
+
 static enum status run(void *argument, void *state, uint64_t number, struct error *err)
 {
     struct verification *verification = argument;
@@ -263,6 +368,10 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
     const struct work *work = &verification->works[i];
     struct verify_array *target = &verification->result->arrays[i];
     const struct zarr_array *array = &target->node->array;
+    if (array->is_vlen) {
+        enum status status = use_array(verifier, i, err);
+        return status ? status : verify_values(verifier, target, number - work->first_slab, err);
+    }
     uint64_t begin, end, sample_bytes = zarr_array_sample_bytes(array);
     bool first = slabs_range(&work->slabs, number - work->first_slab, &begin, &end);
 
@@ -294,8 +403,9 @@ static void settle_digests(struct verify_result *result)
     bool all = true;
     for (size_t i = 0; i < result->array_count; i++) {
         struct verify_array *array = &result->arrays[i];
-        all = all && array->bad_count == 0;
-        if (array->bad_count > 0)
+        bool has_digest = array->bad_count == 0 && !array->node->array.is_vlen;
+        all = all && has_digest;
+        if (!has_digest)
             continue;
         array->digest = digest_of_array(&array->node->array, &array->sum);
         text_append(&lines, "%s %s\n", array->node->array.path, array->digest.text);
@@ -305,12 +415,12 @@ static void settle_digests(struct verify_result *result)
     text_done(&lines);
 }
 
-static enum status verify_all(struct verification *verification, uint64_t share, struct error *err)
+static enum status verify_all(struct verification *verification, struct error *err)
 {
     struct verify_result *result = verification->result;
     struct team team = {
         .thread_count = result->thread_count,
-        .work_count = cut_all(verification, share),
+        .work_count = cut_all(verification, verification->share),
         .label = "verifying",
         .unit = "slabs",
         .bytes = &verification->decoded_bytes,
@@ -337,7 +447,8 @@ enum status verify_run(const struct store *store, const struct zarr_node *const 
                        struct verify_result *ret_result, struct error *err)
 {
     struct verify_result result = {.array_count = node_count};
-    struct verification verification = {.store = store, .options = options, .result = &result};
+    struct verification verification = {
+        .store = store, .options = options, .result = &result, .slab_bytes = 1};
     assert(node_count > 0);
     enum status status =
         verify_settle(nodes, node_count, options, &result.thread_count, &result.memory_bytes, err);
@@ -356,7 +467,8 @@ enum status verify_run(const struct store *store, const struct zarr_node *const 
         result.chunk_count += result.arrays[i].chunk_count;
     }
     pthread_mutex_init(&verification.mutex, NULL);
-    status = verify_all(&verification, options->memory_bytes / result.thread_count, err);
+    verification.share = options->memory_bytes / result.thread_count;
+    status = verify_all(&verification, err);
     pthread_mutex_destroy(&verification.mutex);
     free(verification.works);
     if (status)

@@ -40,7 +40,8 @@ struct verify_array {
     uint64_t missing_count; /* chunks that the store does not have */
     uint64_t bad_count;     /* chunks that cannot be read, and with missing_is_bad missing ones */
     struct digest_sum sum;
-    struct digest_text digest; /* "" if it was not asked for, or chunks are bad */
+    struct digest_text digest; /* "" if it was not asked for, or chunks are bad; and of values of
+                                * variable length */
 };
 
 struct verify_result {
@@ -62,10 +63,10 @@ MUST_USE enum status verify_settle(const struct zarr_node *const *nodes, size_t 
                                    const struct verify_options *options, uint32_t *ret_thread_count,
                                    uint64_t *ret_memory_bytes, struct error *err);
 
-/* Verifies the arrays of `nodes`, all of them readable, in order of their paths; `store` is
- * borrowed. Blocks; draws a progress line. OK even if damage was found: the result tells.
- * verify_result_done() frees the result. NO_MEMORY: the memory does not hold one sample of an
- * array; IO: no thread can be started. */
+/* Verifies the arrays of `nodes`, all of them readable or of values of variable length, in order of
+ * their paths; `store` is borrowed. Blocks; draws a progress line. OK even if damage was found: the
+ * result tells. verify_result_done() frees the result. NO_MEMORY: the memory does not hold one
+ * sample of an array; IO: no thread can be started. */
 MUST_USE enum status verify_run(const struct store *store, const struct zarr_node *const *nodes,
                                 size_t node_count, const struct verify_options *options,
                                 struct verify_result *ret_result, struct error *err);

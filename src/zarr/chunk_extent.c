@@ -3,6 +3,7 @@
 #include "zarr/chunk_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static struct shard_extent value_extent(const struct stored_chunk *chunk)
 {
@@ -34,14 +35,14 @@ static enum status settle(struct stored_chunk *chunk, const struct shard_extent 
                           bool missing, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
-    bool raw = codec_chain_is_raw(&array->codecs);
+    bool raw = codec_chain_is_raw(&array->codecs) && !array->is_vlen;
 
     if (!missing && raw && extent->bytes != array->chunk_bytes)
         return error_set(err, STATUS_CORRUPT,
                          "chunk holds %" PRIu64 " bytes, the array's chunks have %zu",
                          extent->bytes, array->chunk_bytes);
     size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-    if (!missing && extent->bytes > bound)
+    if (!missing && !array->is_vlen && extent->bytes > bound)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index gives it %" PRIu64 " bytes, at most %zu can be right",
                          extent->bytes, bound);
@@ -92,4 +93,19 @@ enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_c
     }
     *ret_known = true;
     return settle(chunk, &extent, missing, err);
+}
+
+enum status zarr_locate_chunk(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                              const uint64_t *chunk_index, const char *key,
+                              struct zarr_extent *ret_extent, struct error *err)
+{
+    struct stored_chunk chunk = {.array = array, .key = key};
+    struct zarr_read_stats unused = {0};
+
+    memcpy(chunk.index, chunk_index, (size_t)array->rank * sizeof *chunk_index);
+    reader->bad_shard.array = NULL;
+    enum status status = chunk_locate(reader, &chunk, &unused, err);
+    if (status == STATUS_OK)
+        *ret_extent = (struct zarr_extent){chunk.is_missing, chunk.offset, chunk.bytes};
+    return status;
 }

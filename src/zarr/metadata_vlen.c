@@ -49,7 +49,28 @@ static bool become_items_v2(struct json_object *root, char ret_codec[ZARR_TYPE_B
     return true;
 }
 
-/* data_type "string" or "bytes" (as zarr-python names it, or named it), and its codec first. */
+/* The codecs that decode to values: the list itself, or those of its shards' inner chunks. NULL:
+ * no list of codecs. */
+static struct json_object *innermost_codecs(struct json_object *list)
+{
+    struct json_object *configuration;
+    const char *name;
+
+    for (int level = 0; level <= ZARR_MAX_SHARD_LEVELS; level++) {
+        if (!json_object_is_type(list, json_type_array) || json_object_array_length(list) == 0 ||
+            document_named(json_object_array_get_idx(list, 0), "codecs", &name, &configuration,
+                           NULL) != STATUS_OK)
+            return NULL;
+        if (strcmp(name, "sharding_indexed") != 0)
+            return list;
+        if (!json_object_object_get_ex(configuration, "codecs", &list))
+            return NULL;
+    }
+    return NULL;
+}
+
+/* data_type "string" or "bytes" (as zarr-python names it, or named it), and its codec first, of
+ * inner chunks where there are shards. */
 static bool become_items_v3(struct json_object *root, char ret_codec[ZARR_TYPE_BYTES])
 {
     struct json_object *type, *codecs, *configuration, *bytes;
@@ -58,7 +79,7 @@ static bool become_items_v3(struct json_object *root, char ret_codec[ZARR_TYPE_B
     if (!json_object_object_get_ex(root, "data_type", &type) ||
         document_named(type, "data_type", &type_name, &configuration, NULL) != STATUS_OK ||
         !json_object_object_get_ex(root, "codecs", &codecs) ||
-        !json_object_is_type(codecs, json_type_array) || json_object_array_length(codecs) == 0 ||
+        !(codecs = innermost_codecs(codecs)) ||
         document_named(json_object_array_get_idx(codecs, 0), "codecs", &name, &configuration,
                        NULL) != STATUS_OK)
         return false;

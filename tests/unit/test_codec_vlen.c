@@ -53,6 +53,43 @@ static void test_damage(void **state)
     assert_non_null(strstr(err.message, "value 2 has 4294967295 bytes"));
 }
 
+/* Counts what is taken. */
+struct counted {
+    struct codec_memory memory;
+    size_t taken, most;
+};
+
+static enum status take(struct codec_memory *memory, size_t bytes, struct error *err)
+{
+    struct counted *counted = (struct counted *)memory;
+
+    if (bytes > memory->limit - counted->taken)
+        return error_set(err, STATUS_NO_MEMORY, "no room");
+    counted->taken += bytes;
+    if (counted->most < counted->taken)
+        counted->most = counted->taken;
+    return STATUS_OK;
+}
+
+static void give(struct codec_memory *memory, size_t bytes)
+{
+    ((struct counted *)memory)->taken -= bytes;
+}
+
+/* Nothing but the result stays taken, and never more than the limit was. */
+static enum status decode_within(const struct codec_chain *chain, const void *stored,
+                                 size_t stored_size, size_t limit, struct counted *ret_counted,
+                                 void **ret_decoded, size_t *ret_size, struct error *err)
+{
+    *ret_counted = (struct counted){.memory = {.take = take, .give = give, .limit = limit}};
+    enum status status = codec_decode_unsized(chain, stored, stored_size, &ret_counted->memory,
+                                              ret_decoded, ret_size, err);
+
+    assert_int_equal(ret_counted->taken, status == STATUS_OK ? *ret_size : 0);
+    assert_true(ret_counted->most <= limit);
+    return status;
+}
+
 /* Compresses much, so that the first try is too small where nothing tells the size. */
 static void check_unsized(const char *const *names, size_t count)
 {
@@ -60,6 +97,7 @@ static void check_unsized(const char *const *names, size_t count)
     struct codec_chain chain = {0};
     unsigned char *bytes = calloc(size, 1);
     size_t capacity, stored_size, decoded_size;
+    struct counted counted;
     struct error err;
     void *decoded;
 
@@ -75,24 +113,23 @@ static void check_unsized(const char *const *names, size_t count)
     unsigned char *stored = malloc(capacity);
     assert_int_equal(codec_encode(&chain, bytes, size, stored, capacity, &stored_size, &err),
                      STATUS_OK);
-    assert_int_equal(
-        codec_decode_unsized(&chain, stored, stored_size, 2 * size, &decoded, &decoded_size, &err),
-        STATUS_OK);
-    assert_int_equal(decoded_size, size);
-    assert_memory_equal(decoded, bytes, size);
-    free(decoded);
-    assert_int_equal(
-        codec_decode_unsized(&chain, stored, stored_size, size, &decoded, &decoded_size, &err),
-        STATUS_OK);
-    free(decoded);
-    if (count > 0) {
-        assert_int_equal(codec_decode_unsized(&chain, stored, stored_size, size - 1, &decoded,
-                                              &decoded_size, &err),
-                         STATUS_CORRUPT);
-        assert_int_equal(codec_decode_unsized(&chain, stored, stored_size / 2, 2 * size, &decoded,
-                                              &decoded_size, &err),
-                         STATUS_CORRUPT);
+    for (size_t limit = 2 * size; limit >= size; limit -= size) {
+        assert_int_equal(decode_within(&chain, stored, stored_size, limit, &counted, &decoded,
+                                       &decoded_size, &err),
+                         STATUS_OK);
+        assert_false(counted.memory.is_short);
+        assert_int_equal(decoded_size, size);
+        assert_memory_equal(decoded, bytes, size);
+        free(decoded);
     }
+    assert_int_equal(decode_within(&chain, stored, stored_size, size - 1, &counted, &decoded,
+                                   &decoded_size, &err),
+                     STATUS_CORRUPT);
+    assert_true(counted.memory.is_short);
+    if (count > 0)
+        assert_int_equal(decode_within(&chain, stored, stored_size / 2, 2 * size, &counted,
+                                       &decoded, &decoded_size, &err),
+                         STATUS_CORRUPT);
     free(stored);
     free(bytes);
 }

@@ -102,6 +102,28 @@ static void purposes(void **state)
     assert_int_equal(settle(&demand).planned_windows, 2 + 15);
 }
 
+/* Chunks of values that are held come before rings and exchange are in use, and beside fetches that
+ * are no less. */
+static void room_to_hold(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b = settle(&demand);
+    uint64_t idle_bytes = b.rings_bytes + b.exchange_bytes;
+    demand.hold_room_bytes = idle_bytes;
+    assert_int_equal(settle(&demand).fetch_bytes, 0);
+    demand.hold_room_bytes = idle_bytes + 5 * MIB;
+    assert_int_equal(budget_settle(&demand, &b, NULL), STATUS_OK);
+    assert_int_equal(b.fetch_bytes, 5 * MIB);
+    assert_true(b.total_bytes <= demand.limit_bytes);
+    demand.fetch_bytes = 6 * MIB;
+    assert_int_equal(budget_settle(&demand, &b, NULL), STATUS_OK);
+    assert_int_equal(b.fetch_bytes, 6 * MIB);
+    demand.hold_room_bytes = demand.limit_bytes;
+    assert_int_equal(budget_settle(&demand, &b, NULL), STATUS_NO_MEMORY);
+}
+
 /* 64 frames a row, of which every third row has 60 samples, the others one or none. */
 static void tables_of_anchors(void **state)
 {
@@ -411,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purposes),
+        cmocka_unit_test(room_to_hold),
         cmocka_unit_test(tables_of_anchors),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(replicas_last),
