@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from supervised import HOSTS, Job, check_lives, make_dataset, make_mix, merged, processes, run, set_options, stacks
+from supervised import HOSTS, Job, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
@@ -188,6 +188,7 @@ def main():
     parser.add_argument("--placement", choices=("fixed", "local"), default="fixed")
     parser.add_argument("--windows", dest="samples", action="store_const", const=WINDOWS, default=[],
                         help="samples have several frames")
+    parser.add_argument("--ragged", action="store_true", help="samples are of unequal lengths")
     parser.add_argument("--mix", action="store_true", help="samples of three datasets")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
@@ -199,7 +200,8 @@ def main():
     folder = tempfile.mkdtemp(prefix="penstock-chaos-")
     runs = []
     try:
-        dataset = (make_mix if args.mix else make_dataset)(folder)
+        make = make_mix if args.mix else make_ragged if args.ragged else make_dataset
+        dataset = make(folder)
         expected = undisturbed(dataset, args.epochs, folder, args.samples)
         seeds = [args.again] if args.again else [f"{args.seed}.{i}" for i in range(args.runs)]
         print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "

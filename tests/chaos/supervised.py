@@ -8,9 +8,11 @@ lies behind the oldest that was not given back comes again.
 """
 
 import glob
+import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,9 +29,9 @@ GLOBAL_BATCH = 12
 STEPS = -(-SAMPLES // GLOBAL_BATCH)  # of an epoch
 
 
-def synth(path, samples, chunk):
+def synth(path, samples, chunk, *more):
     made = run([program("penstock"), "synth", path, "--samples", str(samples), "--chunk", str(chunk), "--videos", "7",
-                "--seed", str(samples)])
+                "--seed", str(samples), *more])
     if made.code:
         raise RuntimeError(made.output)
 
@@ -52,6 +54,36 @@ def make_mix(folder):
                        f"samples: {{pad: {{before: 1, after: 1}}}}\norder: {{window_rows: {window_rows}}}\n")
         items.append(f"{path}:{weight}")
     return {"mix.sources": ",".join(items), "mix.samples": SAMPLES}
+
+
+def write_texts(store, count, chunk):
+    """An array of strings of unequal lengths: text."""
+    path = os.path.join(store, "text")
+    os.mkdir(path)
+    with open(os.path.join(path, ".zarray"), "w", encoding="ascii") as file:
+        json.dump({"zarr_format": 2, "shape": [count], "chunks": [chunk], "dtype": "|O", "fill_value": "", "order": "C",
+                   "compressor": None, "filters": [{"id": "vlen-utf8"}]}, file)
+    texts = [(f"é{i}" * (i % 5)).encode() for i in range(-(-count // chunk) * chunk)]
+    for first in range(0, count, chunk):
+        values = b"".join(struct.pack("<I", len(text)) + text for text in texts[first:first + chunk])
+        with open(os.path.join(path, str(first // chunk)), "wb") as file:
+            file.write(struct.pack("<I", chunk) + values)
+    os.remove(os.path.join(store, ".zmetadata"))
+
+
+def make_ragged(folder):
+    """Events as they are, events of two windows as dense tensors, and strings, which are held."""
+    path = os.path.join(folder, "dataset")
+    synth(path, SAMPLES, 320, "--layout", "events", "--items", "40", "--shape", "4,9,16")
+    write_texts(path, SAMPLES, 16)
+    settings = {"dataset.uri": path, "order.window_rows": 9, "samples.pad_after": 1, "dataset.fields.label.array": "label",
+                "dataset.fields.text.array": "text", "dataset.fields.dense.steps": "0:2",
+                "dataset.fields.dense.deliver.dense": "[4,9,16]", "dataset.fields.dense.cast": "uint8"}
+    for field in ("events", "dense"):
+        settings |= {f"dataset.fields.{field}.ragged.offsets": "events/offsets",
+                     f"dataset.fields.{field}.ragged.index": "[events/bin,events/y,events/x]",
+                     f"dataset.fields.{field}.ragged.values": "events/count"}
+    return settings
 
 
 def set_options(settings):
