@@ -3,16 +3,20 @@
     ArrowBatch(batch).__arrow_c_array__()  ->  capsules of an ArrowSchema and an ArrowArray: a struct of the fields
 
 A field of samples is its dtype, or lists of fixed size for its dimensions. A ragged field is a large list, with the
-offsets of the batch; of a sequence a list of fixed size of large lists. Nothing is copied. Arrow has no bool of whole
+offsets of the batch; of a sequence a list of fixed size of large lists. One of strings (the attribute encoding is utf-8
+or bytes) is large_utf8 or large_binary instead of a list. Nothing is copied. Arrow has no bool of whole
 bytes, no bfloat16 and no complex numbers: these come as uint8, as uint16 (their bits), and as lists of two floats.
 
 Each struct keeps what it points to until its release callback is called, from any thread. Whoever takes a struct may
 move its children elsewhere, and release them alone.
 """
 
+import codecs
 import ctypes
 import itertools
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
+
+from ._errors import Invalid
 
 
 class ArrowSchema(Structure):
@@ -69,6 +73,7 @@ _PRIMITIVES = {
     "int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32": "i", "uint32": "I", "int64": "l", "uint64": "L",
     "float16": "e", "float32": "f", "float64": "g", "bool": "C", "bfloat16": "S",
 }  # fmt: skip
+_STRINGS = {"utf-8": "U", "bytes": "Z"}
 _PARTS = {"complex64": "f", "complex128": "g"}
 
 _alive = {}  # what structs that are not released yet keep, by their private_data
@@ -138,12 +143,34 @@ def _dimensions(field):
     return field.shape, _PRIMITIVES[field.dtype_name]
 
 
+def _string_form(field):
+    """Of a ragged field whose items are the bytes of strings; else None."""
+    encoding = field.attributes.get("encoding")
+    is_bytes = field.most_items and field.dtype_name == "uint8" and not field.shape
+    return _STRINGS.get(encoding) if is_bytes and isinstance(encoding, str) else None
+
+
+def _check_strings(field, values, offsets):
+    """Who takes strings from Arrow trusts that each is UTF-8. Decoding them one after another is right if each begins
+    with the first byte of a character."""
+    begins = offsets[:-1][offsets[:-1] < offsets[1:]]
+    try:
+        codecs.utf_8_decode(values, "strict", True)
+        is_cut = bool((values[begins] & 0xC0 == 0x80).any())
+    except UnicodeDecodeError:
+        is_cut = True
+    if is_cut:
+        raise Invalid(f"field '{field.name}' has strings that are no UTF-8: take its bytes with batch.csr('{field.name}')")
+
+
 def _schema_of(field):
     """Of the lists from the inside to the outside."""
     shape, form = _dimensions(field)
     forms = [form] + [f"+w:{size}" for size in reversed(shape)]
     if field.most_items:
-        forms += ["+L"] + [f"+w:{field.steps}"] * (field.steps > 1)
+        string = _string_form(field)
+        forms = [string] if string else forms + ["+L"]
+        forms += [f"+w:{field.steps}"] * (field.steps > 1)
     schema = None
     for number, form in enumerate(forms, 1):
         name = field.name if number == len(forms) else "item"
@@ -151,17 +178,27 @@ def _schema_of(field):
     return schema
 
 
-def _array_of(field, values, offsets):
-    """A field's array. `offsets`: NumPy array of a ragged field, else None."""
-    shape, _ = _dimensions(field)
+def _list_of(shape, values):
+    """Numbers in lists of fixed sizes."""
     lengths = [len(values)]
     for size in shape:
         lengths.append(lengths[-1] * size)
     array = _array(lengths.pop(), [None, values.ctypes.data], owner=values)
     for length in reversed(lengths):
         array = _array(length, [None], [array])
+    return array
+
+
+def _array_of(field, values, offsets):
+    """A field's array. `offsets`: NumPy array of a ragged field, else None."""
+    shape, _ = _dimensions(field)
+    if _string_form(field):
+        array = _array(len(offsets) - 1, [None, offsets.ctypes.data, values.ctypes.data], owner=(values, offsets))
+    else:
+        array = _list_of(shape, values)
     if offsets is not None:
-        array = _array(len(offsets) - 1, [None, offsets.ctypes.data], [array], offsets)
+        if not _string_form(field):
+            array = _array(len(offsets) - 1, [None, offsets.ctypes.data], [array], offsets)
         if field.steps > 1:
             array = _array((len(offsets) - 1) // field.steps, [None], [array])
     return array
@@ -208,6 +245,12 @@ class ArrowBatch:
         """The fields that are columns: offsets are part of theirs."""
         return [field for field in self._batch._fields if field.most_items or not field.steps]
 
+    def _check(self):
+        batch = self._batch
+        for field in self._columns():
+            if _string_form(field) == "U":
+                _check_strings(field, batch[field.name], batch[field.offsets])
+
     def _schema(self):
         return _schema("+s", "", map(_schema_of, self._columns()))
 
@@ -220,11 +263,14 @@ class ArrowBatch:
         return _capsules.make(self._schema())
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Capsules of schema and array. No other schema than the batch's own is given."""
+        """Capsules of schema and array. No other schema than the batch's own is given. Strings that are no UTF-8 are
+        Invalid."""
+        self._check()
         return _capsules.make(self._schema()), _capsules.make(self._array())
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A stream of one array, for those who take nothing else."""
+        """A stream of one array, for those who take nothing else. Errors as of __arrow_c_array__."""
+        self._check()
         left = [self._array]
 
         def get_schema(_, out):

@@ -126,9 +126,8 @@ def targets_of(source, options, scans):
     indices = []
     for c in (c for c in source.columns.values() if c.ragged):
         offsets = offsets_of(np.concatenate([scan[c.name] for scan in scans]))
-        attributes = {"encoding": "utf-8"} if c.text else c.attributes
         chunk = _chunk(_item_bytes(c), options.chunk_items, int(offsets[-1]))
-        targets.append(Target(f"{c.name}/values", c.dtype, (int(offsets[-1]), *c.item_shape), chunk, c, attributes, True))
+        targets.append(Target(f"{c.name}/values", c.dtype, (int(offsets[-1]), *c.item_shape), chunk, c, c.attributes, True))
         indices.append(_index(f"{c.name}/offsets", offsets))
     return targets, indices, source.row_count
 

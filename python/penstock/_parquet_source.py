@@ -108,7 +108,8 @@ def describe(name, dtype, where):
     if pa.types.is_dictionary(dtype):
         dtype = dtype.value_type
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
-        return Column(name, "uint8", ragged=True, text=True)
+        is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
+        return Column(name, "uint8", ragged=True, text=True, attributes={"encoding": "utf-8" if is_text else "bytes"})
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         item, shape, attributes = _item_of(dtype.value_type, where)
         return Column(name, item, shape, ragged=True, attributes=attributes)
@@ -156,7 +157,7 @@ class Source:
             elif self._folder_types[name]:
                 self.columns[name] = Column(name, "int64")
             else:
-                self.columns[name] = Column(name, "uint8", ragged=True, text=True)
+                self.columns[name] = Column(name, "uint8", ragged=True, text=True, attributes={"encoding": "utf-8"})
         return {name: schema.field(name).type for name in names if name in schema.names}
 
     def _add(self, path):

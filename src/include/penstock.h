@@ -184,7 +184,9 @@ struct penstock_field {
     const char *attributes; /* of the field's array, as the store has them: a JSON object, borrowed
                              * like `name`. "units", "long_name" and others, "{}" if there are
                              * none. An attribute of more than 4096 bytes of JSON is null, and
-                             * those behind the first 64 KiB are left out. A NaN is bare */
+                             * those behind the first 64 KiB are left out. A NaN is bare. An array
+                             * of strings of variable length has "encoding": "utf-8", and one of
+                             * byte strings "bytes", unless the store has "encoding" itself */
     uint64_t most_items;    /* of a ragged field: no batch has more items; 0: it is not ragged */
     uint64_t steps;         /* of a ragged field and of its offsets: steps of one sample, 1 or more,
                              * each with items of its own; of other fields 0 */

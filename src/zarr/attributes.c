@@ -77,6 +77,11 @@ void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct
     }
     bool is_map = json_object_is_type(attributes, json_type_object);
     struct json_object *taken = is_map ? take(attributes, left_out) : json_object_new_object();
+    const char *encoding = strcmp(node->array.stored_type, "vlen-utf8") == 0    ? "utf-8"
+                           : strcmp(node->array.stored_type, "vlen-bytes") == 0 ? "bytes"
+                                                                                : NULL;
+    if (node->array.is_vlen && encoding && !json_object_object_get_ex(taken, "encoding", NULL))
+        json_object_object_add(taken, "encoding", json_object_new_string(encoding));
     text_append(out, "%s", json_object_to_json_string_ext(taken, JSON_C_TO_STRING_PLAIN));
     json_object_put(taken);
     json_object_put(root);

@@ -1,6 +1,7 @@
 """A trainer that saves its batches: samples_trainer.py FOLDER writes FOLDER/RANK.EPOCH.STEP.npz of fields, `indices`, `valid`, `keys` and, as
 "valid of F", what `valid_of` has. With constants, FOLDER/constants.RANK.npz has them, and attributes of field F as "attributes of F"."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -23,5 +24,15 @@ with penstock.connect() as loader:
         if "text.offsets" in batch:  # test_vlen.py
             texts = batch.strings("text")
             assert len(texts) == batch.sample_count and "".join(texts).encode() == batch["text"].tobytes()
+            told = {field.name: field.attributes["encoding"] for field in loader.info.fields
+                    if field.most_items and "encoding" in field.attributes}
+            with open(os.path.join(sys.argv[1], "strings.json"), "w", encoding="utf-8") as file:
+                json.dump({name: told[name] for name in ("text", "raw", "sharded") if name in told}, file)
+            if importlib.util.find_spec("pyarrow"):
+                import pyarrow
+
+                table = pyarrow.record_batch(batch.arrow())
+                table.validate(full=True)
+                assert table["text"].to_pylist() == texts and str(table["text"].type) == "large_string"
         for field in loader.info.fields:
             assert field.steps or batch[field.name].shape == (batch.sample_count, *field.shape), field

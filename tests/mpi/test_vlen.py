@@ -5,6 +5,7 @@ Run by a Python with NumPy and zarr: Zarr2 by one with zarr 2, Zarr3 by one with
 """
 
 import glob
+import json
 import os
 import random
 import struct
@@ -12,7 +13,7 @@ import sys
 import unittest
 import warnings
 
-from job import JobTest, environment
+from job import JobTest, environment, program, run
 
 try:
     import numcodecs
@@ -56,13 +57,19 @@ class Values(JobTest):
             self.assertEqual([bytes(value).decode() for value in values["text"]], strings)
             if "lists" in group:
                 values["lists"] = list(group["lists"][:])
+            if "sharded" in group:
+                values["sharded"] = [np.frombuffer(text.encode(), np.uint8) for text in group["sharded"][:]]
         return path, values
 
-    def run_job(self, uri, fields, readers=2, trainers=2, **settings):
+    def configuration(self, uri, fields):
         path = os.path.join(self.folder, "run.yaml")
         lines = "".join(f"    {name}: {text}\n" for name, text in fields.items())
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"dataset:\n  uri: {uri}\n  fields:\n    x: {{array: x}}\n{lines}")
+        return path
+
+    def run_job(self, uri, fields, readers=2, trainers=2, **settings):
+        path = self.configuration(uri, fields)
         settings = {"delivery.trainers": trainers, "batch.global_size": 6, "batch.last": "partial", "order.epochs": 1, **settings}
         return self.reader(readers, settings, (sys.executable, SCRIPT, self.folder), ["--config", path, "--quiet"],
                            env=environment(PYTHONPATH=PYTHON))
@@ -104,7 +111,11 @@ class Values(JobTest):
                 np.testing.assert_array_equal(batch["padded"][i], np.pad(cut, (0, 9 - len(cut))))
 
     def one_store(self):
-        self.check(*self.write())
+        path, values = self.write()
+        self.check(path, values)
+        with open(os.path.join(self.folder, "strings.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), {"text": "utf-8", "raw": "bytes", "sharded": "utf-8"} if IS_ZARR3
+                             else {"text": "utf-8", "raw": "bytes"})
 
     def several_stores(self):
         one, first = self.write(1, "a.zarr")
@@ -115,8 +126,14 @@ class Values(JobTest):
         """The file of the array raw, whose chunks have no codec."""
         return os.path.join(path, "raw", *(("c", str(number)) if IS_ZARR3 else (str(number),)))
 
+    def verify(self, path, code, *more):
+        done = run([program("penstock"), "verify", path, *more])
+        self.assertEqual(done.code, code, done.output)
+        return done.output
+
     def damaged_chunks(self):
         path, values = self.write()
+        self.assertRegex(self.verify(path, 0, "--memory", "3MiB"), r"raw +8 chunks")
         fields = {"raw": "{array: raw}"}
         victim = self.chunk(path, 2)
         with open(victim, "rb") as file:
@@ -134,13 +151,39 @@ class Values(JobTest):
             self.assertNotEqual(outcome.code, 0)
             self.assertIn(message, outcome.output)
             self.assertEqual(outcome.output.count("array 'raw' chunk 2"), 1, outcome.output)
+            told = self.verify(path, 2, "--digest")
+            self.assertRegex(told, f"raw +8 chunks(, 1 missing)?, 1 BAD\n(.*\n)*bad: .*array 'raw' chunk 2: .*{message}")
+            self.assertNotIn("\ndigest ", told)
         os.remove(victim)
+        self.assertRegex(self.verify(path, 0), r"raw +8 chunks, \d missing\n")
+        self.assertRegex(self.verify(path, 2, "--missing", "fail"), r"raw +8 chunks, (\d) missing, \1 BAD\n")
+        self.assertIn("raise --memory", self.verify(path, 1, "text", "--memory", "64KiB", "--threads", "1"))
+        refused = run([program("penstock"), "rechunk", path, path + ".new"])
+        self.assertEqual(refused.code, 4)
+        self.assertIn("name the others with --arrays", refused.output)
         self.assertIn("restore it", self.run_job(path, fields, 1, 1, **{"errors.missing_chunk": "fail"}).output)
         found = self.samples(path, fields)
         for index, (batch, i) in found.items():
             begin, end = batch["raw.offsets"][i:i + 2]
             wanted = b"" if 10 <= index < 15 else bytes(values["raw"][index])
             self.assertEqual(bytes(batch["raw"][begin:end]), wanted)
+
+    def small_room(self):
+        """Where the limit is hardly more than the largest chunk takes, and one byte below."""
+        path, values = self.write()
+        most = max(len(b"".join(map(bytes, values["raw"][i:i + 5]))) for i in range(0, SAMPLES, 5))
+        most = 2 * (most + 4 * 6)  # as stored, and decoded
+        plan = run([program("penstock"), "plan", "--config", self.configuration(path, {"raw": "{array: raw}"}),
+                    "--set", "batch.global_size=6"])
+        self.assertRegex(plan.output, r"held arrays .* chunks of up to \d+.\d KiB on their way")
+        found = self.samples(path, {"raw": "{array: raw}"}, **{"dataset.hold_limit": str(most)})
+        for index, (batch, i) in found.items():
+            begin, end = batch["raw.offsets"][i:i + 2]
+            self.assertEqual(bytes(batch["raw"][begin:end]), bytes(values["raw"][index]))
+        refused = self.run_job(path, {"raw": "{array: raw}"}, **{"dataset.hold_limit": str(most - 1)})
+        self.assertNotEqual(refused.code, 0)
+        self.assertIn("field 'raw': array 'raw' chunk ", refused.output)
+        self.assertIn("raise dataset.hold_limit", refused.output)
 
     def refused(self):
         path, _ = self.write()
@@ -169,7 +212,7 @@ class Zarr2(Values):
             lists[i] = np.arange(i % 5, dtype="i4") * i
 
     test_one_store, test_several_stores = Values.one_store, Values.several_stores
-    test_damaged_chunks, test_refused = Values.damaged_chunks, Values.refused
+    test_damaged_chunks, test_refused, test_small_room = Values.damaged_chunks, Values.refused, Values.small_room
 
 
 @unittest.skipUnless(IS_ZARR3, "zarr 2 is installed")
@@ -181,9 +224,11 @@ class Zarr3(Values):
         raw = np.array([text.encode() for text in strings], object)
         group.create_array("text", shape=(SAMPLES,), chunks=(8,), dtype=str)[:] = np.array(strings, object)
         group.create_array("raw", shape=(SAMPLES,), chunks=(5,), dtype="variable_length_bytes", compressors=None)[:] = raw
+        sharded = group.create_array("sharded", shape=(SAMPLES,), chunks=(3,), shards=(12,), dtype=str)
+        sharded[:] = np.array(strings[::-1], object)
 
     test_one_store, test_several_stores = Values.one_store, Values.several_stores
-    test_damaged_chunks, test_refused = Values.damaged_chunks, Values.refused
+    test_damaged_chunks, test_refused, test_small_room = Values.damaged_chunks, Values.refused, Values.small_room
 
 
 if __name__ == "__main__":

@@ -53,6 +53,12 @@ def buffer(address, dtype, count):
 def lists(schema, array):
     """A column as nested lists of Python: an Arrow reader of its own."""
     assert array.null_count == 0 and array.offset == 0 and array.buffers[0] is None
+    if schema.format in (b"U", b"Z"):
+        assert (array.n_buffers, array.n_children) == (3, 0)
+        offsets = buffer(array.buffers[1], np.int64, array.length + 1).tolist()
+        data = buffer(array.buffers[2], np.uint8, offsets[-1]).tobytes()
+        parts = [data[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        return [part.decode() for part in parts] if schema.format == b"U" else parts
     if schema.format in NUMBERS:
         assert (array.n_buffers, array.n_children) == (2, 0)
         return buffer(array.buffers[1], NUMBERS[schema.format], array.length).tolist()
@@ -81,6 +87,9 @@ def expected(batch, name):
         return items
     offsets = batch[field.offsets].tolist()
     rows = [items[begin:end] for begin, end in zip(offsets, offsets[1:])]
+    encoding = field.attributes.get("encoding")
+    rows = [bytes(row) for row in rows] if encoding else rows
+    rows = [row.decode() for row in rows] if encoding == "utf-8" else rows
     return rows if field.steps == 1 else [rows[i : i + field.steps] for i in range(0, len(rows), field.steps)]
 
 
@@ -88,6 +97,7 @@ FORMATS = {
     "small": {"bits": b"+w:4", "image": b"+w:2", "label": b"l"},
     "ragged": {"events": b"+L", "events.x": b"+L", "label": b"l", "points": b"+L"},
     "sequences": {"events": b"+w:3", "events.x": b"+w:3", "label": b"l", "points": b"+L"},
+    "strings": {"label": b"l", "name": b"U", "raw": b"Z"},
 }
 
 
@@ -120,6 +130,34 @@ class Structs(unittest.TestCase):
             if len(batch["events"]):
                 self.assertEqual(events.children[0].contents.buffers[1], batch["events"].ctypes.data)
             del capsules, events
+
+    def test_strings_are_known(self):
+        """From what the demo server says of them, and not from the batch."""
+        for batch in batches("strings", last="partial"):
+            names = ["s" + i % 7 * "é" if i % 5 else "" for i in batch["label"].tolist()]
+            self.assertEqual(expected(batch, "name"), names)
+            self.assertEqual(batch.strings("name"), names)
+            self.assertEqual(expected(batch, "raw"), [i % 3 * b"\xff" for i in batch["label"].tolist()])
+
+    def test_strings_that_are_no_utf_8(self):
+        """A byte of its own, and a character whose bytes belong to two strings."""
+        for batch in batches("strings"):
+            offsets, name = batch["name.offsets"], batch["name"]
+            if len(name) == 0 or offsets[1] < 3:
+                continue
+            good = name.tobytes(), offsets.tolist()
+            name[1] = 0xFF
+            for take_it in ("__arrow_c_array__", "__arrow_c_stream__"):
+                with self.assertRaisesRegex(penstock.Invalid, "'name' has strings that are no UTF-8"):
+                    getattr(batch.arrow(), take_it)()
+            name[:] = np.frombuffer(good[0], np.uint8)
+            offsets[1] -= 1
+            with self.assertRaisesRegex(penstock.Invalid, "no UTF-8"):
+                batch.arrow().__arrow_c_array__()
+            offsets[:] = good[1]
+            batch.arrow().__arrow_c_array__()
+            return
+        self.fail("no batch had such a string")
 
     def test_a_capsule_that_nobody_takes_is_released(self):
         with Demo(fields="ragged") as demo, connect(demo) as loader:
@@ -192,7 +230,8 @@ class Consumers(unittest.TestCase):
                 self.assertEqual(table.schema.names, list(formats))
                 for column in formats:
                     self.assertEqual(table[column].to_pylist(), expected(batch, column))
-        self.assertEqual(table["label"].buffers()[1].address, batch["label"].ctypes.data)
+            self.assertEqual(table["label"].buffers()[1].address, batch["label"].ctypes.data)
+        self.assertEqual([str(table[name].type) for name in ("name", "raw")], ["large_string", "large_binary"])
 
     @needs("pyarrow")
     def test_pyarrow_keeps_the_slot(self):
@@ -237,6 +276,12 @@ class Consumers(unittest.TestCase):
     def test_duckdb(self):
         import duckdb
 
+        for batch in batches("strings"):
+            arrow = batch.arrow()
+            rows = duckdb.sql("SELECT label, name, raw FROM arrow WHERE length(name) > 2").fetchall()
+            names = dict(zip(batch["label"].tolist(), zip(expected(batch, "name"), expected(batch, "raw"))))
+            self.assertEqual(rows, [(label, *pair) for label, pair in names.items() if len(pair[0]) > 2])
+            del arrow
         for batch in batches("ragged"):
             arrow = batch.arrow()
             rows = duckdb.sql("SELECT label, len(events), list_sum(events) FROM arrow").fetchall()

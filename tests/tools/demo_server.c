@@ -9,6 +9,7 @@
  *                         latents: latents float16 [20, 4, 32, 32], text float16 [512]
  *     fields=ragged       events float32 with column x int32, points bfloat16 [3], label int64
  *     fields=sequences    the same, with events of three steps
+ *     fields=strings      label int64, name (strings of UTF-8) and raw (byte strings)
  *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
  *     fail=K              fail after K batches, die=K: exit without a word after K batches
  *     reconnect=MS        trainers look for another server for so long
@@ -36,7 +37,7 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 struct demo {
     const char *run_dir;
     uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect, constants;
-    bool partial, latents;
+    bool partial, latents, strings;
     uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
     struct ring_service service;
@@ -85,11 +86,13 @@ static void parse_argument(struct demo *demo, const char *argument)
         demo->ragged_steps = 1;
     else if (strcmp(argument, "fields=sequences") == 0)
         demo->ragged_steps = 3;
+    else if (strcmp(argument, "fields=strings") == 0)
+        demo->strings = true;
     else
         usage(argument);
 }
 
-enum { MOST_EVENTS = 400 };
+enum { MOST_EVENTS = 400, MOST_STRING_BYTES = 16 };
 
 /* Empty samples, short ones, and a giant one. */
 static uint64_t event_length(uint64_t index, uint64_t step)
@@ -131,12 +134,31 @@ static void describe_ragged(struct demo *demo)
         (struct ring_field){.name = "points.offsets", .dtype = DTYPE_INT64, .kind = RING_OFFSETS};
 }
 
+static void describe_strings(struct demo *demo)
+{
+    struct ring_layout *layout = &demo->layout;
+    layout->field_count = 5;
+    layout->fields[0] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
+    for (uint32_t f = 1; f < 5; f += 2) {
+        struct ring_field *field = &layout->fields[f];
+        *field = (struct ring_field){.dtype = DTYPE_UINT8,
+                                     .kind = RING_ITEMS,
+                                     .capacity = demo->batch * MOST_STRING_BYTES,
+                                     .offsets_field = f + 1};
+        snprintf(field->name, RING_NAME_BYTES, "%s", f == 1 ? "name" : "raw");
+        field[1] = (struct ring_field){.dtype = DTYPE_INT64, .kind = RING_OFFSETS};
+        snprintf(field[1].name, RING_NAME_BYTES, "%s.offsets", f == 1 ? "name" : "raw");
+    }
+}
+
 static void describe(struct demo *demo)
 {
     struct ring_layout *layout = &demo->layout;
     layout->slot_count = (uint32_t)demo->slots;
     layout->batch_size = (uint32_t)demo->batch;
-    if (demo->ragged_steps > 0) {
+    if (demo->strings) {
+        describe_strings(demo);
+    } else if (demo->ragged_steps > 0) {
         describe_ragged(demo);
     } else if (demo->latents) {
         layout->field_count = 2;
@@ -256,6 +278,31 @@ static void fill_ragged(const struct demo *demo, unsigned char *slot, const uint
     }
 }
 
+/* A sample has the name "s" and index % 7 times e with an acute accent, but each fifth sample none;
+ * and index % 3 raw bytes of 255. */
+static void fill_strings(const struct demo *demo, unsigned char *slot, const uint64_t *indices,
+                         uint32_t count)
+{
+    const struct ring_field *fields = demo->layout.fields;
+    int64_t *labels = (void *)(slot + fields[0].slot_offset);
+    unsigned char *names = slot + fields[1].slot_offset, *raw = slot + fields[3].slot_offset;
+    int64_t *name_offsets = (void *)(slot + fields[2].slot_offset);
+    int64_t *raw_offsets = (void *)(slot + fields[4].slot_offset);
+    name_offsets[0] = raw_offsets[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        char name[MOST_STRING_BYTES];
+        size_t length = indices[i] % 5 > 0;
+        memcpy(name, "s", 1);
+        for (uint64_t k = 0; length > 0 && k < indices[i] % 7; k++, length += 2)
+            memcpy(name + length, "\xc3\xa9", 2);
+        memcpy(names + name_offsets[i], name, length);
+        memset(raw + raw_offsets[i], 255, indices[i] % 3);
+        name_offsets[i + 1] = name_offsets[i] + (int64_t)length;
+        raw_offsets[i + 1] = raw_offsets[i] + (int64_t)(indices[i] % 3);
+        labels[i] = (int64_t)indices[i];
+    }
+}
+
 /* Fills batch number `sequence` of a trainer and publishes it. */
 static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
 {
@@ -281,11 +328,13 @@ static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
         indices[i] = (position + 7 * epoch) % demo->samples;
         keys[i] = random_u64(service->order.seed, epoch, indices[i]);
         slot[demo->layout.valid_offset + i] = position < demo->samples;
-        if (demo->ragged_steps == 0)
+        if (demo->ragged_steps == 0 && !demo->strings)
             fill_sample(demo, slot, i, indices[i]);
     }
     if (demo->ragged_steps > 0)
         fill_ragged(demo, slot, indices, (uint32_t)(end - first));
+    if (demo->strings)
+        fill_strings(demo, slot, indices, (uint32_t)(end - first));
     server_publish(demo->server, trainer);
 }
 
@@ -382,10 +431,14 @@ static int make_handout(const struct demo *demo)
     uint32_t fields = demo->layout.field_count;
     int memfd = -1;
     struct error error;
-    if (!demo->constants)
+    if (!demo->constants && !demo->strings)
         return -1;
     for (uint32_t f = 0; f < fields; f++)
         sources[f] = (struct handout_source){.name = "", .shape = shape, .attributes = "{}"};
+    if (demo->strings) {
+        sources[1].attributes = "{\"encoding\":\"utf-8\"}";
+        sources[3].attributes = "{\"encoding\":\"bytes\"}";
+    }
     sources[fields] = (struct handout_source){.name = "grid/height",
                                               .dtype = DTYPE_FLOAT32,
                                               .rank = 2,
