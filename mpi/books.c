@@ -54,6 +54,14 @@ struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch)
     return &summary->epochs[index];
 }
 
+struct recent_epoch *books_recent(struct service_summary *summary, uint64_t epoch)
+{
+    struct recent_epoch *recent = &summary->recent[epoch % BOOKS_RECENT_EPOCHS];
+    if (recent->epoch != epoch)
+        *recent = (struct recent_epoch){.epoch = epoch};
+    return recent;
+}
+
 static struct epoch_stats *stats_of(struct books *books, uint64_t epoch)
 {
     return books_epoch(books->summary, epoch);
@@ -61,7 +69,9 @@ static struct epoch_stats *stats_of(struct books *books, uint64_t epoch)
 
 void books_announce(struct books *books, uint64_t epoch, uint64_t samples)
 {
-    double elapsed = (double)stats_of(books, epoch)->duration_ns / 1e9;
+    struct recent_epoch *recent = books_recent(books->summary, epoch);
+    double elapsed = (double)recent->duration_ns / 1e9;
+    recent->duration_ns = 0;
     if (!books->show_progress || samples == 0) /* of epochs behind which all have left: none */
         return;
     progress_done(&books->progress);
@@ -150,7 +160,9 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     const struct pool_stats *before = &books->summary->counted;
     struct rounds_times times = rounds_times(books->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
-    stats->duration_ns += books->now_ns - books->epoch_start_ns;
+    uint64_t passed_ns = books->now_ns - books->epoch_start_ns;
+    stats->duration_ns += passed_ns;
+    books_recent(books->summary, books->epoch)->duration_ns += passed_ns;
     stats->rows_read += windows_take_rows_read(books->windows, books->epoch);
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
     stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;

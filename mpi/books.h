@@ -12,7 +12,7 @@
 #include "rounds.h"
 #include "windows.h"
 
-enum { SERVICE_MAX_EPOCH_STATS = 256 };
+enum { SERVICE_MAX_EPOCH_STATS = 256, BOOKS_RECENT_EPOCHS = 256 };
 
 /* One epoch, as this reader saw it. Epochs beyond SERVICE_MAX_EPOCH_STATS are added to the last
  * entry. */
@@ -44,6 +44,13 @@ struct epoch_stats {
     struct window_ways ways;                        /* rank 0's */
 };
 
+/* An epoch as the log tells it: since it was told last. */
+struct recent_epoch {
+    uint64_t epoch;
+    uint64_t samples; /* that this reader's trainers were given */
+    uint64_t duration_ns;
+};
+
 struct service_summary {
     struct pool_stats counted; /* the pool's figures that are in `epochs` already; rows are read
                                 * between sessions, too */
@@ -51,6 +58,7 @@ struct service_summary {
     uint64_t epoch_count;
     uint64_t first_epoch;
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
+    struct recent_epoch recent[BOOKS_RECENT_EPOCHS]; /* [epoch % BOOKS_RECENT_EPOCHS] */
 };
 
 /* Adds up, member by member. */
@@ -59,6 +67,10 @@ void books_add(struct epoch_stats *sum, const struct epoch_stats *more);
 /* The entry of an epoch, borrowed. An epoch before the first one, where a session goes back, counts
  * in the first entry. */
 struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch);
+
+/* The same for the log, which tells epochs apart however many there are: an entry takes the place
+ * of that of BOOKS_RECENT_EPOCHS epochs before. */
+struct recent_epoch *books_recent(struct service_summary *summary, uint64_t epoch);
 
 struct books {
     const struct job *job;           /* borrowed */
@@ -105,7 +117,8 @@ void books_break_off(struct books *books);
 void books_count_stall(struct books *books);
 
 /* Prints the log's line of an epoch that has ended, of which all trainers were given `samples`
- * samples. The table with all readers' figures comes at the end of the run. */
+ * samples since the epoch was told last. The table with all readers' figures comes at the end of
+ * the run. */
 void books_announce(struct books *books, uint64_t epoch, uint64_t samples);
 
 /* Counts what was sent since the last epoch ended, and ends the progress line on standard error. */

@@ -101,8 +101,10 @@ static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
     while (*given < cursor) {
         uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
-        books_epoch(tally->summary, *given / tally->steps)->samples +=
-            samples_between(&tally->job->setup.plan, first, first + count, rank);
+        uint64_t epoch = *given / tally->steps;
+        uint64_t samples = samples_between(&tally->job->setup.plan, first, first + count, rank);
+        books_epoch(tally->summary, epoch)->samples += samples;
+        books_recent(tally->summary, epoch)->samples += samples;
         *given += count;
     }
 }
@@ -144,7 +146,9 @@ void tally_skip(struct tally *tally, uint32_t peer, uint64_t from, uint64_t to, 
 static void post(struct tally *tally)
 {
     const struct job *job = tally->job;
-    tally->samples = books_epoch(tally->summary, tally->first + tally->posted)->samples;
+    struct recent_epoch *recent = books_recent(tally->summary, tally->first + tally->posted);
+    tally->samples = recent->samples;
+    recent->samples = 0;
     tally->posted++;
     tally->under_way = true;
     const void *from = job->comm.rank == 0 ? MPI_IN_PLACE : &tally->samples;

@@ -7,7 +7,7 @@ target_include_directories(test_mpi_log_json PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
 if(PENSTOCK_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
   penstock_unit_test(mpi books LINKS base SYSTEM MPI::MPI_C)
-  target_sources(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi/books.c)
+  target_sources(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi/books.c ${PROJECT_SOURCE_DIR}/mpi/tally.c)
   target_include_directories(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
 
   penstock_unit_test(mpi requests LINKS base SYSTEM MPI::MPI_C)

@@ -1,9 +1,11 @@
-/* The books of a session: a reader's rows that are sent as stored count in the epoch they are for,
- * also when the reader sends them late. Windows, rounds and the pool are made up. */
+/* The books and the tally of a session: a reader's rows that are sent as stored count in the epoch
+ * they are for, also when the reader sends them late, and so do samples, however many epochs there
+ * are. Windows, rounds, the pool, trainers and MPI are made up. */
 #include "books.h"
 
 #include "store/disk_cache.h"
 #include "store/watch.h"
+#include "tally.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { EPOCHS = 3, STEPS = 10, RECORD_BYTES = 48 };
+enum { EPOCHS = 3, STEPS = 10, RECORD_BYTES = 48, SAMPLES = 4 };
 
 /* What the session does, as the books ask for it. */
 static struct {
@@ -115,6 +117,81 @@ bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_
     return false;
 }
 
+static uint64_t trainers[2]; /* their cursors */
+
+uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer)
+{
+    (void)server;
+    return trainers[trainer];
+}
+
+uint64_t server_trainer_seen(const struct server *server, uint32_t trainer)
+{
+    return server_trainer_cursor(server, trainer);
+}
+
+enum server_peer server_trainer_state(const struct server *server, uint32_t trainer,
+                                      struct error *ret_error)
+{
+    (void)server, (void)trainer, (void)ret_error;
+    return SERVER_PEER_CONNECTED;
+}
+
+uint32_t server_trainer_rank(const struct server *server, uint32_t trainer)
+{
+    (void)server;
+    return trainer;
+}
+
+void server_trainer_goodbye(const struct server *server, uint32_t trainer, uint64_t *ret_epoch,
+                            uint64_t *ret_step)
+{
+    (void)server, (void)trainer;
+    *ret_epoch = *ret_step = 0;
+}
+
+struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step, uint32_t rank)
+{
+    (void)plan, (void)step, (void)rank;
+    return (struct plan_local_batch){.count = SAMPLES};
+}
+
+/* There is one rank, which has its own sums. */
+int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    (void)from, (void)to, (void)count, (void)type, (void)operation, (void)comm, (void)request;
+    return MPI_SUCCESS;
+}
+
+int MPI_Ireduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation,
+                int root, MPI_Comm comm, MPI_Request *request)
+{
+    (void)root;
+    return MPI_Iallreduce(from, to, count, type, operation, comm, request);
+}
+
+bool comm_test(const struct comm *comm, MPI_Request *request)
+{
+    (void)comm, (void)request;
+    return true;
+}
+
+void comm_wait(const struct comm *comm, MPI_Request *request)
+{
+    (void)comm, (void)request;
+}
+
+void comm_heed_signals(const struct comm *comm)
+{
+    (void)comm;
+}
+
+void comm_back_off(unsigned *idle)
+{
+    ++*idle;
+}
+
 /* A session of rank 1 from epoch 0 on. */
 struct scene {
     struct job job;
@@ -213,12 +290,75 @@ static void a_tape_at_an_early_end_counts(void **state)
     assert_sent(&scene, 1, 56, 0);
 }
 
+/* Two trainers of rank 0, in an endless run: the second is `ahead` epochs ahead. The epochs that
+ * are told, each once and in order. */
+static uint64_t tell_all(struct scene *scene, struct tally *tally, uint64_t to, uint64_t ahead)
+{
+    uint64_t next = 0, epoch, samples;
+    for (uint64_t cursor = 0; cursor <= to * STEPS + 1; cursor++) {
+        trainers[0] = cursor;
+        trainers[1] = cursor + ahead * STEPS;
+        while (tally_progress(tally, UINT64_MAX / 2, &epoch, &samples)) {
+            assert_int_equal(epoch, next++);
+            assert_int_equal(samples, 2 * STEPS * SAMPLES);
+            books_announce(&scene->books, epoch, samples);
+        }
+    }
+    return next;
+}
+
+/* Each epoch's line has that epoch's samples, also behind the last entry of the report, where
+ * trainers are ahead of what was told, and where they begin anew. */
+static void every_epoch_has_its_own_samples(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    static uint64_t given[2];
+    static const struct job_trainer ranks[2] = {{.rank = 0}, {.rank = 1, .peer = 1}};
+    struct tally *tally;
+    struct error err;
+    open_scene(&scene);
+    scene.job.comm.rank = 0;
+    scene.job.config.trainers = scene.job.trainer_count = 2;
+    scene.job.trainers = (struct job_trainer *)ranks;
+    scene.job.given = given;
+    scene.job.session_count = 1;
+    scene.job.setup.plan.sample_count = 2 * STEPS * SAMPLES;
+    for (int times = 0; times < 2; times++) {
+        trainers[0] = trainers[1] = 0;
+        assert_int_equal(tally_new(&scene.job, &scene.summary, &tally, &err), STATUS_OK);
+        tally_begin(tally, false);
+        assert_int_equal(tell_all(&scene, tally, 600, 3), 600);
+        tally_free(tally);
+    }
+    assert_int_equal(scene.summary.epoch_count, SERVICE_MAX_EPOCH_STATS);
+    books_close(&scene.books);
+}
+
+/* As long as one epoch's time is told, the others' is not in it. */
+static void every_epoch_has_its_own_time(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    open_scene(&scene);
+    for (uint64_t epoch = 0; epoch < 600; epoch++) {
+        scene.books.now_ns = scene.books.epoch_start_ns; /* none since the epoch began */
+        books_recent(&scene.summary, epoch)->duration_ns += 10 + epoch;
+        assert_int_equal(books_recent(&scene.summary, epoch)->duration_ns, 10 + epoch);
+        books_announce(&scene.books, epoch, 1);
+        assert_int_equal(books_recent(&scene.summary, epoch)->duration_ns, 0);
+    }
+    books_close(&scene.books);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tape_of_the_epoch_before_counts_there),
         cmocka_unit_test(a_tape_after_the_last_epoch_counts),
         cmocka_unit_test(a_tape_at_an_early_end_counts),
+        cmocka_unit_test(every_epoch_has_its_own_samples),
+        cmocka_unit_test(every_epoch_has_its_own_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
