@@ -171,9 +171,10 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
 {
     if (loader->lost || atomic_load(&loader->cursor) == loader->end)
         return STATUS_OK;
-    const struct lease *oldest = attached_ring_obstacle(loader->attached, loader_taken(loader));
+    const struct attached_ring *attached = loader->attached;
+    const struct lease *oldest = attached_ring_obstacle(attached, loader_taken(loader));
     bool waits = clock_now_ns() < loader->skip_deadline_ns &&
-                 atomic_load(&loader->attached->leased) < attached_ring_slots(loader->attached);
+                 atomic_load(&attached->leased) < attached_ring_slots(attached);
     if (!oldest || waits)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -181,7 +182,7 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
                      " slots, or has skipped them, and the oldest batch, epoch %" PRIu64
                      " step %" PRIu64 ", is not released: release that batch first, or "
                      "raise delivery.slots",
-                     attached_ring_slots(loader->attached), atomic_load(&oldest->epoch),
+                     attached_ring_slots(attached), atomic_load(&oldest->epoch),
                      atomic_load(&oldest->step));
 }
 

@@ -31,8 +31,9 @@ struct loader {
     bool ended;   /* END came: nothing more is published */
     bool said_done;
     uint64_t skip_deadline_ns; /* until then the next batch may come although a batch from before a
-                                * skip is leased: once all trainers have skipped */
-    uint64_t skipped_to; /* the cursor that the last skip went to; 0: there was none */
+                                * skip is leased: once all trainers have skipped. 0: rings have no
+                                * slots in reserve for skips */
+    uint64_t skipped_to;       /* the cursor that the last skip went to; 0: there was none */
     bool told_skip; /* the reader was told that batches are skipped: it may leave steps out */
     struct dial dial;
     struct cursor_page page;         /* the readers' view of the cursor */

@@ -202,7 +202,8 @@ enum status loader_say_skip(struct loader *loader, struct protocol_welcome from,
         return STATUS_OK;
     enum status status = protocol_send(loader->attached->connection.socket, &skip, NULL, err);
     loader->told_skip |= !status;
-    loader->skip_deadline_ns = clock_deadline_ns(SKIP_PATIENCE_MS);
+    bool has_reserve = loader->header.service.epochs >= RING_ENDLESS_EPOCHS;
+    loader->skip_deadline_ns = has_reserve ? clock_deadline_ns(SKIP_PATIENCE_MS) : 0;
     return status == STATUS_TIMEOUT ? status : STATUS_OK;
 }
 

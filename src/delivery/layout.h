@@ -72,6 +72,9 @@ struct ring_field {
     uint32_t offsets_field;        /* RING_ITEMS: which field has the offsets; else 0 */
 };
 
+/* As many epochs have no end. Only their rings have slots in reserve for trainers that skip. */
+enum { RING_ENDLESS_EPOCHS = 1 << 28 };
+
 /* What the service delivers to one trainer. struct penstock_info shows the same to the trainer's
  * program. */
 struct ring_service {

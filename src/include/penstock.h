@@ -304,13 +304,14 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
  * INVALID: no run_dir, a negative option, a rank that is not below the world size, a variable that
  * is not a number, RANK or WORLD_SIZE set alone with no other pair, or a state that is too long or
  * cannot be read. NOT_FOUND: within the timeout no reader listened in run_dir; or
- * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said nothing for that long, or said nothing more. REFUSED: run_dir is a
- * symbolic link, belongs to another user or is open to others; the reader is another user's; the
- * service has another world size; the rank is taken; or the state is of another order. LOST: the
- * service went away before delivery started. UNSUPPORTED: the service speaks another protocol
- * version. ENDED: all trainers have their last batch, so that there is nothing more to do.
- * NO_MEMORY, IO: in this process. PROTOCOL: the reader sent an impossible message or ring. Any
- * status: the service failed at its start, and the message says why. */
+ * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said
+ * nothing for that long, or said nothing more. REFUSED: run_dir is a symbolic link, belongs to
+ * another user or is open to others; the reader is another user's; the service has another world
+ * size; the rank is taken; or the state is of another order. LOST: the service went away before
+ * delivery started. UNSUPPORTED: the service speaks another protocol version. ENDED: all trainers
+ * have their last batch, so that there is nothing more to do. NO_MEMORY, IO: in this process.
+ * PROTOCOL: the reader sent an impossible message or ring. Any status: the service failed at its
+ * start, and the message says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 
@@ -338,11 +339,13 @@ penstock_next(struct penstock *connection, struct penstock_batch *ret_batch, int
  * steps that no trainer wants: they read no more for these than the windows under way. Until then
  * readers deliver all steps, and this function's caller passes over those that it does not want. So
  * trainers may skip at different times, and to different steps. Leased batches stay leased: release
- * them before the next skip. For the thread that calls penstock_next(). Waits for nobody.
+ * them before the next skip, and, where epochs are not endless, before the next penstock_next(),
+ * which is INVALID once a leased batch keeps all slots. For the thread that calls penstock_next().
+ * Waits for nobody.
  *
  * INVALID: the step is before the one that comes next, or behind the last epoch; a batch is leased
- * since before the last skip; or this process is a fork. TIMEOUT: the reader does not read its socket; nothing has changed. Else OK. The reason of
- * a failure is in penstock_last_error(). */
+ * since before the last skip; or this process is a fork. TIMEOUT: the reader does not read its
+ * socket; nothing has changed. Else OK. The reason of a failure is in penstock_last_error(). */
 PENSTOCK_API enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch,
                                                 uint64_t step);
 

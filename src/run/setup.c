@@ -13,6 +13,7 @@
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
 _Static_assert((int)DATASET_MAX_SOURCES == (int)MIX_MAX_SOURCES, "every mix has a plan");
+_Static_assert((int)CONFIG_ENDLESS_EPOCHS == (int)RING_ENDLESS_EPOCHS, "trainers know");
 _Static_assert((int)DATASET_NAME_BYTES <= (int)RING_NAME_BYTES, "every name fits a ring");
 
 /* What of the plan is a dataset's own. */

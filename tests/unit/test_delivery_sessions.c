@@ -181,9 +181,39 @@ static void progress_between_sessions_is_seen(void **state)
     scene_done(&scene);
 }
 
+static void fill_behind_a_lease(struct scene *scene)
+{
+    for (int i = 0; i < SUPPORT_SLOTS; i++)
+        publish_next(scene);
+    next(scene, 0); /* stays leased */
+    assert_int_equal(penstock_skip(scene->client, 1, 0), PENSTOCK_OK);
+}
+
+/* Where epochs end, no slot is in reserve for a skip: a batch that is leased since before says so
+ * at once. Endless ones wait for the other trainers' skips. */
+static void a_lease_from_before_a_skip_is_told_at_once(void **state)
+{
+    (void)state;
+    struct penstock_batch batch;
+    struct shape endless = usual;
+    endless.epochs = RING_ENDLESS_EPOCHS;
+    struct scene scene = scene_new(usual);
+    fill_behind_a_lease(&scene);
+    uint64_t start = clock_now_ns();
+    assert_int_equal(penstock_next(scene.client, &batch, 20000), PENSTOCK_INVALID);
+    assert_true(clock_now_ns() - start < UINT64_C(10000000000));
+    assert_non_null(strstr(penstock_last_error(scene.client), "epoch 0 step 0, is not released"));
+    scene_done(&scene);
+    scene = scene_new(endless);
+    fill_behind_a_lease(&scene);
+    assert_int_equal(penstock_next(scene.client, &batch, 100), PENSTOCK_TIMEOUT);
+    scene_done(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_from_before_a_skip_is_told_at_once),
         cmocka_unit_test(a_trainer_says_that_it_failed),
         cmocka_unit_test(the_last_batch_may_be_leased),
         cmocka_unit_test(the_last_batch_is_told),
