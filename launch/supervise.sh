@@ -13,7 +13,8 @@
 #               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
-#               again; torchrun has its own. All of them together are started again only if their launcher is killed.
+#               again; torchrun has its own. All of them together are started again only if their launcher is killed;
+#               with --also whenever one fails, since all have to connect to all runs.
 #
 # All that is supervised is killed with this script, however that ends (PR_SET_PDEATHSIG).
 
@@ -178,7 +179,7 @@ may_restart() {
         say_all_served "$status"
         return 1
     elif [[ $side == trainers ]]; then
-        ((status > 128)) || trainers_lost_a_node # else their own: keepers and torchrun have tried as often as they should
+        [[ ${also[*]-} && ! ${torchrun-} ]] || ((status > 128)) || trainers_lost_a_node # else their own: keepers and torchrun have tried as often as they should
     else
         [[ $FINAL_CODES != *" $status "* ]] && ((status != 3)) # 3: the trainers have left early, as they wished
     fi

@@ -84,31 +84,6 @@ static bool is_page(const char *path)
     return ending && strcmp(ending, ".html") == 0;
 }
 
-/* NAME=FILE: the name becomes part of a directory's. */
-static enum status parse_also(struct arguments *arguments, char *text, struct error *err)
-{
-    char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : 0;
-    if (length == 0 || !equals[1])
-        return error_set(err, STATUS_INVALID,
-                         "--also '%s': give a name and a file, as in --also val=val.yaml", text);
-    if (strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
-            length ||
-        length >= ALSO_NAME_BYTES)
-        return error_set(err, STATUS_INVALID,
-                         "--also '%s': a name has at most %d letters, digits, - and _", text,
-                         ALSO_NAME_BYTES - 1);
-    struct also_run run = {.config_path = equals + 1};
-    memcpy(run.name, text, length);
-    for (int i = 0; i < arguments->also_count; i++)
-        if (strcmp(arguments->also[i].name, run.name) == 0)
-            return error_set(err, STATUS_INVALID, "--also '%s': the name is given twice", text);
-    if (arguments->also_count == COMM_MAX_RUNS - 1)
-        return error_set(err, STATUS_INVALID, "more than %d --also runs", COMM_MAX_RUNS - 1);
-    arguments->also[arguments->also_count++] = run;
-    return STATUS_OK;
-}
-
 static enum status parse_option(struct arguments *arguments, int option, char **argv,
                                 struct error *err)
 {
@@ -123,7 +98,7 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->settings[arguments->job.setting_count++] = optarg;
         return STATUS_OK;
     case 'A':
-        return parse_also(arguments, optarg, err);
+        return also_add(&arguments->also, optarg, err);
     case 'r':
         arguments->job.resume = optarg;
         return STATUS_OK;

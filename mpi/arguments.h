@@ -9,8 +9,7 @@ enum { ARGUMENTS_MAX_SETTINGS = 128 };
 struct arguments {
     struct job_options job;
     char *settings[ARGUMENTS_MAX_SETTINGS];
-    struct also_run also[COMM_MAX_RUNS - 1];
-    int also_count;
+    struct also_list also;
     const char *report_path, *page_path; /* the report as JSON, and as HTML */
     const char *save_path, *trace_path;
     bool help, version, log_json;

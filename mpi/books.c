@@ -197,7 +197,7 @@ static void say_serving(struct books *books, uint64_t epoch, uint64_t step)
 {
     const struct job *job = books->job;
     const struct ring_service *span = &job->setup.service;
-    if (!job->supervised || job->comm.rank != 0 || books->said_serving ||
+    if (!job_tells_supervisor(job) || job->comm.rank != 0 || books->said_serving ||
         (epoch == span->start_epoch && step == span->start_step))
         return;
     books->said_serving = true;

@@ -28,11 +28,12 @@
 #include "base/error.h"
 #include "plan/round.h"
 #include "requests.h"
+#include "run/also.h"
 
 #include <mpi.h>
 #include <stddef.h>
 
-enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = 8 };
+enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = ALSO_MOST + 1 };
 
 struct comm {
     MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally,

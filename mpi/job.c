@@ -147,6 +147,12 @@ static enum status settle_all(struct job *job, const struct job_options *options
     if (status == STATUS_OK)
         status = job_share_config(job, options, err);
     job_share_delivery(job);
+    if (status == STATUS_OK && job->comm.run_count > 1 && !job->also && job->config.restarts > 0)
+        status =
+            error_set(err, STATUS_INVALID,
+                      "delivery.restarts does not go with --also: a trainer that is started "
+                      "again alone waits in connect(\"NAME\") for the others, and they for it; "
+                      "penstock-run --restarts starts all again");
     if (status == STATUS_OK)
         status = job_watch_store(job, err);
     if (status == STATUS_OK)
@@ -210,7 +216,7 @@ static enum status make_ready(struct job *job, const struct job_options *options
 enum status job_start(struct job *job, const struct job_options *options, struct error *err)
 {
     job->also = options->also;
-    job->supervised = options->supervised && !job->also;
+    job->supervised = options->supervised;
     job->verbose = options->verbose;
     enum status status = settle_all(job, options, err);
     if (status == STATUS_OK) {

@@ -23,13 +23,6 @@
 #include "siblings.h"
 #include "watchdog.h"
 
-/* A run beside the one that is trained on, for the same trainers: --also. */
-enum { ALSO_NAME_BYTES = 32 };
-struct also_run {
-    char name[ALSO_NAME_BYTES];
-    const char *config_path; /* borrowed */
-};
-
 /* What the command line says. The strings are borrowed while the job lives. */
 struct job_options {
     const char *config_path; /* NULL: none */

@@ -98,7 +98,7 @@ void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor)
     if (job->left_off[rank] >= cursor + 1)
         return;
     job->left_off[rank] = cursor + 1;
-    if (job->supervised)
+    if (job_tells_supervisor(job))
         printf("left %u %llu\n", rank, (unsigned long long)cursor);
 }
 
@@ -219,6 +219,8 @@ enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
 {
     const uint64_t linger_s = 5;
     uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
+    if (job->supervised && job->comm.run_count > 1) /* trainers may be busy with another run */
+        timeout_s = max_u64(timeout_s, job->reconnect_s);
     if (all_had_all(job) && timeout_s > linger_s)
         timeout_s = linger_s; /* for those that still want to hear of the end */
     uint64_t start = clock_now_ns(), told = start, notes[NOTES];

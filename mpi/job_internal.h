@@ -11,6 +11,12 @@ static inline uint64_t job_cursor(const struct job *job, uint64_t epoch, uint64_
     return epoch * job->setup.service.steps_per_epoch + step;
 }
 
+/* Whether a supervisor hears, on standard output, how this run goes: the one that is trained on. */
+static inline bool job_tells_supervisor(const struct job *job)
+{
+    return job->supervised && !job->also;
+}
+
 /* job_settle.c. Collective: rank 0 reads the configuration; the others get its text. */
 MUST_USE enum status job_share_config(struct job *job, const struct job_options *options,
                                       struct error *err);

@@ -174,7 +174,7 @@ enum status job_settle_locality(struct job *job, struct error *err)
         job->setup.service.order.locality = number;
         server_set_locality(job->server, number);
     }
-    if (job->supervised && job->comm.rank == 0)
+    if (job_tells_supervisor(job) && job->comm.rank == 0)
         printf("locality %" PRIu32 "\n", job->known_locality);
     return STATUS_OK;
 }

@@ -134,7 +134,7 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
     if (status == STATUS_OK)
         tell_pages(job);
-    if (status == STATUS_OK && job->supervised && job->comm.rank == 0) {
+    if (status == STATUS_OK && job_tells_supervisor(job) && job->comm.rank == 0) {
         printf("gathered\n");
         fflush(stdout);
     }

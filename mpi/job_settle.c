@@ -104,10 +104,6 @@ static void find_least_memory(struct job *job, uint64_t also_bytes)
     job->shape.node_available_bytes -= min_u64(also_bytes, job->shape.node_available_bytes);
 }
 
-/* A run beside the one that is trained on gets an eighth of what a node has available, where the
- * other one gets half of the rest. */
-enum { ALSO_DIVISOR = 8 };
-
 /* Collective; every rank comes to the same. Where readers are started again, what the ones before
  * had, or their trainers' rings, may be about to be freed. */
 static enum status settle_sizes(struct job *job, const struct run_state *resume,
@@ -159,19 +155,10 @@ static enum status read_resume(const char *resume, struct run_state *ret_state, 
 
 void job_share_delivery(struct job *job)
 {
-    struct config *config = &job->config;
-    uint64_t common[] = {config->trainers, config->reconnect_timeout_s, config->grace_s,
-                         config->drain_timeout_s, config->connect_timeout_s};
-    comm_share_with_runs(&job->comm, 0, common, sizeof common);
-    if (!job->also)
-        return;
-    config->trainers = common[0];
-    config->reconnect_timeout_s = common[1];
-    config->grace_s = common[2];
-    config->drain_timeout_s = common[3];
-    config->connect_timeout_s = common[4];
-    config->epochs = 0;
-    config->stall_warning_s = 0; /* its trainers are elsewhere most of the time */
+    struct also_common common = also_common_of(&job->config);
+    comm_share_with_runs(&job->comm, 0, &common, sizeof common);
+    if (job->also)
+        also_adapt(&job->config, &common);
 }
 
 /* What rank 0 finds out before sizes can be settled. */

@@ -67,6 +67,26 @@ static bool own_cursor(const struct job *job, const struct wishes *wishes, uint6
     return true;
 }
 
+/* Whether a trainer is there that was there before, and is not gone. */
+static bool any_goes_on(const struct job *job, const struct wishes *wishes)
+{
+    uint64_t end = job_cursor(job, job->setup.service.epochs, 0);
+    for (uint64_t t = 0; t < wishes->count; t++)
+        if (wishes->wish[t] && cursor_in(wishes->wish[t]) != end)
+            return true;
+    return false;
+}
+
+/* All trainers of a run of --also were started again: where each of them was is of no use, for they
+ * go on together. */
+static void begin_together(struct job *job, const struct wishes *wishes)
+{
+    if (!job->also || any_goes_on(job, wishes))
+        return;
+    memset(job->left_off, 0, wishes->count * sizeof *job->left_off);
+    job->setup.service.start_epoch = job->setup.service.start_step = 0;
+}
+
 static uint64_t least_cursor(const struct job *job, const struct wishes *wishes)
 {
     const struct ring_service *service = &job->setup.service;
@@ -101,7 +121,7 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
 static void tell_first_cursors(const struct job *job, const struct wishes *wishes)
 {
     uint64_t cursor;
-    for (uint32_t peer = 0; job->supervised && peer < job->trainer_count; peer++) {
+    for (uint32_t peer = 0; job_tells_supervisor(job) && peer < job->trainer_count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
         if (own_cursor(job, wishes, rank, &cursor))
             printf("left %u %llu\n", rank, (unsigned long long)cursor);
@@ -124,6 +144,7 @@ enum status job_settle_start(struct job *job, bool quiet, struct error *err)
     }
     assert(wishes.wish); /* comm_agree() returns OK only where every rank came with it */
     share_wishes(job, &wishes);
+    begin_together(job, &wishes);
     status = check_states(job, &wishes, err);
     uint64_t before = job_cursor(job, service->start_epoch, service->start_step);
     uint64_t start = status == STATUS_OK ? least_cursor(job, &wishes) : before, cursor;

@@ -74,7 +74,8 @@ static void leave_on_signal(void *argument, int signal_number)
     /* MPICH's launcher kills the others as soon as one has left: they clean up first. Readers of
      * other runs leave later. */
     if (job->siblings && job->comm.run == 0) {
-        siblings_tell_end(job->siblings, &outcome);
+        if (told)
+            siblings_tell_end(job->siblings, &outcome);
         clock_sleep_ns(SIBLINGS_NS);
     } else if (job->comm.size > 1) {
         clock_sleep_ns(OTHERS_NS);
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
         start_saying_alive();
     }
     prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
-    int run_count = parsed == STATUS_OK ? 1 + arguments.also_count : 1;
+    int run_count = parsed == STATUS_OK ? 1 + arguments.also.count : 1;
     enum status started = comm_init(run_count, &job.comm, &err);
     if (started != STATUS_OK) {
         if (job.comm.rank == 0)
@@ -244,7 +245,7 @@ int main(int argc, char **argv)
         return status_exit_code(started);
     }
     if (job.comm.run > 0)
-        arguments_choose_also(&arguments, &arguments.also[job.comm.run - 1]);
+        arguments_choose_also(&arguments, &arguments.also.runs[job.comm.run - 1]);
     log_json_set_rank(job.comm.rank);
     job.comm.signal_fd = signal_fd;
     job.comm.on_signal = leave_on_signal;

@@ -210,7 +210,7 @@ static enum status serve(struct service *service, bool *ret_again, struct error 
     bool endless = job->config.epochs == 0; /* it ends when all trainers have left */
     if (again || outcome->status == STATUS_ENDED || endless)
         books_break_off(&service->books);
-    if (stop_restarts(service->stop) && job->comm.rank == 0)
+    if (stop_restarts(service->stop) && job->comm.rank == 0 && !job->also)
         fprintf(stderr, "penstock-reader: %s; waiting until this trainer is there again\n",
                 outcome->message);
     if (!again && outcome->status != STATUS_OK) {

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
+#include <argp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +29,22 @@ static const char help[] =
     "Examples:\n"
     "  penstock doctor\n"
     "  penstock doctor -c run.yaml\n"
+    "  penstock doctor -c train.yaml --also val=val.yaml\n"
     "  penstock doctor -c run.yaml --hosts n1,n2,n3,n4\n"
     "  salloc --nodes=4 penstock doctor -c run.yaml\n\n"
     "Exit code: 0 nothing would make a run fail, although there may be warnings; 1 something "
     "would; 4 wrong usage.\n";
 
+static void parse_also(void *options, const struct argp_state *state, const char *option,
+                       char *argument)
+{
+    (void)option;
+    cli_add_also(&((struct options *)options)->settings, state, argument);
+}
+
 static const struct cli_option option_table[] = {
+    {"also", 0, "NAME=FILE", "a run beside it, as of penstock-run --also; may be repeated",
+     CLI_OWN(parse_also)},
     {"hosts", 0, "H1,H2,...", "look at these hosts, reached as penstock-run reaches them",
      CLI_TEXT(hosts)},
     {"json", 0, NULL, "print the findings for programs, as one line of JSON", CLI_FLAG(json)},

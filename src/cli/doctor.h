@@ -53,13 +53,13 @@ struct needs {
 /* Limits of the process, shared memory, huge pages, control groups, and the clock. */
 void doctor_node(struct diagnosis *diagnosis, const struct needs *needs);
 
-/* Reads the configuration of a run on `node_count` nodes. False: it is wrong, as a finding says,
- * and *ret_needs is untouched. */
+/* Reads the configuration of a run on `node_count` nodes, and those of --also. False: one is wrong,
+ * as a finding says, and *ret_needs is untouched. */
 bool doctor_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
                   uint64_t node_count, struct needs *ret_needs);
 
-/* The run itself, whose configuration is right: its dataset, directories that it writes to, and its
- * memory with `node_count` nodes, of which this is one. */
+/* The run itself, whose configuration is right, and those of --also: datasets, directories that are
+ * written to, and the memory of all together with `node_count` nodes, of which this is one. */
 void doctor_run(struct diagnosis *diagnosis, const struct cli_settings *settings,
                 uint64_t node_count);
 
@@ -80,8 +80,8 @@ bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t nod
 enum { DOCTOR_PATH_BYTES = 4096 };
 bool doctor_find_program(const char *name, char path[DOCTOR_PATH_BYTES]);
 
-/* output_of() with the words `first` (NULL behind the last), and --config and --set of `settings`.
- */
+/* output_of() with the words `first` (NULL behind the last), and --config, --set and --also of
+ * `settings`. */
 int doctor_ask(const char *const *first, const struct cli_settings *settings, unsigned timeout_s,
                struct text *output);
 

@@ -34,7 +34,7 @@ bool doctor_find_program(const char *name, char path[DOCTOR_PATH_BYTES])
 int doctor_ask(const char *const *first, const struct cli_settings *settings, unsigned timeout_s,
                struct text *output)
 {
-    size_t count = 0, most = settings->assignment_count * 2 + 3;
+    size_t count = 0, most = settings->assignment_count * 2 + (size_t)settings->also.count * 2 + 3;
     while (first[count])
         count++;
     const char **words = calloc(count + most, sizeof *words);
@@ -49,6 +49,10 @@ int doctor_ask(const char *const *first, const struct cli_settings *settings, un
     for (size_t i = 0; i < settings->assignment_count; i++) {
         words[count++] = "--set";
         words[count++] = settings->assignments[i];
+    }
+    for (int i = 0; i < settings->also.count; i++) {
+        words[count++] = "--also";
+        words[count++] = settings->also.runs[i].text;
     }
     int code = output_of(words, timeout_s, output);
     free(words);

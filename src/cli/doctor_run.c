@@ -28,8 +28,21 @@ static const char *advice_on_storage(const struct error *err, const char *uri)
            "'penstock verify' say more";
 }
 
-/* True: the dataset was opened, so that there is something to plan. */
-static bool check_storage(struct diagnosis *diagnosis, const struct config *config)
+struct run_name {
+    char text[ALSO_NAME_BYTES + 16];
+};
+
+/* "run 'val': ", or "". */
+static struct run_name name_run(const char *run)
+{
+    struct run_name name = {""};
+    if (run)
+        snprintf(name.text, sizeof name.text, "run '%s': ", run);
+    return name;
+}
+
+/* `run`: NULL, or of --also. True: the dataset was opened, so that there is something to plan. */
+static bool check_storage(struct diagnosis *diagnosis, const struct config *config, const char *run)
 {
     struct dataset_options options = config_dataset_options(config, NULL);
     struct dataset *dataset = NULL;
@@ -37,11 +50,11 @@ static bool check_storage(struct diagnosis *diagnosis, const struct config *conf
     options.cache_dir = NULL;
     if (dataset_open(&options, &dataset, &err) != STATUS_OK) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config->uri),
-                      "%s", err.message);
+                      "%s%s", name_run(run).text, err.message);
         return false;
     }
-    diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s: %" PRIu64 " samples of %s",
-                  text_shown(config->uri).text, dataset->sample_count,
+    diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s%s: %" PRIu64 " samples of %s",
+                  name_run(run).text, text_shown(config->uri).text, dataset->sample_count,
                   size_format(dataset->sample_bytes).text);
     dataset_free(dataset);
     return true;
@@ -63,6 +76,21 @@ static void check_writable(struct diagnosis *diagnosis, const char *check, const
                   text_shown(folder).text);
 }
 
+static void say_plan(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                     const char *json)
+{
+    static const char key[] = "\"node_memory_bytes\":";
+    const char *at = strstr(json, key);
+    if (settings->also.count == 0 || !at)
+        diagnosis_add(diagnosis, FINDING_OK, "plan", NULL, "memory and steps: the run can start");
+    else
+        diagnosis_add(diagnosis, FINDING_OK, "plan", NULL,
+                      "memory and steps: the %d runs can start together; their readers take %s of "
+                      "a node, on the same cores",
+                      1 + settings->also.count,
+                      size_format(strtoull(at + strlen(key), NULL, 10)).text);
+}
+
 /* `penstock plan` says whether memory suffices, and why not. */
 static void check_plan(struct diagnosis *diagnosis, const struct cli_settings *settings,
                        uint64_t node_count)
@@ -77,7 +105,7 @@ static void check_plan(struct diagnosis *diagnosis, const struct cli_settings *s
     int code = doctor_ask(first, settings, PLAN_TIMEOUT_S, &output);
     output.data[strcspn(output.data, "\n")] = '\0';
     if (code == 0)
-        diagnosis_add(diagnosis, FINDING_OK, "plan", NULL, "memory and steps: the run can start");
+        say_plan(diagnosis, settings, output.data);
     else
         diagnosis_add(diagnosis, FINDING_FAILURE, "plan",
                       "'penstock plan' with the same options shows the memory by purpose", "%s",
@@ -94,37 +122,69 @@ static enum status read_configuration(const struct cli_settings *settings,
     return status ? status : config_check(ret_config, err);
 }
 
-bool doctor_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
-                  uint64_t node_count, struct needs *ret_needs)
+/* False: it is wrong, as a finding says. */
+static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                      const char *run, struct needs *needs)
 {
     struct config config;
     struct error err;
     enum status status = read_configuration(settings, &config, &err);
-    if (status)
+    if (status) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "configuration",
-                      "docs/configuration.md has every option", "%s", err.message);
-    else
-        *ret_needs = (struct needs){
-            .trainers = (config.trainers + node_count - 1) / node_count,
-            .remote = starts_with(config.uri, "s3:") || starts_with(config.uri, "http"),
-            .signs = starts_with(config.uri, "s3:"),
-        };
+                      "docs/configuration.md has every option", "%s%s", name_run(run).text,
+                      err.message);
+    } else {
+        if (!run)
+            needs->trainers = config.trainers;
+        needs->remote |= starts_with(config.uri, "s3:") || starts_with(config.uri, "http");
+        needs->signs |= starts_with(config.uri, "s3:");
+    }
     config_done(&config);
     return status == STATUS_OK;
+}
+
+bool doctor_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                  uint64_t node_count, struct needs *ret_needs)
+{
+    struct needs needs = {0};
+    bool right = add_needs(diagnosis, settings, NULL, &needs);
+    for (int i = 0; i < settings->also.count; i++) {
+        const struct cli_settings also = cli_settings_of_also(settings, i);
+        right &= add_needs(diagnosis, &also, settings->also.runs[i].name, &needs);
+    }
+    needs.trainers = (needs.trainers + node_count - 1) / node_count;
+    if (right)
+        *ret_needs = needs;
+    return right;
+}
+
+/* True: there is a dataset to plan with. */
+static bool check_run(struct diagnosis *diagnosis, const struct cli_settings *settings,
+                      const char *run)
+{
+    struct config config;
+    struct error err;
+    bool opened = false;
+    if (read_configuration(settings, &config, &err) == STATUS_OK) {
+        opened = check_storage(diagnosis, &config, run);
+        if (config.cache_dir[0])
+            check_writable(diagnosis, "cache_dir", config.cache_dir);
+        bool automatic = strcmp(config.run_dir, "auto") == 0;
+        if (!run)
+            check_writable(diagnosis, "run_dir", automatic ? "/tmp" : config.run_dir);
+    }
+    config_done(&config);
+    return opened;
 }
 
 void doctor_run(struct diagnosis *diagnosis, const struct cli_settings *settings,
                 uint64_t node_count)
 {
-    struct config config;
-    struct error err;
-    if (read_configuration(settings, &config, &err) == STATUS_OK) {
-        if (check_storage(diagnosis, &config))
-            check_plan(diagnosis, settings, node_count);
-        if (config.cache_dir[0])
-            check_writable(diagnosis, "cache_dir", config.cache_dir);
-        bool automatic = strcmp(config.run_dir, "auto") == 0;
-        check_writable(diagnosis, "run_dir", automatic ? "/tmp" : config.run_dir);
+    bool opened = check_run(diagnosis, settings, NULL);
+    for (int i = 0; i < settings->also.count; i++) {
+        const struct cli_settings also = cli_settings_of_also(settings, i);
+        opened &= check_run(diagnosis, &also, settings->also.runs[i].name);
     }
-    config_done(&config);
+    if (opened)
+        check_plan(diagnosis, settings, node_count);
 }

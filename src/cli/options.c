@@ -33,6 +33,14 @@ uint64_t cli_count(const struct argp_state *state, const char *option, const cha
     return value;
 }
 
+void cli_add_also(struct cli_settings *settings, const struct argp_state *state,
+                  const char *argument)
+{
+    struct error err;
+    if (also_add(&settings->also, argument, &err) != STATUS_OK)
+        argp_error(state, "%s", err.message);
+}
+
 static uint64_t parse_bytes(const struct argp_state *state, const char *option, const char *text)
 {
     uint64_t bytes = 0;

@@ -76,6 +76,10 @@ struct cli_command {
  * its settings. */
 void cli_parse(const struct cli_command *command, int argc, char **argv, void *options);
 
+/* Of a row --also NAME=FILE: adds the run to the settings. */
+void cli_add_also(struct cli_settings *settings, const struct argp_state *state,
+                  const char *argument);
+
 /* A whole number from low to high; any other text is wrong usage of `option`. */
 uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
                    uint64_t low, uint64_t high);

@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/plan_print.h"
 #include "cli/plan_quality.h"
+#include "cli/plan_run.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/assign.h"
@@ -31,8 +32,7 @@
 
 struct options {
     struct cli_settings settings;
-    uint64_t readers, nodes, threads; /* threads 0: as configured */
-    struct run_rates rates;
+    struct plan_where where;
     bool json, order, quality;
     const char *plot;
     uint64_t epoch, limit;
@@ -42,15 +42,26 @@ static void parse_assumed(void *options, const struct argp_state *state, const c
                           char *argument)
 {
     struct error err;
-    if (assume_parse(argument, &((struct options *)options)->rates, &err) != STATUS_OK)
+    if (assume_parse(argument, &((struct options *)options)->where.rates, &err) != STATUS_OK)
         argp_error(state, "%s: %s", option, err.message);
 }
 
+static void parse_also(void *options, const struct argp_state *state, const char *option,
+                       char *argument)
+{
+    (void)option;
+    cli_add_also(&((struct options *)options)->settings, state, argument);
+}
+
 static const struct cli_option option_table[] = {
-    {"readers", 'r', "R", "number of readers (1)", CLI_COUNT(readers, 1, ASSIGN_MAX_READERS)},
-    {"nodes", 0, "K", "number of nodes with readers (1)", CLI_COUNT(nodes, 1, ASSIGN_MAX_READERS)},
+    {"also", 0, "NAME=FILE",
+     "plan this run beside it, as of penstock-run --also, in one memory; may be repeated",
+     CLI_OWN(parse_also)},
+    {"readers", 'r', "R", "number of readers (1)", CLI_COUNT(where.readers, 1, ASSIGN_MAX_READERS)},
+    {"nodes", 0, "K", "number of nodes with readers (1)",
+     CLI_COUNT(where.nodes, 1, ASSIGN_MAX_READERS)},
     {"threads", 'j', "N", "worker threads of each reader (readers.threads)",
-     CLI_COUNT(threads, 1, TOPOLOGY_MAX_WORKERS)},
+     CLI_COUNT(where.threads, 1, TOPOLOGY_MAX_WORKERS)},
     {"assume", 0, "RATES",
      "choose ways as a run would that measures these rates: link=1gbit,store=2GB/s,decode=1GB/s. "
      "Of each link, of the store for all readers together, of each reader",
@@ -76,6 +87,7 @@ static const char help[] =
     "Examples:\n"
     "  penstock plan -c run.yaml\n"
     "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
+    "  penstock plan -c train.yaml --also val=val.yaml\n"
     "  penstock plan -c run.yaml --readers 4 --nodes 4 --assume link=1gbit,decode=1GB/s\n"
     "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n"
     "  penstock plan -c run.yaml --quality --plot quality.svg\n";
@@ -83,9 +95,12 @@ static const char help[] =
 static void check(const void *input, const struct argp_state *state)
 {
     const struct options *options = input;
-    if (options->nodes > options->readers)
-        argp_error(state, "--nodes %" PRIu64 ": there are only %" PRIu64 " readers", options->nodes,
-                   options->readers);
+    const struct plan_where *where = &options->where;
+    if (where->nodes > where->readers)
+        argp_error(state, "--nodes %" PRIu64 ": there are only %" PRIu64 " readers", where->nodes,
+                   where->readers);
+    if (options->settings.also.count > 0 && (options->order || options->quality))
+        argp_error(state, "--order and --quality are of one run: give its file with -c");
     if (options->plot && !options->quality)
         argp_error(state, "--plot draws what --quality measures: give both");
     if (options->order && options->quality)
@@ -100,47 +115,6 @@ static const struct cli_command command = {
     .configured = true,
     .settings_offset = offsetof(struct options, settings),
 };
-
-/* The placement of a node's first reader, with its threads and trainers, on this machine. */
-static enum status assume_placement(const struct options *options, const struct config *config,
-                                    uint32_t readers_on_node, struct placement *ret_placement,
-                                    struct error *err)
-{
-    struct topology *topology;
-    enum status status = topology_load(NULL, NULL, &topology, err);
-    if (status)
-        return status;
-    uint32_t trainers = (uint32_t)size_divide_up(config->trainers, options->nodes);
-    uint64_t threads = options->threads ? options->threads : config->threads;
-    status = topology_placement(topology, 0, readers_on_node, trainers, (uint32_t)threads,
-                                config->bind, ret_placement, err);
-    topology_free(topology);
-    return status;
-}
-
-static enum status settle(const struct options *options, const struct config *config,
-                          const struct dataset *dataset, struct run_setup *ret_setup,
-                          struct placement *ret_placement, struct error *err)
-{
-    struct run_shape shape = {
-        .reader_count = (uint32_t)options->readers,
-        .readers_on_node = (uint32_t)size_divide_up(options->readers, options->nodes),
-        .trainers_served = (uint32_t)size_divide_up(config->trainers, options->readers),
-        /* The plan may be for another machine than this. */
-        .node_available_bytes =
-            config->memory_limit_bytes > 0 ? UINT64_MAX : memory_available_bytes(),
-    };
-    shape.fetch_bytes =
-        fetch_stage_bytes(dataset, run_fetch_memory(config, &shape), &shape.fetch_rows);
-    shape.fetch_row_bytes = fetch_stage_row_bytes(dataset, &shape.fetch_row_requests);
-    enum status status =
-        assume_placement(options, config, shape.readers_on_node, ret_placement, err);
-    shape.worker_count = ret_placement->worker_count;
-    if (!status)
-        status = stored_rows_estimate(dataset, config_may_keep_stored(config),
-                                      &shape.stored_row_bytes, &shape.stored_row_cost, err);
-    return status ? status : run_setup_settle(config, dataset, &shape, NULL, ret_setup, err);
-}
 
 static void print_sample(const struct options *options, const struct plan *plan,
                          const struct plan_epoch *epoch, uint64_t p)
@@ -171,25 +145,6 @@ static enum status print_order(const struct options *options, struct plan *plan,
     return status;
 }
 
-static enum status forecast(const struct options *options, const struct dataset *dataset,
-                            const struct run_setup *setup, struct plan_forecasts *ret_forecasts,
-                            struct error *err)
-{
-    const struct run_shape shape = {.reader_count = (uint32_t)options->readers,
-                                    .readers_on_node =
-                                        (uint32_t)size_divide_up(options->readers, options->nodes)};
-    struct run_setup other = *setup;
-    other.plan.locality =
-        setup->plan.locality ? 0 : run_locality(&shape, setup->plan.trainer_count);
-    struct run_rates rates = options->rates;
-    uint64_t cost;
-    enum status status =
-        stored_rows_estimate(dataset, rates.store > 0, &rates.stored_row_bytes, &cost, err);
-    if (!status)
-        status = run_forecast(setup, &rates, &ret_forecasts->own, err);
-    return status ? status : run_forecast(&other, &rates, &ret_forecasts->other, err);
-}
-
 static void tell_doubts(const struct dataset *dataset)
 {
     struct text doubts = {0};
@@ -199,16 +154,16 @@ static void tell_doubts(const struct dataset *dataset)
     text_done(&doubts);
 }
 
-static enum status show_quality(const struct options *options, const struct config *config,
-                                const struct dataset *dataset, const struct run_setup *setup,
+static enum status show_quality(const struct options *options, const struct plan_run *run,
                                 struct error *err)
 {
     struct quality_report report;
-    if (setup->plan.mix)
+    if (run->setup.plan.mix)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--quality measures the order of one dataset, and this is a mix: measure "
                          "each source by the file that mix.sources names");
-    enum status status = plan_quality_measure(config, dataset, setup, options->epoch, &report, err);
+    enum status status =
+        plan_quality_measure(&run->config, run->dataset, &run->setup, options->epoch, &report, err);
     if (!status && options->plot)
         status = plan_quality_plot(&report, options->plot, err);
     if (!status && options->json)
@@ -218,54 +173,116 @@ static enum status show_quality(const struct options *options, const struct conf
     return status;
 }
 
-static enum status show_summary(const struct options *options, const struct config *config,
-                                const struct dataset *dataset, const struct run_setup *setup,
-                                const struct placement *placement, struct error *err)
+static enum status show_summary(const struct options *options, const struct plan_run *run,
+                                struct error *err)
 {
     struct plan_forecasts forecasts;
-    enum status status = forecast(options, dataset, setup, &forecasts, err);
+    enum status status = plan_run_forecast(run, &options->where, &forecasts, err);
     if (status)
         return status;
     if (options->json)
-        plan_print_json(dataset, setup, &forecasts);
+        plan_print_json(run->dataset, &run->setup, &forecasts);
     else
-        plan_print_summary(config, dataset, setup, placement, &forecasts);
-    tell_doubts(dataset);
+        plan_print_summary(&run->config, run->dataset, &run->setup, &run->placement, &forecasts);
+    tell_doubts(run->dataset);
     return STATUS_OK;
 }
 
-static enum status run(const struct options *options, struct config *config, struct error *err)
+/* Settled as readers do: those of --also from the last one on, then the one that is trained on. */
+static enum status settle_all(const struct options *options, struct plan_run *runs,
+                              struct error *err)
 {
-    struct dataset *dataset;
-    enum status status = cli_settings_open(&options->settings, config, &dataset, err);
+    const struct also_list *also = &options->settings.also;
+    const struct also_common common = also_common_of(&runs[0].config);
+    uint64_t taken_bytes = 0;
+    enum status status = STATUS_OK;
+    for (int i = also->count; i > 0 && !status; i--) {
+        const struct cli_settings settings = cli_settings_of_also(&options->settings, i - 1);
+        runs[i].name = also->runs[i - 1].name;
+        status = cli_settings_open(&settings, &runs[i].config, &runs[i].dataset, err);
+        if (!status)
+            also_adapt(&runs[i].config, &common);
+        if (!status)
+            status = plan_run_settle(&runs[i], &options->where, taken_bytes, err);
+        if (status)
+            return error_prefix(err, status, "run '%s': ", runs[i].name);
+        taken_bytes += runs[i].node_bytes;
+    }
+    return plan_run_settle(&runs[0], &options->where, taken_bytes, err);
+}
+
+/* What all runs take of a node, each and together. */
+static void print_node(const struct plan_run *runs, int count)
+{
+    uint64_t bytes = 0, threads = 0;
+    for (int i = 0; i < count; i++)
+        bytes += runs[i].node_bytes;
+    printf("\nof a node, the %d runs together\n  memory   %s, with what a process takes itself:", count,
+           size_format(bytes).text);
+    for (int i = 0; i < count; i++)
+        printf("%s %s of %s", i ? "," : "", size_format(runs[i].node_bytes).text,
+               runs[i].name ? runs[i].name : "the training");
+    printf("; %s are available on this machine\n  threads  ",
+           size_format(memory_available_bytes()).text);
+    for (int i = 0; i < count; i++) {
+        uint32_t workers = runs[i].shape.worker_count * runs[i].shape.readers_on_node;
+        printf("%s%" PRIu32 " of %s", i ? ", " : "", workers,
+               runs[i].name ? runs[i].name : "the training");
+        threads += workers;
+    }
+    printf(": %" PRIu64 " on the same cores; those of a run that nobody asks sleep\n", threads);
+}
+
+static enum status show_all(const struct options *options, struct plan_run *runs, struct error *err)
+{
+    int count = 1 + options->settings.also.count;
+    uint64_t bytes = 0;
+    enum status status = settle_all(options, runs, err);
+    for (int i = 0; i < count && !status; i++) {
+        bytes += runs[i].node_bytes;
+        if (options->json && i > 0)
+            printf(",%s", i == 1 ? "\"also\":[" : "");
+        else if (i > 0)
+            printf("\nrun '%s', beside it: penstock.connect(\"%s\")\n", runs[i].name, runs[i].name);
+        status = show_summary(options, &runs[i], err);
+        if (options->json && i > 0)
+            printf(",\"name\":\"%s\"}", runs[i].name);
+    }
     if (status)
         return status;
-    struct run_setup setup = {0};
+    if (options->json)
+        printf("%s,\"node_memory_bytes\":%" PRIu64 "}\n", count > 1 ? "]" : "", bytes);
+    else if (count > 1)
+        print_node(runs, count);
+    return STATUS_OK;
+}
+
+static enum status run(const struct options *options, struct plan_run *runs, struct error *err)
+{
+    struct plan_run *first = &runs[0];
+    enum status status =
+        cli_settings_open(&options->settings, &first->config, &first->dataset, err);
+    if (status)
+        return status;
     if (options->order) {
-        status = run_plan_settle(config, dataset, &setup.plan, err);
-        if (!status)
-            status = print_order(options, &setup.plan, err);
-    } else {
-        struct placement placement = {0};
-        status = settle(options, config, dataset, &setup, &placement, err);
-        if (!status)
-            status = options->quality
-                         ? show_quality(options, config, dataset, &setup, err)
-                         : show_summary(options, config, dataset, &setup, &placement, err);
+        status = run_plan_settle(&first->config, first->dataset, &first->setup.plan, err);
+        return status ? status : print_order(options, &first->setup.plan, err);
     }
-    plan_mix_free(setup.plan.mix);
-    dataset_free(dataset);
-    return status;
+    if (!options->quality)
+        return show_all(options, runs, err);
+    status = plan_run_settle(first, &options->where, 0, err);
+    return status ? status : show_quality(options, first, err);
 }
 
 int cli_plan(int argc, char **argv)
 {
-    struct options options = {.readers = 1, .nodes = 1, .limit = UINT64_MAX};
-    struct config config;
+    static struct plan_run runs[1 + ALSO_MOST];
+    struct options options = {.where = {.readers = 1, .nodes = 1}, .limit = UINT64_MAX};
     struct error err;
     cli_parse(&command, argc, argv, &options);
-    enum status status = run(&options, &config, &err);
-    config_done(&config);
+    enum status status = run(&options, runs, &err);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++)
+        plan_run_done(&runs[i]);
     cli_settings_done(&options.settings);
     return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

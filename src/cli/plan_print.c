@@ -233,7 +233,7 @@ void plan_print_json(const struct dataset *dataset, const struct run_setup *setu
     print_epochs(&forecasts->own);
     printf("],\"%s\":{\"epochs\":[", setup->plan.locality ? "fixed" : "local");
     print_epochs(&forecasts->other);
-    printf("]}}\n");
+    printf("]}");
 }
 
 void plan_print_summary(const struct config *config, const struct dataset *dataset,

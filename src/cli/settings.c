@@ -24,6 +24,12 @@ enum status cli_settings_read(const struct cli_settings *settings, struct config
     return status;
 }
 
+struct cli_settings cli_settings_of_also(const struct cli_settings *settings, int run)
+{
+    return (struct cli_settings){.path = settings->also.runs[run].config_path,
+                                 .assignments = settings->assignments};
+}
+
 enum status cli_open_store(const struct config *config, const char *uri, struct store **ret_store,
                            struct error *err)
 {

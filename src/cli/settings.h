@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "run/also.h"
 #include "store/store.h"
 
 #include <stddef.h>
@@ -17,6 +18,7 @@ struct cli_settings {
     const char *path;         /* of --config; NULL: none */
     const char **assignments; /* of --set, in order; owned */
     size_t assignment_count;
+    struct also_list also; /* of --also, where a command takes such */
 };
 
 /* Room for as many assignments as there are arguments. */
@@ -27,6 +29,9 @@ void cli_settings_init(struct cli_settings *settings, int argc);
  */
 MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
                                        struct config *ret_config, struct error *err);
+
+/* The settings of a run of --also: its file alone. Borrowed from `settings`: not to be freed. */
+struct cli_settings cli_settings_of_also(const struct cli_settings *settings, int run);
 
 /* Opens the dataset at `uri` with the options `store.*`. Errors of config.h and
  * store_open(). */

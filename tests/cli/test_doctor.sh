@@ -40,6 +40,11 @@ finds 0 ok mpi "Some MPI 1: readers: 2" "" "$doctor" doctor
 finds 0 ok transport "ob1 (shared memory" "" "$doctor" doctor
 finds 0 ok storage "data.zarr: 32 samples of 160.0 KiB" "" "$doctor" doctor -c run.yaml
 finds 0 ok plan "the run can start" "" "$doctor" doctor -c run.yaml
+finds 0 ok plan "the 2 runs can start together; their readers take " "" "$doctor" doctor -c run.yaml --also val=run.yaml
+finds 0 ok storage "run 'val': ./data.zarr: 32 samples" "" "$doctor" doctor -c run.yaml --also val=run.yaml
+finds 1 FAILURE configuration "run 'val': " "docs/configuration.md" "$doctor" doctor -c run.yaml --also val=nowhere.yaml
+sed 's/$/ /; s/data.zarr/nowhere.zarr/' run.yaml >broken.yaml
+finds 1 FAILURE storage "run 'val': " "is mounted" "$doctor" doctor -c run.yaml --also val=broken.yaml
 
 refuses 4 "not a whole number" doctor --of-node 0
 
@@ -93,6 +98,8 @@ finds 1 warning clock "s behind this node's" chrony "$doctor" doctor -c run.yaml
 grep -q "^FAILURE  n2 .*versions differ" out && grep -q "^warning  n2 .*at least 1[78][0-9][0-9] s behind" out || fail "it is not n2: $(cat out)"
 [ "$(grep -c 'clock' out)" -eq 1 ] || fail "the other clock is not right, either: $(cat out)"
 [ "$(cat asked)" = "--probe node --hosts n1,n2 -- $doctor doctor --of-node 2 --config run.yaml" ] || fail "nodes are asked by $(cat asked)"
+finds 1 FAILURE versions "versions differ" "on all nodes" "$doctor" doctor -c run.yaml --also val=run.yaml --hosts n1,n2
+contains "$(cat asked)" "--config run.yaml --also val=run.yaml"
 # In a Slurm job they are the job's; started once on each node, it starts nothing.
 export SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2
 finds 1 FAILURE versions "versions differ: node n1 has penstock 1.2.3" "on all nodes" "$doctor" doctor

@@ -56,6 +56,29 @@ contains "$("$penstock" plan --set dataset.uri=robot --set dataset.fields.img=da
     --set batch.global_size=8 --set samples.split_by=sample --set samples.split_parts=train:.5,val:.5)" \
     "single frames: 494 of 500 chunk rows have samples of this part"
 
+# Runs side by side: both are planned, and their memory and threads are added up.
+cat >train.yaml <<'YAML'
+dataset: {uri: rows}
+batch: {global_size: 8}
+readers: {threads: 2, memory_limit: 1GiB}
+delivery: {trainers: 2}
+YAML
+cat >val.yaml <<'YAML'
+dataset: {uri: singles}
+batch: {global_size: 4}
+order: {epochs: 3}
+readers: {threads: 1}
+YAML
+text=$("$penstock" plan -c train.yaml --also val=val.yaml --readers 4 --nodes 2)
+contains "$text" "run 'val', beside it: penstock.connect(\"val\")"
+contains "$text" "endless epochs"
+contains "$text" "100 an epoch of 4 samples, 2 for each of the 2 trainers"
+contains "$text" "4 of the training, 2 of val: 6 on the same cores"
+refuses 1 "run 'val': open configuration 'nowhere.yaml'" plan -c train.yaml --also val=nowhere.yaml
+refuses 4 "--also 'val': give a name and a file" plan -c train.yaml --also val
+refuses 4 "the name is given twice" plan -c train.yaml --also val=val.yaml --also val=val.yaml
+refuses 4 "are of one run" plan -c train.yaml --also val=val.yaml --order
+
 command -v python3 >/dev/null || { echo "no python3: JSON is not checked"; exit 77; }
 
 # The order id: 6,000 samples of 8 MiB, whose windows end where memory would; nothing is there but metadata.
@@ -141,6 +164,18 @@ entropies = [window["entropy_bits"] for window in quality["windows"]]
 assert entropies == sorted(entropies) and abs(entropies[-1] / quality["uniform"]["entropy_bits"] - 1) < 0.01, quality
 assert abs(quality["uniform"]["distance"] - (1 - math.sqrt(0.5))) < 0.02, quality["uniform"]
 assert open("quality.svg").read().endswith("</svg>\n")
+PYTHON
+"$penstock" plan -c train.yaml --readers 4 --nodes 2 --json >alone.json
+"$penstock" plan -c train.yaml --also val=val.yaml --also test=val.yaml --readers 4 --nodes 2 --json >also.json
+python3 - <<'PYTHON'
+import json
+alone, also = json.load(open("alone.json")), json.load(open("also.json"))
+assert [run["name"] for run in also["also"]] == ["val", "test"], also
+assert also["also"][0]["steps_per_epoch"] == 100, also
+assert alone["memory"] == also["memory"] and "also" not in alone
+more = also["node_memory_bytes"] - alone["node_memory_bytes"]
+own = sum(2 * run["memory_bytes_of_a_reader"] for run in also["also"])
+assert own <= more < own + (1 << 30), (own, more)  # and what each process takes itself
 PYTHON
 contains "$(plan rows --quality)" "this run"
 contains "$(plan rows --quality --set order.shuffle=false --set order.window_rows=400)" "0.0%"

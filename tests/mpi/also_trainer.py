@@ -3,8 +3,9 @@
     also_trainer.py FOLDER MODE     writes FOLDER/train.RANK and FOLDER/val.RANK: epoch, step and indices of each batch
 
 MODE says how it validates: keep (two batches first, then every 5 steps all of them, over one connection), again (the same, with a
-connection each time), torch (keep, by penstock.torch.Loader), die (rank 1 dies in its second validation), idle (it does nothing for
-5 s, and writes what the readers' processors did to FOLDER/cpu).
+connection each time), torch (keep, by penstock.torch.Loader), slow (keep, with work between batches), die (rank 1 dies in its second
+validation), die-once (its first life does; slow; the state of each validation's begin is in PENSTOCK_STATE_FILE), idle (it does
+nothing for 5 s, and writes what the readers' processors did to FOLDER/cpu).
 """
 
 import glob
@@ -24,6 +25,28 @@ def log_of(name, rank):
 
 def note(log, batch):
     print(batch.epoch, batch.step, *(int(index) for index in batch.indices), file=log, flush=True)
+
+
+def work():
+    if mode in ("slow", "die-once"):
+        time.sleep(0.05)
+
+
+def is_first_life():
+    if mode != "die-once" or os.path.exists(os.path.join(folder, "lives")):
+        return False
+    with open(os.path.join(folder, "lives"), "w", encoding="ascii") as file:
+        file.write("1")
+    return True
+
+
+def save_state():
+    """For the next life."""
+    path = os.environ.get("PENSTOCK_STATE_FILE")
+    if path and rank == 0:
+        with open(path + ".part", "w", encoding="ascii") as file:
+            json.dump(train.state(), file)
+        os.replace(path + ".part", path)
 
 
 held = []  # as a variable of a loop, the last batch of a validation is there until the next one's first is
@@ -48,8 +71,9 @@ def validations(rank, log):
             held[:] = [] if mode == "again" else [batch]
             if count == limit:
                 break
-            if mode == "die" and rank == 1 and len(times) == 2:
+            if rank == 1 and len(times) == 2 and (mode == "die" or is_first_life()):
                 os._exit(9)
+            work()
 
     return validate
 
@@ -87,7 +111,9 @@ with penstock.connect() as train:
         for epoch in train.epochs():
             for count, batch in enumerate(epoch, 1):
                 note(train_log, batch)
+                work()
                 if count % 5 == 0:
+                    save_state()
                     validate()
                 if mode == "idle" and count == 6 and epoch.number == 0 and rank == 0:
                     idle()

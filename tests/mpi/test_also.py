@@ -1,19 +1,23 @@
 """Train and validation at once: two runs of one launcher, for the same trainers (--also)."""
 
+import glob
 import importlib.util
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import unittest
 
-from job import JobTest, environment, leftovers, program, run, MPIEXEC
+from job import MPIEXEC, TIMEOUT_S, JobTest, environment, launcher_is_open_mpi, leftovers, program, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINER = os.path.join(HERE, "also_trainer.py")
 STEPS, VAL_STEPS, TRAINERS = 12, 5, 2
 
 
-class Also(JobTest):
+class AlsoTest(JobTest):
     def configure(self, name, **sections):
         """Path of a configuration in this test's folder."""
         path = os.path.join(self.folder, name)
@@ -67,6 +71,8 @@ class Also(JobTest):
         self.expect("train", [(epoch, step) for epoch in range(2) for step in range(STEPS)], self.alone(self.train(), 2))
         self.expect("val", [(epoch, step) for epoch, steps in passes for step in range(steps)], order_of_val)
 
+
+class Also(AlsoTest):
     def test_sanity_check_and_passes(self):
         passes = [(0, 2)] + [(epoch, VAL_STEPS) for epoch in range(1, 5)]
         order = self.alone(self.val(), 5)
@@ -176,6 +182,65 @@ class Also(JobTest):
         outcome = self.job(2, trainer=(sys.executable, "-c", script))
         self.assertEqual(outcome.output.count("have no run 'nosuch': start them with --also nosuch=FILE"), TRAINERS,
                          outcome.output)
+
+
+@unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+class Restarts(AlsoTest):
+    """penstock-run --restarts: readers die and come again, and trainers go on in both runs."""
+
+    def supervise(self, mode, *options, kill=(), readers=1):
+        """A run of penstock-run. `kill`: (log, lines): once trainer 0 has noted so many lines in that log, a reader dies."""
+        command = [program("penstock-run"), "--restarts", "4", "-c", self.train(), "--also", "val=" + self.val(),
+                   "--readers-per-node", str(readers), *options, "--", sys.executable, TRAINER, self.folder, mode]
+        env = environment(PYTHONPATH=os.path.join(HERE, "..", "..", "python"))
+        killer = threading.Thread(target=self.kill_readers, args=(kill,))
+        killer.start()
+        outcome = run(command, env=env, cwd=self.folder)
+        killer.join()
+        self.assertEqual(outcome.code, 0, outcome.output)
+        return outcome
+
+    def kill_readers(self, kill):
+        for number, (name, lines) in enumerate(kill):
+            path = os.path.join(self.folder, f"{name}.0")
+            deadline = time.monotonic() + TIMEOUT_S
+            while time.monotonic() < deadline:
+                if os.path.exists(path) and len(open(path, encoding="ascii").readlines()) >= lines:
+                    break
+                time.sleep(0.01)
+            pids = sorted(self.readers())
+            if pids:
+                os.kill(pids[number % len(pids)], signal.SIGKILL)
+
+    def readers(self):
+        for path in glob.glob("/proc/[0-9]*"):
+            try:
+                with open(path + "/cmdline", "rb") as file:
+                    words = file.read()
+                if self.folder.encode() in words and os.readlink(path + "/exe").endswith("penstock-reader"):
+                    yield int(path[6:])
+            except OSError:
+                continue
+
+    def test_readers_die(self):
+        """In training, in a validation, and before any."""
+        before = leftovers()
+        order = self.alone(self.val(), 5)
+        outcome = self.supervise("slow", kill=[("train", 3), ("val", 4), ("train", 14)])
+        self.check([(0, 2)] + [(epoch, VAL_STEPS) for epoch in range(1, 5)], order)
+        self.assertIn("restart 3 of 4", outcome.output)
+        self.assert_nothing_left(before, outcome)
+
+    def test_a_trainer_dies(self):
+        """All trainers begin again at the state, and the validations anew."""
+        before = leftovers()
+        order = self.alone(self.val(), 5)
+        outcome = self.supervise("die-once", "--state", os.path.join(self.folder, "saved.json"))
+        steps = [(epoch, step) for epoch in range(2) for step in range(STEPS)]
+        self.expect("train", steps[5:], self.alone(self.train(), 2))
+        self.expect("val", [(0, 0), (0, 1)] + [(epoch, step) for epoch in range(1, 4) for step in range(VAL_STEPS)], order)
+        self.assertIn("the trainers' step ended with exit code 9: restart 1 of 4", outcome.output)
+        self.assert_nothing_left(before, outcome)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+/* Runs of --also: runs beside the one that is trained on, for the same trainers. What the command
+ * line says of such runs, and what they take over from the training. Pure but for also_add().
+ */
+#ifndef PENSTOCK_RUN_ALSO_H
+#define PENSTOCK_RUN_ALSO_H
+
+#include "config/config.h"
+
+#include <stddef.h>
+
+/* Of what a node has available, where readers.memory_limit is auto: see run_shape.auto_divisor. The
+ * training gets half of the rest. */
+enum { ALSO_DIVISOR = 8 };
+
+enum { ALSO_NAME_BYTES = 32, ALSO_MOST = 7 };
+
+struct also_run {
+    const char *text; /* NAME=FILE, borrowed */
+    char name[ALSO_NAME_BYTES];
+    const char *config_path; /* within `text` */
+};
+
+struct also_list {
+    struct also_run runs[ALSO_MOST];
+    int count;
+};
+
+/* Adds the run that NAME=FILE names; `text` is borrowed. INVALID: it is not so, the name is given
+ * twice or is no part of a directory's name, or there are too many. */
+MUST_USE enum status also_add(struct also_list *list, const char *text, struct error *err);
+
+/* Options of the training that count for all runs. */
+struct also_common {
+    uint64_t trainers, reconnect_timeout_s, grace_s, drain_timeout_s, connect_timeout_s;
+};
+
+struct also_common also_common_of(const struct config *training);
+
+/* Makes *config that of a run of --also: with these options, and endless epochs. */
+void also_adapt(struct config *config, const struct also_common *common);
+
+#endif
