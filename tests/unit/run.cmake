@@ -1,3 +1,4 @@
+penstock_unit_test(run also LINKS run)
 penstock_unit_test(run bad_list LINKS run)
 penstock_unit_test(run fragments LINKS run)
 penstock_unit_test(run ragged_deliver LINKS run)
