@@ -99,6 +99,26 @@ static void note_signal(int number)
     stopped = number;
 }
 
+/* Readers heed signals while they serve. Of two signals that come before, the second is lost. */
+static enum status await_serving(int dir, uint32_t reader, struct metrics_snapshot **ret_snapshot,
+                                 struct error *err)
+{
+    const uint64_t turn_ns = 20000000;
+    uint64_t end_ns = clock_now_ns() + PATIENCE_S * UINT64_C(1000000000);
+    for (;;) {
+        enum status status = metrics_page_read(dir, reader, ret_snapshot, err);
+        if (status != STATUS_OK || (*ret_snapshot)->state == METRICS_SERVING)
+            return status;
+        free(*ret_snapshot);
+        if (stopped || clock_now_ns() > end_ns)
+            return error_set(err, STATUS_TIMEOUT,
+                             "reader %" PRIu32 " waits for its trainers: start the trace once "
+                             "batches are delivered, or the run with --trace FILE",
+                             reader);
+        clock_sleep_ns(turn_ns);
+    }
+}
+
 static enum status find_readers(int dir, const char *run_dir, struct traced *traced,
                                 struct error *err)
 {
@@ -106,7 +126,7 @@ static enum status find_readers(int dir, const char *run_dir, struct traced *tra
     size_t count = rundir_readers(dir, readers, MOST_READERS);
     for (size_t i = 0; i < count; i++) {
         struct metrics_snapshot *snapshot;
-        enum status status = metrics_page_read(dir, readers[i], &snapshot, err);
+        enum status status = await_serving(dir, readers[i], &snapshot, err);
         if (status == STATUS_NOT_FOUND)
             continue;
         if (status != STATUS_OK)
@@ -138,12 +158,18 @@ static void pause_for(uint64_t duration_ns)
         clock_sleep_ns(turn_ns);
 }
 
+/* Says the end again and again: a reader that was held up may have missed the word. */
 static enum status await_traces(const struct traced *traced, struct error *err)
 {
-    const uint64_t turn_ns = 20000000;
-    uint64_t end_ns = clock_now_ns() + PATIENCE_S * UINT64_C(1000000000);
+    const uint64_t turn_ns = 20000000, again_ns = 1000000000;
+    uint64_t begin_ns = clock_now_ns(), said_ns = begin_ns;
+    uint64_t end_ns = begin_ns + PATIENCE_S * UINT64_C(1000000000);
     for (size_t i = 0; i < traced->count; i++)
         while (access(traced->paths[i].data, R_OK) != 0) {
+            if (clock_now_ns() - said_ns > again_ns) {
+                said_ns = clock_now_ns();
+                sigqueue(traced->pids[i], SIGUSR1, (union sigval){.sival_int = TRACE_CALL_END});
+            }
             if (kill(traced->pids[i], 0) != 0)
                 return error_set(err, STATUS_LOST,
                                  "the run has ended meanwhile: start it with --trace FILE");

@@ -4,11 +4,10 @@ import glob
 import json
 import os
 import signal
-import sys
 import threading
 import time
 
-from job import MPIEXEC, TIMEOUT_S, JobTest, environment, leftovers, program, run
+from job import MPIEXEC, TIMEOUT_S, JobTest, environment, leftovers, program, python_words, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINER = os.path.join(HERE, "also_trainer.py")
@@ -47,7 +46,7 @@ class AlsoTest(JobTest):
         command = [MPIEXEC, *self.flags, "-np", str(processes), program("penstock-reader"), "-c", train or self.train()]
         for run_also in also if also is not None else ["val=" + self.val()]:
             command += ["--also", run_also]
-        command += [*options, "--", *(trainer or (sys.executable, TRAINER, self.folder, mode))]
+        command += [*options, "--", *(trainer or [*python_words(), TRAINER, self.folder, mode])]
         return run(command, env=self.environment(), cwd=self.folder)
 
     @staticmethod
@@ -73,7 +72,7 @@ class AlsoTest(JobTest):
                   f"    with open({self.folder!r} + '/alone.%d' % loader.info.rank, 'w') as file:\n"
                   "        for batch in loader:\n            print(batch.epoch, batch.step, *batch.indices, file=file)\n")
         command = [program("penstock-reader"), "-c", config, "--set", f"order.epochs={epochs}", "--set",
-                   f"delivery.trainers={self.trainers}", "--", sys.executable, "-c", script]
+                   f"delivery.trainers={self.trainers}", "--", *python_words(), "-c", script]
         outcome = run(command, env=self.environment(), cwd=self.folder)
         self.assertEqual(outcome.code, 0, outcome.output)
         self.orders[key] = [dict(log) for log in self.log("alone")]
@@ -103,7 +102,7 @@ class SupervisedTest(AlsoTest):
     def supervise(self, mode, *options, kill=(), readers=1):
         """A run of penstock-run. `kill`: (log, lines): once trainer 0 has noted so many lines in that log, a reader dies."""
         command = [program("penstock-run"), "--restarts", "4", "-c", self.train(), "--also", "val=" + self.val(),
-                   *(("--readers-per-node", str(readers)) if readers > 1 else ()), *options, "--", sys.executable, TRAINER,
+                   *(("--readers-per-node", str(readers)) if readers > 1 else ()), *options, "--", *python_words(), TRAINER,
                    self.folder, mode]
         killer = threading.Thread(target=self.kill_readers, args=(kill,))
         killer.start()

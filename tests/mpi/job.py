@@ -41,6 +41,14 @@ def mpi_flags():
     return ["-bind-to", "none"]
 
 
+def python_words():
+    """What starts a Python that may load libpenstock: a sanitizer in the library wants to be there first."""
+    if not SANITIZED:
+        return [sys.executable]
+    linked = subprocess.run(["ldd", os.environ["PENSTOCK_LIBRARY"]], capture_output=True, text=True, check=True).stdout
+    return ["env", "LD_PRELOAD=" + ":".join(re.findall(r"=> (\S*/lib[at]san\.\S*)", linked)), sys.executable]
+
+
 def environment(**more):
     env = dict(os.environ)
     env.pop("PENSTOCK_RUN_DIR", None)

@@ -4,11 +4,10 @@ import importlib.util
 import json
 import os
 import re
-import sys
 import unittest
 
 from also import PASSES, STEPS, VAL_STEPS, AlsoTest, SupervisedTest
-from job import launcher_is_open_mpi, leftovers
+from job import launcher_is_open_mpi, leftovers, python_words
 
 
 class Also(AlsoTest):
@@ -103,7 +102,7 @@ class MoreAlso(AlsoTest):
         script = ("import json, penstock\ntrain, val = penstock.connect(), penstock.connect('val')\n"
                   "next(val)\nfor _ in range(7):\n    next(train)\n"
                   f"json.dump(train.state(), open({self.folder!r} + '/state.json', 'w'))\n")
-        outcome = self.job(2, trainer=(sys.executable, "-c", script))
+        outcome = self.job(2, trainer=(*python_words(), "-c", script))
         self.assertEqual(outcome.code, 3, outcome.output)  # they left early
         outcome = self.job(4, options=["--resume", os.path.join(self.folder, "state.json")])
         self.assertEqual(outcome.code, 0, outcome.output)
@@ -114,7 +113,7 @@ class MoreAlso(AlsoTest):
     def test_unknown_name(self):
         script = ("import penstock\nwith penstock.connect():\n    try:\n        penstock.connect('nosuch')\n"
                   "    except penstock.NotFound as error:\n        print('refused:', error)\n")
-        outcome = self.job(2, trainer=(sys.executable, "-c", script))
+        outcome = self.job(2, trainer=(*python_words(), "-c", script))
         self.assertEqual(outcome.output.count("have no run 'nosuch': start them with --also nosuch=FILE"), self.trainers,
                          outcome.output)
 

@@ -2,10 +2,9 @@
 
 import json
 import os
-import sys
 import unittest
 
-from job import JobTest, environment
+from job import JobTest, environment, python_words
 
 TRAINER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "skipping_trainer.py")
 PYTHON_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
@@ -22,7 +21,7 @@ class Skip(JobTest):
     def job(self, readers, settings, counts, *arguments, code=0):
         """What each trainer logged, and the report's epochs."""
         report = os.path.join(self.folder, "report.json")
-        outcome = self.reader(readers, settings, (sys.executable, TRAINER, self.folder, *map(str, counts), *arguments),
+        outcome = self.reader(readers, settings, (*python_words(), TRAINER, self.folder, *map(str, counts), *arguments),
                               ["--report", report], env=environment(PYTHONPATH=PYTHON_PATH))
         self.assertEqual(outcome.code, code, outcome.output)
         logs = []
@@ -82,7 +81,7 @@ class Skip(JobTest):
         state = os.path.join(self.folder, "state.json")
         script = ("import json, penstock\nwith penstock.connect() as loader:\n    next(loader)\n    loader.skip(1)\n"
                   f"    json.dump(loader.state(), open({state!r} + str(loader.info.rank), 'w'))\n")
-        outcome = self.reader(2, self.settings(), (sys.executable, "-c", script),
+        outcome = self.reader(2, self.settings(), (*python_words(), "-c", script),
                               env=environment(PYTHONPATH=PYTHON_PATH))
         self.assertEqual(outcome.code, 0, outcome.output)
         lines = self.digests(2, self.trainers, self.settings(**{"order.epochs": 2}),
@@ -106,7 +105,7 @@ class Skip(JobTest):
                   "        for count, held in enumerate(epoch, 1):\n            if count == 2 and epoch.number % 2 == 0:\n"
                   "                break\n        if epoch.number == 60:\n            break\n")
         for placement in "fixed", "local":
-            outcome = self.reader(2, self.settings(40, **{"order.placement": placement}), (sys.executable, "-c", script),
+            outcome = self.reader(2, self.settings(40, **{"order.placement": placement}), (*python_words(), "-c", script),
                                   env=environment(PYTHONPATH=PYTHON_PATH), timeout=60)
             self.assertEqual(outcome.code, 0, outcome.output)
 
@@ -117,7 +116,7 @@ class Skip(JobTest):
                   "    try:\n        loader.skip(2)\n"
                   "    except penstock.Invalid as error:\n        say(f'refused: {error}\\n')\n"
                   "    del view\n    loader.skip(3)\n    batch = next(loader)\n    say(f'epoch {batch.epoch} {batch.step}\\n')\n")
-        outcome = self.reader(2, self.settings(), (sys.executable, "-c", script),
+        outcome = self.reader(2, self.settings(), (*python_words(), "-c", script),
                               env=environment(PYTHONPATH=PYTHON_PATH))
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertEqual(outcome.output.count("refused: epoch 0 step 0 is leased since before the last skip"), 2, outcome.output)
@@ -128,7 +127,7 @@ class Skip(JobTest):
                   "    for epoch, step in (1, 14), (0, 0), (2**28 + 1, 0), (3, 15):\n"
                   "        try:\n            loader.skip(epoch, step)\n"
                   "        except penstock.Invalid as error:\n            print('refused:', error)\n")
-        outcome = self.reader(1, self.settings(**{"delivery.trainers": 1}), (sys.executable, "-c", script),
+        outcome = self.reader(1, self.settings(**{"delivery.trainers": 1}), (*python_words(), "-c", script),
                               env=environment(PYTHONPATH=PYTHON_PATH))
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertEqual(outcome.output.count("refused:"), 4, outcome.output)

