@@ -62,13 +62,12 @@ class Also(AlsoTest):
     def test_wrong_use(self):
         val = self.val()
         broken = self.configure("broken.yaml", order={"epochs": -1})
-        restarts = self.train(restarts=1)
-        for processes, train, also, message in (
-                (2, None, ["val=" + broken], "run 'val': "),
-                (2, restarts, ["val=" + val], "delivery.restarts does not go with --also"),
-                (3, None, ["val=" + val], "start 2 on a node, or a multiple of 2")):
+        for processes, delivery, also, message in (
+                (2, {}, ["val=" + broken], "run 'val': "),
+                (2, {"restarts": 1}, ["val=" + val], "delivery.restarts does not go with --also"),
+                (3, {}, ["val=" + val], "start 2 on a node, or a multiple of 2")):
             with self.subTest(also=also, processes=processes):
-                outcome = self.job(processes, also=also, train=train)
+                outcome = self.job(processes, also=also, train=self.train(**delivery))
                 self.assertNotEqual(outcome.code, 0)
                 errors = [line for line in outcome.output.splitlines() if "error" in line and "penstock-reader" in line]
                 self.assertEqual(len([line for line in errors if message in line]), 1, outcome.output)
