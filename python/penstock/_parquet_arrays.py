@@ -44,7 +44,8 @@ def scan_block(job):
     begins = _runs(keys)
     found = {}
     for name in per_window:
-        values = items_of(arrays[name], source.columns[name])
+        column = source.columns[name]
+        values = arrays[name].to_numpy(zero_copy_only=False) if column.text else items_of(arrays[name], column)
         of_run = np.repeat(values[begins], np.diff(np.append(begins, len(keys))), axis=0)
         wrong = np.flatnonzero((values != of_run).reshape(len(values), -1).any(axis=1))
         if len(wrong):
@@ -109,11 +110,11 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _text_index(path, keys):
-    """Strings that the parent process has, as a ragged array of bytes."""
-    encoded = [str(key).encode() for key in keys]
+def _text_index(path, strings, attributes):
+    """Strings, or byte strings, that the parent process has, as a ragged array of bytes."""
+    encoded = [string if isinstance(string, bytes) else str(string).encode() for string in strings]
     data = np.frombuffer(b"".join(encoded), np.uint8)
-    return [_index(f"{path}/offsets", offsets_of([len(e) for e in encoded])), _index(f"{path}/values", data, {"encoding": "utf-8"})]
+    return [_index(f"{path}/offsets", offsets_of([len(e) for e in encoded])), _index(f"{path}/values", data, attributes)]
 
 
 def targets_of(source, options, scans):
@@ -137,8 +138,8 @@ def check_window(source, options):
     for name in [options.window, *options.per_window]:
         if name not in source.columns:
             raise BadSource(f"{source.files[0]}: no column '{name}'; there are {', '.join(source.columns)}")
-        if name != options.window and source.columns[name].ragged:
-            raise BadSource(f"--per-window {name}: the column has lists or strings: only numbers can be stored for each window")
+        if name != options.window and source.columns[name].ragged and not source.columns[name].text:
+            raise BadSource(f"--per-window {name}: the column has lists: only numbers and strings can be stored for each window")
     if not _item_columns(source, options):
         raise BadSource(f"--window {options.window}: no other column is left for the windows' items")
     for c in _item_columns(source, options):
@@ -157,8 +158,10 @@ def _window_targets(source, options, windows):
     targets = [Target(f"{group}/{c.name}", c.dtype, (source.row_count, *c.item_shape), chunk, c, c.attributes) for c in columns]
     indices = [_index(f"{group}/offsets", offsets_of(windows.counts))]
     if windows.keys.dtype == object:
-        indices += _text_index(options.window, windows.keys)
+        indices += _text_index(options.window, windows.keys, source.columns[options.window].attributes)
     else:
         indices.append(_index(options.window, windows.keys))
-    indices += [_index(name, values, source.columns[name].attributes) for name, values in windows.values.items()]
+    for name, values in windows.values.items():
+        column = source.columns[name]
+        indices += _text_index(name, values, column.attributes) if column.text else [_index(name, values, column.attributes)]
     return targets, indices, len(windows.keys)

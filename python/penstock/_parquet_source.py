@@ -103,10 +103,16 @@ def _item_of(dtype, where):
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
+# What has no offsets of its own is read as what has.
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+_WIDE = {getattr(pa, name)(): wide for name, wide in _VIEWS.items() if hasattr(pa, name)}
+
+
 def describe(name, dtype, where):
     """The Column of an Arrow field."""
     if pa.types.is_dictionary(dtype):
         dtype = dtype.value_type
+    dtype = _WIDE.get(dtype, dtype)
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
         is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
         return Column(name, "uint8", ragged=True, text=True, attributes={"encoding": "utf-8" if is_text else "bytes"})
@@ -203,6 +209,8 @@ class Source:
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], chunked.type)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
+        if array.type in _WIDE:
+            array = array.cast(_WIDE[array.type])
         nulls = array.null_count
         inner = array
         while not nulls and hasattr(inner, "flatten") and pa.types.is_nested(inner.type):

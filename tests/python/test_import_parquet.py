@@ -53,6 +53,7 @@ def documents_table(rng, rows):
             "id": pa.array(np.arange(rows)),
             "tokens": pa.array(tokens, pa.list_(pa.int32())),
             "title": [f"dök {i}" * (i % 4) for i in range(rows)],
+            "raw": [bytes([i % 256, 255]) * (i % 3) for i in range(rows)],
             "kind": pa.array([("a", "bb")[i % 2] for i in range(rows)]).dictionary_encode(),
             "seen": pa.array(np.arange(rows), pa.timestamp("ms")),
             "good": pa.array((np.arange(rows) % 3 == 0).tolist()),
@@ -147,8 +148,47 @@ class Import(unittest.TestCase):
         self.assertEqual([v.tolist() for v in ragged(stored, "tokens")], table["tokens"].to_pylist())
         for name in ("title", "kind"):
             self.assertEqual(ragged(stored, name, lambda v: v.tobytes().decode()), table[name].to_pylist())
+            self.assertEqual(stored[f"{name}/values"].attrs["encoding"], "utf-8")
+        self.assertEqual(ragged(stored, "raw", lambda v: v.tobytes()), table["raw"].to_pylist())
+        self.assertEqual(stored["raw/values"].attrs["encoding"], "bytes")
         self.assertIn("tokens: {ragged: {offsets: tokens/offsets, values: tokens/values}}", out)
         self.assertEqual(subprocess.run([PROGRAM, "verify", self.target], stdout=subprocess.DEVNULL).returncode, 0)
+
+    def test_string_views(self):
+        titles = [f"dök {i}" * (i % 4) for i in range(50)]
+        table = pa.table({"title": pa.array(titles, pa.string_view()), "raw": pa.array([t.encode() for t in titles], pa.binary_view())})
+        write_files(table, self.source, 2, 7)
+        self.assertEqual(pq.read_schema(f"{self.source}/part-0.parquet").types, [pa.string_view(), pa.binary_view()])
+        self.run_import(self.source, self.target)
+        stored = zarr.open_group(self.target, mode="r")
+        self.assertEqual(ragged(stored, "title", lambda v: v.tobytes().decode()), titles)
+        self.assertEqual(ragged(stored, "raw", lambda v: v.tobytes().decode()), titles)
+        self.assertEqual([stored[f"{name}/values"].attrs["encoding"] for name in ("title", "raw")], ["utf-8", "bytes"])
+
+    def test_strings_of_windows(self):
+        """Keys and columns of --per-window that are strings; some windows go across files and row groups."""
+        table = windows_table(np.random.default_rng(8), 40, 30)
+        keys = table["window_id"].to_pylist()
+        table = table.set_column(0, "window_id", [[f"ключ {key}" for key in keys]])
+        table = table.append_column("name", [[f"é{k}" * (k % 3) for k in keys]])
+        table = table.append_column("raw", [[bytes([255]) * (k % 4) for k in keys]])
+        write_files(table, self.source, 3, 17)
+        arguments = (self.source, self.target, "--window", "window_id", "--per-window", "name,raw,label")
+        out = self.run_import(*arguments)
+        self.assertIn("name: {ragged: {offsets: name/offsets, values: name/values}}", out)
+        stored = zarr.open_group(self.target, mode="r")
+        counts = np.diff(stored["items/offsets"][:])
+        for name, decode in (("window_id", bytes.decode), ("name", bytes.decode), ("raw", bytes)):
+            strings = np.array(ragged(stored, name, lambda v, decode=decode: decode(v.tobytes())), object)
+            self.assertEqual(np.repeat(strings, counts).tolist(), table[name].to_pylist())
+        self.assertEqual([stored[f"{name}/values"].attrs["encoding"] for name in ("window_id", "name", "raw")], ["utf-8", "utf-8", "bytes"])
+        np.testing.assert_array_equal(np.repeat(stored["label"][:], counts), table["label"].to_numpy())
+        names = table["name"].to_pylist()
+        names[1 if keys[1] == keys[0] else keys.index(keys[-1]) + 1] = "?"
+        bad = f"{self.dir}/bad.parquet"
+        pq.write_table(table.set_column(table.column_names.index("name"), "name", [names]), bad)
+        self.target += ".2"
+        self.refuses("column 'name' changes within the window", bad, self.target, *arguments[2:])
 
     def test_hive_folders(self):
         table = windows_table(np.random.default_rng(3), 9, 50)
