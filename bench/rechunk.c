@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "tools/rechunk_internal.h"
+#include "tools/slab_writer.h"
 #include "tools/team.h"
 
 #include <stdio.h>
@@ -30,8 +31,8 @@ static enum status start(void *argument, void **ret_state, struct error *err)
 {
     struct bench *bench = argument;
     struct slab_writer *writer = NULL;
-    enum status status = slab_writer_new(bench->store, NULL, &bench->targets, bench->slab_bytes,
-                                         false, &writer, err);
+    enum status status =
+        slab_writer_new(NULL, &bench->targets, bench->slab_bytes, false, &writer, err);
     if (!status)
         *ret_state = writer;
     return status;
@@ -60,7 +61,7 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
 static enum status measure(struct bench *bench, bool encode, double *ret_rate, struct error *err)
 {
     struct team team = {
-        .thread_count = bench->options.thread_count,
+        .thread_count = bench->options.making.thread_count,
         .work_count = bench->targets.slab_count,
         .label = encode ? "encoding" : "decoding",
         .unit = "slabs",
@@ -81,11 +82,11 @@ static enum status measure_whole(struct bench *bench, bool verify, const char *s
                                  double *ret_rate, struct error *err)
 {
     struct rechunk_options options = bench->options;
-    struct rechunk_result result;
+    struct making_result result;
     char path[4096];
-    snprintf(path, sizeof path, "%s.%s", bench->options.destination, suffix);
-    options.destination = path;
-    options.verify = verify;
+    snprintf(path, sizeof path, "%s.%s", bench->options.making.destination, suffix);
+    options.making.destination = path;
+    options.making.verify = verify;
     enum status status = rechunk_run(&options, bench->store, &result, err);
     if (!status)
         *ret_rate = (double)bench->total_bytes * 1e3 / (double)result.elapsed_ns;
@@ -144,7 +145,8 @@ static enum status measure_all(struct bench *bench, struct error *err)
 int main(int argc, char **argv)
 {
     struct bench bench = {
-        .options = {.level = RECHUNK_LEVEL_AUTO, .part_count = 1, .shuffle = NULL},
+        .options = {.making = {.part_count = 1, .label = "rechunking"},
+                    .level = RECHUNK_LEVEL_AUTO},
     };
     struct error err;
     if (argc != 7) {
@@ -155,12 +157,12 @@ int main(int argc, char **argv)
         return 64;
     }
     bench.options.source = argv[1];
-    bench.options.destination = argv[2];
+    bench.options.making.destination = argv[2];
     bench.options.chunk = (struct rechunk_shape){1, {strtoull(argv[3], NULL, 10)}};
     bench.options.codec = argv[4];
     bench.options.level = (int)strtol(argv[5], NULL, 10);
-    bench.options.thread_count = (uint32_t)strtoul(argv[6], NULL, 10);
-    bench.options.memory_bytes = memory_available_bytes() / 2;
+    bench.options.making.thread_count = (uint32_t)strtoul(argv[6], NULL, 10);
+    bench.options.making.memory_bytes = memory_available_bytes() / 2;
     enum status status = measure_all(&bench, &err);
     if (status)
         fprintf(stderr, "%s: %s\n", argv[0], err.message);

@@ -18,3 +18,14 @@ endif()
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+
+# FFmpeg's libraries are for `penstock ingest` alone.
+set(PENSTOCK_INGEST AUTO CACHE STRING "penstock ingest, which needs FFmpeg's libraries: AUTO (where they are), ON or OFF")
+set_property(CACHE PENSTOCK_INGEST PROPERTY STRINGS AUTO ON OFF)
+if(PENSTOCK_INGEST)
+  pkg_check_modules(FFMPEG QUIET IMPORTED_TARGET libavformat>=59 libavcodec>=59 libswscale>=6 libavutil>=57)
+  if(NOT FFMPEG_FOUND AND PENSTOCK_INGEST STREQUAL "ON")
+    message(FATAL_ERROR "PENSTOCK_INGEST is ON, and FFmpeg's libraries are not there "
+                        "(Debian: libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)")
+  endif()
+endif()

@@ -10,6 +10,10 @@ readonly BUILD_PACKAGES=(
     librandom123-dev libmicrohttpd-dev
 )
 
+# For `penstock ingest`, which is left out where they are not.
+# shellcheck disable=SC2034
+readonly INGEST_PACKAGES=(libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)
+
 say() {
     printf '%s\n' "$*" >&2
 }

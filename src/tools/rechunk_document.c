@@ -111,13 +111,6 @@ static struct json_object *shape_json(const uint64_t *shape, int rank)
     return list;
 }
 
-struct json_object *target_json(const char *text)
-{
-    struct json_object *object = json_tokener_parse(text);
-    assert(object);
-    return object;
-}
-
 static struct json_object *named(const char *name, struct json_object *configuration)
 {
     struct json_object *object = json_object_new_object();

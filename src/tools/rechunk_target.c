@@ -20,9 +20,6 @@
  * small samples: one file for every few labels costs more than it is worth. */
 static const uint64_t default_chunk_bytes = 1 << 20, small_chunk_bytes = 64 << 10;
 
-/* Slabs that are worth a turn. */
-static const uint64_t wanted_slab_bytes = 8 << 20;
-
 /* Documents of the source
  * ------------------------------------------------------------------------------------------- */
 
@@ -134,13 +131,6 @@ static void settle_shapes(const struct rechunk_options *options, const struct za
 /* Documents of the target
  * ------------------------------------------------------------------------------------------- */
 
-static void append_json(struct json_object *object, struct text *out)
-{
-    text_append(out, "%s",
-                json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN |
-                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
-}
-
 /* `document` and `attributes` are the source's; the names of dimensions leave `attributes`. */
 static enum status write_document(const struct rechunk_options *options, struct target *target,
                                   const struct zarr_array *leader, struct json_object *document,
@@ -161,7 +151,7 @@ static enum status write_document(const struct rechunk_options *options, struct 
     status =
         target_document(options, &shaped, chunk_shape, target->value_shape, &origin, &root, err);
     if (!status) {
-        append_json(root, &target->document);
+        target_append_json(root, &target->document);
         status = zarr_array_parse(ZARR_V3, shaped.path, target->document.data,
                                   target->document.length, &target->array, err);
     }
@@ -192,18 +182,7 @@ static enum status make_target(const struct rechunk_options *options, const stru
     if (status)
         return error_prefix(err, status, "array '%s': ", node->array.path);
 
-    uint64_t sample_bytes = zarr_array_sample_bytes(target->source);
-    uint64_t source_length = min_u64(target->source->chunk_shape[0], target->source->shape[0]);
-    uint64_t granule = common_multiple(target->value_shape[0], digest_granule(sample_bytes));
-    uint64_t period = common_multiple(granule, source_length);
-    uint64_t enough = size_round_up(4 * source_length, granule);
-    target->demand = (struct slabs_demand){
-        .sample_count = target->source->shape[0],
-        .sample_bytes = sample_bytes,
-        .period = min_u64(period, enough), /* or rows at the seams are read twice: a fifth */
-        .granule = granule,
-        .wanted_bytes = wanted_slab_bytes,
-    };
+    target_set_demand(target, min_u64(target->source->chunk_shape[0], target->source->shape[0]));
     return STATUS_OK;
 }
 
@@ -226,26 +205,21 @@ static enum status add_group(struct targets *targets, const struct store *store,
     struct json_object *document = NULL, *attributes = NULL;
     if (has_group(targets, path, length))
         return STATUS_OK;
-    struct target_group *groups =
-        realloc(targets->groups, (targets->group_count + 1) * sizeof *groups);
-    if (!groups)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
-    targets->groups = groups;
-    struct target_group *group = &groups[targets->group_count];
-    *group = (struct target_group){.path = strndup(path, length)};
-    if (!group->path)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
-    targets->group_count++;
     enum status status = STATUS_OK;
+    char *name = strndup(path, length);
+    if (!name)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
     if (format == ZARR_V3)
-        status = get_object(store, group->path, "zarr.json", &document, err);
+        status = get_object(store, name, "zarr.json", &document, err);
     if (!status)
-        status = get_attributes(store, format, group->path, document, &attributes, err);
+        status = get_attributes(store, format, name, document, &attributes, err);
     if (!status) {
-        text_append(&group->document, "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":");
-        append_json(attributes, &group->document);
-        text_append(&group->document, "}");
+        struct text text = {0};
+        target_append_json(attributes, &text);
+        status = targets_add_group(targets, path, length, text.data, err);
+        text_done(&text);
     }
+    free(name);
     json_object_put(attributes);
     json_object_put(document);
     return status;
@@ -262,34 +236,6 @@ static enum status add_groups(struct targets *targets, const struct store *store
     for (const char *slash = strchr(path, '/'); slash && !status; slash = strchr(slash + 1, '/'))
         status = add_group(targets, store, format, path, (size_t)(slash - path), err);
     return status;
-}
-
-static void append_member(struct json_object *metadata, const char *path,
-                          const struct text *document)
-{
-    json_object_object_add(metadata, path, target_json(document->data));
-}
-
-/* The root's document: of the array that is the root, or of the group with all others inside. */
-static void make_root(struct targets *targets)
-{
-    if (targets->group_count == 0) {
-        text_append(&targets->root_document, "%s", targets->arrays[0].document.data);
-        return;
-    }
-    struct json_object *root = target_json(targets->groups[0].document.data);
-    struct json_object *inline_metadata = json_object_new_object();
-    struct json_object *metadata = json_object_new_object();
-    for (size_t i = 1; i < targets->group_count; i++)
-        append_member(metadata, targets->groups[i].path, &targets->groups[i].document);
-    for (size_t i = 0; i < targets->count; i++)
-        append_member(metadata, targets->arrays[i].array.path, &targets->arrays[i].document);
-    json_object_object_add(inline_metadata, "kind", json_object_new_string("inline"));
-    json_object_object_add(inline_metadata, "must_understand", json_object_new_boolean(false));
-    json_object_object_add(inline_metadata, "metadata", metadata);
-    json_object_object_add(root, "consolidated_metadata", inline_metadata);
-    append_json(root, &targets->root_document);
-    json_object_put(root);
 }
 
 /* All of it
@@ -400,7 +346,7 @@ static enum status make_all(const struct rechunk_options *options, const struct 
                            strlen(hierarchy->groups[i]), err);
     if (status)
         return status;
-    make_root(targets);
+    targets_make_root(targets);
     return identify_source(store, targets, hierarchy, err);
 }
 
@@ -408,45 +354,12 @@ enum status targets_make(const struct rechunk_options *options, const struct sto
                          const struct zarr_hierarchy *hierarchy, struct targets *ret_targets,
                          struct error *err)
 {
-    struct targets targets = {0};
+    struct targets targets = {
+        .work = "rechunk", .folder = ".penstock-rechunk", .source = rechunk_source(store)};
     enum status status = make_all(options, store, hierarchy, &targets, err);
     if (status)
         targets_done(&targets);
     else
         *ret_targets = targets;
     return status;
-}
-
-void targets_done(struct targets *targets)
-{
-    for (size_t i = 0; i < targets->count; i++)
-        text_done(&targets->arrays[i].document);
-    for (size_t i = 0; i < targets->group_count; i++) {
-        free(targets->groups[i].path);
-        text_done(&targets->groups[i].document);
-    }
-    free(targets->arrays);
-    free(targets->groups);
-    text_done(&targets->root_document);
-    text_done(&targets->plan);
-    *targets = (struct targets){0};
-}
-
-void targets_cut(struct targets *targets, uint64_t slab_bytes)
-{
-    targets->slab_count = 0;
-    for (size_t i = 0; i < targets->count; i++) {
-        struct target *target = &targets->arrays[i];
-        target->slabs = slabs_cut(&target->demand, slab_bytes);
-        target->first_slab = targets->slab_count;
-        targets->slab_count += target->slabs.count;
-    }
-}
-
-size_t targets_find(const struct targets *targets, uint64_t slab)
-{
-    size_t i = 0;
-    while (i + 1 < targets->count && slab >= targets->arrays[i + 1].first_slab)
-        i++;
-    return i;
 }

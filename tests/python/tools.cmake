@@ -6,6 +6,12 @@ if(PENSTOCK_ZARR3_PYTHON)
   set_tests_properties(python.tools PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# penstock ingest video against ffmpeg's command line; skips without ffmpeg, or where penstock has no FFmpeg.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME python.ingest
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/test_ingest.py --penstock $<TARGET_FILE:penstock-cli>)
+set_tests_properties(python.ingest PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+
 # penstock import parquet against pyarrow; a Python without pyarrow and zarr-python 3 skips, saying why.
 if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.import_parquet

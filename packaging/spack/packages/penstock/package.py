@@ -16,12 +16,15 @@ class Penstock(CMakePackage):
     variant("python", default=True, description="the Python package")
     variant("man", default=True, description="manual pages")
 
+    variant("ingest", default=False, description="penstock ingest, which cuts segments out of videos")
+
     depends_on("c", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("libmicrohttpd", when="+mpi")
+    depends_on("ffmpeg@5:", when="+ingest")
     depends_on("c-blosc")
     depends_on("zstd")
     depends_on("libdeflate")
@@ -48,6 +51,7 @@ class Penstock(CMakePackage):
             self.define("BUILD_TESTING", False),
             self.define_from_variant("PENSTOCK_MPI", "mpi"),
             self.define_from_variant("PENSTOCK_MAN", "man"),
+            self.define("PENSTOCK_INGEST", "ON" if "+ingest" in self.spec else "OFF"),
             self.define_from_variant("PENSTOCK_INSTALL_PYTHON", "python"),
             self.define("PENSTOCK_PYTHON_DIR", python_platlib if "+python" in self.spec else "lib/python"),
         ]

@@ -1,13 +1,13 @@
-/* The journal of a rechunking: files that list the slabs that are done. See rechunk_internal.h.
+/* See journal.h.
  *
- *     .penstock-rechunk/plan     "penstock-rechunk-plan 1 <digest of the plan> <slab bytes>\n"
- *     .penstock-rechunk/done.R   lines "<slab> <sum> <XXH3-128 of what stands before it>\n"
+ *     plan     "penstock-<work>-plan 1 <digest of the plan> <slab bytes>\n"
+ *     done.R   lines "<slab> <sum> <XXH3-128 of what stands before it>\n"
  *
  * The plan appears as a whole (a link to a finished file), and the first process' one stays. Each
  * part appends to a file of its own, which it keeps locked. A line that was cut short fails its
  * hash and does not count.
  */
-#include "tools/rechunk_internal.h"
+#include "tools/journal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,74 +26,82 @@ enum { LINE_BYTES = 128, NAME_BYTES = 64 };
 /* DST
  * ------------------------------------------------------------------------------------------- */
 
-static bool is_own_entry(const char *name)
+static bool is_dot(const char *name)
 {
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, JOURNAL_FOLDER) == 0;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static void remove_entries(int journal_fd);
 
-/* After a rechunk that was killed while it removed its journal, its last act: removes
+/* After a work that was killed while it removed its journal, its last act: removes
  * the rest. Metadata is written last, so that what has it is complete. */
-static bool is_complete(int fd)
+static bool is_complete(int fd, const char *folder)
 {
-    int journal_fd = openat(fd, JOURNAL_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int journal_fd = openat(fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (journal_fd < 0)
         return false;
     bool complete = faccessat(fd, "zarr.json", F_OK, 0) == 0;
     if (complete)
         remove_entries(journal_fd);
     close(journal_fd);
-    return complete && unlinkat(fd, JOURNAL_FOLDER, AT_REMOVEDIR) == 0;
+    return complete && unlinkat(fd, folder, AT_REMOVEDIR) == 0;
 }
 
 /* DST, which has no plan, may hold a journal that was just begun; or nothing. */
-static enum status check_empty(int fd, const char *path, struct error *err)
+static enum status check_empty(int fd, const char *path, const struct targets *targets,
+                               struct error *err)
 {
-    if (is_complete(fd))
+    if (is_complete(fd, targets->folder))
         return error_set(err, STATUS_INVALID,
-                         "'%s' is complete: a rechunk was killed after it had written all; remove "
+                         "'%s' is complete: a %s was killed after it had written all; remove "
                          "it, or choose another destination",
-                         path);
+                         path, targets->work);
     DIR *folder = opendir(path);
     if (!folder)
         return error_set_errno(err, STATUS_IO, "open '%s'", path);
     bool empty = true;
     const struct dirent *entry;
     while ((entry = readdir(folder)))
-        empty = empty && is_own_entry(entry->d_name);
+        empty = empty && (is_dot(entry->d_name) || strcmp(entry->d_name, targets->folder) == 0);
     closedir(folder);
     if (!empty)
         return error_set(err, STATUS_INVALID,
-                         "'%s' is not empty, and no interrupted rechunk: remove it, or choose "
+                         "'%s' is not empty, and no interrupted %s: remove it, or choose "
                          "another destination",
-                         path);
+                         path, targets->work);
     return STATUS_OK;
 }
 
-static enum status open_folder(const char *path, int *ret_fd, bool *ret_is_new, struct error *err)
+bool journal_has_plan(const char *path, const char *folder)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s/%s/plan", path, folder);
+    return access(name, F_OK) == 0;
+}
+
+enum status journal_open_folder(const char *path, const struct targets *targets, int *ret_fd,
+                                struct error *err)
 {
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
         return error_set_errno(err, STATUS_IO, "make '%s'", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(err, STATUS_IO, "open '%s'", path);
-    bool is_new = faccessat(fd, JOURNAL_FOLDER "/plan", F_OK, 0) < 0;
-    enum status status = is_new ? check_empty(fd, path, err) : STATUS_OK;
-    if (!status && mkdirat(fd, JOURNAL_FOLDER, 0777) < 0 && errno != EEXIST)
-        status = error_set_errno(err, STATUS_IO, "make '%s/" JOURNAL_FOLDER "'", path);
+    enum status status = STATUS_OK;
+    if (!journal_has_plan(path, targets->folder))
+        status = check_empty(fd, path, targets, err);
+    if (!status && mkdirat(fd, targets->folder, 0777) < 0 && errno != EEXIST)
+        status = error_set_errno(err, STATUS_IO, "make '%s/%s'", path, targets->folder);
     int journal_fd = -1;
     if (!status) {
-        journal_fd = openat(fd, JOURNAL_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        journal_fd = openat(fd, targets->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (journal_fd < 0)
-            status = error_set_errno(err, STATUS_IO, "open '%s/" JOURNAL_FOLDER "'", path);
+            status = error_set_errno(err, STATUS_IO, "open '%s/%s'", path, targets->folder);
     }
     close(fd);
-    if (status)
-        return status;
-    *ret_fd = journal_fd;
-    *ret_is_new = is_new;
-    return STATUS_OK;
+    if (!status)
+        *ret_fd = journal_fd;
+    return status;
 }
 
 /* The plan
@@ -142,25 +150,26 @@ static enum status read_plan(int folder, char *line, size_t size, struct error *
 }
 
 static enum status agree_on_plan(int folder, const char *path, const struct targets *targets,
-                                 uint32_t part, bool is_new, uint64_t *slab_bytes,
-                                 struct error *err)
+                                 uint32_t part, uint64_t *slab_bytes, struct error *err)
 {
     struct digest_text digest = digest_of_text(targets->plan.data, targets->plan.length);
-    char line[LINE_BYTES], found[33] = "";
+    char line[LINE_BYTES], found_work[16] = "", found[33] = "";
     uint64_t found_bytes = 0;
-    snprintf(line, sizeof line, "penstock-rechunk-plan 1 %s %" PRIu64 "\n", digest.text,
+    snprintf(line, sizeof line, "penstock-%s-plan 1 %s %" PRIu64 "\n", targets->work, digest.text,
              *slab_bytes);
+    bool is_new = faccessat(folder, "plan", F_OK, 0) < 0;
     enum status status = is_new ? offer_plan(folder, line, part, err) : STATUS_OK;
     if (!status)
         status = read_plan(folder, line, sizeof line, err);
     if (status)
         return error_prefix(err, status, "'%s': ", path);
-    if (sscanf(line, "penstock-rechunk-plan 1 %32s %" SCNu64, found, &found_bytes) != 2 ||
-        strcmp(found, digest.text) != 0)
+    if (sscanf(line, "penstock-%15[a-z]-plan 1 %32s %" SCNu64, found_work, found, &found_bytes) !=
+            3 ||
+        strcmp(found_work, targets->work) != 0 || strcmp(found, digest.text) != 0)
         return error_set(err, STATUS_INVALID,
-                         "'%s' holds the beginning of another rechunk: of another source, of one "
+                         "'%s' holds the beginning of another %s: of another source, of one "
                          "that has changed since, or with other options; remove it to start anew",
-                         path);
+                         path, targets->work);
     *slab_bytes = found_bytes;
     return STATUS_OK;
 }
@@ -191,24 +200,27 @@ static enum status open_own(struct journal *journal, const char *path, uint32_t 
     journal->file_fd =
         openat(journal->folder_fd, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (journal->file_fd < 0)
-        return error_set_errno(err, STATUS_IO, "open '%s/" JOURNAL_FOLDER "/%s'", path, name);
+        return error_set_errno(err, STATUS_IO, "open '%s/%s/%s'", path, journal->folder, name);
     if (flock(journal->file_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return error_set(err, STATUS_IO, "another process writes part %u of '%s': wait for its end",
                          part, path);
     if (write(journal->file_fd, "\n", 1) != 1)
-        return error_set_errno(err, STATUS_IO, "write '%s/" JOURNAL_FOLDER "/%s'", path, name);
+        return error_set_errno(err, STATUS_IO, "write '%s/%s/%s'", path, journal->folder, name);
     return STATUS_OK;
 }
 
 enum status journal_open(const char *path, const struct targets *targets, uint32_t part,
                          uint64_t *slab_bytes, struct journal *journal, struct error *err)
 {
-    *journal = (struct journal){.folder_fd = -1, .file_fd = -1, .lock_fd = -1};
+    *journal = (struct journal){.work = targets->work,
+                                .folder = targets->folder,
+                                .folder_fd = -1,
+                                .file_fd = -1,
+                                .lock_fd = -1};
     pthread_mutex_init(&journal->mutex, NULL);
-    bool is_new = false;
-    enum status status = open_folder(path, &journal->folder_fd, &is_new, err);
+    enum status status = journal_open_folder(path, targets, &journal->folder_fd, err);
     if (!status)
-        status = agree_on_plan(journal->folder_fd, path, targets, part, is_new, slab_bytes, err);
+        status = agree_on_plan(journal->folder_fd, path, targets, part, slab_bytes, err);
     if (!status)
         status = open_own(journal, path, part, err);
     if (status)
@@ -320,7 +332,7 @@ static void remove_entries(int journal_fd)
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     while (entries && (entry = readdir(entries)))
-        if (!is_own_entry(entry->d_name))
+        if (!is_dot(entry->d_name))
             unlinkat(journal_fd, entry->d_name, 0);
     if (entries)
         closedir(entries);
@@ -332,6 +344,6 @@ void journal_remove(struct journal *journal, const char *path)
     if (journal->resumed)
         nftw(path, remove_partial, 64, FTW_PHYS);
     remove_entries(journal->folder_fd);
-    snprintf(folder, sizeof folder, "%s/" JOURNAL_FOLDER, path);
+    snprintf(folder, sizeof folder, "%s/%s", path, journal->folder);
     rmdir(folder);
 }

@@ -1,11 +1,11 @@
-/* One slab: read, hashed, encoded, written, read back. See rechunk_internal.h.
+/* See slab_writer.h.
  *
- *     source chunks -> slab [samples, ...] in C order -> chunk -> stored chunk -> value
+ *     the source -> slab [samples, ...] in C order -> chunk -> stored chunk -> value
  *                        (also what is read back)       |<- a value of one chunk, or shard ->|
  *
  * A chunk whose bytes are one run of the slab is encoded from there.
  */
-#include "tools/rechunk_internal.h"
+#include "tools/slab_writer.h"
 
 #include "base/memory.h"
 #include "base/number.h"
@@ -19,12 +19,13 @@
 #include <string.h>
 
 struct slab_writer {
-    const struct store *source, *destination;
+    const struct store *destination;
     const struct targets *targets;
     uint64_t slab_bytes;
     bool verify;
     const struct target *target; /* that all below but the slab is for; NULL: none yet */
-    struct zarr_chunk_reader *from, *back;
+    void *reader;                /* of the targets' source */
+    struct zarr_chunk_reader *back;
     void *slab, *buffers;
     size_t buffers_bytes;
     unsigned char *chunk, *value;
@@ -64,10 +65,11 @@ static size_t sum_sizes(struct buffer_sizes sizes)
     return sizes.chunk + sizes.value + sizes.index;
 }
 
-uint64_t target_thread_bytes(const struct target *target, bool verify)
+uint64_t target_thread_bytes(const struct targets *targets, const struct target *target,
+                             bool verify)
 {
     const struct zarr_array *array = &target->array;
-    return zarr_chunk_reader_bytes(&target->source, 1) +
+    return targets->source.reader_bytes(targets->source.argument, target) +
            (verify ? zarr_chunk_reader_bytes(&array, 1) : 0) + sum_sizes(size_buffers(array));
 }
 
@@ -76,10 +78,9 @@ uint64_t target_thread_bytes(const struct target *target, bool verify)
 
 static void drop_target(struct slab_writer *writer)
 {
-    zarr_chunk_reader_free(writer->from);
     zarr_chunk_reader_free(writer->back);
     memory_unmap(writer->buffers, writer->buffers_bytes);
-    writer->from = writer->back = NULL;
+    writer->back = NULL;
     writer->buffers = NULL;
     writer->target = NULL;
 }
@@ -92,9 +93,8 @@ static enum status use_target(struct slab_writer *writer, const struct target *t
     if (writer->target == target)
         return STATUS_OK;
     drop_target(writer);
-    enum status status =
-        zarr_chunk_reader_new(writer->source, &target->source, 1, &writer->from, err);
-    if (!status && writer->verify)
+    enum status status = STATUS_OK;
+    if (writer->verify)
         status = zarr_chunk_reader_new(writer->destination, &array, 1, &writer->back, err);
     if (!status)
         status = memory_map(sum_sizes(sizes), "encoded chunks", &writer->buffers, err);
@@ -108,23 +108,24 @@ static enum status use_target(struct slab_writer *writer, const struct target *t
     return STATUS_OK;
 }
 
-enum status slab_writer_new(const struct store *source, const struct store *destination,
-                            const struct targets *targets, uint64_t slab_bytes, bool verify,
-                            struct slab_writer **ret_writer, struct error *err)
+enum status slab_writer_new(const struct store *destination, const struct targets *targets,
+                            uint64_t slab_bytes, bool verify, struct slab_writer **ret_writer,
+                            struct error *err)
 {
     struct slab_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a thread");
     *writer = (struct slab_writer){
-        .source = source,
         .destination = destination,
         .targets = targets,
         .slab_bytes = slab_bytes,
         .verify = verify,
     };
     enum status status = memory_map(slab_bytes, "samples", &writer->slab, err);
+    if (!status)
+        status = targets->source.open(targets->source.argument, &writer->reader, err);
     if (status) {
-        free(writer);
+        slab_writer_free(writer);
         return status;
     }
     *ret_writer = writer;
@@ -136,6 +137,8 @@ void slab_writer_free(struct slab_writer *writer)
     if (!writer)
         return;
     drop_target(writer);
+    if (writer->reader)
+        writer->targets->source.close(writer->reader);
     memory_unmap(writer->slab, writer->slab_bytes);
     free(writer);
 }
@@ -292,18 +295,29 @@ static enum status write_values(struct slab_writer *writer, const struct slab *s
 /* Slabs
  * ------------------------------------------------------------------------------------------- */
 
-/* Reads the slab from one side and hashes it. */
-static enum status read_slab(struct slab_writer *writer, struct zarr_chunk_reader *reader,
-                             const struct zarr_array *array, const struct slab *slab,
+static struct digest_sum hash_slab(const struct slab_writer *writer, const struct slab *slab)
+{
+    struct digest_sum sum = {0};
+    digest_add(&sum, zarr_array_sample_bytes(&writer->target->array), slab->begin,
+               slab->end - slab->begin, writer->slab);
+    return sum;
+}
+
+static enum status read_slab(struct slab_writer *writer, const struct slab *slab, void *samples,
+                             struct error *err)
+{
+    return writer->targets->source.read(writer->reader, writer->target, slab->begin, slab->end,
+                                        samples, err);
+}
+
+/* Reads what was written, over the slab. */
+static enum status read_back(struct slab_writer *writer, const struct slab *slab,
                              struct digest_sum *ret_sum, struct error *err)
 {
     struct zarr_read_stats stats = {0};
-    *ret_sum = (struct digest_sum){0};
-    enum status status =
-        zarr_read_samples(reader, array, slab->begin, slab->end, writer->slab, &stats, err);
-    if (!status)
-        digest_add(ret_sum, zarr_array_sample_bytes(array), slab->begin, slab->end - slab->begin,
-                   writer->slab);
+    enum status status = zarr_read_samples(writer->back, &writer->target->array, slab->begin,
+                                           slab->end, writer->slab, &stats, err);
+    *ret_sum = status ? (struct digest_sum){0} : hash_slab(writer, slab);
     return status;
 }
 
@@ -327,14 +341,16 @@ enum status slab_write(struct slab_writer *writer, uint64_t number, struct diges
                        uint64_t *ret_bytes, struct error *err)
 {
     struct slab slab;
-    struct digest_sum sum, back;
+    struct digest_sum sum = {0}, back;
     enum status status = enter_slab(writer, number, &slab, err);
     if (!status)
-        status = read_slab(writer, writer->from, writer->target->source, &slab, &sum, err);
-    if (!status)
+        status = read_slab(writer, &slab, writer->slab, err);
+    if (!status) {
+        sum = hash_slab(writer, &slab);
         status = write_values(writer, &slab, err);
+    }
     if (!status && writer->verify)
-        status = read_slab(writer, writer->back, &writer->target->array, &slab, &back, err);
+        status = read_back(writer, &slab, &back, err);
     if (status)
         return status;
     if (writer->verify && !same_sum(&sum, &back))
@@ -344,18 +360,15 @@ enum status slab_write(struct slab_writer *writer, uint64_t number, struct diges
                          writer->target->array.path, (unsigned long long)slab.begin,
                          (unsigned long long)slab.end - 1);
     *ret_sum = sum;
-    *ret_bytes = (slab.end - slab.begin) * zarr_array_sample_bytes(writer->target->source);
+    *ret_bytes = (slab.end - slab.begin) * zarr_array_sample_bytes(&writer->target->array);
     return STATUS_OK;
 }
 
 enum status slab_read(struct slab_writer *writer, uint64_t number, void *samples, struct error *err)
 {
     struct slab slab;
-    struct zarr_read_stats stats = {0};
     enum status status = enter_slab(writer, number, &slab, err);
-    return status ? status
-                  : zarr_read_samples(writer->from, writer->target->source, slab.begin, slab.end,
-                                      samples, &stats, err);
+    return status ? status : read_slab(writer, &slab, samples, err);
 }
 
 enum status slab_encode(struct slab_writer *writer, uint64_t number, const void *samples,
@@ -372,8 +385,6 @@ bool slab_is_written(struct slab_writer *writer, uint64_t number, const struct d
     struct slab slab;
     struct digest_sum back;
     struct error err;
-    return enter_slab(writer, number, &slab, &err) == STATUS_OK &&
-           read_slab(writer, writer->back, &writer->target->array, &slab, &back, &err) ==
-               STATUS_OK &&
-           same_sum(sum, &back);
+    return enter_slab(writer, number, &slab, &err) == STATUS_OK && writer->back &&
+           read_back(writer, &slab, &back, &err) == STATUS_OK && same_sum(sum, &back);
 }

@@ -1,0 +1,64 @@
+/* Shared by ingest.c (the process), ingest_arrays.c (what arrays there are), ingest_read.c (where
+ * their values come from) and ingest_bad.c (segments that cannot be decoded). */
+#ifndef PENSTOCK_INGEST_INGEST_INTERNAL_H
+#define PENSTOCK_INGEST_INGEST_INTERNAL_H
+
+#include "base/text.h"
+#include "ingest/ingest.h"
+#include "ingest/pixels.h"
+#include "ingest/text_rows.h"
+#include "ingest/video_list.h"
+#include "ingest/video_plan.h"
+
+#include <pthread.h>
+
+/* Segments that could not be decoded, in files of the journal's folder: bad.R is part R's. */
+struct bad_segments {
+    int folder_fd; /* borrowed */
+    uint32_t part;
+    uint64_t count;      /* known to this process */
+    bool *are_bad;       /* [segment_count] */
+    struct text reasons; /* lines "<segment> <reason>\n" */
+    pthread_mutex_t mutex;
+};
+
+struct ingest {
+    const struct ingest_options *options;
+    const char *path; /* of the destination */
+    int folder_fd;    /* the journal's; -1: not open */
+    struct video_list list;
+    struct text_rows text;
+    struct segment_wish wish;
+    struct video_plan plan;
+    struct pixel_table pixels;
+    struct targets targets;
+    struct bad_segments bad;
+    uint64_t name_length; /* of the longest, in code points */
+};
+
+/* Arrays, for an ingest with list, text, wish and plan. `request` stands in the root's attributes.
+ * INVALID: an unknown codec. NO_MEMORY. */
+MUST_USE enum status ingest_make_targets(struct ingest *ingest, const char *request,
+                                         struct error *err);
+
+/* Reads values; borrows the ingest. */
+struct sample_source ingest_source(struct ingest *ingest);
+
+/* Prepares for `segment_count` segments. NO_MEMORY. */
+MUST_USE enum status bad_segments_start(struct bad_segments *bad, int folder_fd, uint32_t part,
+                                        uint64_t segment_count, struct error *err);
+
+/* Notes a segment, in the file as well; any thread. IO. */
+MUST_USE enum status bad_segments_add(struct bad_segments *bad, uint64_t segment,
+                                      const char *reason, struct error *err);
+
+/* Reads the files of all parts. IO, NO_MEMORY. */
+MUST_USE enum status bad_segments_read(struct bad_segments *bad, uint64_t segment_count,
+                                       struct error *err);
+void bad_segments_done(struct bad_segments *bad);
+
+/* Names what was left out on standard error, and writes the report where one is wanted. IO. */
+MUST_USE enum status ingest_report(const struct ingest *ingest, const struct ingest_result *result,
+                                   struct error *err);
+
+#endif

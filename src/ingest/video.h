@@ -1,0 +1,62 @@
+/* One video that is open: its packets and its decoder. FFmpeg's libraries are behind this header
+ * and picture.h. One thread at a time; calls read files.
+ *
+ * Errors tell what is wrong with the video (NOT_FOUND, CORRUPT, UNSUPPORTED: another try finds the
+ * same) from what is wrong with the machine (IO, NO_MEMORY). Messages do not name the video.
+ */
+#ifndef PENSTOCK_INGEST_VIDEO_H
+#define PENSTOCK_INGEST_VIDEO_H
+
+#include "base/error.h"
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How a frame is turned before it is shown: transposed, then mirrored. */
+struct orientation {
+    bool transpose, flip_x, flip_y;
+};
+
+struct video {
+    char *path;
+    AVFormatContext *format;
+    AVStream *stream;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *frame;
+    struct orientation orientation;
+    bool untouched; /* no packet was read yet */
+};
+
+/* Before all else: FFmpeg's messages go to no terminal. */
+void video_start_logging(void);
+
+/* Opens the best video stream, and its decoder with one thread. The caller calls video_close(). */
+MUST_USE enum status video_open(const char *path, struct video **ret_video, struct error *err);
+void video_close(struct video *video);
+
+/* Whether the error is about the video, and not about the machine. */
+bool video_is_bad(enum status status);
+
+/* Reads the next packet of the stream into video->packet. False without an error: the end. */
+MUST_USE enum status video_read(struct video *video, bool *ret_read, struct error *err);
+
+/* Goes to a packet at or before `pts`, and forgets what was decoded. NOT_FOUND: the file has no
+ * index, or nothing there. */
+MUST_USE enum status video_seek(struct video *video, int64_t pts, struct error *err);
+
+/* Goes back to the first packet, by opening the video anew: some formats cannot seek there. */
+MUST_USE enum status video_rewind(struct video *video, struct error *err);
+
+/* Decodes a packet; NULL: the end. Then video_take() is called until there are no more frames. */
+MUST_USE enum status video_send(struct video *video, const AVPacket *packet, struct error *err);
+
+/* Takes a decoded frame into video->frame, whose pts is the best guess. */
+MUST_USE enum status video_take(struct video *video, bool *ret_taken, struct error *err);
+
+/* "what: Invalid data found when processing input (moov atom not found)" */
+MUST_USE enum status video_fail(int number, const char *what, struct error *err);
+
+#endif

@@ -1,0 +1,211 @@
+/* See video_list.h. */
+#include "ingest/video_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_COLUMNS = 64 };
+
+static enum status add_video(struct video_list *list, const char *folder, const char *path,
+                             const char *name, struct error *err)
+{
+    struct listed_video video = {.name = strdup(name)};
+    if (path[0] == '/' || !*folder)
+        video.path = strdup(path);
+    else if (asprintf(&video.path, "%s/%s", folder, path) < 0)
+        video.path = NULL;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct listed_video *videos = realloc(list->videos, capacity * sizeof *videos);
+        if (videos) {
+            list->videos = videos;
+            list->capacity = capacity;
+        }
+    }
+    if (!video.path || !video.name || list->count == list->capacity) {
+        free(video.path);
+        free(video.name);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a list of videos");
+    }
+    list->videos[list->count++] = video;
+    return STATUS_OK;
+}
+
+/* Folders
+ * ------------------------------------------------------------------------------------------- */
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static enum status read_folder(const char *path, struct video_list *list, struct error *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(path, &entries, is_shown, NULL);
+    if (count < 0)
+        return error_set_errno(err, STATUS_IO, "list '%s'", path);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < count && !status; i++) {
+        struct stat info;
+        char *whole = NULL;
+        if (asprintf(&whole, "%s/%s", path, entries[i]->d_name) < 0)
+            status = error_set(err, STATUS_NO_MEMORY, "no memory for a list of videos");
+        else if (stat(whole, &info) != 0 || !S_ISDIR(info.st_mode))
+            status = add_video(list, path, entries[i]->d_name, entries[i]->d_name, err);
+        free(whole);
+    }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct listed_video *)a)->name, ((const struct listed_video *)b)->name);
+}
+
+/* Lines
+ * ------------------------------------------------------------------------------------------- */
+
+static char *strip(char *line)
+{
+    while (*line == ' ' || *line == '\t')
+        line++;
+    size_t end = strlen(line);
+    while (end > 0 && strchr(" \t\r\n", line[end - 1]))
+        end--;
+    line[end] = '\0';
+    return line;
+}
+
+/* Takes a cell of a CSV line, in quotes or not, from *rest; NULL: there are no more. */
+static char *take_cell(char **rest)
+{
+    char *at = *rest;
+    if (!at)
+        return NULL;
+    if (*at != '"') {
+        strsep(rest, ",");
+        return strip(at);
+    }
+    char *cell = ++at, *to = at;
+    while (*at && !(*at == '"' && at[1] != '"')) {
+        at += *at == '"';
+        *to++ = *at++;
+    }
+    *rest = *at && at[1] == ',' ? at + 2 : NULL;
+    *to = '\0';
+    return cell;
+}
+
+struct columns {
+    int path, name; /* -1: none */
+};
+
+static struct columns read_header(char *line)
+{
+    struct columns columns = {-1, -1};
+    char *rest = strip(line), *cell;
+    for (int i = 0; i < MOST_COLUMNS && (cell = take_cell(&rest)); i++) {
+        if (strcmp(cell, "path") == 0)
+            columns.path = i;
+        else if (strcmp(cell, "name") == 0)
+            columns.name = i;
+    }
+    return columns;
+}
+
+static enum status take_row(struct video_list *list, const char *folder,
+                            const struct columns *columns, char *line, struct error *err)
+{
+    char *rest = strip(line), *cell;
+    const char *path = "", *name = "";
+    for (int i = 0; i < MOST_COLUMNS && (cell = take_cell(&rest)); i++) {
+        if (i == columns->path)
+            path = cell;
+        else if (i == columns->name)
+            name = cell;
+    }
+    return add_video(list, folder, path, *name ? name : path, err);
+}
+
+static enum status read_lines(FILE *file, const char *path, const char *folder,
+                              struct video_list *list, struct error *err)
+{
+    size_t length = strlen(path);
+    bool is_csv = length > 4 && strcmp(path + length - 4, ".csv") == 0, has_header = false;
+    struct columns columns = {0, -1};
+    char *line = NULL;
+    size_t capacity = 0;
+    enum status status = STATUS_OK;
+    while (!status && getline(&line, &capacity, file) >= 0) {
+        char *bare = strip(line);
+        if (!*bare || *bare == '#')
+            continue;
+        if (!is_csv) {
+            status = add_video(list, folder, bare, bare, err);
+        } else if (!has_header) {
+            columns = read_header(bare);
+            has_header = true;
+            if (columns.path < 0)
+                status = error_set(err, STATUS_INVALID,
+                                   "'%s': the first line names no column 'path'", path);
+        } else {
+            status = take_row(list, folder, &columns, bare, err);
+        }
+    }
+    free(line);
+    return status;
+}
+
+static enum status read_file(const char *path, struct video_list *list, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup("");
+    FILE *file = fopen(path, "re");
+    enum status status = STATUS_OK;
+    if (!folder)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for a list of videos");
+    else if (!file)
+        status = error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                                 "open the list of videos '%s'", path);
+    else
+        status = read_lines(file, path, folder, list, err);
+    if (file)
+        fclose(file);
+    free(folder);
+    return status;
+}
+
+enum status video_list_read(const char *path, struct video_list *ret_list, struct error *err)
+{
+    struct stat info;
+    *ret_list = (struct video_list){0};
+    bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    enum status status =
+        is_folder ? read_folder(path, ret_list, err) : read_file(path, ret_list, err);
+    if (status)
+        return status;
+    if (ret_list->count == 0)
+        return error_set(err, STATUS_INVALID, "'%s' lists no videos", path);
+    if (is_folder)
+        qsort(ret_list->videos, ret_list->count, sizeof *ret_list->videos, compare_names);
+    return STATUS_OK;
+}
+
+void video_list_done(struct video_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->videos[i].path);
+        free(list->videos[i].name);
+    }
+    free(list->videos);
+    *list = (struct video_list){0};
+}
