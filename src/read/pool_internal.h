@@ -54,7 +54,8 @@ struct numa_node {
 struct worker {
     struct pool_worker public;
     uint64_t busy_ns;
-    _Atomic uint64_t normal_since_ns; /* when its normal task began; 0: it is in none */
+    _Atomic uint64_t normal_since_ns; /* when its normal task, or the present piece of
+                                       * its row, began; 0: it is in none */
     uint64_t quiet_ns; /* how long the tasks took that it has ended and not told the owner of */
     size_t rows_left;  /* normal tasks in the queue when it took its task */
     struct pool *pool;
@@ -104,6 +105,10 @@ void pool_filling_done(struct filling *filling);
 /* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: sleeping workers
  * are woken for tasks, and on their way. Any thread. */
 bool pool_needs_help(struct numa_node *numa);
+
+/* pool_worker.c: runs the urgent tasks that are queued, between the pieces of a row that this
+ * worker reads; `argument` is the struct worker. */
+void pool_worker_between(void *argument);
 
 /* pool_worker.c: the main function of a worker's thread; `argument` is the struct worker. */
 void *pool_worker_main(void *argument);
