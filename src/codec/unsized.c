@@ -53,7 +53,8 @@ static enum status take(struct codec_memory *memory, size_t bytes, struct part *
         memory->give(memory, least);
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu decoded bytes", bytes);
     }
-    *ret_part = (struct part){data, least};
+    ret_part->data = data;
+    ret_part->bytes = least;
     return STATUS_OK;
 }
 
@@ -138,7 +139,8 @@ static enum status settle(struct codec_memory *memory, struct bytes data, struct
     unsigned char *smaller = realloc(part->data, least);
     if (smaller) {
         memory->give(memory, part->bytes - least);
-        *part = (struct part){smaller, least};
+        part->data = smaller;
+        part->bytes = least;
     }
     return STATUS_OK;
 }

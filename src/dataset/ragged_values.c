@@ -80,8 +80,10 @@ static enum status take_room(struct codec_memory *memory, size_t bytes, struct e
             chunk->is_put_off = true;
             status = error_set(err, STATUS_NO_MEMORY, "no room");
         } else {
-            reading->is_short |= is_first;
-            pthread_cond_broadcast(&reading->changed);
+            if (is_first && !reading->is_short) {
+                reading->is_short = true;
+                pthread_cond_broadcast(&reading->changed);
+            }
             pthread_cond_wait(&reading->changed, &reading->mutex);
         }
     }

@@ -278,13 +278,13 @@ static enum status start(void *argument, void **ret_state, struct error *err)
 /* The memory of a chunk of values: a thread's share. */
 struct values_memory {
     struct codec_memory memory; /* first: see take() */
-    size_t taken;
+    size_t share, taken;
 };
 
 static enum status take(struct codec_memory *memory, size_t bytes, struct error *err)
 {
     struct values_memory *values = (struct values_memory *)memory;
-    if (bytes > memory->limit - values->taken) {
+    if (bytes > values->share - values->taken) {
         memory->is_short = true;
         return error_set(err, STATUS_NO_MEMORY, "%s more, beside %s", size_format(bytes).text,
                          size_format(values->taken).text);
@@ -304,7 +304,8 @@ static enum status read_values(struct verifier *verifier, const struct zarr_arra
 {
     const struct verification *verification = verifier->verification;
     struct values_memory memory = {
-        .memory = {.take = take, .give = give, .limit = verification->share}};
+        .memory = {.take = take, .give = give, .limit = verification->share},
+        .share = verification->share};
     enum status status = zarr_values_read(verification->store,
                                           array->shard_level_count > 0 ? verifier->reader : NULL,
                                           array, &chunk, key, &memory.memory, ret_values, err);

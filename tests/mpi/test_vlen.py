@@ -180,6 +180,8 @@ class Values(JobTest):
         for index, (batch, i) in found.items():
             begin, end = batch["raw.offsets"][i:i + 2]
             self.assertEqual(bytes(batch["raw"][begin:end]), bytes(values["raw"][index]))
+        self.verify(path, 0, "raw", "--memory", str(most), "--threads", "1")
+        self.assertIn("raise --memory", self.verify(path, 1, "raw", "--memory", str(most - 1), "--threads", "1"))
         refused = self.run_job(path, {"raw": "{array: raw}"}, **{"dataset.hold_limit": str(most - 1)})
         self.assertNotEqual(refused.code, 0)
         self.assertIn("field 'raw': array 'raw' chunk ", refused.output)
