@@ -8,6 +8,7 @@
 #include "store/watch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The progress line goes on to another epoch, of which `step` steps are published. */
 static void show_epoch(struct books *books, uint64_t epoch, uint64_t step)
@@ -60,6 +61,11 @@ struct recent_epoch *books_recent(struct service_summary *summary, uint64_t epoc
     if (recent->epoch != epoch)
         *recent = (struct recent_epoch){.epoch = epoch};
     return recent;
+}
+
+void books_forget_recent(struct service_summary *summary)
+{
+    memset(summary->recent, 0, sizeof summary->recent);
 }
 
 static struct epoch_stats *stats_of(struct books *books, uint64_t epoch)

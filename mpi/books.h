@@ -72,6 +72,9 @@ struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch)
  * of that of BOOKS_RECENT_EPOCHS epochs before. */
 struct recent_epoch *books_recent(struct service_summary *summary, uint64_t epoch);
 
+/* Epochs that are not told yet are over: the run begins anew. */
+void books_forget_recent(struct service_summary *summary);
+
 struct books {
     const struct job *job;           /* borrowed */
     struct windows *windows;         /* borrowed */

@@ -262,6 +262,8 @@ static enum status run_stretch(struct job *job, bool quiet, struct service_summa
         store_forbid_waiting(false);
         meter_end(job->meter, &service.books, service.tally);
         books_close(&service.books);
+        if (job->begins_anew)
+            books_forget_recent(summary);
     }
     service_done(&service);
     *stretch = (struct stretch){service.skips, service.signal_number};
