@@ -26,6 +26,7 @@ ENVIRONMENTS = {
                    ["torch", "zarr", "anndata", "scdataset"], (3, 11)),
     "annbatch": (["annbatch"], ["annbatch"], (3, 12)),
     "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
+    "pyav": (["numpy", "zarr>=3", "av"], ["av", "zarr"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
 # Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.

@@ -42,6 +42,9 @@ def main():
     for rates in windows.values():
         assert rates.pop("best_peer_cold") is None and rates.pop("best_peer_warm") is None, windows
         assert list(rates) == ["limit_cold", "cold", "limit_warm", "warm"] and min(rates.values()) > 0, windows
+    ingest = last_line(build, "ingest", "--videos", "1", "--seconds", "6", "--segments", "1", "--rounds", "1", "--no-peers")
+    if ingest is not None: # without FFmpeg it cannot run
+        assert list(ingest) == ["limit", "penstock", "peer"] and ingest.pop("peer") is None and min(ingest.values()) > 0, ingest
     csr = last_line(build, "csr", "--samples", "2000", "--rounds", "1", "--no-peers")
     assert list(csr) == ["decode", "penstock", "best_peer"] and csr.pop("best_peer") is None and min(csr.values()) > 0, csr
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
