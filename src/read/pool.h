@@ -12,7 +12,7 @@
  *                         NUMA node 1: urgent | normal  -->  workers bound to NUMA node 1
  *
  * A worker that reads a row of several pieces runs urgent tasks between these. Where all workers
- * are in long normal tasks or pieces all the same, the owner runs urgent tasks itself: pool_help().
+ * are in long normal tasks, the owner runs urgent tasks itself, too: pool_help().
  *
  * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
  * and no urgent task is queued behind, the pool wakes the owner through a struct waker. After short
@@ -63,9 +63,9 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
 MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
-/* Runs queued urgent tasks here, as long as every worker has been in its normal task, or in the
- * present piece of a row, for `patience_ns` or more: no copy waits for a long decode to end. A
- * task's pool_worker has no reader then. Returns how many tasks were run. */
+/* Runs queued urgent tasks here, as long as every worker has been in its normal task for
+ * `patience_ns` or more: no copy waits for a long decode to end. A task's pool_worker has no
+ * reader then. Returns how many tasks were run. */
 uint32_t pool_help(struct pool *pool, uint64_t patience_ns);
 
 /* Whether urgent tasks are queued. Does not block. */

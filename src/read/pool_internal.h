@@ -54,8 +54,7 @@ struct numa_node {
 struct worker {
     struct pool_worker public;
     uint64_t busy_ns;
-    _Atomic uint64_t normal_since_ns; /* when its normal task, or the present piece of
-                                       * its row, began; 0: it is in none */
+    _Atomic uint64_t normal_since_ns; /* when its normal task began; 0: it is in none */
     uint64_t quiet_ns; /* how long the tasks took that it has ended and not told the owner of */
     size_t rows_left;  /* normal tasks in the queue when it took its task */
     struct pool *pool;

@@ -159,7 +159,7 @@ static bool take_between(struct worker *worker, struct task *ret_task)
     return taken;
 }
 
-/* The time counts as that of the row. Whoever waits, waits for the row's next piece at most. */
+/* The time counts as that of the row. The owner goes on to help: there are few such moments. */
 void pool_worker_between(void *argument)
 {
     struct worker *worker = argument;
@@ -174,8 +174,6 @@ void pool_worker_between(void *argument)
             pthread_cond_signal(&numa->idle);
         pthread_mutex_unlock(&numa->mutex);
     }
-    if (atomic_load(&worker->normal_since_ns))
-        atomic_store(&worker->normal_since_ns, clock_now_ns());
 }
 
 static void run_tasks(struct worker *worker)
