@@ -3,33 +3,43 @@
 
     bench/run.sh seeing [OPTION...]
 
-One reader delivers from memory to one penstock-trainer --touch, as fast as it can: samples of 160 KiB, or with --small of 64
-bytes, where each step and each round costs most. Each round runs all variants, one after another, in an order that turns:
+One reader delivers from memory to one trainer, as fast as it can: samples of 160 KiB, or with --small of 64 bytes, where each
+step and each round costs most. One run for each way of looking. It is looked at for two seconds, then left alone for two, and
+so on, since two runs of the same program differ by more than looking costs:
 
-  off      as a run is by itself: its metrics page is written four times a second, and nobody reads it
   metrics  metrics.listen, scraped each second
-  trace    penstock-reader --trace and PENSTOCK_TRACE: every span is noted from beginning to end
-  top      penstock top looks each second
+  trace    penstock trace
+  top      penstock top, each second
+  nothing  nobody looks: how far two neighbouring intervals differ by themselves
 
-A ratio is that of a variant's samples/s to off's of the same round, of all epochs but the first; cpu is the ratio of the
-reader's processor time. Figures are medians. The goal is a ratio of at least 0.99. The last line is one JSON object.
+A ratio is that of the samples/s of an interval to the mean of its two neighbours, and the figures are medians, with their
+standard error. The goal is a ratio of at least 0.99. The last line is one JSON object.
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import threading
-import urllib.request
+import time
 
-from jobs import is_open_mpi
+import jobs
 from programs import Failed, run, say
 
-VARIANTS = ("off", "metrics", "trace", "top")
+sys.path.insert(0, str(jobs.BENCH.parent / "python"))
+INTERVAL_S, SETTLE_S = 2.0, 0.4  # the beginning of an interval is not counted
 GOAL = 0.99
+SCRAPE = """
+import pathlib, sys, time, urllib.request
+while True:
+    assert urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=10).read().startswith(b"#")
+    time.sleep(1)
+"""
 
 
 def make_dataset(arguments):
@@ -43,71 +53,98 @@ def make_dataset(arguments):
     return path
 
 
-class Looks:
-    """What looks at the run of a variant, each second, while there is one."""
+class Looks(threading.Thread):
+    """Looks at a run in each second interval. A program that looks all the time is stopped in the others."""
 
-    def __init__(self, arguments, variant, run_dir):
-        self.run_dir, self.ended = run_dir, threading.Event()
-        command = [arguments.build / "bin/penstock", "top", run_dir, "--json"]
-        self.work = {"metrics": self.scrape, "top": lambda: self.top(command)}.get(variant)
-        self.count = 0
+    def __init__(self, arguments, variant, run_dir, start):
+        super().__init__()
+        self.penstock, self.run_dir, self.start_s, self.ended = arguments.build / "bin/penstock", run_dir, start, threading.Event()
+        self.variant, self.intervals, self.failed = variant, arguments.intervals, None
 
-    def scrape(self):
-        try:
-            address = json.loads((self.run_dir / "reader-0.json").read_text(encoding="ascii"))[0]["targets"][0]
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-                self.count += answer.read().startswith(b"#")
-        except OSError:
-            pass  # it has not begun, or has ended
+    def command(self):
+        if self.variant == "metrics":
+            targets = json.loads((self.run_dir / "reader-0.json").read_text(encoding="ascii"))[0]["targets"]
+            return [sys.executable, "-c", SCRAPE, targets[0]]
+        if self.variant == "trace":
+            return [self.penstock, "trace", self.run_dir, "--seconds", "2", "--output", self.run_dir.parent / "trace.json"]
+        return [self.penstock, "top", "--json", self.run_dir]
 
-    def top(self, command):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as top:
-            self.count += sum(1 for _ in top.stdout)  # until the run ends
+    def run(self):
+        program = None
+        for number in range(self.intervals):
+            if self.ended.wait(max(0, self.start_s + number * INTERVAL_S - time.monotonic())):
+                break
+            if self.variant == "nothing":
+                continue
+            if number % 2 == 0:
+                if program and self.variant != "trace":
+                    program.send_signal(signal.SIGSTOP)
+                continue
+            if program and program.poll() not in (None, 0):
+                self.failed = f"{self.variant}: {program.args[0]} ended with {program.returncode}"
+                return
+            if program is None or self.variant == "trace":
+                program = subprocess.Popen([str(word) for word in self.command()],  # pylint: disable=consider-using-with
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            else:
+                program.send_signal(signal.SIGCONT)
+        if program and program.poll() is None:
+            program.kill()
+            program.wait()
+        if program is None and self.variant != "nothing":
+            self.failed = f"{self.variant}: nobody has looked"
 
-    def _go_on(self):
-        while not self.ended.wait(1 if self.count else 0.05):
-            self.work()
 
-    def __enter__(self):
-        if self.work:
-            self._thread = threading.Thread(target=self._go_on)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        if self.work:
-            self._thread.join()
+def consume(loader, start, intervals):
+    """Samples of each interval, behind its beginning."""
+    counts = [0] * (intervals + 1)
+    for batch in loader:
+        number, phase = divmod(time.monotonic() - start, INTERVAL_S)
+        if number >= intervals:
+            break
+        if phase >= SETTLE_S and number >= 0:
+            counts[int(number)] += batch.sample_count
+    return counts[:-1]
 
 
 def measure(arguments, dataset, variant):
-    """Samples a second of all epochs but the first, and the reader's processor time."""
+    """Samples a second of all intervals; those of odd numbers are looked at."""
+    import penstock  # pylint: disable=import-outside-toplevel
     folder = arguments.work / "seeing-run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    environment, mpirun = dict(os.environ), ["mpirun", "-np", 1]
-    if is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
+    environment, mpirun = dict(os.environ), ["mpirun", "-np", "1"]
+    if jobs.is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         mpirun += ["--oversubscribe", "--bind-to", "none"]
     options = {"dataset.uri": dataset, "batch.global_size": arguments.batch, "batch.last": "drop", "delivery.trainers": 1,
-               "delivery.run_dir": folder / "run", "order.epochs": arguments.epochs, "readers.threads": arguments.threads}
-    command = [*mpirun, arguments.build / "bin/penstock-reader", "--quiet", "--report", folder / "report.json"]
+               "delivery.run_dir": folder / "run", "order.epochs": 0, "readers.threads": arguments.threads}
     if variant == "metrics":
         options["metrics.listen"] = "127.0.0.1:0"
-    if variant == "trace":
-        command += ["--trace", folder / "reader.trace"]
-        environment["PENSTOCK_TRACE"] = str(folder / "trainer.trace")
+    command = [*mpirun, arguments.build / "bin/penstock-reader", "--quiet"]
     for key, value in options.items():
         command += ["--set", f"{key}={value}"]
-    with Looks(arguments, variant, folder / "run") as looks:
-        run([*command, "--", arguments.build / "bin/penstock-trainer", "--touch", f"--json={folder}/trainer.json"], 600,
-            env=environment)
-    if looks.work and looks.count == 0:
-        raise Failed(f"{variant}: the run was over before anything was seen: take more --epochs")
-    epochs = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))["epochs"][1:]
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return (sum(epoch["samples"] for epoch in epochs) / sum(epoch["seconds"] for epoch in epochs),
-            report["readers"][0]["metrics"]["cpu_seconds_total"])
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env=environment) as readers:
+        try:
+            with penstock.connect(run_dir=folder / "run") as loader:
+                start = time.monotonic() + 2 * INTERVAL_S  # all is in memory by then
+                looks = Looks(arguments, variant, folder / "run", start)
+                looks.start()
+                try:
+                    counts = consume(loader, start, arguments.intervals)
+                finally:
+                    looks.ended.set()
+                    looks.join()
+        finally:
+            readers.terminate()
+    if looks.failed:
+        raise Failed(looks.failed)
+    return [count / (INTERVAL_S - SETTLE_S) for count in counts]
+
+
+def ratios(rates):
+    return [2 * rates[number] / (rates[number - 1] + rates[number + 1]) for number in range(1, len(rates) - 1, 2)]
 
 
 def main():
@@ -115,35 +152,24 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="where the programs are: DIR/bin")
     parser.add_argument("--work", type=pathlib.Path, required=True, help="datasets and reports")
-    parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
+    parser.add_argument("--intervals", type=int, default=41, help="of two seconds, of each run (%(default)s)")
     parser.add_argument("--small", action="store_true", help="samples of 64 bytes")
     parser.add_argument("--samples", type=int, help="of the dataset (3000; small: 400000)")
-    parser.add_argument("--epochs", type=int, help="of a run (60; small: 12)")
     parser.add_argument("--batch", type=int, default=64, help="(%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of the reader (%(default)s)")
     arguments = parser.parse_args()
     arguments.samples = arguments.samples or (400000 if arguments.small else 3000)
-    arguments.epochs = arguments.epochs or (12 if arguments.small else 60)
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    dataset = make_dataset(arguments)
-    rates, cpu = {name: [] for name in VARIANTS}, {name: [] for name in VARIANTS}
-    measure(arguments, dataset, "off")  # and forgotten: files and programs are in memory from here on
-    for number in range(arguments.rounds):
-        for place in range(len(VARIANTS)):
-            variant = VARIANTS[(place + number) % len(VARIANTS)]
-            rate, seconds = measure(arguments, dataset, variant)
-            rates[variant].append(rate)
-            cpu[variant].append(seconds)
-        say(f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{name} {rates[name][-1]:,.0f}" for name in VARIANTS))
-    result = {"off": {"samples_per_s": round(statistics.median(rates["off"]), 1)}}
-    for variant in VARIANTS[1:]:
-        ratios = [a / b for a, b in zip(rates[variant], rates["off"])]
-        costs = [a / b for a, b in zip(cpu[variant], cpu["off"])]
-        result[variant] = {"ratio": round(statistics.median(ratios), 4), "cpu": round(statistics.median(costs), 4)}
-        print(f"{variant:8} {result[variant]['ratio']:.3f} of the samples/s ({min(ratios):.3f} to {max(ratios):.3f}), "
-              f"{result[variant]['cpu']:.3f} of the reader's processor time; goal {GOAL}: "
-              f"{'reached' if result[variant]['ratio'] >= GOAL else 'missed'}")
+    os.environ["PENSTOCK_LIBRARY"] = str(next(arguments.build.glob("**/libpenstock.so")))
+    dataset, result = make_dataset(arguments), {}
+    for variant in ("metrics", "trace", "top", "nothing"):
+        rates = measure(arguments, dataset, variant)
+        found = ratios(rates)
+        middle, off = statistics.median(found), 1.25 * statistics.pstdev(found) / math.sqrt(len(found))
+        result[variant] = {"ratio": round(middle, 4), "error": round(off, 4), "samples_per_s": round(statistics.median(rates))}
+        say(f"{variant:8} {middle:.3f} +- {off:.3f} of the samples/s, {statistics.median(rates):,.0f}"
+            + (f"; goal {GOAL}: {'reached' if middle >= GOAL else 'missed'}" if variant != "nothing" else ""))
     print(json.dumps(result))
 
 

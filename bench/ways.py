@@ -4,6 +4,7 @@
     bench/run.sh ways              all of the matrix: an hour or two
     bench/run.sh ways --quick      ten minutes: what tells most
     bench/run.sh ways --hosts 4 --rows 8 --stores shared,slow     a part of the matrix
+    bench/run.sh ways --keep ways.jsonl --budget 600               the matrix in pieces: the same command goes on
 
 Jobs of a case run in turns: send, auto, send, auto. The bound is of the best mixture of ways, from rates that are measured
 one by one: what hosts do each by itself, from memory and from the store; what TCP takes of the processors; links and stores
@@ -24,6 +25,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 import jobs
 import scaling
@@ -71,6 +73,8 @@ def parse():
     parser.add_argument("--rounds", type=int, default=1, help="jobs of each way, in turns (1)")
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plot")
+    parser.add_argument("--keep", type=pathlib.Path, help="file of cases that are measured, a line each: not measured again")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no case begins (no end)")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.hosts, arguments.placements, arguments.ways = [4], ["fixed"], ["send", "auto"]
@@ -276,28 +280,61 @@ def cases_of(arguments):
     return QUICK if arguments.quick else tuple(cases)
 
 
+def same_case(case, found):
+    return all(found[key] == value for key, value in case.items())
+
+
+class Results:
+    """Cases that are measured; those in --keep, too. A case says all that it depends on."""
+
+    def __init__(self, keep):
+        self.keep, self.all, self.missing = keep, [], 0
+        self.kept = [json.loads(text) for text in keep.read_text(encoding="utf-8").splitlines()] if keep and keep.exists() else []
+
+    def recall(self, case):
+        """Whether the case has been measured."""
+        found = next((found for found in self.kept if same_case(case, found)), None)
+        if found:
+            self.all.append(found)
+        return bool(found)
+
+    def add(self, found):
+        self.all.append(found)
+        if self.keep:
+            with self.keep.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+
+
 def measure_all(arguments):
-    jobs_ = Jobs(arguments)
-    results, singles = [], {}
+    jobs_, results, singles, end = Jobs(arguments), Results(arguments.keep), {}, time.monotonic() + arguments.budget
     tcp_s = scaling.tcp_cost(jobs_)
     for kind, ratio, rows in cases_of(arguments):
+        cases = [{"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement, "rate": arguments.rate,
+                  "samples": arguments.samples, "batch": arguments.batch, "rounds": arguments.rounds, "set": arguments.set}
+                 for hosts, placement in itertools.product(arguments.hosts, arguments.placements)]
+        cases = [case for case in cases if not results.recall(case)]
+        if not cases or time.monotonic() > end:
+            results.missing += len(cases)
+            continue
         path = make_dataset(jobs_, arguments.samples, ratio, rows)
         jobs.read_files(path)
-        for hosts in arguments.hosts:
-            if (ratio, rows, hosts) not in singles:
-                singles[ratio, rows, hosts] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
         store = Store(jobs_.work, kind)
         try:
-            for hosts, placement in itertools.product(arguments.hosts, arguments.placements):
-                case = {"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement,
-                        "rate": arguments.rate}
-                found = judge(case, *measure(jobs_, arguments, case, store.uri(path)), singles[ratio, rows, hosts],
-                              store.bytes_per_s())
-                results.append(found)
+            for case in cases:
+                if time.monotonic() > end:
+                    results.missing += 1
+                    continue
+                alone_ = (ratio, rows, case["hosts"])
+                if alone_ not in singles:
+                    singles[alone_] = single_rates(jobs_, arguments, ratio, rows, case["hosts"], tcp_s)
+                found = judge(case, *measure(jobs_, arguments, case, store.uri(path)), singles[alone_], store.bytes_per_s())
+                results.add(found)
                 say(" ".join(line(found)))
         finally:
             store.close()
-    return results
+    if results.missing:
+        say(f"ways: {results.missing} cases are not measured: the end of --budget")
+    return results.all
 
 
 # --- what came of it ----------------------------------------------------------------------------------------------
