@@ -133,7 +133,9 @@ struct config_range {
       "limit of cache_dir, over all runs that use it; auto: 9/10 of the free room at the start")   \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
-    X("delivery.slots", slots, U64, "4", 2, 1024, KEEPS_ORDER, "batches in each trainer's ring")   \
+    X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
+      "batches in each trainer's ring; auto: 4, or as many as small rounds take, up to 32 in "     \
+      "128 MiB of a reader")                                                                       \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
       "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
       "spawned trainers are told")                                                                 \

@@ -5,6 +5,7 @@
 #include "base/size.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* One reader exchanges nothing: a round is being copied, one has its copies queued, and one is
  * being planned or published. */
@@ -77,14 +78,26 @@ static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
     return (uint32_t)min_u64(rounds, ROUND_MAX_IN_FLIGHT);
 }
 
+/* What goes from reader to reader in a step: all samples, or with order.placement local those that
+ * a reader has too many of (docs/order.md). */
+static uint64_t sent_bytes(const struct plan *plan, uint32_t reader_count, uint64_t bytes)
+{
+    uint64_t all = mul_sat(plan->global_batch, bytes);
+    if (!plan->locality)
+        return all;
+    double of_reader = (double)plan->global_batch / reader_count;
+    double share = sqrt((1 - 1.0 / reader_count) / (2 * M_PI * of_reader));
+    return (uint64_t)((double)all * fmin(share, 1));
+}
+
 /* As many steps as make messages of the size that is wanted, and fit. */
 static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uint64_t most_slots,
                              const struct round_record *record, uint64_t limit)
 {
     uint64_t pairs = (uint64_t)reader_count * reader_count;
     uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
-    uint64_t steps =
-        size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES), mul_sat(plan->global_batch, bytes));
+    uint64_t steps = size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES),
+                                    max_u64(sent_bytes(plan, reader_count, bytes), 1));
     steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
     while (steps > 1 && packed_bytes(plan, record, steps) > limit)
         steps--;

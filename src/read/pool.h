@@ -1,9 +1,10 @@
 /* A pool of pinned worker threads, which read, decode and copy in the order given.
  *
  * Tasks are small values in bounded queues. Each NUMA node has a queue of urgent tasks (copies that
- * a round waits for) and one of normal tasks (reading ahead). Urgent tasks go first. The owner, one
- * thread, submits tasks; workers run them. Nothing is allocated after pool_new(), except by
- * pool_populate().
+ * a round waits for) and one of normal tasks (reading ahead). Urgent tasks go first, but for one
+ * worker in four, if there are two or more: one of them reads at any time, since decoding and
+ * copying are bound by different things. The owner, one thread, submits tasks; workers run them.
+ * Nothing is allocated after pool_new(), except by pool_populate().
  *
  *     owner  --submit-->  NUMA node 0: urgent | normal  -->  workers bound to NUMA node 0
  *                                 ^

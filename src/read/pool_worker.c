@@ -2,6 +2,7 @@
 #include "read/pool_internal.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 #include "base/trace.h"
 
 #include <stdio.h>
@@ -94,6 +95,16 @@ static void tell_owner(struct worker *worker, enum pool_priority priority, uint6
         wake_owner(worker);
 }
 
+enum { WORKERS_FOR_A_READER = 4 };
+
+/* Decoding, which the cores bound, goes on beside copies, which memory bounds. */
+static bool reads_first(const struct worker *worker)
+{
+    const struct numa_node *numa = worker->numa;
+    return !worker->own.function && numa->worker_count > 1 &&
+           atomic_load(&numa->running[POOL_NORMAL]) < size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
+}
+
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
  * mutex. `asleep` is raised before others are looked at, and a task is queued before `asleep` is
  * looked at: so either side sees the other. */
@@ -103,6 +114,10 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
     struct numa_node *numa = worker->numa, *other;
     *ret_done = NULL;
     while (!numa->stopping) {
+        *ret_priority = POOL_NORMAL;
+        if (reads_first(worker) &&
+            queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
+            return true;
         *ret_priority = POOL_URGENT;
         if (take_urgent(worker, ret_task, ret_done))
             return true;

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* delivery.slots "auto" */
+enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 128 << 20 };
+
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
 _Static_assert((int)DATASET_MAX_SOURCES == (int)MIX_MAX_SOURCES, "every mix has a plan");
@@ -106,14 +109,22 @@ uint32_t run_reserve_slots(const struct config *config, struct round_shape shape
     return config->epochs == 0 ? (shape.in_flight + 1) * shape.steps_per_round : 0;
 }
 
+/* A round publishes all of its steps at once. */
+static uint32_t spare_slots(const struct config *config, struct round_shape shape)
+{
+    return shape.steps_per_round - 1 + run_reserve_slots(config, shape);
+}
+
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
                                  const struct plan *plan, struct round_shape shape,
                                  struct ring_layout *ret_layout, struct error *err)
 {
-    uint32_t spare = shape.steps_per_round - 1 + run_reserve_slots(config, shape);
+    uint32_t spare = spare_slots(config, shape);
+    uint32_t slots = config->slots ? (uint32_t)config->slots
+                                   : max_u32(LEAST_AUTO_SLOTS, 2 * shape.steps_per_round);
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
-        .slot_count = (uint32_t)config->slots + spare,
+        .slot_count = slots + spare,
         .spare_slots = spare,
         .batch_size = plan->batch,
     };
@@ -124,6 +135,28 @@ static enum status settle_layout(const struct config *config, const struct datas
     if (!status)
         *ret_layout = layout;
     return status;
+}
+
+/* The most slots that delivery.slots "auto" may come to: with all that such rounds need besides, the
+ * rings of a reader stay within AUTO_RINGS_BYTES. */
+static enum status most_slots(const struct config *config, const struct dataset *dataset,
+                              const struct run_shape *shape, const struct plan *plan,
+                              uint32_t *ret_slots, struct error *err)
+{
+    const struct round_shape small = {
+        .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
+    struct ring_layout layout;
+    *ret_slots = (uint32_t)(config->slots ? config->slots : 2 * config->steps_per_round);
+    if (*ret_slots > 0)
+        return STATUS_OK;
+    enum status status = settle_layout(config, dataset, plan, small, &layout, err);
+    if (status)
+        return status;
+    uint64_t step_slots = 2 + 1 + run_reserve_slots(config, small);
+    uint64_t steps = AUTO_RINGS_BYTES /
+                     mul_sat(mul_sat(layout.slot_stride, step_slots), max_u32(shape->trainers_served, 1));
+    *ret_slots = (uint32_t)min_u64(max_u64(2 * steps, LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);
+    return STATUS_OK;
 }
 
 /* Samples of a mix are always sent. */
@@ -192,9 +225,12 @@ static enum status settle_with(const struct config *config, const struct dataset
     enum status status = settle_way(config, &setup->plan, setup, err);
     if (!status && setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
+    uint32_t slots;
     if (!status)
-        status = round_shape_choose(&setup->plan, shape->reader_count, (uint32_t)config->slots,
-                                    &record, (uint32_t)config->steps_per_round,
+        status = most_slots(config, dataset, shape, &setup->plan, &slots, err);
+    if (!status)
+        status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
+                                    (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup->shape, err);
     if (!status)
         status = settle_layout(config, dataset, &setup->plan, setup->shape, &setup->layout, err);

@@ -171,6 +171,29 @@ static void test_urgent_goes_first_and_order_holds(void **state)
     pool_free(pool);
 }
 
+/* Of two workers neither reads: the first that is free does, although a copy waits. */
+static void test_one_of_several_reads_first(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(1, 2, 8, NULL);
+    struct gate gates[2] = {{0}};
+    struct log log = {0};
+    for (int i = 0; i < 2; i++) {
+        assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &gates[i], 0, 0));
+        while (gates[i].inside == 0)
+            clock_sleep_ns(100000);
+    }
+    assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
+    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 100, 0));
+    gates[0].open = true;
+    while (log.count < 2)
+        clock_sleep_ns(100000);
+    assert_int_equal(log.begins[0], 100);
+    assert_int_equal(log.begins[1], 0);
+    gates[1].open = true;
+    pool_free(pool);
+}
+
 static void test_full_queue_refuses(void **state)
 {
     (void)state;
@@ -538,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_goes_first_and_order_holds),
+        cmocka_unit_test(test_one_of_several_reads_first),
         cmocka_unit_test(test_full_queue_refuses),
         cmocka_unit_test(test_settle_leaves_normal_tasks),
         cmocka_unit_test(test_behind_while_all_are_in_normal_tasks),

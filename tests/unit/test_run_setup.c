@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -288,6 +289,42 @@ static void resuming(void **state)
     config_done(&config);
 }
 
+/* Of steps of 40 MiB 4.3% travels with local placement: ten of them would make messages of 1 MiB, and
+ * 128 MiB are room for rings of eight slots with the three that rounds of four steps need besides. */
+static void slots_follow_rounds(void **state)
+{
+    (void)state;
+    static const struct run_shape four_nodes = {.reader_count = 4,
+                                                .readers_on_node = 1,
+                                                .trainers_served = 1,
+                                                .worker_count = 8,
+                                                .node_available_bytes = UINT64_C(16) << 30};
+    static const struct {
+        const char *text;
+        uint32_t steps, slots;
+    } cases[] = {
+        {"order: {placement: local}\n", 4, 8 + 3},
+        {"order: {placement: fixed}\n", 1, 4},
+        {"order: {placement: local}\nexchange: {steps_per_round: 6}\n", 6, 12 + 5},
+        {"order: {placement: local, epochs: 0}\n", 2, 4 + 1 + 10},
+        {"order: {placement: local}\nreaders: {memory_limit: 4GiB}\n", 4, 8 + 3},
+    };
+    struct dataset dataset = make_dataset();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        struct run_setup setup;
+        struct error err;
+        snprintf(text, sizeof text, "%sdelivery: {trainers: 4}\nbatch: {global_size: 256}\n",
+                 cases[i].text);
+        struct config config = make_config(text);
+        if (run_setup_settle(&config, &dataset, &four_nodes, NULL, &setup, &err))
+            fail_msg("%s: %s", text, err.message);
+        assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
+        assert_int_equal(setup.layout.slot_count, cases[i].slots);
+        config_done(&config);
+    }
+}
+
 static void impossible_configurations(void **state)
 {
     (void)state;
@@ -299,7 +336,7 @@ static void impossible_configurations(void **state)
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, "exceeds the dataset's 10000 samples"));
     config_done(&config);
-    config = make_config("exchange: {steps_per_round: 3}");
+    config = make_config("delivery: {slots: 4}\nexchange: {steps_per_round: 3}");
     assert_int_equal(run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err),
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, "delivery.slots"));
@@ -313,6 +350,7 @@ int main(void)
         cmocka_unit_test(what_is_on_its_way), cmocka_unit_test(fetches_make_room_for_rows),
         cmocka_unit_test(more_than_there_is), cmocka_unit_test(one_epoch_keeps_nothing),
         cmocka_unit_test(resuming),           cmocka_unit_test(impossible_configurations),
+        cmocka_unit_test(slots_follow_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
