@@ -102,7 +102,8 @@ static bool reads_first(const struct worker *worker)
 {
     const struct numa_node *numa = worker->numa;
     return !worker->own.function && numa->worker_count > 1 &&
-           atomic_load(&numa->running[POOL_NORMAL]) < size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
+           atomic_load(&numa->running[POOL_NORMAL]) <
+               size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
 }
 
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* delivery.slots "auto" */
-enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 128 << 20 };
+enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 256 << 20 };
+enum { AUTO_RINGS_PART = 8 }; /* of the reader's memory */
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
@@ -137,8 +138,8 @@ static enum status settle_layout(const struct config *config, const struct datas
     return status;
 }
 
-/* The most slots that delivery.slots "auto" may come to: with all that such rounds need besides, the
- * rings of a reader stay within AUTO_RINGS_BYTES. */
+/* The most slots that delivery.slots "auto" may come to: with all that such rounds need besides,
+ * the rings of a reader stay within AUTO_RINGS_BYTES, and within their part of its memory. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
                               uint32_t *ret_slots, struct error *err)
@@ -153,8 +154,9 @@ static enum status most_slots(const struct config *config, const struct dataset 
     if (status)
         return status;
     uint64_t step_slots = 2 + 1 + run_reserve_slots(config, small);
-    uint64_t steps = AUTO_RINGS_BYTES /
-                     mul_sat(mul_sat(layout.slot_stride, step_slots), max_u32(shape->trainers_served, 1));
+    uint64_t rings = min_u64(AUTO_RINGS_BYTES, run_memory_limit(config, shape) / AUTO_RINGS_PART);
+    uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
+                                     max_u32(shape->trainers_served, 1));
     *ret_slots = (uint32_t)min_u64(max_u64(2 * steps, LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);
     return STATUS_OK;
 }

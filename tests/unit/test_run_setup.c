@@ -289,8 +289,9 @@ static void resuming(void **state)
     config_done(&config);
 }
 
-/* Of steps of 40 MiB 4.3% travels with local placement: ten of them would make messages of 1 MiB, and
- * 128 MiB are room for rings of eight slots with the three that rounds of four steps need besides. */
+/* Of steps of 40 MiB 4.3% travels with local placement: ten of them would make messages of 1 MiB,
+ * and 256 MiB are room for rings of 16 slots with the seven that rounds of eight steps need
+ * besides. */
 static void slots_follow_rounds(void **state)
 {
     (void)state;
@@ -303,11 +304,11 @@ static void slots_follow_rounds(void **state)
         const char *text;
         uint32_t steps, slots;
     } cases[] = {
-        {"order: {placement: local}\n", 4, 8 + 3},
+        {"order: {placement: local}\n", 8, 16 + 7},
         {"order: {placement: fixed}\n", 1, 4},
         {"order: {placement: local}\nexchange: {steps_per_round: 6}\n", 6, 12 + 5},
-        {"order: {placement: local, epochs: 0}\n", 2, 4 + 1 + 10},
-        {"order: {placement: local}\nreaders: {memory_limit: 4GiB}\n", 4, 8 + 3},
+        {"order: {placement: local, epochs: 0}\n", 3, 6 + 2 + 15},
+        {"order: {placement: local}\nreaders: {memory_limit: 1GiB}\n", 4, 8 + 3},
     };
     struct dataset dataset = make_dataset();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -346,10 +347,14 @@ static void impossible_configurations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fit),          cmocka_unit_test(memory_limits),
-        cmocka_unit_test(what_is_on_its_way), cmocka_unit_test(fetches_make_room_for_rows),
-        cmocka_unit_test(more_than_there_is), cmocka_unit_test(one_epoch_keeps_nothing),
-        cmocka_unit_test(resuming),           cmocka_unit_test(impossible_configurations),
+        cmocka_unit_test(parts_fit),
+        cmocka_unit_test(memory_limits),
+        cmocka_unit_test(what_is_on_its_way),
+        cmocka_unit_test(fetches_make_room_for_rows),
+        cmocka_unit_test(more_than_there_is),
+        cmocka_unit_test(one_epoch_keeps_nothing),
+        cmocka_unit_test(resuming),
+        cmocka_unit_test(impossible_configurations),
         cmocka_unit_test(slots_follow_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
