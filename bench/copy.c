@@ -22,6 +22,8 @@
 
 enum { RUN_BYTES = 256 << 10 };
 
+enum { ONE_READERS_SLOTS = 4 }; /* of delivery.slots "auto" */
+
 struct copy {
     const struct dataset *dataset;
     uint64_t batch, slot_count;
@@ -239,9 +241,10 @@ static enum status copy_init(struct copy *copy, const struct limit *limit, uint3
     uint64_t batch = limit->plan.global_batch;
     uint64_t steps = dataset->sample_count / batch;
     uint64_t run = RUN_BYTES / dataset->sample_bytes;
+    uint64_t slots = limit->config.slots;
     *copy = (struct copy){.dataset = dataset,
                           .batch = batch,
-                          .slot_count = limit->config.slots,
+                          .slot_count = slots ? slots : ONE_READERS_SLOTS,
                           .steps_per_pass = steps,
                           .step_count = steps * passes,
                           .run = run ? run : 1,
