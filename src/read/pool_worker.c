@@ -97,13 +97,12 @@ static void tell_owner(struct worker *worker, enum pool_priority priority, uint6
 
 enum { WORKERS_FOR_A_READER = 4 };
 
-/* Decoding, which the cores bound, goes on beside copies, which memory bounds. */
-static bool reads_first(const struct worker *worker)
+/* Whether so many workers that read are too few for copies to go first: decoding, which the cores
+ * bound, goes on beside copies, which memory bounds. One worker alone copies first. */
+static bool reading_goes_first(const struct numa_node *numa, uint32_t readers)
 {
-    const struct numa_node *numa = worker->numa;
-    return !worker->own.function && numa->worker_count > 1 &&
-           atomic_load(&numa->running[POOL_NORMAL]) <
-               size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
+    return numa->worker_count > 1 &&
+           readers <= size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
 }
 
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
@@ -116,7 +115,8 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
     *ret_done = NULL;
     while (!numa->stopping) {
         *ret_priority = POOL_NORMAL;
-        if (reads_first(worker) &&
+        if (!worker->own.function &&
+            reading_goes_first(numa, atomic_load(&numa->running[POOL_NORMAL]) + 1) &&
             queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
             return true;
         *ret_priority = POOL_URGENT;
@@ -166,7 +166,8 @@ static uint64_t run_task(struct worker *worker, const struct task *task,
 static bool take_between(struct worker *worker, struct task *ret_task)
 {
     struct numa_node *numa = worker->numa;
-    if (atomic_load(&numa->urgent) == 0)
+    if (atomic_load(&numa->urgent) == 0 ||
+        reading_goes_first(numa, atomic_load(&numa->running[POOL_NORMAL])))
         return false;
     pthread_mutex_lock(&numa->mutex);
     bool taken = !numa->stopping && pop_urgent(numa, worker->pool->queue_capacity, ret_task);
