@@ -31,6 +31,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   csr            rows of AnnData's sparse matrix beside decoding, anndata, scDataset and annbatch (options of its own)
   ingest         penstock ingest video beside FFmpeg's decoder alone, and beside PyAV and zarr-python in a process pool (options of
                  its own)
+  layouts        stored size, decoding, samples/s and memory by chunk length, codec, level and filter, on latents (options of its
+                 own)
   dlio           DLIO's unet3d, resnet50 and cosmoflow: how many emulated accelerators are kept busy, beside DLIO's own loader
                  (options of its own)
   seeing         what scraped metrics, traces and penstock top cost a run (options of its own)
@@ -77,7 +79,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | ways | cluster_peers | remote | local | shards | windows | events | csr | ingest | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | ways | cluster_peers | remote | local | shards | windows | events | csr | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

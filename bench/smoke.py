@@ -47,6 +47,11 @@ def main():
         assert list(ingest) == ["limit", "penstock", "peer"] and ingest.pop("peer") is None and min(ingest.values()) > 0, ingest
     csr = last_line(build, "csr", "--samples", "2000", "--rounds", "1", "--no-peers")
     assert list(csr) == ["decode", "penstock", "best_peer"] and csr.pop("best_peer") is None and min(csr.values()) > 0, csr
+    layouts = last_line(build, "layouts", "--quick", "--samples", "64")
+    assert list(layouts) == ["noisy", "smooth", "memory_mib"] and set(layouts["memory_mib"]) == {"1", "8"}, layouts
+    for chunks in [*layouts["noisy"].values(), *layouts["smooth"].values()]:
+        assert "8" in chunks and all(min(line.values()) > 0 for line in chunks.values()), layouts
+    assert layouts["noisy"]["none"]["8"]["stored"] == 1, layouts
     costs = last_line(build, "plan_at_scale", "--most", "1000000")
     assert costs["readers"] == 1024 and costs["rank0_mb"] > 0 and costs["counts_ms"] > 0, costs
     assert all(min(found.values()) >= 0 < max(found.values()) for found in costs["anchors"].values()), costs

@@ -5,6 +5,7 @@
 #include "cli/inspect.h"
 #include "cli/plan_dataset.h"
 #include "codec/codec.h"
+#include "tools/advice.h"
 #include "zarr/attributes.h"
 #include "zarr/view.h"
 
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 8 };
+enum { COLUMNS = 8, LARGE_ARRAY_BYTES = 1 << 20 };
 
 /* Cells are written one after another; columns are as wide as their widest cell. */
 struct table {
@@ -256,6 +257,22 @@ static void print_layout_hint(const struct inspection *inspection)
                format_chunks(cost->chunk_reads).text, cost->chunks);
 }
 
+/* Prints how large arrays would better be compressed. */
+static void print_codec_hints(const struct inspection *inspection)
+{
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    struct text hints = {0};
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        uint64_t stored = inspection->stored[i].bytes;
+        if (node->status == STATUS_OK && stored != STORED_UNKNOWN && stored > 0 &&
+            node->array.total_bytes >= LARGE_ARRAY_BYTES)
+            advice_describe(&node->array, (double)stored / (double)node->array.total_bytes, &hints);
+    }
+    printf("%s", hints.data ? hints.data : "");
+    text_done(&hints);
+}
+
 static void print_cost(const struct inspection *inspection)
 {
     const struct layout_cost *cost = &inspection->cost;
@@ -353,6 +370,7 @@ static void print_dataset(const struct inspection *inspection)
     print_sparse(inspection);
     print_joins(inspection);
     print_layout_hint(inspection);
+    print_codec_hints(inspection);
     printf("next: penstock plan --set dataset.uri=%s%s%s\n", inspection->uri,
            inspection->group[0] ? " --set dataset.group=" : "", inspection->group);
 }

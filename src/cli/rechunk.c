@@ -6,6 +6,7 @@
 #include "cli/options.h"
 
 #include <argp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,13 @@ static void parse_level(void *options, const struct argp_state *state, const cha
     ((struct options *)options)->rechunk.level = (int)cli_count(state, option, argument, 0, 22);
 }
 
+static void parse_delta(void *options, const struct argp_state *state, const char *option,
+                        char *argument)
+{
+    ((struct options *)options)->rechunk.delta_axis =
+        (int)cli_count(state, option, argument, 1, ZARR_MAX_RANK - 1);
+}
+
 static void parse_format(void *options, const struct argp_state *state, const char *option,
                          char *argument)
 {
@@ -102,6 +110,10 @@ static const struct cli_option option_table[] = {
     {"level", 0, "N", "the codec's level (3; gzip 5)", CLI_OWN(parse_level)},
     {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (shuffle)",
      CLI_OWN(parse_shuffle)},
+    {"delta", 0, "AXIS",
+     "store integers as differences along this axis, such as 1: frames of a sample; floats stay as "
+     "they are (no differences)",
+     CLI_OWN(parse_delta)},
     {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
     {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
     {"no-verify", 0, NULL, "do not read the written chunks back", CLI_FLAG(no_verify)},
@@ -183,8 +195,10 @@ int cli_rechunk(int argc, char **argv)
     int code = EXIT_SUCCESS;
     if (run(&options, &result, &err) != STATUS_OK)
         code = cli_fail(argv[0], &err);
-    else
+    else {
         cli_making_tell(&options.rechunk.making, &result, ", and reads as the source does");
+        printf("%s", result.hint);
+    }
     free(options.paths);
     cli_settings_done(&options.settings);
     return code;

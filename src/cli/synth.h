@@ -38,11 +38,13 @@ struct synth_array {
     uint64_t entry_items; /* product of shape[1..] */
     uint64_t range; /* of the array that this one points into, or that points into this: entries */
     uint64_t side;  /* values are 0 to before this number */
+    uint64_t grain; /* of latents: noise of each value, in percent of the nodes' deviation */
     bool long_tail; /* a few samples have many times as many items as the others */
 };
 
 /* float16 [20, 4, 32, 32] that look like latents of a video autoencoder, at any such shape with 4
- * axes: a field that changes slowly over time and space, plus noise, of about unit variance. */
+ * axes: a field that changes slowly over time and space, plus noise (`grain`), of about unit
+ * variance. */
 synth_fill synth_fill_latents;
 
 /* float16 vector of about unit length in expectation. */
@@ -103,6 +105,7 @@ struct synth_sizes {
     uint64_t samples, chunk, seed;
     uint64_t items;  /* of a sample on average, where lengths differ */
     uint64_t groups; /* videos, episodes or documents that the samples are from */
+    uint64_t grain;  /* of latents */
     enum dtype dtype;
     int rank; /* of a sample, with shape */
     uint64_t shape[ZARR_MAX_RANK - 1];

@@ -79,7 +79,7 @@ static int32_t blend(int32_t a, int32_t b, int32_t part, int32_t parts)
 
 /* One frame of one channel: the field between `from` and `to`, and noise on top. */
 static void fill_frame(struct stream *stream, plane from, plane to, int part, int height, int width,
-                       uint16_t *ret_frame)
+                       int32_t grain_percent, uint16_t *ret_frame)
 {
     for (int y = 0; y < height; y++) {
         int above = y / PIXEL_STEP, below_part = y % PIXEL_STEP;
@@ -94,7 +94,7 @@ static void fill_frame(struct stream *stream, plane from, plane to, int part, in
         for (int x = 0; x < width; x++)
             grain[x] = noise(stream);
         for (int x = 0; x < width; x++) {
-            int32_t value = row[x] / FIELD_SCALE * 5 / 4 + grain[x] / 4;
+            int32_t value = row[x] / FIELD_SCALE * 5 / 4 + grain[x] * grain_percent / 100;
             ret_frame[y * width + x] = float16_from_float((float)value * noise_scale);
         }
     }
@@ -115,7 +115,7 @@ void synth_fill_latents(const struct synth_array *array, uint64_t index, void *r
                 memcpy(from, to, sizeof from);
                 fill_plane(&stream, to);
             }
-            fill_frame(&stream, from, to, part, height, width,
+            fill_frame(&stream, from, to, part, height, width, (int32_t)array->grain,
                        out + ((size_t)frame * (size_t)channels + (size_t)channel) *
                                  (size_t)(height * width));
         }

@@ -34,6 +34,7 @@ static void add_latents(const struct synth_sizes *sizes, struct synth_dataset *d
                                          .rank = 5,
                                          .shape = {sizes->samples, 20, 4, 32, 32},
                                          .chunk_length = sizes->chunk,
+                                         .grain = sizes->grain > 0 ? sizes->grain : 25,
                                          .fill = synth_fill_latents});
     synth_add_array(sizes, dataset,
                     (struct synth_array){.name = "clip_emb",

@@ -1,5 +1,6 @@
-/* delta: the first number, then differences. Decoding sums up in the decoded type, as NumPy's
- * cumsum() does: integers wrap around, floats are rounded at each step. */
+/* delta: the first number, then differences. Both ways the arithmetic is that of the decoded type,
+ * as in NumPy's diff() and cumsum(): integers wrap around, floats are rounded at each step. So
+ * integers come back as they were; floats need not: store differences of their bits. */
 #include "codec/values.h"
 
 #include "base/float16.h"
@@ -18,7 +19,8 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
     return status;
 }
 
-struct sum {
+/* What goes from one block to the next. */
+struct run {
     enum dtype stored, decoded;
     union {
         uint8_t u8;
@@ -31,51 +33,124 @@ struct sum {
     } last;
 };
 
-#define SUM_UP(type, member)                             \
-    do {                                                 \
-        type *values = decoded, last = sum->last.member; \
-        for (size_t i = 0; i < count; i++)               \
-            values[i] = last = (type)(last + values[i]); \
-        sum->last.member = last;                         \
+/* LOOP(type, member of run->last) for the decoded type; but not for float16. */
+#define FOR_TYPE(LOOP)                           \
+    do {                                         \
+        if (run->decoded == DTYPE_FLOAT64)       \
+            LOOP(double, f64);                   \
+        else if (run->decoded == DTYPE_FLOAT32)  \
+            LOOP(float, f32);                    \
+        else if (dtype_bytes(run->decoded) == 8) \
+            LOOP(uint64_t, u64);                 \
+        else if (dtype_bytes(run->decoded) == 4) \
+            LOOP(uint32_t, u32);                 \
+        else if (dtype_bytes(run->decoded) == 2) \
+            LOOP(uint16_t, u16);                 \
+        else                                     \
+            LOOP(uint8_t, u8);                   \
     } while (0)
 
-static void sum_up_halves(struct sum *sum, uint16_t *values, size_t count)
+/* Decoding
+ * ----------------------------------------------------------------------------------------- */
+
+#define SUM_UP(type, member)                             \
+    do {                                                 \
+        type *values = decoded, last = run->last.member; \
+        for (size_t i = 0; i < count; i++)               \
+            values[i] = last = (type)(last + values[i]); \
+        run->last.member = last;                         \
+    } while (0)
+
+static void sum_up_halves(struct run *run, uint16_t *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        float total = float16_to_float(sum->last.f16) + float16_to_float(values[i]);
-        values[i] = sum->last.f16 = float16_from_float(total);
+        float total = float16_to_float(run->last.f16) + float16_to_float(values[i]);
+        values[i] = run->last.f16 = float16_from_float(total);
     }
 }
 
 static void add_block(void *argument, const void *stored, void *decoded, size_t count)
 {
-    struct sum *sum = argument;
-    values_convert(sum->stored, sum->decoded, stored, decoded, count);
-    if (sum->decoded == DTYPE_FLOAT64)
-        SUM_UP(double, f64);
-    else if (sum->decoded == DTYPE_FLOAT32)
-        SUM_UP(float, f32);
-    else if (sum->decoded == DTYPE_FLOAT16)
-        sum_up_halves(sum, decoded, count);
-    else if (dtype_bytes(sum->decoded) == 8)
-        SUM_UP(uint64_t, u64);
-    else if (dtype_bytes(sum->decoded) == 4)
-        SUM_UP(uint32_t, u32);
-    else if (dtype_bytes(sum->decoded) == 2)
-        SUM_UP(uint16_t, u16);
+    struct run *run = argument;
+    values_convert(run->stored, run->decoded, stored, decoded, count);
+    if (run->decoded == DTYPE_FLOAT16)
+        sum_up_halves(run, decoded, count);
     else
-        SUM_UP(uint8_t, u8);
+        FOR_TYPE(SUM_UP);
+}
+
+/* A sum that leaves the first number as it is begins with -0.0, as 0.0 + -0.0 is 0.0. */
+static void begin_sum(struct run *run)
+{
+    if (run->decoded == DTYPE_FLOAT64)
+        run->last.f64 = -0.0;
+    else if (run->decoded == DTYPE_FLOAT32)
+        run->last.f32 = -0.0F;
+    else if (run->decoded == DTYPE_FLOAT16)
+        run->last.f16 = 0x8000;
+}
+
+static struct run run_of(const struct codec_step *step)
+{
+    return (struct run){.stored = values_dtype(step->parameters[VALUES_STORED]),
+                        .decoded = values_dtype(step->parameters[VALUES_DECODED])};
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
                           struct room room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
-    const int *types = step->parameters;
-    struct sum sum = {.stored = values_dtype(types[VALUES_STORED]),
-                      .decoded = values_dtype(step->parameters[VALUES_DECODED])};
-    return values_decode(stored, types[VALUES_STORED], room, types[VALUES_DECODED], add_block, &sum,
-                         ret_decoded, err);
+    struct run run = run_of(step);
+    begin_sum(&run);
+    return values_map(stored, step->parameters[VALUES_STORED], room,
+                      step->parameters[VALUES_DECODED], add_block, &run, ret_decoded, err);
+}
+
+/* Encoding
+ * ----------------------------------------------------------------------------------------- */
+
+#define TAKE_DIFFERENCES(type, member)                 \
+    do {                                               \
+        const type *restrict values = decoded;         \
+        type *restrict to = differences;               \
+        to[0] = (type)(values[0] - run->last.member);  \
+        for (size_t i = 1; i < count; i++)             \
+            to[i] = (type)(values[i] - values[i - 1]); \
+        run->last.member = values[count - 1];          \
+    } while (0)
+
+static void take_differences_of_halves(struct run *run, const uint16_t *values, uint16_t *to,
+                                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float difference = float16_to_float(values[i]) - float16_to_float(run->last.f16);
+        to[i] = float16_from_float(difference);
+        run->last.f16 = values[i];
+    }
+}
+
+static void subtract_block(void *argument, const void *decoded, void *stored, size_t count)
+{
+    uint64_t block[VALUES_BLOCK];
+    struct run *run = argument;
+    void *differences = block;
+    if (run->decoded == DTYPE_FLOAT16)
+        take_differences_of_halves(run, decoded, differences, count);
+    else
+        FOR_TYPE(TAKE_DIFFERENCES);
+    values_convert(run->decoded, run->stored, differences, stored, count);
+}
+
+static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
+                          size_t *ret_size, struct error *err)
+{
+    struct run run = run_of(step);
+    struct bytes stored = {0};
+    enum status status =
+        values_map(decoded, step->parameters[VALUES_DECODED], room, step->parameters[VALUES_STORED],
+                   subtract_block, &run, &stored, err);
+    *ret_size = stored.size;
+    return status;
 }
 
 const struct codec codec_delta = {
@@ -85,5 +160,7 @@ const struct codec codec_delta = {
     .stored_bound = values_stored_bound,
     .decoded_unit = values_decoded_unit,
     .decode = decode,
+    .encode = encode,
     .describe = values_describe,
+    .write_json = values_write_json,
 };

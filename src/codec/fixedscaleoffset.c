@@ -68,9 +68,9 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
                           struct room room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
-    return values_decode(stored, step->parameters[VALUES_STORED], room,
-                         step->parameters[VALUES_DECODED], scale_block, (void *)step, ret_decoded,
-                         err);
+    return values_map(stored, step->parameters[VALUES_STORED], room,
+                      step->parameters[VALUES_DECODED], scale_block, (void *)step, ret_decoded,
+                      err);
 }
 
 static void describe(const struct codec_step *step, struct text *out)

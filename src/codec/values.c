@@ -87,6 +87,16 @@ void values_describe(const struct codec_step *step, struct text *out)
     text_append(out, ")");
 }
 
+void values_write_json(const struct codec_step *step, enum codec_format format, struct text *out)
+{
+    (void)format;
+    text_append(out, "\"dtype\": \"");
+    describe_type(step->parameters[VALUES_DECODED], out);
+    text_append(out, "\", \"astype\": \"");
+    describe_type(step->parameters[VALUES_STORED], out);
+    text_append(out, "\"");
+}
+
 size_t values_stored_bound(const struct codec_step *step, size_t decoded_bytes)
 {
     return decoded_bytes / bytes_of(step->parameters[VALUES_DECODED]) *
@@ -249,16 +259,16 @@ static void store(void *block, int type, size_t count, uint8_t *numbers)
     memcpy(numbers, block, bytes);
 }
 
-enum status values_decode(struct bytes stored, int from, struct room room, int to,
-                          values_kernel *kernel, void *argument, struct bytes *ret_decoded,
-                          struct error *err)
+enum status values_map(struct bytes bytes, int from, struct room room, int to,
+                       values_kernel *kernel, void *argument, struct bytes *ret_made,
+                       struct error *err)
 {
     uint64_t in_block[VALUES_BLOCK], out_block[VALUES_BLOCK];
     size_t from_bytes = bytes_of(from), to_bytes = bytes_of(to);
-    size_t count = stored.size / from_bytes;
-    if (stored.size % from_bytes != 0)
-        return error_set(err, STATUS_CORRUPT, "%zu stored bytes are no multiple of %zu",
-                         stored.size, from_bytes);
+    size_t count = bytes.size / from_bytes;
+    if (bytes.size % from_bytes != 0)
+        return error_set(err, STATUS_CORRUPT, "%zu bytes are no multiple of %zu", bytes.size,
+                         from_bytes);
     if (count > room.capacity / to_bytes)
         return error_set(err, STATUS_CORRUPT, "%zu values of %zu bytes, chunk holds %zu bytes",
                          count, to_bytes, room.capacity);
@@ -266,11 +276,11 @@ enum status values_decode(struct bytes stored, int from, struct room room, int t
         size_t some = count - i < VALUES_BLOCK ? count - i : VALUES_BLOCK;
         uint8_t *numbers = room.data + i * to_bytes;
         bool direct = is_direct(numbers, to);
-        const void *in = load(stored.data + i * from_bytes, from, some, in_block);
+        const void *in = load(bytes.data + i * from_bytes, from, some, in_block);
         kernel(argument, in, direct ? (void *)numbers : out_block, some);
         if (!direct)
             store(out_block, to, some, numbers);
     }
-    *ret_decoded = (struct bytes){room.data, count * to_bytes};
+    *ret_made = (struct bytes){room.data, count * to_bytes};
     return STATUS_OK;
 }

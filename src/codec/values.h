@@ -38,18 +38,21 @@ size_t values_stored_bound(const struct codec_step *step, size_t decoded_bytes);
 size_t values_decoded_unit(const struct codec_step *step);
 void values_describe(const struct codec_step *step, struct text *out);
 
+/* For a codec's table row: "dtype" and "astype", as numcodecs writes them. */
+void values_write_json(const struct codec_step *step, enum codec_format format, struct text *out);
+
 /* Up to VALUES_BLOCK numbers from one type to another, both aligned and in native byte order. The
  * memory must not overlap. */
 void values_convert(enum dtype from, enum dtype to, const void *in, void *out, size_t count);
 
-/* Makes `count` (at most VALUES_BLOCK) numbers of the decoded type out of stored ones, aligned and
- * in native byte order. Called for one block after the other. */
-typedef void values_kernel(void *argument, const void *stored, void *decoded, size_t count);
+/* Makes `count` (at most VALUES_BLOCK) numbers of the one type out of numbers of the other, aligned
+ * and in native byte order. Called for one block after the other. */
+typedef void values_kernel(void *argument, const void *in, void *out, size_t count);
 
-/* Decodes all of `stored`, numbers of type `from`, into numbers of type `to` in `room`. CORRUPT:
- * not a whole number of them, or more than there is room for. */
-MUST_USE enum status values_decode(struct bytes stored, int from, struct room room, int to,
-                                   values_kernel *kernel, void *argument, struct bytes *ret_decoded,
-                                   struct error *err);
+/* Makes numbers of type `to` in `room` out of all of `bytes`, numbers of type `from`. CORRUPT: not
+ * a whole number of them, or more than there is room for. */
+MUST_USE enum status values_map(struct bytes bytes, int from, struct room room, int to,
+                                values_kernel *kernel, void *argument, struct bytes *ret_made,
+                                struct error *err);
 
 #endif

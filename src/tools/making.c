@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "store/store.h"
+#include "tools/advice.h"
 #include "tools/journal.h"
 #include "tools/slab_writer.h"
 #include "tools/team.h"
@@ -27,6 +28,8 @@ struct making {
     bool *done;              /* [slab_count], when this call began */
     struct digest_sum *sums; /* of those */
     _Atomic uint64_t read_bytes, found_count;
+    size_t largest;                                   /* array, by its bytes */
+    _Atomic uint64_t largest_decoded, largest_stored; /* of that array, written in this call */
 };
 
 /* Memory
@@ -151,7 +154,8 @@ static bool is_late(const struct making *making, uint64_t slab)
 static enum status run(void *argument, void *state, uint64_t number, struct error *err)
 {
     struct making *making = argument;
-    uint64_t slab = making->options->part + number * making->options->part_count, bytes = 0;
+    uint64_t slab = making->options->part + number * making->options->part_count;
+    struct slab_bytes bytes = {0};
     struct digest_sum sum;
     if (is_late(making, slab))
         return STATUS_OK;
@@ -163,8 +167,34 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
     enum status status = slab_write(state, slab, &sum, &bytes, err);
     if (!status)
         status = journal_add(&making->journal, slab, &sum, err);
-    making->read_bytes += bytes;
+    making->read_bytes += bytes.decoded;
+    if (targets_find(making->targets, slab) == making->largest) {
+        making->largest_decoded += bytes.decoded;
+        making->largest_stored += bytes.stored;
+    }
     return status;
+}
+
+static size_t find_largest(const struct targets *targets)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < targets->count; i++)
+        if (targets->arrays[i].array.total_bytes > targets->arrays[largest].array.total_bytes)
+            largest = i;
+    return largest;
+}
+
+/* What the chunks that this call wrote say about their codec. */
+static void set_hint(const struct making *making, struct making_result *result)
+{
+    struct text hint = {0};
+    if (making->largest_decoded == 0)
+        return;
+    advice_describe(&making->targets->arrays[making->largest].array,
+                    (double)making->largest_stored / (double)making->largest_decoded, &hint);
+    if (hint.data && hint.length < sizeof result->hint)
+        memcpy(result->hint, hint.data, hint.length + 1);
+    text_done(&hint);
 }
 
 static enum status write_slabs(struct making *making, struct making_result *result,
@@ -184,7 +214,9 @@ static enum status write_slabs(struct making *making, struct making_result *resu
         .run = run,
         .stop = stop,
     };
+    making->largest = find_largest(making->targets);
     enum status status = team_run(&team, err);
+    set_hint(making, result);
     result->decoded_bytes = making->read_bytes;
     result->slabs_found = making->found_count;
     return status;
@@ -250,7 +282,7 @@ static enum status write_late(struct making *making, struct error *err)
         status = slab_writer_new(making->destination, targets, making->largest_slab,
                                  making->options->verify, &writer, err);
     for (uint64_t slab = 0; slab < targets->slab_count && !status; slab++) {
-        uint64_t bytes = 0;
+        struct slab_bytes bytes = {0};
         if (is_late(making, slab))
             status = slab_write(writer, slab, &making->sums[slab], &bytes, err);
     }

@@ -34,6 +34,7 @@ struct rechunk_options {
     const char *codec;          /* "none", "zstd", "gzip", "lz4", "blosc-zstd", ..., "+crc32c" */
     int level;                  /* or RECHUNK_LEVEL_AUTO */
     const char *shuffle;        /* of blosc: "noshuffle", "shuffle", "bitshuffle" */
+    int delta_axis;             /* integers along samples as differences along it; 0: none are */
 };
 
 /* Does this part, reading from `source` (borrowed). Blocks; draws a progress line. NOT_FOUND: no

@@ -81,13 +81,33 @@ static enum status append_codec(const struct rechunk_options *options, const cha
                      name);
 }
 
-/* "[{bytes}, {codec}...]" */
+/* Differences along an axis: numcodecs' delta goes along the last one, so the axis becomes that. */
+static void append_delta(const struct zarr_array *array, int axis, struct text *out)
+{
+    if (axis != array->rank - 1) {
+        text_append(out, "{\"name\": \"transpose\", \"configuration\": {\"order\": [");
+        for (int i = 0; i < array->rank; i++)
+            if (i != axis)
+                text_append(out, "%d, ", i);
+        text_append(out, "%d]}}, ", axis);
+    }
+    char letter = dtype_name(array->dtype)[0], order = array->item_bytes > 1 ? '<' : '|';
+    text_append(out,
+                "{\"name\": \"numcodecs.delta\", \"configuration\": {\"dtype\": \"%c%c%zu\"}}, ",
+                order, letter, array->item_bytes);
+}
+
+/* "[{filter}..., {bytes}, {codec}...]" */
 static enum status make_codecs(const struct rechunk_options *options,
-                               const struct zarr_array *array, struct text *out, struct error *err)
+                               const struct zarr_array *array, int delta_axis, struct text *out,
+                               struct error *err)
 {
     char names[128];
     snprintf(names, sizeof names, "%s", options->codec);
-    text_append(out, "[{\"name\": \"bytes\"%s}",
+    text_append(out, "[");
+    if (delta_axis > 0)
+        append_delta(array, delta_axis, out);
+    text_append(out, "{\"name\": \"bytes\"%s}",
                 dtype_swap_bytes(array->dtype) > 1 ? ", \"configuration\": {\"endian\": \"little\"}"
                                                    : "");
     char *rest = names, *name;
@@ -145,12 +165,12 @@ static struct json_object *codecs_json(const struct text *codecs, const uint64_t
 }
 
 enum status target_document(const struct rechunk_options *options, const struct zarr_array *source,
-                            const uint64_t *chunk_shape, const uint64_t *value_shape,
-                            const struct target_origin *origin, struct json_object **ret_document,
-                            struct error *err)
+                            int delta_axis, const uint64_t *chunk_shape,
+                            const uint64_t *value_shape, const struct target_origin *origin,
+                            struct json_object **ret_document, struct error *err)
 {
     struct text codecs = {0};
-    enum status status = make_codecs(options, source, &codecs, err);
+    enum status status = make_codecs(options, source, delta_axis, &codecs, err);
     if (status) {
         text_done(&codecs);
         return status;

@@ -39,10 +39,11 @@ struct target_origin {
 };
 
 /* Makes the zarr.json (returned) of an array with the shape of `source` (rechunk_document.c). A
- * value is a shard if `value_shape` is larger than `chunk_shape`. INVALID: an unknown --codec. */
+ * value is a shard if `value_shape` is larger than `chunk_shape`. INVALID: an unknown --codec.
+ * Values are stored as differences along `delta_axis`, which is not 0, or as they are (0). */
 MUST_USE enum status target_document(const struct rechunk_options *options,
-                                     const struct zarr_array *source, const uint64_t *chunk_shape,
-                                     const uint64_t *value_shape,
+                                     const struct zarr_array *source, int delta_axis,
+                                     const uint64_t *chunk_shape, const uint64_t *value_shape,
                                      const struct target_origin *origin,
                                      struct json_object **ret_document, struct error *err);
 

@@ -128,6 +128,16 @@ static void settle_shapes(const struct rechunk_options *options, const struct za
     }
 }
 
+/* The axis along which the array is stored as differences; 0: as it is. Differences of floats are
+ * rounded, and zarr-python does not read those of their bits in v3. */
+static int delta_axis_of(const struct rechunk_options *options, const struct zarr_array *array,
+                         const struct zarr_array *leader)
+{
+    bool takes = is_sampled(array, leader) && options->delta_axis < array->rank &&
+                 dtype_is_integer(array->dtype) && array->stored_type[0] == '\0';
+    return takes ? options->delta_axis : 0;
+}
+
 /* Documents of the target
  * ------------------------------------------------------------------------------------------- */
 
@@ -148,8 +158,9 @@ static enum status write_document(const struct rechunk_options *options, struct 
         .dimension_names = take_dimension_names(target->source, shaped.rank, document, attributes),
     };
     settle_shapes(options, &shaped, leader, chunk_shape, target->value_shape);
-    status =
-        target_document(options, &shaped, chunk_shape, target->value_shape, &origin, &root, err);
+    target->delta_axis = delta_axis_of(options, &shaped, leader);
+    status = target_document(options, &shaped, target->delta_axis, chunk_shape, target->value_shape,
+                             &origin, &root, err);
     if (!status) {
         target_append_json(root, &target->document);
         status = zarr_array_parse(ZARR_V3, shaped.path, target->document.data,
@@ -308,6 +319,20 @@ static enum status identify_source(const struct store *store, struct targets *ta
     return status;
 }
 
+static enum status check_delta(const struct rechunk_options *options, const struct targets *targets,
+                               struct error *err)
+{
+    bool used = options->delta_axis == 0;
+    for (size_t i = 0; i < targets->count; i++)
+        used = used || targets->arrays[i].delta_axis > 0;
+    if (used)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--delta %d: no array of integers along the samples has an axis %d. "
+                     "Differences of floats are rounded: leave --delta out",
+                     options->delta_axis, options->delta_axis);
+}
+
 static enum status make_all(const struct rechunk_options *options, const struct store *store,
                             const struct zarr_hierarchy *hierarchy, struct targets *targets,
                             struct error *err)
@@ -341,6 +366,8 @@ static enum status make_all(const struct rechunk_options *options, const struct 
             "'%s' has more than %d groups, or one whose path is not valid: say what to copy "
             "with --arrays",
             options->source, ZARR_MAX_GROUPS);
+    if (!status)
+        status = check_delta(options, targets, err);
     for (size_t i = 0; i < hierarchy->group_count && options->path_count == 0 && !status; i++)
         status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
                            strlen(hierarchy->groups[i]), err);

@@ -30,6 +30,7 @@ struct slab_writer {
     size_t buffers_bytes;
     unsigned char *chunk, *value;
     struct shard_entry *index; /* of a shard */
+    uint64_t stored_bytes;     /* of the slab that is being written */
 };
 
 /* Sizes
@@ -152,20 +153,34 @@ struct slab {
     uint64_t begin, end;
 };
 
-/* Copies the box `lengths` (items) of axes [axis, rank) from the slab into the chunk. */
-static void copy_box(const struct zarr_array *array, const uint64_t *lengths, int axis,
-                     const unsigned char *from, uint64_t from_stride, unsigned char *to,
-                     uint64_t to_stride)
+/* A box of items, and how far apart in bytes two of them are along each axis. */
+struct box {
+    uint64_t lengths[ZARR_MAX_RANK], from_strides[ZARR_MAX_RANK], to_strides[ZARR_MAX_RANK];
+};
+
+static bool is_in_c_order(const struct zarr_array *array)
 {
-    if (axis == array->rank - 1) {
-        memcpy(to, from, lengths[axis] * array->item_bytes);
+    for (int i = 0; i < array->rank; i++)
+        if (array->storage_axes[i] != i)
+            return false;
+    return true;
+}
+
+/* Copies axes [axis, rank) of the box from the slab into the chunk. */
+static void copy_box(const struct zarr_array *array, const struct box *box, int axis,
+                     const unsigned char *from, unsigned char *to)
+{
+    uint64_t length = box->lengths[axis];
+    uint64_t from_stride = box->from_strides[axis], to_stride = box->to_strides[axis];
+    if (axis == array->rank - 1 && to_stride == from_stride) {
+        memcpy(to, from, length * array->item_bytes);
         return;
     }
-    uint64_t from_next = from_stride / array->shape[axis + 1];
-    uint64_t to_next = to_stride / array->chunk_shape[axis + 1];
-    for (uint64_t i = 0; i < lengths[axis]; i++)
-        copy_box(array, lengths, axis + 1, from + i * from_stride, from_next, to + i * to_stride,
-                 to_next);
+    for (uint64_t i = 0; i < length; i++)
+        if (axis == array->rank - 1)
+            memcpy(to + i * to_stride, from + i * from_stride, array->item_bytes);
+        else
+            copy_box(array, box, axis + 1, from + i * from_stride, to + i * to_stride);
 }
 
 static void fill_chunk(const struct zarr_array *array, unsigned char *chunk)
@@ -179,26 +194,25 @@ static const unsigned char *gather(struct slab_writer *writer, const struct slab
                                    const uint64_t *index)
 {
     const struct zarr_array *array = &writer->target->array;
-    uint64_t lengths[ZARR_MAX_RANK], offset = 0;
-    uint64_t stride = zarr_array_sample_bytes(array);
-    uint64_t chunk_stride = array->chunk_bytes / array->chunk_shape[0];
-    bool whole = true, run = true;
-    uint64_t axis_stride = stride;
-    for (int i = 0; i < array->rank; i++) {
+    struct box box;
+    uint64_t offset = 0, from_stride = array->item_bytes, to_stride = array->item_bytes;
+    bool whole = true, run = is_in_c_order(array);
+    for (int i = array->rank - 1; i >= 0; i--) {
         uint64_t start = index[i] * array->chunk_shape[i];
-        uint64_t left = array->shape[i] - start;
-        lengths[i] = min_u64(left, array->chunk_shape[i]);
-        whole = whole && lengths[i] == array->chunk_shape[i];
+        box.lengths[i] = min_u64(array->shape[i] - start, array->chunk_shape[i]);
+        whole = whole && box.lengths[i] == array->chunk_shape[i];
         run = run && (i == 0 || array->chunk_shape[i] == array->shape[i]);
-        if (i > 0)
-            axis_stride /= array->shape[i];
-        offset += (i == 0 ? start - slab->begin : start) * axis_stride;
+        box.from_strides[i] = from_stride;
+        box.to_strides[array->storage_axes[i]] = to_stride;
+        offset += (i == 0 ? start - slab->begin : start) * from_stride;
+        from_stride *= array->shape[i];
+        to_stride *= array->chunk_shape[array->storage_axes[i]];
     }
     if (whole && run)
         return slab->bytes + offset;
     if (!whole)
         fill_chunk(array, writer->chunk);
-    copy_box(array, lengths, 0, slab->bytes + offset, stride, writer->chunk, chunk_stride);
+    copy_box(array, &box, 0, slab->bytes + offset, writer->chunk);
     return writer->chunk;
 }
 
@@ -261,6 +275,7 @@ static enum status write_value(struct slab_writer *writer, const struct slab *sl
     zarr_chunk_key(array, first, key);
     if (status)
         return error_prefix(err, status, "encode '%s': ", key);
+    writer->stored_bytes += size;
     if (!writer->destination)
         return STATUS_OK;
     return store_put(writer->destination, key, writer->value, size, err);
@@ -338,10 +353,11 @@ static bool same_sum(const struct digest_sum *a, const struct digest_sum *b)
 }
 
 enum status slab_write(struct slab_writer *writer, uint64_t number, struct digest_sum *ret_sum,
-                       uint64_t *ret_bytes, struct error *err)
+                       struct slab_bytes *ret_bytes, struct error *err)
 {
     struct slab slab;
     struct digest_sum sum = {0}, back;
+    writer->stored_bytes = 0;
     enum status status = enter_slab(writer, number, &slab, err);
     if (!status)
         status = read_slab(writer, &slab, writer->slab, err);
@@ -360,7 +376,10 @@ enum status slab_write(struct slab_writer *writer, uint64_t number, struct diges
                          writer->target->array.path, (unsigned long long)slab.begin,
                          (unsigned long long)slab.end - 1);
     *ret_sum = sum;
-    *ret_bytes = (slab.end - slab.begin) * zarr_array_sample_bytes(&writer->target->array);
+    *ret_bytes = (struct slab_bytes){
+        .decoded = (slab.end - slab.begin) * zarr_array_sample_bytes(&writer->target->array),
+        .stored = writer->stored_bytes,
+    };
     return STATUS_OK;
 }
 

@@ -22,10 +22,16 @@ MUST_USE enum status slab_writer_new(const struct store *destination, const stru
                                      struct slab_writer **ret_writer, struct error *err);
 void slab_writer_free(struct slab_writer *writer);
 
+/* What a slab takes. */
+struct slab_bytes {
+    uint64_t decoded, stored;
+};
+
 /* Reads slab `number` from the source, writes its values, and reads them back where that is wanted.
  */
 MUST_USE enum status slab_write(struct slab_writer *writer, uint64_t number,
-                                struct digest_sum *ret_sum, uint64_t *ret_bytes, struct error *err);
+                                struct digest_sum *ret_sum, struct slab_bytes *ret_bytes,
+                                struct error *err);
 
 /* The two halves of slab_write() alone, for benchmarks: reading into `samples`, and encoding from
  * `samples` without writing. */

@@ -108,7 +108,7 @@ static enum status describe(const struct target_wish *wish, struct target *targe
     struct target_origin origin = {.document = document,
                                    .attributes = target_json(wish->attributes)};
     enum status status =
-        target_document(&options, &shaped, wish->chunk, wish->value, &origin, &root, err);
+        target_document(&options, &shaped, 0, wish->chunk, wish->value, &origin, &root, err);
     if (!status) {
         target_append_json(root, &target->document);
         status = zarr_array_parse(ZARR_V3, wish->path, target->document.data,

@@ -17,6 +17,7 @@ struct target {
     struct zarr_array array;
     struct text document;
     uint64_t value_shape[ZARR_MAX_RANK]; /* in items: of a chunk, or a shard */
+    int delta_axis;                      /* along which differences are stored; 0: none */
     bool late; /* written after all others, by the process that finishes */
     struct slabs_demand demand;
     struct slabs slabs;

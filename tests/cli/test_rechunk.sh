@@ -48,6 +48,29 @@ assert arrays["base_frames"]["chunks"] == [8, 20, 4, 32, 32], arrays
 assert arrays["segment_to_video"]["chunks"] == [60]  # small samples: a multiple, not 8 files
 PYTHON
 
+# What is recommended: bitshuffle for noisy floats, nothing where that is used or the floats are smooth, no compression where
+# nothing is gained, and nothing for integers.
+"$penstock" rechunk a.zarr advised.zarr --chunk 8 >out
+contains "$(cat out)" "hint: 'base_frames' is stored in 89% of its bytes; noisy 16-bit floats decode"
+contains "$(cat out)" "'penstock rechunk' with --codec blosc-zstd --shuffle bitshuffle"
+contains "$("$penstock" inspect advised.zarr)" "$(grep '^hint' out)"
+"$penstock" rechunk a.zarr gained.zarr --chunk 8 --codec blosc-lz4 >out
+contains "$(cat out)" "compression saves next to nothing, and reading without decoding is faster: 'penstock rechunk' with --codec none"
+contains "$("$penstock" inspect gained.zarr)" "$(grep '^hint' out)"
+"$penstock" synth smooth.zarr --samples 60 --grain 1 --codec none >/dev/null
+"$penstock" synth integers.zarr --layout plain --samples 100 --shape 16384 --dtype int16 >/dev/null
+advised_nothing() {
+    rm -rf nothing.zarr
+    "$penstock" rechunk "$1" nothing.zarr "${@:2}" >out
+    "$penstock" inspect nothing.zarr >>out
+    ! grep -E '^hint: .* is stored in' out || fail "rechunk $* has a hint"
+}
+advised_nothing a.zarr --shuffle bitshuffle
+advised_nothing a.zarr --codec none+crc32c
+advised_nothing smooth.zarr
+advised_nothing integers.zarr --codec zstd
+fails 4 "--delta 1: no array of integers along the samples has an axis 1" rechunk a.zarr delta.zarr --delta 1
+
 # Some arrays only.
 "$penstock" rechunk a.zarr some.zarr --arrays clip_emb,/segment_to_video >/dev/null
 [ "$(find some.zarr -name zarr.json | wc -l)" -eq 3 ] || fail "not two arrays"

@@ -220,6 +220,63 @@ class Tools(unittest.TestCase):
                     self.assertEqual(group["table.pos"].metadata.dimension_names, ("row", None))
                     self.assertEqual(dict(group["table.x"].attrs), {"units": "table"})
 
+    def test_delta(self):
+        """Integers as differences along an axis: zarr-python reads what rechunk writes, and rechunk what zarr-python
+        writes. What has no such axis, or no integers, has no filter."""
+        random = numpy.random.default_rng(8)
+        arrays = {dtype: values(dtype, (11, 6, 5, 4), random) for dtype in ("int8", "uint8", ">i2", "uint32", "int64")}
+        others = {"float16": values("float16", (11, 6, 5), random), "bool": values("bool", (11, 6, 5), random),
+                  "short": values("int32", (11,), random), "unsampled": values("int32", (7, 6), random)}
+        source = self.path("source")
+        group = zarr.open_group(source, mode="w", zarr_format=2)
+        for name, items in (arrays | others).items():
+            group.create_array(name, shape=items.shape, dtype=items.dtype, chunks=(3,) * items.ndim)[...] = items
+        for axis, more in ((1, ["--chunk", "4"]), (2, ["--chunk", "2,3,5,2", "--shard", "4", "--codec", "zstd+crc32c"]),
+                           (3, ["--chunk", "11", "--codec", "none"])):
+            with self.subTest(axis=axis):
+                target, again = self.path(f"target{axis}"), self.path(f"again{axis}")
+                self.run_tool("rechunk", source, target, "--delta", str(axis), *more)
+                self.assertEqual(self.digests(source), self.digests(target))
+                written = zarr.open_group(target, mode="r")
+                for name, items in (arrays | others).items():
+                    actual = written[name][...]
+                    self.assertTrue(numpy.array_equal(actual, items), name)
+                    with open(os.path.join(target, name, "zarr.json"), encoding="utf-8") as file:
+                        text = file.read()
+                    self.assertEqual("numcodecs.delta" in text, name in arrays, text)
+                    self.assertEqual('"transpose"' in text, name in arrays and axis != 3, text)
+                copy = zarr.open_group(again, mode="w")
+                for name in arrays:
+                    like = written[name]
+                    filters = {} if like.shards else {"filters": like.filters}
+                    copy.create_array(name, shape=like.shape, dtype=like.dtype, chunks=like.chunks, **filters)[...] = like[...]
+                self.assertEqual(self.digests(again)[0], {name: self.digests(source)[0][name] for name in arrays})
+
+    def test_bfloat16(self):
+        """Arrays of ml_dtypes' bfloat16 that tensorstore writes, as v2 and as v3, with NaN and other fill values."""
+        try:
+            import ml_dtypes
+            import tensorstore
+        except ImportError as error:
+            self.skipTest(f"{sys.executable}: {error}")
+        bits = numpy.random.default_rng(3).integers(0, 1 << 16, (7, 5), "u2")
+        for driver, fill in (("zarr", 1.5), ("zarr3", 1.5), ("zarr3", float("nan")), ("zarr3", float("-inf")), ("zarr", 0)):
+            with self.subTest(driver=driver, fill=fill):
+                source, target = self.path(f"{driver}{fill}"), self.path(f"{driver}{fill}to3")
+                array = tensorstore.open({"driver": driver, "kvstore": f"file://{source}", "create": True},
+                                         dtype=tensorstore.bfloat16, shape=bits.shape, fill_value=fill,
+                                         chunk_layout=tensorstore.ChunkLayout(chunk_shape=[3, 5])).result()
+                array[:6].write(bits[:6].view(ml_dtypes.bfloat16)).result()  # the third chunk is missing
+                expected = array.read().result().view("u2")
+                self.run_tool("rechunk", source, target, "--chunk", "2", "--shard", "6")
+                self.assertEqual(self.digests(source), self.digests(target))
+                with open(os.path.join(target, "zarr.json"), encoding="utf-8") as file:
+                    self.assertEqual(json.load(file)["data_type"], "bfloat16")
+                written = tensorstore.open({"driver": "zarr3", "kvstore": f"file://{target}"}).result()
+                self.assertEqual(written.dtype, tensorstore.bfloat16)
+                self.assertEqual(written.read().result().view("u2").tobytes(), expected.tobytes())
+                self.check(target, {"": expected.view(ml_dtypes.bfloat16)})
+
     def test_digest_sees_changes(self):
         """One bit, two samples that are exchanged, a shape, a dtype."""
         data = numpy.arange(60000, dtype="uint16").reshape(6, 100, 100)

@@ -2,6 +2,8 @@
 
     python tests/tools/make_codec_vectors.py > tests/unit/codec_vectors.h
 
+The second table is what numcodecs encodes items to, for codecs that need not give back what they took.
+
 Takes numcodecs 0.13 or later. Run by hand when a vector is added.
 """
 
@@ -20,6 +22,9 @@ VECTORS = [
     ([{"id": "delta", "dtype": "|i1"}], np.array([127, -128, 5, -100], "|i1")),
     ([{"id": "delta", "dtype": "<f4", "astype": "<f4"}], np.array([0.1, 0.2, -7, 1e9, 3], "<f4")),
     ([{"id": "delta", "dtype": "<f2"}], np.array([0.1, 0.2, -7, 600, 3], "<f2")),
+    ([{"id": "delta", "dtype": "<f2"}], np.array([-0.0, 0], "<f2")),
+    ([{"id": "delta", "dtype": ">f8", "astype": "<f4"}], np.array([-0.0, -0.0], ">f8")),
+    ([{"id": "delta", "dtype": "<i2"}], np.array([-0.0, 0.1, -7, 65504, -65504], "<f2")),
     (
         [{"id": "fixedscaleoffset", "dtype": "<f8", "astype": "|u1", "scale": 10, "offset": 1000}],
         np.linspace(1000, 1001, 7),
@@ -66,6 +71,25 @@ VECTORS = [
     ),
 ]
 
+F2 = np.array([-0.0, 0.1, 0.2, -7, 600, 65504, -65504, np.inf, 3, 2**-24], "<f2")
+
+ENCODED = [
+    ({"id": "delta", "dtype": "<i4", "astype": "|i1"}, np.array([100, 98, 90, 200, -50], "<i4")),
+    ({"id": "delta", "dtype": "|u1"}, np.array([255, 3, 0, 128, 1], "|u1")),
+    ({"id": "delta", "dtype": "|u1", "astype": "<i2"}, np.array([255, 3, 0, 128, 1], "|u1")),
+    ({"id": "delta", "dtype": "|i1", "astype": "<i4"}, np.array([127, -128, 5, -100], "|i1")),
+    ({"id": "delta", "dtype": ">u2"}, np.array([65535, 3, 40000, 1, 0], ">u2")),
+    ({"id": "delta", "dtype": "<i8", "astype": ">i4"}, np.arange(6, dtype="<i8") ** 7 * 12345),
+    ({"id": "delta", "dtype": "<u8", "astype": "<u8"}, np.array([2**64 - 1, 0, 2**63, 7], "<u8")),
+    ({"id": "delta", "dtype": "<i2"}, F2),  # of bits
+    ({"id": "delta", "dtype": "<f2"}, F2),
+    ({"id": "delta", "dtype": "<f2", "astype": "<f4"}, F2),
+    ({"id": "delta", "dtype": "<f4"}, np.array([-0.0, 0.1, 0.2, -7, 1e9, 3, 1e38, -3e38], "<f4")),
+    ({"id": "delta", "dtype": "<f4", "astype": ">f2"}, np.array([0.1, 0.2, -7, 1e9, 3], "<f4")),
+    ({"id": "delta", "dtype": ">f8", "astype": "<f4"}, np.array([0.1, 0.2, -7, 1e300, 3], ">f8")),
+    ({"id": "delta", "dtype": "<f8", "astype": "<i2"}, np.array([1.75, -0.5, 30, -7.9], "<f8")),
+]
+
 
 def as_bytes(data):
     return np.asarray(memoryview(data)).reshape(-1).view("u1").tobytes()
@@ -93,7 +117,17 @@ def main():
             data = as_bytes(codec.decode(data))
         text = json.dumps(configs).replace('"', "'")
         print(f'  {{"{text}",\n   {c_hex(stored)},\n   {c_hex(data)}}},')
+    print("};\n")
+    print("static const struct {")
+    print("    const char *codec;           /* v2's */")
+    print("    const char *items, *stored;  /* in hexadecimal digits */")
+    print("} encoded_vectors[] = {")
+    for config, items in ENCODED:
+        stored = get_codec(dict(config)).encode(items)
+        print(f'  {{"{json.dumps([config])}",'.replace('"', "'").replace("{'[", '{"[').replace("]',", ']",'))
+        print(f"   {c_hex(as_bytes(items))},\n   {c_hex(as_bytes(stored))}}},")
     print("};\n// clang-format on")
 
 
+np.seterr(all="ignore")
 main()

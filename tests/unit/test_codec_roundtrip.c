@@ -24,6 +24,10 @@ static const char *const chains[] = {
     "[{'name': 'numcodecs.fletcher32'}, {'name': 'zstd'}]",
     "[{'name': 'numcodecs.crc32', 'configuration': {'location': 'end'}}]",
     "[{'name': 'numcodecs.crc32c', 'configuration': {'location': 'start'}}]",
+    "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|u1'}}, {'name': 'zstd'}]",
+    "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|i1', 'astype': '<i8'}}]",
+    "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|u1'}}, {'name': "
+    "'numcodecs.delta', 'configuration': {'dtype': '|u1', 'astype': '>f4'}}, {'name': 'gzip'}]",
 };
 
 static const size_t sizes[] = {0, 1, 2, 3, 15, 16, 17, 127, 128, 1000, 4097, 65536, 99991, 1 << 20};
@@ -168,6 +172,7 @@ static void test_metadata_is_written_as_it_was_read(void **state)
         "{\"id\": \"crc32c\"}",
         "{\"id\": \"bz2\", \"level\": 9}",
         "{\"id\": \"crc32\", \"location\": \"end\"}",
+        "{\"id\": \"delta\", \"dtype\": \"<i4\", \"astype\": \"|i1\"}",
     };
     for (size_t i = 0; i < COUNT(v2); i++) {
         struct codec_chain chain = chain_v2(v2[i], 2);
@@ -240,6 +245,11 @@ static void test_unknown_codecs_and_settings_are_refused(void **state)
     check_refused(CODEC_ZARR_V2, "delta", "{}", STATUS_CORRUPT, "dtype is missing");
     check_refused(CODEC_ZARR_V2, "delta", "{'dtype': '<c8'}", STATUS_UNSUPPORTED, "'<c8'");
     check_refused(CODEC_ZARR_V2, "delta", "{'dtype': '|b1'}", STATUS_UNSUPPORTED, "bool");
+    check_refused(CODEC_ZARR_V3, "numcodecs.delta", "{'dtype': 'bfloat16'}", STATUS_UNSUPPORTED,
+                  "codec 'numcodecs.delta': dtype 'bfloat16'");
+    check_refused(CODEC_ZARR_V3, "numcodecs.delta", "{'dtype': '<i2', 'astype': 7}", STATUS_CORRUPT,
+                  "astype");
+    check_refused(CODEC_ZARR_V2, "delta", "{'dtype': ''}", STATUS_UNSUPPORTED, "dtype ''");
     check_refused(CODEC_ZARR_V2, "astype", "{'decode_dtype': 4}", STATUS_CORRUPT, "not a string");
     check_refused(CODEC_ZARR_V2, "fixedscaleoffset", "{'dtype': '<f8', 'offset': 0}",
                   STATUS_CORRUPT, "scale is missing");
@@ -248,7 +258,7 @@ static void test_unknown_codecs_and_settings_are_refused(void **state)
                   STATUS_UNSUPPORTED, "number 4");
 }
 
-/* Filters have exact sizes, which chunks must fit; and they are only read. */
+/* Filters have exact sizes, which chunks must fit; and most are only read. */
 static void test_filters_know_their_sizes(void **state)
 {
     (void)state;
@@ -260,9 +270,12 @@ static void test_filters_know_their_sizes(void **state)
     assert_int_equal(codec_chain_check(&chain, sizeof data, &err), STATUS_OK);
     assert_int_equal(codec_chain_check(&chain, sizeof data - 4, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.message, "codec 'delta': its values have 8 bytes"));
-    assert_int_equal(codec_encode(&chain, data, sizeof data, stored, sizeof stored, &size, &err),
+    assert_int_equal(codec_encode(&chain, data, sizeof data, stored, 12, &size, &err), STATUS_OK);
+    assert_int_equal(size, 12);
+    struct codec_chain read = chain_v2("{'id': 'packbits'}", 1);
+    assert_int_equal(codec_encode(&read, data, sizeof data, stored, sizeof stored, &size, &err),
                      STATUS_UNSUPPORTED);
-    assert_string_equal(err.message, "codec 'delta' is only read, not written");
+    assert_string_equal(err.message, "codec 'packbits' is only read, not written");
     struct text text = {0};
     codec_chain_identify(&chain, &text);
     assert_string_equal(text.data, "delta(<f8 as <f4)");

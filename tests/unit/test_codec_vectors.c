@@ -185,6 +185,31 @@ static void test_vectors_of_numcodecs(void **state)
 }
 
 /* Earlier versions of numcodecs: words with the low byte first. */
+static void check_encoded_vector(size_t index, size_t shift)
+{
+    struct codec_chain chain = chain_v2(encoded_vectors[index].codec);
+    uint8_t items[512], stored[512], expected[512];
+    size_t size = from_hex(encoded_vectors[index].items, items + shift, sizeof items - shift);
+    size_t expected_size = from_hex(encoded_vectors[index].stored, expected, sizeof expected);
+    size_t stored_size = 0;
+    struct error err;
+    assert_int_equal(codec_chain_stored_bound(&chain, size), expected_size);
+    if (codec_encode(&chain, items + shift, size, stored + shift, expected_size, &stored_size,
+                     &err))
+        fail_msg("%s: %s", encoded_vectors[index].codec, err.message);
+    assert_int_equal(stored_size, expected_size);
+    if (memcmp(stored + shift, expected, expected_size) != 0)
+        fail_msg("%s: encodes to other bytes", encoded_vectors[index].codec);
+}
+
+static void test_encodes_as_numcodecs_does(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof encoded_vectors / sizeof encoded_vectors[0]; i++)
+        for (size_t shift = 0; shift < 8; shift++)
+            check_encoded_vector(i, shift);
+}
+
 static void test_fletcher32_of_both_byte_orders(void **state)
 {
     (void)state;
@@ -208,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_blosc_goes_by_the_header_alone),
         cmocka_unit_test(test_blosc_names_a_compressor_that_is_missing),
         cmocka_unit_test(test_vectors_of_numcodecs),
+        cmocka_unit_test(test_encodes_as_numcodecs_does),
         cmocka_unit_test(test_fletcher32_of_both_byte_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,26 @@
+/* Advice on how an array is compressed, from the table of `bench/run.sh layouts`
+ * (docs/benchmarks.md). Pure.
+ *
+ * The rule, for float16 and bfloat16, which the table is about, and for nothing else:
+ *   stored above 0.95 of decoded      do not compress: nothing is gained
+ *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle: noise, which then is not decoded
+ *   else                              none: what is there is good
+ */
+#ifndef PENSTOCK_TOOLS_ADVICE_H
+#define PENSTOCK_TOOLS_ADVICE_H
+
+#include "base/text.h"
+#include "zarr/array.h"
+
+/* Options of `penstock rechunk` that would do better for chunks that take `stored_share` of their
+ * decoded bytes, and why; empty where there are none. Neither is to be freed. */
+struct advice {
+    const char *options, *reason;
+};
+
+struct advice advice_on_codecs(const struct zarr_array *array, double stored_share);
+
+/* Appends "hint: 'base_frames': <reason>: <options>\n", or nothing. */
+void advice_describe(const struct zarr_array *array, double stored_share, struct text *out);
+
+#endif
