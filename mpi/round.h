@@ -68,7 +68,7 @@ struct round_tail {
 /* A round's tails. The slots of its steps have a table of starts each: of step s of the round and
  * this reader's trainer i the table s * trainer_count + i. */
 struct round_tails {
-    const struct tails *tails; /* borrowed from the rounds */
+    const struct tail_sources *tails; /* borrowed from the rounds */
     struct round_tail *fills, *arrivals;
     uint64_t *starts; /* [tables][tails->starts_count] */
     unsigned char *send;
@@ -134,7 +134,7 @@ struct round {
 /* The table of starts of a slot. */
 static inline uint64_t *round_starts(const struct round_tails *tails, uint32_t table)
 {
-    return tails->starts + table * tails->tails->starts_count;
+    return tails->starts + table * tails->tails->of[0]->starts_count;
 }
 
 /* The fragments of a fill's sample. */

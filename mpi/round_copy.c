@@ -65,15 +65,17 @@ static void fill_tail(const struct round *round, const struct fragments *fragmen
     const struct round_tail *tail = &tails->fills[fill - round->fills];
     const struct row_store *store = round->job->store;
     struct row_store_pages pages;
-    const struct tail_source source = {.row = row_store_row(store, *fill->buffer),
+    uint64_t row_in_source;
+    const struct tails *of = tails->tails->of[dataset_source_of_row(
+        round->job->dataset, row_store_row(store, *fill->buffer), &row_in_source)];
+    const struct tail_source source = {.row = row_in_source,
                                        .frame = tail->frame,
                                        .pages = row_store_pages(store, *fill->buffer, &pages),
                                        .good = is_good(fragments, fill, row)};
     if (fill->batch_index == FILL_REMOTE)
-        tails_pack(tails->tails, &source, tails->send + tail->at * TAIL_UNIT_BYTES);
+        tails_pack(of, &source, tails->send + tail->at * TAIL_UNIT_BYTES);
     else
-        tails_fill(tails->tails, &source, fill->to.slot, fill->batch_index,
-                   round_starts(tails, tail->table));
+        tails_fill(of, &source, fill->to.slot, fill->batch_index, round_starts(tails, tail->table));
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
@@ -169,7 +171,8 @@ static void take_tail(const struct round *round, const struct fragments *fragmen
 {
     const struct round_tails *tails = round->tails;
     const struct round_tail *tail = &tails->arrivals[arrival - round->arrivals];
-    tails_take(tails->tails, tail->frame, tails->received + tail->at * TAIL_UNIT_BYTES,
+    tails_take(tails->tails->of[arrival->source], tail->frame,
+               tails->received + tail->at * TAIL_UNIT_BYTES,
                !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
                arrival->batch_index, round_starts(tails, tail->table));
 }

@@ -123,6 +123,11 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
+static int tail_units(const struct round_tails *tails, uint32_t source, uint64_t frame)
+{
+    return (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
+}
+
 /* Where the sample's tail goes, or its slot's starts are. Tails are numbered for each reader from
  * 0, as records. `fill` has its offset in the row. */
 static void note_fill_tail(struct round *round, const struct fill *fill,
@@ -137,7 +142,7 @@ static void note_fill_tail(struct round *round, const struct fill *fill,
         return;
     int *units = &tails->counts.send_counts[walk->reader];
     tail->at = (uint64_t)*units;
-    *units += (int)(dataset_tail_bytes(tails->tails->dataset, tail->frame) / TAIL_UNIT_BYTES);
+    *units += tail_units(tails, window->source, tail->frame);
 }
 
 static inline void list_fill(struct round *round, const struct recipient_walk *walk,
@@ -214,21 +219,30 @@ static void list_fills(struct round *round)
         list_window(round, &walk, windows_at(round->windows, 0, i));
 }
 
-static void note_arrival_tail(struct round *round, const struct round_run *run, uint64_t frame,
+/* The source of a sample of a run. */
+static uint32_t source_of(const struct round *round, const struct round_run *run, size_t i)
+{
+    return round->fill_sources ? run->windows[i]->source : 0;
+}
+
+static void note_arrival_tail(struct round *round, const struct round_run *run, size_t i,
                               uint32_t reader)
 {
+    uint64_t frame = run->frames[i];
     struct round_tails *tails = round->tails;
     struct round_tail *tail = &tails->arrivals[round->arrival_count];
     int *units = &tails->counts.receive_counts[reader];
     *tail = (struct round_tail){.at = (uint64_t)*units, .frame = frame, .table = run->table};
-    *units += (int)(dataset_tail_bytes(tails->tails->dataset, frame) / TAIL_UNIT_BYTES);
+    *units += tail_units(tails, source_of(round, run, i), frame);
 }
 
-static void note_lengths(const struct round_tails *tails, const struct round_run *run)
+static void note_lengths(const struct round *round, const struct round_run *run)
 {
+    const struct round_tails *tails = round->tails;
     uint64_t *starts = round_starts(tails, run->table);
     for (size_t i = 0; i < run->count; i++)
-        tails_note(tails->tails, run->frames[i], run->batch_index + (uint32_t)i, starts);
+        tails_note(tails->tails->of[source_of(round, run, i)], run->frames[i],
+                   run->batch_index + (uint32_t)i, starts);
 }
 
 /* Records and tails are numbered for each reader from 0. */
@@ -238,19 +252,19 @@ static void list_run(struct round *round, const struct round_run *run)
     if (run->slot)
         round_dress(round, run);
     if (run->slot && round->tails)
-        note_lengths(round->tails, run);
+        note_lengths(round, run);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t reader = assign_source(run->owners[i], me);
         if (reader == me)
             continue;
         if (round->tails)
-            note_arrival_tail(round, run, run->frames[i], reader);
-        round->arrivals[round->arrival_count++] = (struct arrival){
-            .slot = run->slot,
-            .batch_index = run->batch_index + (uint32_t)i,
-            .reader = (uint16_t)reader,
-            .source = (uint16_t)(round->fill_sources ? run->windows[i]->source : 0),
-            .record = (uint64_t)round->counts.receive_counts[reader]++};
+            note_arrival_tail(round, run, i, reader);
+        round->arrivals[round->arrival_count++] =
+            (struct arrival){.slot = run->slot,
+                             .batch_index = run->batch_index + (uint32_t)i,
+                             .reader = (uint16_t)reader,
+                             .source = (uint16_t)source_of(round, run, i),
+                             .record = (uint64_t)round->counts.receive_counts[reader]++};
     }
 }
 
@@ -377,7 +391,7 @@ static void start_slots(const struct round *round)
             const struct job_trainer *trainer = &job->trainers[i];
             struct plan_local_batch local =
                 plan_local_batch_at(&job->setup.plan, step, trainer->rank);
-            tails_start(round->tails->tails, local.count,
+            tails_start(round->tails->tails->of[0], local.count,
                         round_starts(round->tails, table_of(round, trainer, step)),
                         slot_base(round, trainer, step));
         }

@@ -23,7 +23,7 @@ struct rounds {
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
     struct fragment_sources *fragments;
-    struct tails *tails;                                /* NULL: there are no ragged fields */
+    struct tail_sources *tails;                         /* NULL: there are no ragged fields */
     struct round_tails lane_tails[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
     uint64_t published, posted, begun, opened;
     struct pace *pace;                            /* NULL with one reader */

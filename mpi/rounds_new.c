@@ -99,7 +99,7 @@ static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t sen
     if (!rounds->tails)
         return STATUS_OK;
     uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
-    size_t starts_bytes = slots * rounds->tails->starts_count * sizeof *tails->starts;
+    size_t starts_bytes = slots * rounds->tails->of[0]->starts_count * sizeof *tails->starts;
     *tails = (struct round_tails){.tails = rounds->tails,
                                   .fills = calloc(send, sizeof *tails->fills),
                                   .arrivals = calloc(receive + 1, sizeof *tails->arrivals),
@@ -194,7 +194,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         status = copies_init(&rounds->copies, job, err);
     }
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
-        status = tails_new(job->dataset, &job->setup.layout, &rounds->tails, err);
+        status = tail_sources_new(job->dataset, &job->setup.layout, &rounds->tails, err);
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK && job->setup.plan.mix)
@@ -229,7 +229,7 @@ void rounds_free(struct rounds *rounds)
     copies_done(&rounds->copies);
     item_merge_done(&rounds->merge);
     matching_done(&rounds->matching);
-    tails_free(rounds->tails);
+    tail_sources_free(rounds->tails);
     fragment_sources_free(rounds->fragments);
     free(rounds);
 }

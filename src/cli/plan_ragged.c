@@ -17,9 +17,10 @@ static void describe_form(const struct ragged *ragged, const struct run_setup *s
 {
     switch (ragged->form) {
     case RAGGED_CSR:
-        text_append(out, "; a slot has room for %s, those of the %s longest samples",
+        text_append(out, "; a slot has room for %s, those of the %s longest samples%s",
                     count_format(slot_items(ragged, &setup->layout)).text,
-                    count_format(setup->plan.batch).text);
+                    count_format(setup->plan.batch).text,
+                    setup->plan.mix ? " that a step may have of all sources" : "");
         break;
     case RAGGED_PAD:
         text_append(out, "; padded to %s%s", count_format(ragged->pad_items).text,

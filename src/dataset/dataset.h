@@ -48,7 +48,8 @@
  * are numbered through. A row has the layout of its source: dataset_source() has the offsets,
  * halos and steps of the row's fields, those of the mix say nothing. Sizes of a mix (row_length,
  * row_bytes, record_bytes) are those of the source that has most; counts, held_bytes and the memory
- * of readers, of all sources together. A mix has neither store_frames, store_rows nor anchors.
+ * of readers, of all sources together. Ragged fields are in ragged.h. A mix has neither
+ * store_frames, store_rows nor anchors.
  *
  * A dataset does not change after opening (and holding). Any number of threads may read the
  * dataset, each with a `struct dataset_reader` of its own.
@@ -231,8 +232,9 @@ struct dataset_mix_source {
 
 /* Opens a mix of [source_count] datasets, 1 to DATASET_MAX_SOURCES. The limit of
  * index_cache_bytes is one for all sources, that of hold_limit_bytes for each array. INVALID also:
- * a source has a field that another has not, or of another dtype or shape; the message names the
- * field and both sources. Other errors as of dataset_open(), with the source's name. */
+ * a source has a field that another has not, or of another dtype or shape, or a ragged field that
+ * is delivered in another way; the message names the field and both sources. Other errors as of
+ * dataset_open(), with the source's name. */
 MUST_USE enum status dataset_open_mix(const struct dataset_mix_source *sources,
                                       uint32_t source_count, struct dataset **ret_dataset,
                                       struct error *err);

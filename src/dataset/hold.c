@@ -272,8 +272,10 @@ enum status dataset_hold(struct dataset *dataset, void *memory, struct error *er
 
 void dataset_attach(struct dataset *dataset, const void *memory)
 {
+    bool is_mix = dataset->source_count > 0; /* whose sources have the offsets */
+
     dataset->private->held = memory;
-    for (size_t r = 0; r < dataset->ragged_count; r++) {
+    for (size_t r = 0; r < dataset->ragged_count && !is_mix; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
 
         dataset->private->raggeds[r].offsets = offsets_of(origin, memory);

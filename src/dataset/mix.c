@@ -1,5 +1,5 @@
 /* A mix of datasets. See dataset.h. */
-#include "dataset/dataset_internal.h"
+#include "dataset/mix_internal.h"
 
 #include "base/number.h"
 #include "base/size.h"
@@ -180,8 +180,10 @@ enum status mix_settle_sources(struct dataset *mix, const char *const *names, st
 
     for (uint32_t d = 1; d < mix->source_count; d++) {
         const char *const both[2] = {names[0], names[d]};
-        enum status status = compare_fields(first, mix->sources[d], both, err);
+        enum status status = mix_compare_ragged(first, mix->sources[d], both, err);
 
+        if (status == STATUS_OK)
+            status = compare_fields(first, mix->sources[d], both, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -191,7 +193,8 @@ enum status mix_settle_sources(struct dataset *mix, const char *const *names, st
     mix->field_count = first->field_count;
     memcpy(mix->fields, first->fields, mix->field_count * sizeof *mix->fields);
     mix->fingerprint = fingerprint_of_mix(mix);
-    return share_indices(mix, err);
+    enum status status = mix_settle_ragged(mix, err);
+    return status == STATUS_OK ? share_indices(mix, err) : status;
 }
 
 enum status dataset_open_mix(const struct dataset_mix_source *sources, uint32_t source_count,

@@ -62,11 +62,6 @@ static enum status check_ragged(const struct dataset *dataset,
 {
     const char *name = dataset->private->ragged_origins[0].name;
 
-    if (dataset->private->mix)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "field '%s' is ragged, and the sources of a mix have no ragged fields: "
-                         "leave the field out, or train on this dataset alone",
-                         name);
     if (options->samples.continuous && dataset->store_count > 1)
         return error_set(err, STATUS_UNSUPPORTED,
                          "field '%s' is ragged, and samples.continuous is true with several "

@@ -75,7 +75,7 @@ struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragge
     struct row_walk walk = row_begin(dataset, row);
     uint32_t first_page = 0;
 
-    assert(ragged < dataset->ragged_count);
+    assert(dataset->source_count == 0 && ragged < dataset->ragged_count);
     for (size_t r = 0; r < ragged; r++)
         first_page += ragged_row_of(dataset, r, &walk, dataset->ragged[r].offsets).page_count;
     struct ragged_row lies = ragged_row_of(dataset, ragged, &walk, dataset->ragged[ragged].offsets);
@@ -89,6 +89,8 @@ uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row)
 
     if (dataset->ragged_count == 0)
         return 0;
+    if (dataset->source_count > 0)
+        dataset = dataset->sources[dataset_source_of_row(dataset, row, &row)];
     struct row_walk walk = row_begin(dataset, row);
     for (size_t r = 0; r < dataset->ragged_count; r++)
         pages += ragged_row_of(dataset, r, &walk, dataset->ragged[r].offsets).page_count;

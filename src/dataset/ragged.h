@@ -16,6 +16,10 @@
  * without items has none. The pages of a row's first ragged field come first, then those of the
  * next.
  *
+ * In a mix each source has its own offsets, rows, pages and tails. struct ragged of the mix has
+ * sums (item_count, sample_items), what is largest in any source (most_frame_items, sizes of items
+ * and pages), and lengths of the samples and rows of all sources together. The mix has no offsets.
+ *
  * Where a sample is sent, its items travel as its tail: for each ragged field in order, for each
  * column in order, the items of its frames, one step after another, without gaps. The tail as a
  * whole is padded to 16 bytes. A step outside the episode has the items of the frame that stands in
@@ -144,12 +148,19 @@ uint64_t dataset_most_row_pages(const struct dataset *dataset);
 uint64_t dataset_most_pages(const struct dataset *dataset, uint64_t rows);
 
 /* The bytes of a sample's tail, padded. `frame` is the sample's anchor. After dataset_hold() or
- * dataset_attach(). */
+ * dataset_attach(). The dataset is no mix. */
 size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame);
 
 /* The most bytes of the tails of any `samples` samples together, each padded; 0 without ragged
  * fields. Known when the dataset is open. */
 uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples);
+
+/* The same of a mix, of `samples` among draws that follow one another: each source has draws[d] of
+ * them at most, and none of its samples comes more than copies[d] times. */
+uint64_t mix_most_items(const struct dataset *mix, size_t ragged, const uint64_t *draws,
+                        const uint64_t *copies, uint64_t samples);
+uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
+                       uint64_t samples);
 
 /* The memory of a row's pages, whose owner embeds this struct. */
 struct dataset_pages {

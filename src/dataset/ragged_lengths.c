@@ -2,6 +2,7 @@
 #include "dataset/ragged_lengths.h"
 
 #include "base/number.h"
+#include "base/size.h"
 
 static unsigned bucket_of(uint64_t length)
 {
@@ -33,4 +34,18 @@ uint64_t lengths_most(const struct lengths *lengths, uint64_t count)
         count -= taken;
     }
     return sum;
+}
+
+void lengths_add_longest(struct lengths *lengths, const struct lengths *from, uint64_t count,
+                         uint64_t copies)
+{
+    for (unsigned i = LENGTHS_BUCKETS; i-- > 0 && count > 0;) {
+        uint64_t taken = min_u64(mul_sat(from->buckets[i].count, copies), count);
+
+        if (taken == 0)
+            continue;
+        lengths->buckets[i].count += taken;
+        lengths->buckets[i].most = max_u64(lengths->buckets[i].most, from->buckets[i].most);
+        count -= taken;
+    }
 }

@@ -21,6 +21,11 @@ void lengths_add(struct lengths *lengths, uint64_t length);
  * too large; of one alone exact. At most UINT64_MAX. */
 uint64_t lengths_most(const struct lengths *lengths, uint64_t count);
 
+/* Adds the `count` longest of `from`, each up to `copies` times; all of them, if there are fewer.
+ * Likewise at most 1/32 too long. */
+void lengths_add_longest(struct lengths *lengths, const struct lengths *from, uint64_t count,
+                         uint64_t copies);
+
 /* What a scan of a ragged field's offsets has found. Travels between ranks as plain bytes. */
 struct ragged_lengths {
     uint64_t offsets_hash;     /* of the offsets, numbered through all stores */

@@ -101,6 +101,13 @@ void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *
  */
 uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions);
 
+/* The same of all sources of a mix, and how often each one's sample may come among its draws:
+ * passes follow one another, so that the last draws of one may be the first of the next. */
+struct plan_mix_most {
+    uint64_t draws[MIX_MAX_SOURCES], copies[MIX_MAX_SOURCES];
+};
+void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_most *ret_most);
+
 /* One step: what each source gives. About 1 KiB. */
 struct plan_mix_step {
     uint64_t absolute_step;

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/random.h"
+#include "base/size.h"
 #include "plan/keys.h"
 
 #include <assert.h>
@@ -104,6 +105,17 @@ uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t posi
         *(is_left ? &high : &low) = node.middle;
     }
     return (uint64_t)draws;
+}
+
+void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_most *ret_most)
+{
+    for (uint32_t d = 0; d < plan->mix->source_count; d++) {
+        uint64_t draws = plan_most_draws(plan, d, positions);
+        uint64_t samples = plan->mix->sources[d].sample_count;
+        uint64_t passes = draws > 1 ? 1 + size_divide_up(draws - 1, samples) : 1;
+        ret_most->draws[d] = draws;
+        ret_most->copies[d] = passes;
+    }
 }
 
 /* ---- steps ---- */

@@ -16,10 +16,13 @@ struct plan_ragged {
     uint64_t mean_row_bytes;  /* of a row's items */
     uint64_t (*most_pages)(const struct dataset *dataset, uint64_t rows);
     uint64_t (*most_tail)(const struct dataset *dataset, uint64_t samples);
+    uint64_t (*most_mixed_tail)(const struct dataset *mix, const uint64_t *draws,
+                                const uint64_t *copies, uint64_t samples);
 };
 
 /* The most bytes of the tails of `records` records among so many positions of an epoch that follow
- * one another: with the copies of samples that PLAN_PAD repeats. 0 without ragged fields. Pure. */
+ * one another: with the copies of samples that PLAN_PAD repeats, or passes over a source of a mix.
+ * 0 without ragged fields. Pure. */
 uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *plan,
                           uint64_t positions, uint64_t records);
 

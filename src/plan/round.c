@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "plan/mix.h"
 
 #include <assert.h>
 #include <math.h>
@@ -139,6 +140,11 @@ uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *p
 {
     if (ragged->page_bytes == 0)
         return 0;
+    if (plan->mix) {
+        struct plan_mix_most most;
+        plan_mix_most(plan, positions, &most);
+        return ragged->most_mixed_tail(ragged->dataset, most.draws, most.copies, records);
+    }
     uint64_t copies = plan_most_copies(plan, positions);
     return mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
 }

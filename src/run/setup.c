@@ -79,14 +79,23 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     return plan_init(ret_plan, &options, err);
 }
 
-/* The most items of a trainer's batch. */
-static uint64_t most_items(const struct ragged *ragged, const struct plan *plan)
+/* The most items of a trainer's batch. In a mix these are any of a step's draws. */
+static uint64_t most_items(const struct dataset *dataset, const struct ragged *ragged,
+                           const struct plan *plan)
 {
+    if (plan->mix) {
+        struct plan_mix_most most;
+        size_t number = (size_t)(ragged - dataset_source(dataset, 0)->ragged);
+        plan_mix_most(plan, plan->global_batch, &most);
+        return mix_most_items(dataset, number, most.draws, most.copies, plan->batch);
+    }
     uint64_t copies = plan_most_copies(plan, plan->global_batch);
     return mul_sat(copies, ragged_most_items(ragged, size_divide_up(plan->batch, copies)));
 }
 
-static struct ring_field slot_field(const struct dataset_field *from, const struct plan *plan)
+/* Fields of a mix are those of its first source. */
+static struct ring_field slot_field(const struct dataset *dataset, const struct dataset_field *from,
+                                    const struct plan *plan)
 {
     struct ring_field to = {.dtype = from->dtype, .rank = (uint32_t)from->rank};
     snprintf(to.name, sizeof to.name, "%s", from->name);
@@ -95,7 +104,7 @@ static struct ring_field slot_field(const struct dataset_field *from, const stru
         return to;
     if (from->source == FIELD_RAGGED) {
         to.kind = RING_ITEMS;
-        to.capacity = max_u64(1, most_items(from->ragged, plan));
+        to.capacity = max_u64(1, most_items(dataset, from->ragged, plan));
         to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
     }
@@ -131,7 +140,7 @@ static enum status settle_layout(const struct config *config, const struct datas
     };
     assert(dataset->field_count <= RING_MAX_FIELDS);
     for (size_t f = 0; f < dataset->field_count; f++)
-        layout.fields[f] = slot_field(&dataset->fields[f], plan);
+        layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
     enum status status = ring_layout_settle(&layout, err);
     if (!status)
         *ret_layout = layout;

@@ -90,7 +90,8 @@ struct plan_ragged setup_ragged(const struct dataset *dataset)
                                 .sample_steps = sample_steps,
                                 .mean_row_bytes = (uint64_t)(all / (double)dataset->row_count),
                                 .most_pages = dataset_most_pages,
-                                .most_tail = dataset_most_tail};
+                                .most_tail = dataset_most_tail,
+                                .most_mixed_tail = mix_most_tail};
 }
 
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,

@@ -74,6 +74,32 @@ void tails_free(struct tails *tails)
     free(tails);
 }
 
+enum status tail_sources_new(const struct dataset *dataset, const struct ring_layout *layout,
+                             struct tail_sources **ret_tails, struct error *err)
+{
+    uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
+    struct tail_sources *all = calloc(1, sizeof *all + count * sizeof all->of[0]);
+    if (!all)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the tails of samples");
+    for (; all->count < count; all->count++) {
+        enum status status =
+            tails_new(dataset_source(dataset, all->count), layout, &all->of[all->count], err);
+        if (status) {
+            tail_sources_free(all);
+            return status;
+        }
+    }
+    *ret_tails = all;
+    return STATUS_OK;
+}
+
+void tail_sources_free(struct tail_sources *tails)
+{
+    for (uint32_t s = 0; tails && s < tails->count; s++)
+        tails_free(tails->of[s]);
+    free(tails);
+}
+
 static struct anchors_episode episode_of(const struct tails *tails, uint64_t frame)
 {
     if (!tails->finds_episodes || !tails->dataset->anchors)

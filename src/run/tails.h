@@ -9,7 +9,7 @@
  * and one more, the end of the last. The slot has these numbers too, for the trainer, who may write
  * there: so the table is the reader's own.
  *
- * All of it but tails_new() and tails_free() is safe from any thread. The offsets of the ragged
+ * All of it but what makes and frees is safe from any thread. The offsets of the ragged
  * fields must be there (dataset_hold()) where frames are given.
  */
 #ifndef PENSTOCK_RUN_TAILS_H
@@ -49,6 +49,21 @@ MUST_USE enum status tails_new(const struct dataset *dataset, const struct ring_
 /* NULL is fine. */
 void tails_free(struct tails *tails);
 
+/* The tails of each source of a run: one, or those of a mix. All sources have the same ragged
+ * fields in the same order, so that tables of starts and slots are the same. */
+struct tail_sources {
+    uint32_t count;
+    struct tails *of[]; /* [count] */
+};
+
+/* As tails_new(), also of a mix. */
+MUST_USE enum status tail_sources_new(const struct dataset *dataset,
+                                      const struct ring_layout *layout,
+                                      struct tail_sources **ret_tails, struct error *err);
+
+/* NULL is fine. */
+void tail_sources_free(struct tail_sources *tails);
+
 /* Notes the lengths of the sample at the anchor `frame`, number `batch_index` of a slot's batch, in
  * the slot's table. */
 void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index, uint64_t *starts);
@@ -60,7 +75,7 @@ void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *sta
 
 /* Where a sample's items lie: in the pages of its row, which has the anchor `frame`. */
 struct tail_source {
-    uint64_t row, frame;
+    uint64_t row, frame; /* of a source of a mix: its own */
     const struct dataset_pages *pages;
     bool good; /* the sample could be read; otherwise its items are taken for zeros */
 };

@@ -101,10 +101,10 @@ class Part(World):
         return f"{super().__str__()} window {self.window_rows} shuffle {self.shuffled}"
 
 
-def make_part(rng, folder, number, first=None):
+def make_part(rng, folder, number, first=None, kind=Part):
     """A source with a sample at least, and a group for each part of its split."""
     while True:
-        part = Part(rng, folder, number, first)
+        part = kind(rng, folder, number, first)
         if sum(part.samples.get("pad", {}).values()) >= len(part.model.union):
             continue
         anchors, split = part.model.anchors(), part.samples.get("split", {})
@@ -116,11 +116,13 @@ def make_part(rng, folder, number, first=None):
 class MixedWorld:
     """One to four sources, and their weights."""
 
+    kind = Part
+
     def __init__(self, rng, folder):
         self.folder = folder
-        self.parts = [make_part(rng, folder, 0)]
+        self.parts = [make_part(rng, folder, 0, kind=self.kind)]
         for number in range(1, rng.choice((1, 2, 2, 3, 3, 4))):
-            self.parts.append(make_part(rng, folder, number, self.parts[0]))
+            self.parts.append(make_part(rng, folder, number, self.parts[0], self.kind))
         self.weights = [rng.choice((1, 2, 3, 5, 7, 11, 17)) for _ in self.parts]
         self.texts = self.write_weights(rng)
         sources = [Source(rows_of(part.counts, part.row_length(), set(part.anchors)), part.window_rows, part.shuffled)
@@ -192,8 +194,11 @@ class Model(JobTest):
                 "exchange.steps_per_round": rng.choice(("auto", 1)),
                 "dataset.hold_limit": rng.choice(("1GiB", "4KiB"))}
 
+    def make_world(self, rng):
+        return MixedWorld(rng, self.folder)
+
     def try_world(self, rng):
-        world = MixedWorld(rng, self.folder)
+        world = self.make_world(rng)
         order, trainers = self.order(rng, world.mix)
         joins = any("index" in field for part in world.parts for field in part.fields.values())
         options = ["--config", world.write()]

@@ -94,6 +94,22 @@ static void check_draws(const struct plan *plan)
     }
 }
 
+/* Draws that follow one another reach so many passes, each of which may have the same sample. */
+static void check_most(const struct plan *plan, uint64_t positions)
+{
+    struct plan_mix_most most;
+    plan_mix_most(plan, positions, &most);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        uint64_t samples = plan_source(plan, d)->sample_count, passes = 1;
+        assert_int_equal(most.draws[d], plan_most_draws(plan, d, positions));
+        for (uint64_t first = 0; first < samples && most.draws[d] > 0; first++) {
+            uint64_t last = first + most.draws[d] - 1;
+            passes = last / samples + 1 > passes ? last / samples + 1 : passes;
+        }
+        assert_int_equal(most.copies[d], passes);
+    }
+}
+
 static void every_position_is_one_draw(void **state)
 {
     (void)state;
@@ -107,6 +123,8 @@ static void every_position_is_one_draw(void **state)
             made_up.options.sample_count += 24;
         struct plan plan = new_mix(&made_up.options);
         check_draws(&plan);
+        for (uint64_t n = 1; n < 1000; n = 3 * n)
+            check_most(&plan, n);
         plan_mix_free(plan.mix);
     }
 }
