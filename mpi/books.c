@@ -251,7 +251,7 @@ void books_keep(struct books *books)
     if (epoch != books->progress_epoch)
         show_epoch(books, epoch, 0);
     progress_update(&books->progress, step,
-                    (step - books->progress.first) * books->job->setup.plan.global_batch *
+                    (step - books->progress.first) * plan_mean_samples(&books->job->setup.plan) *
                         books->job->dataset->sample_bytes);
 }
 

@@ -52,7 +52,7 @@ static uint32_t meetings_ahead(const struct job *job)
     const struct plan *plan = &job->setup.plan;
     double samples = (double)job->setup.budget.planned_windows * (double)plan->window_rows *
                      (double)plan->row_length;
-    double rounds = samples / (double)plan->global_batch * job->setup.shape.stripes_per_step /
+    double rounds = samples / (double)plan_mean_samples(plan) * job->setup.shape.stripes_per_step /
                     job->setup.shape.steps_per_round;
     return (uint32_t)fmin(rounds / PACE_ROUNDS, MOST_AHEAD) + 1;
 }

@@ -11,16 +11,14 @@ enum { PORTION = 4096 }; /* positions that a worker takes at a time */
  * are. */
 void round_match_begin(struct round *round)
 {
-    const struct plan *plan = &round->job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     const struct plan_round *reach = &round->reach.round;
     struct round_matching *matching = round->matching;
-    uint64_t last_step = reach->end_step - 1;
     matching->known = reach->stripe > 0;
     if (matching->known)
         return;
-    matching->first = reach->first_step * plan->global_batch;
-    matching->count =
-        last_step * plan->global_batch + plan_step_samples(plan, last_step) - matching->first;
+    matching->first = plan_step_first(plan, reach->first_step);
+    matching->count = plan_step_first(plan, reach->end_step) - matching->first;
     atomic_store(&matching->taken, 0);
     atomic_store(&matching->looked_up, 0);
 }
@@ -70,12 +68,13 @@ bool round_match_look_up(struct round *round)
 
 void round_match_finish(struct round *round)
 {
-    const struct plan *plan = &round->job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     const struct plan_round *reach = &round->reach.round;
     struct round_matching *matching = round->matching;
     if (matching->known)
         return;
+    matcher_set_steps(matching->matcher, plan->step_begins);
     for (uint64_t step = reach->first_step; step < reach->end_step; step++)
         matcher_match(matching->matcher, round->reach.epoch.epoch, step,
-                      matching->destinations + (step * plan->global_batch - matching->first));
+                      matching->destinations + (plan_step_first(plan, step) - matching->first));
 }

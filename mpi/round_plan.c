@@ -79,8 +79,9 @@ static void walk_to(struct recipient_walk *walk, const struct round *round, uint
     const struct job *job = round->job;
     if (destination - walk->local.first < walk->local.count)
         return;
-    struct plan_recipient recipient = plan_recipient_of(&job->setup.plan, destination);
-    walk->local = plan_local_batch_at(&job->setup.plan, recipient.step, recipient.trainer);
+    const struct plan *plan = &round->reach.epoch.plan;
+    struct plan_recipient recipient = plan_recipient_of(plan, destination);
+    walk->local = plan_local_batch_at(plan, recipient.step, recipient.trainer);
     walk->reader = job->reader_of_trainer[recipient.trainer];
     if (walk->reader != (uint32_t)job->comm.rank)
         return;
@@ -95,7 +96,8 @@ static uint64_t destination_of(const struct round *round, uint64_t position)
     const struct round_matching *matching = round->matching;
     if (!matching->matcher)
         return position;
-    return position - position % round->job->setup.plan.global_batch +
+    const struct plan *plan = &round->reach.epoch.plan;
+    return plan_step_first(plan, plan_step_of(plan, position)) +
            matching->destinations[position - matching->first];
 }
 
@@ -272,7 +274,7 @@ static void list_run(struct round *round, const struct round_run *run)
 static void list_arrivals(struct round *round, bool dressed)
 {
     const struct job *job = round->job;
-    const struct plan *plan = &job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     struct round_run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
@@ -306,10 +308,10 @@ static bool is_mine(const struct job *job, struct divider step_samples, uint64_t
 static void list_matched(struct round *round, uint64_t step, bool dressed)
 {
     const struct job *job = round->job;
-    const struct plan *plan = &job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
     struct divider step_samples = divider_of(plan_step_samples(plan, step));
-    uint64_t step_first = step * plan->global_batch, next_destination = 0;
+    uint64_t step_first = plan_step_first(plan, step), next_destination = 0;
     struct recipient_walk walk = {0};
     struct round_run run;
     run.slot = NULL;
@@ -390,7 +392,7 @@ static void start_slots(const struct round *round)
         for (uint32_t i = 0; i < job->trainer_count; i++) {
             const struct job_trainer *trainer = &job->trainers[i];
             struct plan_local_batch local =
-                plan_local_batch_at(&job->setup.plan, step, trainer->rank);
+                plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
             tails_start(round->tails->tails->of[0], local.count,
                         round_starts(round->tails, table_of(round, trainer, step)),
                         slot_base(round, trainer, step));

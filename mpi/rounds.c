@@ -200,7 +200,7 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
 static void publish(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
-    const struct plan *plan = &job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     if (round->reach.round.stripe + 1 < round->reach.round.stripe_count)
         return;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
@@ -210,11 +210,11 @@ static void publish(struct rounds *rounds, struct round *round)
             const struct job_trainer *trainer = &job->trainers[i];
             struct plan_local_batch local = plan_local_batch_at(plan, step, trainer->rank);
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
-            *header = (struct slot_header){.epoch = round->reach.epoch.epoch,
-                                           .step = step,
-                                           .sample_count = local.count,
-                                           .first_position =
-                                               (uint32_t)(local.first - step * plan->global_batch)};
+            *header = (struct slot_header){
+                .epoch = round->reach.epoch.epoch,
+                .step = step,
+                .sample_count = local.count,
+                .first_position = (uint32_t)(local.first - plan_step_first(plan, step))};
             server_publish(job->server, trainer->peer);
         }
     }

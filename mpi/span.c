@@ -56,8 +56,7 @@ void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup
         reach_mix(reach, plan);
         return;
     }
-    uint64_t end = reach->round.end_step * plan->global_batch;
     plan_epoch_init(&reach->epoch, plan, at.epoch);
-    reach_epoch(reach, plan, reach->round.first_step * plan->global_batch,
-                min_u64(end, plan->position_count));
+    reach_epoch(reach, plan, plan_step_first(&reach->epoch.plan, reach->round.first_step),
+                plan_step_first(&reach->epoch.plan, reach->round.end_step));
 }

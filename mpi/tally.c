@@ -79,11 +79,22 @@ static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint
     return local.count < left ? local.count : left;
 }
 
+/* With cuts, tables of an epoch may be gone when its samples are counted. Steps count as equal:
+ * whole epochs are counted exactly. */
+static uint64_t samples_before(const struct plan *plan, uint64_t step, uint32_t rank)
+{
+    unsigned __int128 samples = (unsigned __int128)plan->sample_count * step;
+    return (uint64_t)(samples / plan->steps_per_epoch * (rank + 1) / plan->trainer_count -
+                      samples / plan->steps_per_epoch * rank / plan->trainer_count);
+}
+
 /* Samples of its local batches of steps [first, end) of an epoch: all but the epoch's last step are
  * alike. */
 static uint64_t samples_between(const struct plan *plan, uint64_t first, uint64_t end,
                                 uint32_t rank)
 {
+    if (plan->cuts.items > 0)
+        return samples_before(plan, end, rank) - samples_before(plan, first, rank);
     return (end - first - 1) * local_batch_samples(plan, first, rank) +
            local_batch_samples(plan, end - 1, rank);
 }

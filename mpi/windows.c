@@ -100,6 +100,16 @@ static enum status tables_init(struct windows *windows, struct error *err)
     return status;
 }
 
+/* Absolute. */
+static uint64_t start_position(const struct plan *plan, const struct ring_service *service)
+{
+    struct plan_epoch epoch = {.plan = *plan};
+    if (plan->cuts.items > 0)
+        plan_epoch_init(&epoch, plan, service->start_epoch);
+    return round_absolute_position(plan, service->start_epoch,
+                                   plan_step_first(&epoch.plan, service->start_step));
+}
+
 enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
 {
     const struct plan *plan = &job->setup.plan;
@@ -116,6 +126,7 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     plan_merge_start(&windows->order, plan,
                      service->start_epoch * plan->steps_per_epoch + service->start_step,
                      mul_sat(service->epochs, plan->steps_per_epoch));
+    windows->start = start_position(plan, service);
     windows->unmeasured = unmeasured_windows(windows);
     windows_go_to(windows, &windows->reading, 0);
     windows_go_to(windows, &windows->sending, 0);
@@ -223,6 +234,7 @@ static void post(struct windows *windows, uint32_t s)
     const struct ring_service *service = &job->setup.service;
     struct window *window = windows_at(windows, s, source->posted);
     window->source = s;
+    window->start = windows->start;
     window->item_count = window->read_next = window->fill_next = 0;
     window->tape_count = window->tape_next = 0;
     atomic_store(&window->planned, false);
@@ -270,9 +282,7 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
     const struct job *job = window->job;
     uint32_t me = (uint32_t)job->comm.rank;
-    const struct ring_service *service = &job->setup.service;
-    uint64_t start = round_absolute_position(&job->setup.plan, service->start_epoch,
-                                             service->start_step * job->setup.plan.global_batch);
+    uint64_t start = window->start;
     window->tapes = window->all;
     if (window->marks)
         window->tape_count =

@@ -26,6 +26,7 @@ struct window {
     struct plan_epoch epoch; /* of the source's plan */
     struct plan_window plan;
     uint64_t first_draw;      /* number of its first sample: see struct reach_source */
+    uint64_t start;           /* samples at absolute positions before this one are not delivered */
     uint64_t run_epoch;       /* in which it is needed first */
     uint64_t *rows;           /* [rows] which row of the dataset each is; set when PLANNED */
     uint16_t *owners;         /* [rows] the reader of each row, from rank 0 */

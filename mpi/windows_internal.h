@@ -42,6 +42,7 @@ struct windows {
     uint64_t round_count;
     size_t capacity;         /* of all rings together */
     struct plan_merge order; /* in which windows are posted */
+    uint64_t start;          /* absolute position of the first sample to deliver */
     uint64_t posted;         /* windows of all sources, in this session */
     struct windows_round reading;
     struct item_merge claims;     /* of that round, in a mix */

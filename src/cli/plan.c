@@ -122,11 +122,23 @@ static void print_sample(const struct options *options, const struct plan *plan,
     struct plan_found found;
     if (plan->mix)
         plan_find(plan, options->epoch, p, &found);
-    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, options->epoch, p / plan->global_batch,
-           p % plan->global_batch, plan->mix ? found.frame : plan_sample_at(epoch, p));
+    const struct plan *steps = plan->mix ? plan : &epoch->plan;
+    uint64_t step = plan_step_of(steps, p);
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, options->epoch, step,
+           p - plan_step_first(steps, step), plan->mix ? found.frame : plan_sample_at(epoch, p));
     if (plan->mix)
         printf(" %" PRIu32, found.source);
     printf("\n");
+}
+
+/* The lengths of samples. Fills *ret_held, which is the caller's in any case. */
+static enum status hold(struct dataset *dataset, void **ret_held, struct error *err)
+{
+    *ret_held = aligned_alloc(64, size_round_up(dataset->held_bytes, 64));
+    if (!*ret_held)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for held arrays of %s",
+                         size_format(dataset->held_bytes).text);
+    return dataset_hold(dataset, *ret_held, err);
 }
 
 static enum status print_order(const struct options *options, struct plan *plan, struct error *err)
@@ -162,6 +174,10 @@ static enum status show_quality(const struct options *options, const struct plan
         return error_set(err, STATUS_UNSUPPORTED,
                          "--quality measures the order of one dataset, and this is a mix: measure "
                          "each source by the file that mix.sources names");
+    if (run->setup.plan.cuts.items > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--quality measures steps of equal samples, and batch.budget_field makes "
+                         "unequal ones: measure with batch.budget_field= and batch.budget_items=0");
     enum status status =
         plan_quality_measure(&run->config, run->dataset, &run->setup, options->epoch, &report, err);
     if (!status && options->plot)
@@ -265,8 +281,14 @@ static enum status run(const struct options *options, struct plan_run *runs, str
     if (status)
         return status;
     if (options->order) {
+        void *held = NULL;
         status = run_plan_settle(&first->config, first->dataset, &first->setup.plan, err);
-        return status ? status : print_order(options, &first->setup.plan, err);
+        if (!status && first->setup.plan.cuts.items > 0)
+            status = hold(first->dataset, &held, err);
+        if (!status)
+            status = print_order(options, &first->setup.plan, err);
+        free(held);
+        return status;
     }
     if (!options->quality)
         return show_all(options, runs, err);

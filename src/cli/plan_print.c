@@ -24,6 +24,21 @@ static const char *last_text(enum plan_last last, bool shuffled)
     return "";
 }
 
+/* Behind the number of steps, and the most samples of one. */
+static void describe_budget(const struct config *config, const struct plan *plan, struct text *out)
+{
+    const struct dataset *dataset = plan->cuts.of;
+    struct plan_cuts_padding padding =
+        plan_cuts_padding(&plan->cuts, plan->global_batch, plan->window_count,
+                          dataset->ragged[plan->cuts.field].sample_items);
+    text_append(out,
+                " at most, %.1f on average; a budget of %s items of '%s', padded to the longest of "
+                "a step %.1f%% are padding, of steps by chance %.1f%%",
+                (double)plan->sample_count / (double)plan->steps_per_epoch,
+                count_format(plan->cuts.items).text, config->budget_field, 100 * padding.budget,
+                100 * padding.chance);
+}
+
 static void describe_order(const struct config *config, const struct run_setup *setup,
                            struct text *out)
 {
@@ -44,8 +59,10 @@ static void describe_order(const struct config *config, const struct run_setup *
                 count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
                 count_plural(plan->global_batch), count_format(plan->batch).text,
                 count_each(plan->trainer_count, "trainer").text);
+    if (plan->cuts.items > 0)
+        describe_budget(config, plan, out);
     uint64_t rest = plan->sample_count % plan->global_batch;
-    if (rest > 0)
+    if (rest > 0 && plan->cuts.items == 0)
         text_append(out, "; %s sample%s %s", count_format(rest).text, count_plural(rest),
                     last_text(plan->last, plan->shuffle));
     text_append(out, "\n");

@@ -10,7 +10,8 @@
 
 /* Steps come one after another. Where all trainers have skipped steps, the reader leaves some of
  * these out, or goes back to the first step that a trainer wants: it never goes beyond this
- * trainer's cursor. In a full step a trainer's local batch begins at rank times its samples. */
+ * trainer's cursor. In a full step a trainer's local batch begins at rank times its samples, in any
+ * other no later. */
 static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {
@@ -31,7 +32,9 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
                          slot->epoch, slot->step, loader->expected / service->steps_per_epoch,
                          loader->expected % service->steps_per_epoch);
     uint64_t first = (uint64_t)service->rank * layout->batch_size;
-    if (slot->step + 1 < service->steps_per_epoch && slot->first_position != first)
+    bool whole =
+        order_has_equal_steps(&service->order) && slot->step + 1 < service->steps_per_epoch;
+    if (slot->first_position > first || (whole && slot->first_position != first))
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the batch of epoch %" PRIu64 " step %" PRIu64
                          " begins at position %" PRIu32 " of the step, not at %" PRIu64,

@@ -236,9 +236,29 @@ enum status config_check_dataset(const struct config *config, struct error *err)
     return status ? status : check_crops(config, err);
 }
 
+static enum status check_budget(const struct config *config, struct error *err)
+{
+    bool named = *config->budget_field != '\0';
+    if (named != (config->budget_items > 0))
+        return error_set(err, STATUS_INVALID,
+                         "batch.budget_field and batch.budget_items belong together: set both, or "
+                         "none");
+    if (named && config->source_count > 0)
+        return error_set(err, STATUS_INVALID,
+                         "batch.budget_field: a mix has no batches by budget; use "
+                         "batch.global_size alone");
+    if (named && config->last == PLAN_PAD)
+        return error_set(err, STATUS_INVALID,
+                         "batch.last pad: with batch.budget_field each sample comes once, and "
+                         "steps have unequal numbers of samples; leave batch.last out");
+    return STATUS_OK;
+}
+
 enum status config_check(const struct config *config, struct error *err)
 {
     enum status status = mix_check(config, err);
+    if (!status)
+        status = check_budget(config, err);
     if (!status && config->source_count == 0)
         status = config_check_dataset(config, err);
     if (status)

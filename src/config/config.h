@@ -104,6 +104,12 @@ struct config_range {
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
       "samples that do not fill a step: drop, pad (some samples repeat, marked invalid) or "       \
       "partial")                                                                                   \
+    X("batch.budget_field", budget_field, STRING, "", 0, 0, CHANGES_ORDER,                         \
+      "batches by budget: the ragged field whose items count; \"\": a step has global_size "       \
+      "samples")                                                                                   \
+    X("batch.budget_items", budget_items, U64, "0", 0, UINT32_MAX, CHANGES_ORDER,                  \
+      "a step's samples are of similar length, and their number times the longest is at most "     \
+      "this, over all trainers; global_size then is the most samples of a step")                   \
     X("order.seed", seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                                  \
       "seed of the shuffle and of the sample keys")                                                \
     X("order.shuffle", shuffle, BOOL, "true", 0, 0, CHANGES_ORDER,                                 \

@@ -158,6 +158,11 @@ uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged 
     return items;
 }
 
+uint64_t dataset_sample_items(const struct dataset *dataset, size_t ragged, uint64_t frame)
+{
+    return ragged_sample_items(dataset, &dataset->ragged[ragged], frame);
+}
+
 size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame)
 {
     size_t bytes = 0;

@@ -125,6 +125,10 @@ static inline struct ragged_span ragged_frame(const struct ragged *ragged, uint6
  * as delivered. */
 uint64_t ragged_most_items(const struct ragged *ragged, uint64_t samples);
 
+/* The items of the sample at that anchor, all steps, as delivered. `ragged` is an index into
+ * dataset->ragged. After dataset_hold() or dataset_attach(). */
+uint64_t dataset_sample_items(const struct dataset *dataset, size_t ragged, uint64_t frame);
+
 /* Where a row's items of one ragged field lie. */
 struct ragged_row {
     struct ragged_span items; /* that are in pages: of the row's frames, and of its halos */

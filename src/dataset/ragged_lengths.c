@@ -4,7 +4,7 @@
 #include "base/number.h"
 #include "base/size.h"
 
-static unsigned bucket_of(uint64_t length)
+unsigned lengths_bucket(uint64_t length)
 {
     if (length < LENGTHS_EXACT)
         return (unsigned)length;
@@ -13,9 +13,18 @@ static unsigned bucket_of(uint64_t length)
     return LENGTHS_EXACT + (power - 6) * 32 + (unsigned)(length >> (power - 5) & 31);
 }
 
+uint64_t lengths_bound(unsigned bucket)
+{
+    if (bucket < LENGTHS_EXACT)
+        return bucket;
+    unsigned power = 6 + (bucket - LENGTHS_EXACT) / 32; /* below 64 */
+
+    return ((UINT64_C(33) + (bucket - LENGTHS_EXACT) % 32) << (power - 5)) - 1;
+}
+
 void lengths_add(struct lengths *lengths, uint64_t length)
 {
-    unsigned bucket = bucket_of(length);
+    unsigned bucket = lengths_bucket(length);
 
     lengths->buckets[bucket].count++;
     lengths->buckets[bucket].most = max_u64(lengths->buckets[bucket].most, length);

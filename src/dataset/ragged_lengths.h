@@ -15,6 +15,10 @@ struct lengths {
     } buckets[LENGTHS_BUCKETS];
 };
 
+/* The bucket of a length, and the greatest length of a bucket. */
+unsigned lengths_bucket(uint64_t length);
+uint64_t lengths_bound(unsigned bucket);
+
 void lengths_add(struct lengths *lengths, uint64_t length);
 
 /* The most that `count` different ones are together: all of them, if there are fewer. At most 1/32

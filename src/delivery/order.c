@@ -31,6 +31,11 @@ static const char *shuffle_text(const struct order *order)
     return order->shuffle ? "true" : "false";
 }
 
+bool order_has_equal_steps(const struct order *order)
+{
+    return order->last != PLAN_PARTIAL;
+}
+
 bool order_makes_sense(const struct order *order)
 {
     return order->global_batch > 0 && order->row_length > 0 && order->window_rows > 0 &&

@@ -39,6 +39,9 @@ _Static_assert(sizeof(struct order) == 48, "shared layout");
 const char *order_last_name(uint32_t last);
 int order_find_last(const char *name);
 
+/* Whether all steps of an epoch but its last have global_batch samples, whatever the dataset. */
+bool order_has_equal_steps(const struct order *order);
+
 /* Whether a run can have these members: sizes above 0, shuffle and last in their ranges. */
 bool order_makes_sense(const struct order *order);
 

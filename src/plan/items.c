@@ -33,7 +33,7 @@ static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64
     uint64_t index = round_of(plan, shape, recipient);
     struct plan_round round = round_at(plan, shape, index);
     struct round_slice slice = round_slice_at(plan, &round, recipient.step, recipient.trainer);
-    uint64_t first_round = first_position / plan->global_batch * shape.stripes_per_step;
+    uint64_t first_round = plan_step_of(plan, first_position) * shape.stripes_per_step;
     uint64_t slice_records = round_max_trainer_records(plan, shape);
     return ((index - first_round) * plan->trainer_count + recipient.trainer) * slice_records +
            (recipient.offset - slice.first);
@@ -173,9 +173,9 @@ static void number_rounds(const struct plan_epoch *epoch, struct round_shape sha
     for (uint64_t i = 0; i < count; i++) {
         uint64_t position = items[i].position;
         items[i].position = first_position + position;
-        items[i].round =
-            first_round + (shape.stripes_per_step == 1 ? divide(steps, divide(batch, position))
-                                                       : items_round(plan, shape, position));
+        items[i].round = first_round + (shape.stripes_per_step == 1 && !plan->step_begins
+                                            ? divide(steps, divide(batch, position))
+                                            : items_round(plan, shape, position));
     }
 }
 

@@ -207,11 +207,16 @@ static void number_destinations(struct matcher *matcher, uint64_t step, uint32_t
             uint32_t trainer = matcher->members[group->member++];
             struct plan_local_batch local = plan_local_batch_at(plan, step, trainer);
             group->left = local.count;
-            group->destination = (uint32_t)(local.first - step * plan->global_batch);
+            group->destination = (uint32_t)(local.first - plan_step_first(plan, step));
         }
         group->left--;
         destinations[i] = group->destination++;
     }
+}
+
+void matcher_set_steps(struct matcher *matcher, const uint64_t *step_begins)
+{
+    matcher->plan.step_begins = step_begins;
 }
 
 void matcher_match(struct matcher *matcher, uint64_t epoch, uint64_t step, uint32_t *destinations)

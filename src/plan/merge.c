@@ -17,13 +17,16 @@ static uint64_t due_in_epoch(const struct plan_merge *merge, uint64_t serial)
     return step < merge->end_step ? step : UINT64_MAX;
 }
 
-/* The window of a source's plan that holds a position of the epoch. */
+/* The window of a source's plan that holds a position of the epoch; or, with UINT64_MAX, the first
+ * position of `step`. */
 static void start_at(struct plan_merge_source *ret_source, const struct plan *plan, uint64_t pass,
-                     uint64_t position)
+                     uint64_t position, uint64_t step)
 {
     struct plan_epoch epoch;
     struct plan_window window;
     plan_epoch_init(&epoch, plan, pass);
+    if (position == UINT64_MAX)
+        position = plan_step_first(&epoch.plan, step);
     plan_window_at(&window, &epoch, plan_window_of(&epoch, plan_unpad(&epoch, position)));
     ret_source->serial = pass * plan->window_count + window.index;
     ret_source->first_draw = pass * plan->sample_count + window.first_position;
@@ -35,8 +38,8 @@ void plan_merge_start(struct plan_merge *ret_merge, const struct plan *plan, uin
     struct plan_merge *merge = ret_merge;
     *merge = (struct plan_merge){.plan = plan, .end_step = end_step};
     if (!plan->mix) {
-        start_at(&merge->sources[0], plan, first_step / plan->steps_per_epoch,
-                 first_step % plan->steps_per_epoch * plan->global_batch);
+        start_at(&merge->sources[0], plan, first_step / plan->steps_per_epoch, UINT64_MAX,
+                 first_step % plan->steps_per_epoch);
         merge->sources[0].due = due_in_epoch(merge, merge->sources[0].serial);
         return;
     }
@@ -44,7 +47,7 @@ void plan_merge_start(struct plan_merge *ret_merge, const struct plan *plan, uin
     plan_step_draws(plan, first_step, first_draws);
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
         struct plan_pass at = plan_draw_pass(plan, (struct plan_draw){d, first_draws[d]});
-        start_at(&merge->sources[d], plan_source(plan, d), at.number, at.position);
+        start_at(&merge->sources[d], plan_source(plan, d), at.number, at.position, 0);
         merge->sources[d].due = due_of(merge, d, merge->sources[d].first_draw);
     }
 }

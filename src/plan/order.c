@@ -81,7 +81,13 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
     ret_epoch->short_count = 0;
     permutation_init(&ret_epoch->rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
     list_shorts(ret_epoch);
+    ret_epoch->plan.step_begins = NULL;
+    ret_epoch->cut = NULL;
     ret_epoch->counts = plan_tables_epoch(ret_epoch);
+    if (plan->cuts.items == 0)
+        return;
+    ret_epoch->cut = plan_tables_cut(ret_epoch);
+    ret_epoch->plan.step_begins = ret_epoch->cut->step_begins;
 }
 
 uint64_t plan_row_first(const struct plan *plan, uint64_t row)
@@ -148,6 +154,8 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
         .shorts = &epoch->shorts[first_short],
         .short_count = end_short - first_short,
         .shuffle = plan->shuffle,
+        .numbers = epoch->cut ? epoch->cut->numbers + first_position : NULL,
+        .positions = epoch->cut ? epoch->cut->positions + first_position : NULL,
     };
     permutation_init(&window.samples, window.sample_count, random_u64(epoch->window_key, 0, index));
     *ret_window = window;
@@ -251,7 +259,9 @@ struct plan_location plan_location_at(const struct plan_window *window, uint64_t
     uint64_t i = position - window->first_position;
     if (window->row_begins)
         fetch_row_begins(window);
-    if (window->shuffle)
+    if (window->numbers)
+        i = window->numbers[i];
+    else if (window->shuffle)
         i = permutation_apply(&window->samples, i);
     if (window->row_begins) {
         uint64_t window_row = plan_window_row_of(window, i);
@@ -269,7 +279,9 @@ uint64_t plan_position_of(const struct plan_window *window, struct plan_location
     else
         i += location.window_row * window->row_samples -
              plan_window_row_lack(window, location.window_row);
-    if (window->shuffle)
+    if (window->positions)
+        i = window->positions[i];
+    else if (window->shuffle)
         i = permutation_inverse(&window->samples, i);
     return window->first_position + i;
 }

@@ -12,12 +12,36 @@ struct plan_counts {
     uint32_t *row_begins;    /* [row_count] samples of the rows before in the same window */
 };
 
+/* The steps of one epoch, with cuts. */
+struct plan_cut {
+    uint64_t epoch;        /* UINT64_MAX: none yet */
+    uint64_t *step_begins; /* [steps_per_epoch + 1] the first position of each step; N */
+    uint32_t *numbers;     /* [N] as in struct plan_window, window after window */
+    uint32_t *positions;   /* [N] */
+};
+
+/* For filling a struct plan_cut. */
+struct plan_cut_scratch {
+    uint32_t *sizes;        /* [steps_per_epoch] samples of steps */
+    uint32_t *window_steps; /* [window_count] */
+    uint32_t *begins;  /* [steps_per_epoch + 1] of a window's steps, before these are permuted */
+    uint16_t *buckets; /* [window_most] of a window's samples */
+    uint64_t *ends;    /* [bucket_count] where each bucket's samples end */
+};
+
+struct plan_cut_tables {
+    struct plan_cut_scratch scratch;
+    uint64_t count;
+    struct plan_cut epochs[]; /* [count] epoch e at e mod count */
+};
+
 struct plan_tables {
     uint32_t *rows; /* [row_count] that have samples, rising; NULL: all have, or there are gaps */
     uint32_t *gaps; /* [gap_count] of each row without samples, rising: the rows before with some */
     size_t gap_count;
-    uint64_t epoch_count;        /* 0: no row has more than one sample */
-    struct plan_counts epochs[]; /* [epoch_count] epoch e at e mod epoch_count */
+    struct plan_cut_tables *cuts; /* NULL: there are no cuts */
+    uint64_t epoch_count;         /* 0: no row has more than one sample */
+    struct plan_counts epochs[];  /* [epoch_count] epoch e at e mod epoch_count */
 };
 
 /* Whether rows are numbered by a table. */
@@ -39,6 +63,19 @@ static inline uint64_t plan_tables_row(const struct plan_tables *tables, uint64_
 
 /* The tables of an epoch, whose plan and rows are set; NULL if the plan has none. */
 const struct plan_counts *plan_tables_epoch(const struct plan_epoch *epoch);
+
+/* The steps of an epoch of a plan with cuts, which has all but these. */
+const struct plan_cut *plan_tables_cut(const struct plan_epoch *epoch);
+
+/* cuts.c: finds the steps of the epoch, which has all but these. */
+void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
+                   const struct plan_epoch *epoch);
+
+/* cut_tables.c: the tables of so many epochs of a plan with cuts, and their bytes. NULL: no memory.
+ */
+uint64_t plan_cut_tables_bytes(const struct plan *plan, uint64_t epoch_count);
+struct plan_cut_tables *plan_cut_tables_new(const struct plan *plan, uint64_t epoch_count);
+void plan_cut_tables_free(struct plan_cut_tables *tables);
 
 /* The samples that short rows of the window lack, added up: over the rows that end at or before
  * sample `number` of the window, counted row after row; and over the rows before `window_row` <=

@@ -46,11 +46,19 @@ static void locate_among_rows(const struct plan_window *window, const uint64_t *
     }
 }
 
+static void look_up(const uint32_t *table, uint64_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = table[values[i]];
+}
+
 /* Of positions, counted from the window's first; they are overwritten. BLOCK at most. */
 static void locate_block(const struct plan_window *window, struct divider row_samples,
                          uint64_t *numbers, size_t count, struct plan_location *ret_locations)
 {
-    if (window->shuffle)
+    if (window->numbers)
+        look_up(window->numbers, numbers, count);
+    else if (window->shuffle)
         permutation_apply_many(&window->samples, numbers, count);
     if (window->row_begins)
         locate_among_rows(window, numbers, count, ret_locations);
@@ -104,7 +112,9 @@ void plan_positions_of(const struct plan_window *window, const struct plan_locat
         if (window->short_count > 0)
             ret_positions[i] -= plan_window_row_lack(window, window_row);
     }
-    if (window->shuffle)
+    if (window->positions)
+        look_up(window->positions, ret_positions, count);
+    else if (window->shuffle)
         permutation_inverse_many(&window->samples, ret_positions, count);
     for (size_t i = 0; i < count; i++)
         ret_positions[i] += window->first_position;

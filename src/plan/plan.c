@@ -98,6 +98,8 @@ static enum status check_options(const struct plan_options *o, struct error *err
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count,
             count_plural(o->sample_count));
     enum status status = check_stores(o, err);
+    if (!status && o->cuts.items > 0)
+        status = plan_cuts_check(&o->cuts, err);
     return status || !o->anchors ? status : check_anchors(o, err);
 }
 
@@ -106,7 +108,7 @@ static enum status check_window(const struct plan *plan, struct error *err)
     if (plan->window_rows > UINT32_MAX)
         return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
                          (unsigned long long)plan->window_rows);
-    if (plan->anchors && plan->window_most > UINT32_MAX)
+    if ((plan->anchors || plan->cuts.items > 0) && plan->window_most > UINT32_MAX)
         return error_set(err, STATUS_INVALID,
                          "window of %llu samples: at most 2^32-1 where rows have unequal numbers "
                          "of samples; lower order.window_rows",
@@ -122,13 +124,18 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         return status;
     struct plan_rows rows;
     plan_rows_count(o, &rows);
-    uint64_t window_rows =
-        o->window_rows
-            ? min_u64(o->window_rows, rows.with_samples)
-            : plan_default_window_rows(rows.with_samples, rows.mean_samples, o->row_bytes,
-                                       o->window_batch ? o->window_batch : o->global_batch);
+    uint64_t window_batch = o->window_batch ? o->window_batch : o->global_batch;
+    if (o->cuts.items > 0)
+        window_batch = plan_cuts_window_batch(&o->cuts, o->global_batch);
+    uint64_t window_rows = o->window_rows
+                               ? min_u64(o->window_rows, rows.with_samples)
+                               : plan_default_window_rows(rows.with_samples, rows.mean_samples,
+                                                          o->row_bytes, window_batch);
+    uint64_t window_count = size_divide_up(rows.with_samples, window_rows);
     uint64_t steps = o->last == PLAN_DROP ? o->sample_count / o->global_batch
                                           : size_divide_up(o->sample_count, o->global_batch);
+    if (o->cuts.items > 0)
+        steps = plan_cuts_steps(&o->cuts, o->global_batch, window_count);
     struct plan plan = {
         .sample_count = o->sample_count,
         .row_length = o->row_length,
@@ -140,7 +147,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .store_count = o->store_count,
         .anchors = o->anchors,
         .window_rows = window_rows,
-        .window_count = size_divide_up(rows.with_samples, window_rows),
+        .window_count = window_count,
         .window_least = min_u64(plan_rows_least(&rows, window_rows), o->sample_count),
         .window_most = min_u64(plan_rows_most(&rows, window_rows), o->sample_count),
         .last_least = plan_rows_last_least(o, &rows, (rows.with_samples - 1) % window_rows + 1),
@@ -150,6 +157,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .last = o->last,
         .trainer_count = o->trainer_count,
         .locality = o->locality,
+        .cuts = o->cuts,
         .batch = (uint32_t)(o->global_batch / o->trainer_count),
         .steps_per_epoch = steps,
         .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
@@ -199,6 +207,9 @@ static void describe_order(const struct plan *plan, struct text *text)
         text_append(text, "placement local\n");
     if (plan->anchors)
         text_append(text, "anchors %016" PRIx64 "\n", anchors_hash(plan->anchors));
+    if (plan->cuts.items > 0)
+        text_append(text, "budget %" PRIu64 " %016" PRIx64 "\n", plan->cuts.items,
+                    plan_cuts_hash(&plan->cuts));
 }
 
 uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
@@ -215,10 +226,26 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
     return id;
 }
 
+uint64_t plan_step_first(const struct plan *plan, uint64_t step)
+{
+    assert(!plan->cuts.items == !plan->step_begins);
+    if (plan->step_begins)
+        return plan->step_begins[step];
+    return min_u64(step * plan->global_batch, plan->position_count);
+}
+
+uint64_t plan_step_of(const struct plan *plan, uint64_t position)
+{
+    assert(!plan->cuts.items == !plan->step_begins);
+    if (plan->step_begins)
+        return find_last_u64(plan->step_begins, 0, plan->steps_per_epoch, position);
+    return position / plan->global_batch;
+}
+
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step)
 {
     assert(step < plan->steps_per_epoch);
-    return min_u64(plan->global_batch, plan->position_count - step * plan->global_batch);
+    return plan_step_first(plan, step + 1) - plan_step_first(plan, step);
 }
 
 struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t step,
@@ -228,15 +255,15 @@ struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t st
     uint64_t samples = plan_step_samples(plan, step);
     uint64_t first = trainer * samples / plan->trainer_count;
     uint64_t end = (trainer + UINT64_C(1)) * samples / plan->trainer_count;
-    return (struct plan_local_batch){step * plan->global_batch + first, (uint32_t)(end - first)};
+    return (struct plan_local_batch){plan_step_first(plan, step) + first, (uint32_t)(end - first)};
 }
 
 /* The trainer t with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest with t*b < (o+1)*T. */
 struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position)
 {
     assert(position < plan->position_count);
-    uint64_t step = position / plan->global_batch;
-    uint64_t offset = position % plan->global_batch;
+    uint64_t step = plan_step_of(plan, position);
+    uint64_t offset = position - plan_step_first(plan, step);
     uint64_t samples = plan_step_samples(plan, step);
     uint64_t trainer = ((offset + 1) * plan->trainer_count - 1) / samples;
     uint64_t first = trainer * samples / plan->trainer_count;

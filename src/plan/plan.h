@@ -27,6 +27,7 @@
 
 #include "anchors/anchors.h"
 #include "base/error.h"
+#include "plan/cuts.h"
 #include "plan/permutation.h"
 
 #include <stdbool.h>
@@ -78,6 +79,7 @@ struct plan_options {
     enum plan_last last;
     uint32_t trainer_count; /* T, divides B */
     uint32_t locality;      /* 0: a position is its own destination; else a locality_number() */
+    struct plan_cuts cuts;  /* zeros: steps have B samples. Else `last` must be PLAN_PARTIAL */
 };
 
 struct plan_mix;
@@ -109,8 +111,11 @@ struct plan {
     uint64_t steps_per_epoch;
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
     struct plan_mix *mix;    /* borrowed from plan_mix_new(): see mix.h; NULL: there is none */
-    uint32_t source;         /* which source of the mix this is the plan of; PLAN_ALL_SOURCES: it is
-                              * the mix's own plan; 0 without a mix */
+    struct plan_cuts cuts;   /* as in the options */
+    const uint64_t *step_begins; /* [steps_per_epoch + 1] with cuts, in the plan of a plan_epoch
+                                  * alone: the first position of each step; else NULL */
+    uint32_t source; /* which source of the mix this is the plan of; PLAN_ALL_SOURCES: it is
+                      * the mix's own plan; 0 without a mix */
 };
 #define PLAN_ALL_SOURCES UINT32_MAX
 
@@ -126,7 +131,7 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_samples, uint
 
 /* With anchors a pass over the rows. INVALID: a size out of its range, stores that are not all of
  * the N samples, anchors of other frames or rows, B not divisible by T, B > N with PLAN_DROP (no
- * step at all). */
+ * step at all), a sample that is longer than a step's items. */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
 
@@ -139,6 +144,7 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     seed <seed> shuffle <0 or 1> batch <B> last <enum plan_last>\n
  *     placement local\n                                      only if it is
  *     anchors <anchors_hash(), 16 hex digits>\n              only if there are any
+ *     budget <items> <plan_cuts_hash(), 16 hex digits>\n     only with cuts
  *
  * Of a mix the lines from the third on are instead
  *
@@ -164,12 +170,13 @@ struct plan_epoch {
     uint64_t window_key;
     struct permutation rows;
     const struct plan_counts *counts; /* borrowed from plan.tables; NULL: short rows are enough */
+    const struct plan_cut *cut;       /* likewise; NULL without cuts */
     size_t short_count;
     struct plan_short shorts[PLAN_MAX_STORES + 1]; /* by row_position; one more behind the last */
 };
 
-/* With anchors a pass over the rows, unless plan.tables have this epoch: see tables.h for how long
- * they do. */
+/* With anchors a pass over the rows, and with cuts over the samples, unless plan.tables have this
+ * epoch: see tables.h for how long they do. */
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
 
 /* The row at position i of the epoch's row order, i < M: its number among all rows of the dataset,
@@ -197,6 +204,9 @@ struct plan_window {
     size_t short_count;
     bool shuffle;
     struct permutation samples;
+    const uint32_t *numbers; /* [sample_count] with cuts: which sample, counted row after row, is at
+                              * each position; NULL: as the permutation says */
+    const uint32_t *positions; /* [sample_count] likewise: the position of each sample */
 };
 
 /* Window `index` < window_count. */
@@ -227,8 +237,26 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position);
  * repeats. */
 uint64_t plan_unpad(const struct plan_epoch *epoch, uint64_t position);
 
-/* Samples of `step`: B, less in a PLAN_PARTIAL last step. */
+/* Steps and positions. With cuts these functions, plan_local_batch_at(), plan_recipient_of() and
+ * all functions of rounds that take a step or a position want the plan of its epoch: plan_epoch's.
+ */
+
+/* The first position of `step` <= steps_per_epoch; of the last one the end. */
+uint64_t plan_step_first(const struct plan *plan, uint64_t step);
+
+/* The step that has a position. */
+uint64_t plan_step_of(const struct plan *plan, uint64_t position);
+
+/* Samples of `step`: B, less in a PLAN_PARTIAL last step; with cuts 1 to B. */
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
+
+/* Samples of a step on average, rounded up: B without cuts. */
+static inline uint64_t plan_mean_samples(const struct plan *plan)
+{
+    return plan->cuts.items > 0
+               ? (plan->position_count + plan->steps_per_epoch - 1) / plan->steps_per_epoch
+               : plan->global_batch;
+}
 
 /* The samples of a step that one trainer gets: positions [first, first + count). */
 struct plan_local_batch {

@@ -14,6 +14,7 @@ struct plan_ragged {
     uint64_t mean_tail_bytes; /* of a sample */
     uint64_t sample_steps;    /* of all ragged fields */
     uint64_t mean_row_bytes;  /* of a row's items */
+    uint64_t step_tail_bytes; /* with cuts: of all tails of a step at most; else 0 */
     uint64_t (*most_pages)(const struct dataset *dataset, uint64_t rows);
     uint64_t (*most_tail)(const struct dataset *dataset, uint64_t samples);
     uint64_t (*most_mixed_tail)(const struct dataset *mix, const uint64_t *draws,

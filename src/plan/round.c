@@ -146,7 +146,12 @@ uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *p
         return ragged->most_mixed_tail(ragged->dataset, most.draws, most.copies, records);
     }
     uint64_t copies = plan_most_copies(plan, positions);
-    return mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
+    uint64_t most =
+        mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
+    if (plan->cuts.items == 0)
+        return most;
+    uint64_t steps = size_divide_up(positions, plan->global_batch);
+    return min_u64(most, mul_sat(steps, ragged->step_tail_bytes));
 }
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)
@@ -216,9 +221,10 @@ struct round_slice round_stripe_at(const struct plan *plan, const struct plan_ro
 
 uint64_t round_of_position(const struct plan *plan, struct round_shape shape, uint64_t position)
 {
-    uint64_t step = position / plan->global_batch, offset = position % plan->global_batch;
+    uint64_t step = plan_step_of(plan, position);
     if (shape.stripes_per_step == 1)
         return step / shape.steps_per_round;
+    uint64_t offset = position - plan_step_first(plan, step);
     uint64_t samples = plan_step_samples(plan, step);
     return step * shape.stripes_per_step + ((offset + 1) * shape.stripes_per_step - 1) / samples;
 }

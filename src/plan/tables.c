@@ -57,6 +57,8 @@ uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count)
         uint64_t counts = add_sat(windows_bytes(plan), mul_sat(plan->row_count, sizeof(uint32_t)));
         bytes = add_sat(bytes, mul_sat(epoch_count, add_sat(counts, sizeof(struct plan_counts))));
     }
+    if (plan->cuts.items > 0)
+        bytes = add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count));
     return bytes > 0 ? add_sat(bytes, sizeof(struct plan_tables)) : 0;
 }
 
@@ -109,11 +111,12 @@ enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, struct erro
     plan->tables = NULL;
     if (bytes == 0)
         return STATUS_OK;
-    if (!has_unequal_rows(plan))
-        epoch_count = 0;
-    struct plan_tables *tables = calloc(1, sizeof *tables + epoch_count * sizeof tables->epochs[0]);
+    uint64_t unequal = has_unequal_rows(plan) ? epoch_count : 0;
+    struct plan_tables *tables = calloc(1, sizeof *tables + unequal * sizeof tables->epochs[0]);
     bool fine = tables && (!has_empty_rows(plan) || list_rows(tables, plan));
-    for (uint64_t e = 0; e < epoch_count && fine; e++) {
+    if (fine && plan->cuts.items > 0)
+        fine = (tables->cuts = plan_cut_tables_new(plan, epoch_count)) != NULL;
+    for (uint64_t e = 0; e < unequal && fine; e++) {
         fine = counts_init(&tables->epochs[e], plan);
         tables->epoch_count++;
     }
@@ -135,6 +138,7 @@ void plan_tables_free(struct plan_tables *tables)
         free(tables->epochs[e].window_begins);
         free(tables->epochs[e].row_begins);
     }
+    plan_cut_tables_free(tables->cuts);
     free(tables->rows);
     free(tables->gaps);
     free(tables);

@@ -4,6 +4,8 @@
  *     rows          4 bytes a row with samples; none if every row has some
  *     an epoch      4 bytes a row with samples and 8 a window; none if no row has more than one
  *
+ *     with cuts     8 bytes a sample and 8 a step, of an epoch
+ *
  * plan_epoch_init() fills the tables of its epoch, unless the tables are there: about 20 ns a row.
  * They stay as they are until another epoch needs the room: with room for n epochs, epoch e's are
  * there until plan_epoch_init() of an epoch e +- n, e +- 2n... So epochs that are in use together

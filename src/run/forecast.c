@@ -7,6 +7,7 @@
 #include "plan/locality.h"
 #include "plan/mix.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
@@ -47,7 +48,8 @@ static struct plan_options scaled_options(const struct plan *plan, double scale)
                                  .window_rows = plan->window_rows,
                                  .seed = plan->seed,
                                  .shuffle = plan->shuffle,
-                                 .global_batch = plan->global_batch,
+                                 .global_batch =
+                                     size_round_up(plan_mean_samples(plan), plan->trainer_count),
                                  .last = PLAN_PARTIAL,
                                  .trainer_count = plan->trainer_count,
                                  .locality = plan->locality};
@@ -110,10 +112,10 @@ static enum status scale_down(struct model *model, struct error *err)
     double most = (double)max_u64(MOST_ROWS, plan.window_rows);
     model->scale = model->sample_scale = model->longer = 1;
     setup->plan.mix = NULL;
-    if (rows <= most)
+    if (rows <= most && plan.cuts.items == 0) /* steps of equal samples tell as much */
         return plan.mix ? plan_mix_copy(&plan, &setup->plan, err) : STATUS_OK;
     model->scale = all > most ? all / most : 1;
-    model->longer = rows / most / model->scale;
+    model->longer = fmax(rows / most / model->scale, 1);
     enum status status;
     if (plan.mix) {
         status = scaled_mix(&plan, setup->service.epochs, model, &setup->plan, err);

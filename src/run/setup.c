@@ -76,6 +76,12 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     options.last = config->last;
     options.trainer_count = (uint32_t)config->trainers;
     options.locality = first_locality(config);
+    if (*config->budget_field) {
+        enum status status = setup_cuts(config, dataset, &options.cuts, err);
+        if (status)
+            return status;
+        options.last = PLAN_PARTIAL;
+    }
     return plan_init(ret_plan, &options, err);
 }
 
@@ -89,6 +95,8 @@ static uint64_t most_items(const struct dataset *dataset, const struct ragged *r
         plan_mix_most(plan, plan->global_batch, &most);
         return mix_most_items(dataset, number, most.draws, most.copies, plan->batch);
     }
+    if (setup_is_budget(plan, ragged))
+        return plan_cuts_most_items(&plan->cuts, plan->global_batch, plan->trainer_count);
     uint64_t copies = plan_most_copies(plan, plan->global_batch);
     return mul_sat(copies, ragged_most_items(ragged, size_divide_up(plan->batch, copies)));
 }
@@ -232,7 +240,7 @@ static enum status settle_with(const struct config *config, const struct dataset
 {
     const struct round_record record = {.bytes = fragments->record_bytes,
                                         .packed_bytes = fragments->packed_bytes,
-                                        .ragged = setup_ragged(dataset)};
+                                        .ragged = setup_ragged(dataset, &setup->plan)};
     enum status status = settle_way(config, &setup->plan, setup, err);
     if (!status && setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));

@@ -6,8 +6,20 @@
 #include "run/fragment_sources.h"
 #include "run/setup.h"
 
+/* setup_cuts.c: the budget of steps, by the lengths of the samples of batch.budget_field. INVALID:
+ * there is no such ragged field. */
+MUST_USE enum status setup_cuts(const struct config *config, const struct dataset *dataset,
+                                struct plan_cuts *ret_cuts, struct error *err);
+
+/* Whether the items of that field are what the plan's steps have a budget of: it is the field, or
+ * has the same offsets. */
+bool setup_is_budget(const struct plan *plan, const struct ragged *ragged);
+
+/* The most bytes of the tails of all samples of a step; 0 without a budget. */
+uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan);
+
 /* setup_memory.c: the dataset's ragged fields, for the plans of memory and rounds. */
-struct plan_ragged setup_ragged(const struct dataset *dataset);
+struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan *plan);
 
 /* setup_memory.c: settles demand, budget, fetch_bytes and second_bytes of a setup that has all but
  * these. NO_MEMORY as of run_setup_settle(). */

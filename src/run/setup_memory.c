@@ -71,7 +71,7 @@ static bool comes_again(const struct config *config, const struct plan *plan)
     return false;
 }
 
-struct plan_ragged setup_ragged(const struct dataset *dataset)
+struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan *plan)
 {
     if (dataset->ragged_count == 0)
         return (struct plan_ragged){0};
@@ -89,6 +89,7 @@ struct plan_ragged setup_ragged(const struct dataset *dataset)
                                 .mean_tail_bytes = (uint64_t)(steps / (double)dataset->frame_count),
                                 .sample_steps = sample_steps,
                                 .mean_row_bytes = (uint64_t)(all / (double)dataset->row_count),
+                                .step_tail_bytes = setup_step_tail(dataset, plan),
                                 .most_pages = dataset_most_pages,
                                 .most_tail = dataset_most_tail,
                                 .most_mixed_tail = mix_most_tail};
@@ -107,7 +108,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
         .packed_bytes = fragments->packed_bytes,
-        .ragged = setup_ragged(dataset),
+        .ragged = setup_ragged(dataset, &setup->plan),
         .messages = fragments->messages,
         .shifts = fragments->shifts,
         .crops = fragments->crops,

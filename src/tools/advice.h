@@ -3,7 +3,7 @@
  *
  * The rule, for float16 and bfloat16, which the table is about, and for nothing else:
  *   stored above 0.95 of decoded      do not compress: nothing is gained
- *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle: noise, which then is not decoded
+ *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle; but not instead of lz4, which is faster
  *   else                              none: what is there is good
  */
 #ifndef PENSTOCK_TOOLS_ADVICE_H

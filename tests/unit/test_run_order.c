@@ -33,6 +33,11 @@ static const struct {
     {"main/id/.zarray", DOCUMENT("[6000]", "[6000]", "<i8")},
     {"main/missing/.zarray", DOCUMENT("[6000]", "[6000]", "|b1")},
     {"main/where/.zarray", DOCUMENT("[6000]", "[6000]", "|b1")},
+    {"budget/.zgroup", GROUP},
+    {"budget/x/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
+    {"budget/even/.zarray", DOCUMENT("[6001]", "[6001]", "<i8")},
+    {"budget/uneven/.zarray", DOCUMENT("[6001]", "[6001]", "<i8")},
+    {"budget/items/.zarray", DOCUMENT("[12000]", "[1000]", "|u1")},
     {"fewer/x/.zarray", DOCUMENT("[5000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
     {"axes/x/.zarray", DOCUMENT("[6000, 5000]", "[10, 20]", "|u1")},
     {"second/main/x/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[2, 2, 1024, 1024]", "<f4")},
@@ -43,6 +48,12 @@ static const struct {
 
 /* Half of sixty episodes. */
 #define SPLIT "samples.episodes_ends=ends samples.split_part=a"
+
+/* Ragged fields of the same items. */
+#define RAGGED                                                                            \
+    "dataset.group=budget dataset.fields.x.array=x dataset.fields.p.ragged.offsets=even " \
+    "dataset.fields.p.ragged.columns=[items] dataset.fields.q.ragged.offsets=uneven "     \
+    "dataset.fields.q.ragged.columns=[items]"
 
 /* "@" stands for the folder. */
 static const struct walk {
@@ -74,6 +85,8 @@ static const struct walk {
     {"samples.row_chunks", {"auto", "2"}, NULL},
     {"batch.global_size", {"512", "256"}, NULL},
     {"batch.last", {"drop", "pad"}, NULL},
+    {"batch.budget_field", {"p", "q"}, RAGGED " batch.budget_items=100"},
+    {"batch.budget_items", {"100", "200"}, RAGGED " batch.budget_field=p"},
     {"order.seed", {"1", "2"}, NULL},
     {"order.shuffle", {"true", "false"}, NULL},
     {"order.window_rows", {"auto", "2047"}, NULL},
@@ -148,7 +161,7 @@ static void put(struct config *config, const struct fixture *fixture, const char
 
 static void put_more(struct config *config, const struct fixture *fixture, const struct walk *walk)
 {
-    char settings[256], *rest = settings;
+    char settings[512], *rest = settings;
     snprintf(settings, sizeof settings, "%s", walk->more ? walk->more : "");
     for (char *setting; (setting = strsep(&rest, " "));)
         if (*setting)
@@ -161,7 +174,7 @@ enum { POSITIONS = 1000, MOST_BATCH = 4096 };
 static void find_destinations(const struct plan_epoch *epoch, uint64_t step, uint32_t *destinations)
 {
     const struct plan *plan = &epoch->plan;
-    uint64_t first = step * plan->global_batch, count = plan_step_samples(plan, step);
+    uint64_t first = plan_step_first(plan, step), count = plan_step_samples(plan, step);
     assert_true(count <= MOST_BATCH);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t row = plan_sample_at(epoch, first + i) / plan->row_length;
@@ -184,14 +197,17 @@ static void hash_positions(const struct plan *plan, uint64_t first, XXH3_state_t
     uint32_t destinations[MOST_BATCH];
     for (uint64_t i = first; i < first + POSITIONS; i++) {
         uint64_t number = i / plan->position_count, position = i % plan->position_count;
-        uint64_t step = position / plan->global_batch;
-        if (epoch.epoch != number || matched != step) {
+        if (epoch.epoch != number) {
             plan_epoch_init(&epoch, plan, number);
+            matched = UINT64_MAX;
+        }
+        uint64_t step = plan_step_of(&epoch.plan, position);
+        if (matched != step) {
             find_destinations(&epoch, step, destinations);
             matched = step;
         }
         uint64_t row[] = {number, step, plan_sample_at(&epoch, position),
-                          destinations[position % plan->global_batch],
+                          destinations[position - plan_step_first(&epoch.plan, step)],
                           position >= plan->sample_count};
         XXH3_64bits_update(hash, row, sizeof row);
     }
@@ -233,9 +249,15 @@ static struct seen look(const struct fixture *fixture, const struct walk *walk, 
     if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
         fail_msg("%s: %s", setting, err.message);
     assert_ok(plan_tables_new(&setup.plan, 1, &err), &err);
+    void *held = NULL;
+    if (setup.plan.cuts.items > 0) {
+        held = aligned_alloc(64, (dataset->held_bytes + 63) / 64 * 64);
+        assert_ok(dataset_hold(dataset, held, &err), &err);
+    }
     struct seen seen = {plan_order_id(&setup.plan, dataset->fingerprint), order_of(&setup.plan)};
     plan_tables_free(setup.plan.tables);
     dataset_free(dataset);
+    free(held);
     config_done(&config);
     return seen;
 }
@@ -401,13 +423,16 @@ static void an_id_is_of_this_text(void **state)
 }
 
 /* The arrays that say what samples are: sixty episodes of a hundred frames, one of another length;
- * every 50th frame missing, every other one wanted. */
+ * every 50th frame missing, every other one wanted. And offsets of two ragged fields. */
 static void put_frames(const struct fixture *fixture)
 {
     static int64_t ends[60], others[60], id[6000];
     static unsigned char missing[6000], where[6000];
+    static int64_t even[6001], uneven[6001];
     struct error err;
     for (int i = 0; i < 6000; i++) {
+        even[i + 1] = 2 * i + 2;
+        uneven[i + 1] = uneven[i] + (i % 2 ? 1 : 3);
         ends[i / 100] = others[i / 100] = i / 100 * 100 + 100;
         id[i] = i / 100;
         missing[i] = i % 50 == 0;
@@ -416,6 +441,8 @@ static void put_frames(const struct fixture *fixture)
     others[30] += 7;
     assert_ok(store_put(fixture->store, "main/ends/0", ends, sizeof ends, &err), &err);
     assert_ok(store_put(fixture->store, "main/others/0", others, sizeof others, &err), &err);
+    assert_ok(store_put(fixture->store, "budget/even/0", even, sizeof even, &err), &err);
+    assert_ok(store_put(fixture->store, "budget/uneven/0", uneven, sizeof uneven, &err), &err);
     assert_ok(store_put(fixture->store, "main/id/0", id, sizeof id, &err), &err);
     assert_ok(store_put(fixture->store, "main/missing/0", missing, sizeof missing, &err), &err);
     assert_ok(store_put(fixture->store, "main/where/0", where, sizeof where, &err), &err);

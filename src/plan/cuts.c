@@ -1,0 +1,349 @@
+/* See cuts.h, and order_internal.h for the steps of an epoch. */
+#include "plan/cuts.h"
+
+#include "base/number.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "plan/keys.h"
+#include "plan/order_internal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { DEFAULT_WINDOW_PART = 16 };
+
+static uint64_t samples_of(const struct plan_cuts *cuts, uint32_t bucket)
+{
+    return cuts->samples(cuts->of, cuts->field, bucket);
+}
+
+enum status plan_cuts_check(const struct plan_cuts *cuts, struct error *err)
+{
+    assert(cuts->bucket_count >= 1 && cuts->bucket_count <= PLAN_MAX_BUCKETS);
+    if (cuts->longest <= cuts->items)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "batch.budget_items %" PRIu64
+                     " is below the longest sample, which has %" PRIu64
+                     " items: raise it, or cut samples with deliver: {pad: N, truncate: true}",
+                     cuts->items, cuts->longest);
+}
+
+/* A bucket may reach beyond the longest sample that a step has room for. */
+static uint64_t bound_of(const struct plan_cuts *cuts, uint32_t bucket)
+{
+    uint64_t bound = min_u64(cuts->bound(cuts->of, cuts->field, bucket), cuts->items);
+    return bound > 0 ? bound : 1;
+}
+
+uint64_t plan_cuts_most(const struct plan_cuts *cuts, uint64_t global_batch, uint32_t bucket)
+{
+    return min_u64(cuts->items / bound_of(cuts, bucket), global_batch);
+}
+
+uint64_t plan_cuts_most_items(const struct plan_cuts *cuts, uint64_t global_batch,
+                              uint64_t trainers)
+{
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        if (samples_of(cuts, k) > 0) {
+            uint64_t share = size_divide_up(plan_cuts_most(cuts, global_batch, k), trainers);
+            most = max_u64(most, share * bound_of(cuts, k));
+        }
+    return most;
+}
+
+uint64_t plan_cuts_hash(const struct plan_cuts *cuts)
+{
+    uint64_t counts[PLAN_MAX_BUCKETS];
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        counts[k] = samples_of(cuts, k);
+    return XXH3_64bits(counts, cuts->bucket_count * sizeof counts[0]);
+}
+
+/* Steps of samples that come bucket by bucket. */
+struct cutter {
+    uint32_t *sizes; /* of the steps; NULL: they are counted alone */
+    uint64_t count;  /* of the steps that are over */
+    uint64_t open;   /* samples of the step that is not */
+    double bound;    /* of the bucket before, for padded_items() */
+};
+
+static void end_step(struct cutter *cutter, uint64_t size)
+{
+    if (cutter->sizes)
+        cutter->sizes[cutter->count] = (uint32_t)size;
+    cutter->count++;
+}
+
+/* `samples` of a bucket of which a step has `most`. */
+static void cut_bucket(struct cutter *cutter, uint64_t samples, uint64_t most)
+{
+    uint64_t room = most - min_u64(most, cutter->open);
+    if (samples <= room) {
+        cutter->open += samples;
+        return;
+    }
+    end_step(cutter, cutter->open + room);
+    for (samples -= room; samples > most; samples -= most)
+        end_step(cutter, most);
+    cutter->open = samples;
+}
+
+static void cut_rest(struct cutter *cutter)
+{
+    if (cutter->open > 0)
+        end_step(cutter, cutter->open);
+    cutter->open = 0;
+}
+
+/* How many steps the whole takes, in units of 2^-32, if samples may be divided: rounded up. */
+enum { UNIT_BITS = 32 };
+
+static unsigned __int128 divide_units(unsigned __int128 a, unsigned __int128 b)
+{
+    return ((a << UNIT_BITS) + b - 1) / b;
+}
+
+static unsigned __int128 whole_units(const struct plan_cuts *cuts, uint64_t global_batch)
+{
+    unsigned __int128 units = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        units += divide_units(samples_of(cuts, k), plan_cuts_most(cuts, global_batch, k));
+    return units;
+}
+
+/* What a window takes more at most: each bucket leaves fewer samples than a step has, and these go
+ * on to steps of the next one, which have fewer. And the last step may be short. */
+static unsigned __int128 window_units(const struct plan_cuts *cuts, uint64_t global_batch)
+{
+    unsigned __int128 units = (unsigned __int128)1 << UNIT_BITS;
+    uint64_t before = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++) {
+        uint64_t most = plan_cuts_most(cuts, global_batch, k);
+        if (before > most)
+            units += divide_units((unsigned __int128)(before - 1) * (before - most),
+                                  (unsigned __int128)before * most);
+        if (before > 0 || samples_of(cuts, k) > 0)
+            before = most;
+    }
+    return units;
+}
+
+static uint64_t all_samples(const struct plan_cuts *cuts)
+{
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        count += samples_of(cuts, k);
+    return count;
+}
+
+/* All windows together need no more than this, whichever samples each has. With one window it is
+ * known what each epoch needs. */
+uint64_t plan_cuts_steps(const struct plan_cuts *cuts, uint64_t global_batch, uint64_t window_count)
+{
+    if (window_count > 1) {
+        unsigned __int128 units =
+            whole_units(cuts, global_batch) + window_count * window_units(cuts, global_batch);
+        unsigned __int128 steps = units >> UNIT_BITS;
+        uint64_t samples = all_samples(cuts);
+        return steps < samples ? (uint64_t)steps : samples;
+    }
+    struct cutter cutter = {0};
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        cut_bucket(&cutter, samples_of(cuts, k), plan_cuts_most(cuts, global_batch, k));
+    cut_rest(&cutter);
+    return cutter.count;
+}
+
+uint64_t plan_cuts_window_batch(const struct plan_cuts *cuts, uint64_t global_batch)
+{
+    uint64_t steps = (uint64_t)(whole_units(cuts, global_batch) >> UNIT_BITS) + 1;
+    return mul_sat(DEFAULT_WINDOW_PART, size_divide_up(all_samples(cuts), steps));
+}
+
+/* Of each bucket's samples a window has the same part, as far as whole numbers go. */
+static double padded_items(const struct plan_cuts *cuts, uint64_t global_batch,
+                           uint64_t window_count)
+{
+    struct cutter cutter = {0};
+    uint64_t sum = 0, given = 0;
+    double padded = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++) {
+        sum += samples_of(cuts, k);
+        uint64_t samples = sum / window_count - given;
+        if (samples == 0)
+            continue;
+        given += samples;
+        padded += (double)samples * (double)bound_of(cuts, k);
+        uint64_t before = cutter.open, room = plan_cuts_most(cuts, global_batch, k);
+        if (before < room) /* what joins this bucket's step is as long as its longest */
+            padded += (double)before * ((double)bound_of(cuts, k) - cutter.bound);
+        cut_bucket(&cutter, samples, room);
+        cutter.bound = (double)bound_of(cuts, k);
+    }
+    return padded * (double)window_count;
+}
+
+struct plan_cuts_padding plan_cuts_padding(const struct plan_cuts *cuts, uint64_t global_batch,
+                                           uint64_t window_count, uint64_t items)
+{
+    double samples = (double)all_samples(cuts), sum = 0, longest = 0;
+    double steps = (double)plan_cuts_steps(cuts, global_batch, window_count);
+    for (uint32_t k = 0; k < cuts->bucket_count; k++) { /* of the longest of a step by chance */
+        double before = pow(sum / samples, samples / steps);
+        sum += (double)samples_of(cuts, k);
+        longest += (double)bound_of(cuts, k) * (pow(sum / samples, samples / steps) - before);
+    }
+    double padded = padded_items(cuts, global_batch, window_count);
+    return (struct plan_cuts_padding){.budget =
+                                          padded > 0 ? fmax(1 - (double)items / padded, 0) : 0,
+                                      .chance = fmax(1 - (double)items / (samples * longest), 0)};
+}
+
+/* Samples of a window
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The bucket of each sample of the window, row after row. */
+static void find_buckets(const struct plan_epoch *epoch, const struct plan_window *window,
+                         uint16_t *ret_buckets)
+{
+    const struct plan *plan = &epoch->plan;
+    const struct plan_cuts *cuts = &plan->cuts;
+    for (uint64_t i = 0; i < window->row_count; i++) {
+        uint64_t row = plan_row_at(epoch, window->first_row_position + i);
+        uint64_t samples = plan_window_row_samples(window, i);
+        for (uint64_t s = 0; s < samples; s++)
+            *ret_buckets++ =
+                (uint16_t)cuts->bucket(cuts->of, cuts->field, plan_frame_at(plan, row, s));
+    }
+}
+
+/* Puts the window's samples in order of bucket, those of one bucket in the window's own order. Adds
+ * the window's steps to `cutter`. */
+static void sort_window(const struct plan_epoch *epoch, const struct plan_window *window,
+                        const struct plan_cut_scratch *scratch, uint32_t *ret_numbers,
+                        struct cutter *cutter)
+{
+    enum { BLOCK = 256 };
+    const struct plan *plan = &epoch->plan;
+    uint64_t *ends = scratch->ends, numbers[BLOCK], sum = 0;
+    memset(ends, 0, plan->cuts.bucket_count * sizeof *ends);
+    find_buckets(epoch, window, scratch->buckets);
+    for (uint64_t i = 0; i < window->sample_count; i++)
+        ends[scratch->buckets[i]]++;
+    for (uint32_t k = 0; k < plan->cuts.bucket_count; k++) {
+        uint64_t samples = ends[k];
+        ends[k] = sum;
+        sum += samples;
+        if (samples > 0)
+            cut_bucket(cutter, samples, plan_cuts_most(&plan->cuts, plan->global_batch, k));
+    }
+    cut_rest(cutter);
+    for (uint64_t done = 0; done < window->sample_count;) {
+        size_t count = min_u64(BLOCK, window->sample_count - done);
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = done + i;
+        if (window->shuffle)
+            permutation_apply_many(&window->samples, numbers, count);
+        for (size_t i = 0; i < count; i++)
+            ret_numbers[ends[scratch->buckets[numbers[i]]]++] = (uint32_t)numbers[i];
+        done += count;
+    }
+}
+
+/* Steps of an epoch
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Steps that are to be divided, spread over all gaps between samples of one step. */
+struct divisions {
+    uint64_t wanted, gaps; /* of the epoch */
+    uint64_t passed;       /* gaps so far */
+};
+
+/* Into how many parts a step of `size` samples is divided. */
+static uint32_t parts_of(struct divisions *divisions, uint32_t size)
+{
+    unsigned __int128 wanted = divisions->wanted;
+    uint64_t begin = divisions->passed, end = begin + size - 1;
+    divisions->passed = end;
+    if (end == begin)
+        return 1;
+    return 1 + (uint32_t)(wanted * end / divisions->gaps - wanted * begin / divisions->gaps);
+}
+
+/* Where each of a window's steps begins in the window's samples, with the parts of those that are
+ * divided. Returns how many there are. */
+static uint32_t divide_steps(const uint32_t *sizes, uint32_t count, struct divisions *divisions,
+                             uint32_t *ret_begins)
+{
+    uint32_t parts = 0, begin = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        uint32_t m = parts_of(divisions, sizes[s]);
+        for (uint64_t j = 0; j < m; j++)
+            ret_begins[parts++] = begin + (uint32_t)(j * sizes[s] / m);
+        begin += sizes[s];
+    }
+    ret_begins[parts] = begin;
+    return parts;
+}
+
+/* Puts a window's steps in their order. `numbers` are the samples before; steps begin at
+ * `position`. */
+static void order_steps(const struct plan_epoch *epoch, const struct plan_window *window,
+                        const uint32_t *begins, uint32_t step_count, const uint32_t *sorted,
+                        uint32_t *ret_numbers, uint64_t *ret_step_begins)
+{
+    uint64_t key = random_u64(epoch->plan.seed, KEY_STEPS, epoch->epoch), at = 0;
+    struct permutation order;
+    permutation_init(&order, step_count, random_u64(key, 0, window->index));
+    for (uint64_t s = 0; s < step_count; s++) {
+        uint64_t step = window->shuffle ? permutation_apply(&order, s) : s;
+        uint64_t size = begins[step + 1] - begins[step];
+        ret_step_begins[s] = window->first_position + at;
+        memcpy(ret_numbers + at, sorted + begins[step], size * sizeof *ret_numbers);
+        at += size;
+    }
+}
+
+static void invert(const uint32_t *numbers, uint64_t count, uint32_t *ret_positions)
+{
+    for (uint64_t i = 0; i < count; i++)
+        ret_positions[numbers[i]] = (uint32_t)i;
+}
+
+void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
+                   const struct plan_epoch *epoch)
+{
+    const struct plan *plan = &epoch->plan;
+    struct plan_window window;
+    struct cutter cutter = {.sizes = scratch->sizes};
+    for (uint64_t w = 0; w < plan->window_count; w++) {
+        uint64_t before = cutter.count;
+        plan_window_at(&window, epoch, w);
+        sort_window(epoch, &window, scratch, cut->positions + window.first_position, &cutter);
+        scratch->window_steps[w] = (uint32_t)(cutter.count - before);
+    }
+    assert(cutter.count <= plan->steps_per_epoch);
+    struct divisions divisions = {.wanted = plan->steps_per_epoch - cutter.count,
+                                  .gaps = plan->sample_count - cutter.count};
+    const uint32_t *sizes = scratch->sizes;
+    uint64_t step = 0;
+    for (uint64_t w = 0; w < plan->window_count; w++) {
+        plan_window_at(&window, epoch, w);
+        uint32_t *sorted = cut->positions + window.first_position;
+        uint32_t *numbers = cut->numbers + window.first_position;
+        uint32_t count = divide_steps(sizes, scratch->window_steps[w], &divisions, scratch->begins);
+        order_steps(epoch, &window, scratch->begins, count, sorted, numbers,
+                    cut->step_begins + step);
+        invert(numbers, window.sample_count, sorted);
+        sizes += scratch->window_steps[w];
+        step += count;
+    }
+    assert(step == plan->steps_per_epoch);
+    cut->step_begins[step] = plan->sample_count;
+    cut->epoch = epoch->epoch;
+}

@@ -1,0 +1,214 @@
+"""Batches by budget: steps and order against a model written from docs/order.md, on many shapes of jobs, resumed, and with
+a reader that is killed.
+
+Run by a Python with NumPy, xxhash and zarr 3.
+"""
+
+import json
+import os
+import sys
+import unittest
+import warnings
+
+from job import launcher_is_open_mpi, program, run
+from recovery import SLOTS, RecoveryTest
+
+import test_samples  # skips where it cannot run
+
+import numpy as np
+import xxhash
+import zarr
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
+import order_v1  # noqa: E402
+from order_v1 import permute, random_u64  # noqa: E402
+
+ROW, WINDOW_ROWS, SAMPLES, SEED = 8, 5, 203, 5
+ITEMS, MOST = 1000, 16
+KEY_ROWS, KEY_STEPS = 1, 7
+
+
+def bound(length):
+    """What a sample of that length counts as."""
+    if length >= 64:
+        unit = 1 << length.bit_length() - 6
+        length = (length // unit + 1) * unit - 1
+    return min(max(length, 1), ITEMS)
+
+
+def bounds_up_to(longest):
+    return sorted({bound(length) for length in range(longest + 1)})
+
+
+def most_of(length):
+    return min(ITEMS // bound(length), MOST)
+
+
+def cut(lengths):
+    """Sizes of steps of samples in order of their buckets."""
+    sizes, size = [], 0
+    for length in lengths:
+        if size >= most_of(length):
+            sizes.append(size)
+            size = 0
+        size += 1
+    return sizes + [size]
+
+
+def steps_of_all_epochs(lengths, windows):
+    ordered = sorted(lengths)
+    if windows == 1:
+        return len(cut(ordered))
+    unit, units = 2**32, 0
+    bounds = [b for b in bounds_up_to(max(lengths)) if b >= bound(min(lengths))]
+    for b in bounds:
+        units += -(-sum(bound(length) == b for length in lengths) * unit // most_of(b))
+    more = unit
+    for one, next_one in zip(bounds, bounds[1:]):
+        b, c = most_of(one), most_of(next_one)
+        if b > c:
+            more += -(-(b - 1) * (b - c) * unit // (b * c))
+    return min((units + windows * more) // unit, len(lengths))
+
+
+def epoch_steps(epoch, lengths, window_rows=WINDOW_ROWS, shuffle=True):
+    """The samples of each step of an epoch."""
+    order_v1.C, order_v1.W, order_v1.SEED = ROW, window_rows, SEED
+    rows = -(-len(lengths) // ROW)
+    step_key = random_u64(SEED, KEY_STEPS, epoch)
+    order = list(order_v1.epoch_order(epoch, [len(lengths)])) if shuffle else list(range(len(lengths)))
+    row_order = [permute(i, rows, random_u64(SEED, KEY_ROWS, epoch)) if shuffle else i for i in range(rows)]
+    begin, windows = 0, []
+    for first in range(0, rows, window_rows):
+        count = sum(min(ROW, len(lengths) - row * ROW) for row in row_order[first:first + window_rows])
+        windows.append(sorted(order[begin:begin + count], key=lambda i: bound(lengths[i])))
+        begin += count
+    sizes = [cut([lengths[i] for i in window]) for window in windows]
+    wanted = steps_of_all_epochs(lengths, len(windows)) - sum(map(len, sizes))
+    places, passed, result = len(lengths) - sum(map(len, sizes)), 0, []
+    for w, window in enumerate(windows):
+        steps, at = [], 0
+        for size in sizes[w]:
+            end = passed + size - 1
+            parts = 1 + (wanted * end // places - wanted * passed // places if places else 0)
+            passed = end
+            steps += [window[at + j * size // parts:at + (j + 1) * size // parts] for j in range(parts)]
+            at += size
+        of_window = random_u64(step_key, 0, w)
+        result += [steps[permute(i, len(steps), of_window)] for i in range(len(steps))] if shuffle else steps
+    return result
+
+
+class Budget(RecoveryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        numbers = np.random.default_rng(3)
+        cls.lengths = numbers.geometric(0.02, SAMPLES).clip(0, 600) - 1
+        cls.lengths[[7, 90]] = 900, 0
+        cls.tokens = numbers.integers(0, 30000, int(cls.lengths.sum())).astype("u2")
+        cls.starts = np.concatenate(([0], np.cumsum(cls.lengths)))
+        cls.frames = numbers.random((SAMPLES, 64)).astype("f4")
+        cls.path = os.path.join(cls.datasets, "documents")
+        arrays = {"tokens/offsets": cls.starts, "tokens/values": cls.tokens, "frames": cls.frames}
+        test_samples.write_store(cls.path, arrays, {"tokens/offsets": (64,), "tokens/values": (100,), "frames": (ROW, 64)}, {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(cls.path)
+
+    def settings(self, **more):
+        return {"dataset.uri": self.path, "dataset.fields.frames": "frames", "samples.row_chunks": 1,
+                "dataset.fields.tokens.ragged.offsets": "tokens/offsets",
+                "dataset.fields.tokens.ragged.columns": "[tokens/values]",
+                "batch.global_size": MOST, "batch.budget_field": "tokens", "batch.budget_items": ITEMS,
+                "order.seed": SEED, "order.window_rows": WINDOW_ROWS, "order.epochs": 3,
+                "readers.threads": 1, "delivery.trainers": self.trainers, "delivery.slots": SLOTS,
+                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}
+
+    def steps(self, epoch, **more):
+        return epoch_steps(epoch, [int(length) for length in self.lengths], **more)
+
+    def model(self, epochs=3, **more):
+        return [[str(epoch), str(s), str(p), str(sample)] for epoch in range(epochs)
+                for s, step in enumerate(self.steps(epoch, **more)) for p, sample in enumerate(step)]
+
+    def test_the_model_keeps_its_promises(self):
+        counts = set()
+        for epoch in range(8):
+            steps = self.steps(epoch)
+            counts.add(len(steps))
+            self.assertEqual(sorted(i for step in steps for i in step), list(range(SAMPLES)))
+            for step in steps:
+                self.assertLessEqual(len(step) * max(int(self.lengths[i]) for i in step), ITEMS)
+                self.assertLessEqual(len(step), MOST)
+        self.assertEqual(len(counts), 1, "all epochs have equally many steps")
+
+    def assert_whole(self, lines):
+        for line in lines:
+            i, digest = int(line[3]), xxhash.xxh3_64()
+            digest.update(self.frames[i].tobytes())
+            digest.update(np.array([self.lengths[i]], "i8").tobytes())
+            digest.update(self.tokens[self.starts[i]:self.starts[i + 1]].tobytes())
+            self.assertEqual(line[4], digest.hexdigest(), f"sample {i}")
+
+    def test_shapes(self):
+        expected, whole = self.model(), None
+        for readers, trainers, more in ((1, 1, {}), (1, 4, {}), (2, 2, {"exchange.steps_per_round": 2}), (5, 4, {}),
+                                        (3, 2, {"order.placement": "local"}), (2, 1, {"exchange.way": "each"})):
+            with self.subTest(readers=readers, trainers=trainers, more=more):
+                lines = self.digests(readers, trainers, self.settings(**more))
+                of_steps = (lambda found: sorted([*line[:2], line[3]] for line in found)) if more.get("order.placement") == "local" else list
+                self.assertEqual(of_steps([line[:4] for line in lines]), of_steps(expected))
+                whole = whole or sorted(lines)
+        self.assert_whole(whole)
+
+    def test_one_window_no_shuffle_and_padding(self):
+        for more, of_model in (({"order.window_rows": 1000}, {"window_rows": 26}), ({"order.shuffle": "false"}, {"shuffle": False}),
+                               ({"dataset.fields.tokens.deliver.pad": 900}, {})):
+            with self.subTest(more=more):
+                lines = self.digests(2, 2, self.settings(**more))
+                self.assertEqual([line[:4] for line in lines], self.model(**of_model))
+
+    def test_the_plan_prints_the_same(self):
+        command = [program("penstock"), "plan", "--order", "--epoch", "1"]
+        for key, value in self.settings().items():
+            command += ["--set", f"{key}={value}"]
+        printed = run(command)
+        self.assertEqual([line.split() for line in printed.output.splitlines()],
+                         [line for line in self.model() if line[0] == "1"])
+        self.assertEqual(self.plan(2, self.settings())["steps_per_epoch"], len(self.steps(0)))
+
+    def test_resumed_in_the_middle_of_an_epoch(self):
+        expected = self.model()
+        state = self.state_after(len(self.steps(0)) + 7)
+        path = os.path.join(self.folder, "resume.json")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(state)
+        self.assertEqual([json.loads(state)[key] for key in ("epoch", "step")], [1, 7])
+        lines = self.digests(3, 2, self.settings(), options=["--resume", path])
+        self.assertEqual([line[:4] for line in lines], [line for line in expected if (int(line[0]), int(line[1])) >= (1, 7)])
+
+    @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+    def test_a_reader_is_killed(self):
+        job = self.start_readers(3, self.settings(), ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=3)
+        self.until_lines("0", 60)
+        os.kill(self.reader_pid(1), 9)
+        self.assertNotEqual(job.wait(), 0)
+        job = self.start_readers(2, self.settings(), ["--supervised"])
+        self.assert_ends_well(*trainers, job)
+        self.assertEqual([line[:4] for line in self.digest_lines()], self.model())
+
+    def test_refused(self):
+        for more, words in (({"batch.budget_field": "frames"}, "no ragged field of the dataset; 'tokens' is one"),
+                            ({"batch.budget_items": 899}, "the longest sample, which has 900 items"),
+                            ({"batch.last": "pad"}, "leave batch.last out"),
+                            ({"batch.budget_items": 0}, "belong together")):
+            with self.subTest(more=more):
+                outcome = self.reader(2, self.settings(**more), [], ["--quiet"])
+                self.assertEqual(outcome.code, 4, outcome.output)
+                self.assertIn(words, outcome.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
