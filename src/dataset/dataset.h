@@ -341,12 +341,6 @@ MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64
                                            struct zarr_tape *tape, struct fetched *fetched,
                                            struct dataset_read_stats *stats, struct error *err);
 
-/* From now on each read calls between(argument) between the pieces of a row, so that other work
- * need not wait for a long row. A piece is the frames of one field, or one page of a ragged field's
- * column. between() must not use the reader. */
-void dataset_reader_call_between(struct dataset_reader *reader, void (*between)(void *argument),
-                                 void *argument);
-
 /* Whether the row that was read last lacks samples because the store did not give them (IO), with
  * masking. Another read may get such samples. Damaged samples stay damaged. */
 bool dataset_reader_may_try_again(const struct dataset_reader *reader);

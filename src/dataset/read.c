@@ -24,9 +24,7 @@ struct dataset_reader {
     unsigned char *page;         /* of a span of items, and */
     unsigned char *target;       /* where in the page they are decoded to */
     unsigned char *valid; /* the row's bytes that say which samples are good; NULL: no masking */
-    void (*between)(void *argument); /* called between the pieces of a row; NULL: nothing is */
-    void *between_argument;
-    bool may_try_again; /* some of the row's samples are masked, as the store did not give them */
+    bool may_try_again;   /* some of the row's samples are masked, as the store did not give them */
 };
 
 static struct dataset_reader *reader_of(struct zarr_faults *faults)
@@ -179,15 +177,6 @@ void dataset_reader_free(struct dataset_reader *reader)
     free(reader->sources);
     zarr_chunk_reader_free(reader->chunks);
     free(reader);
-}
-
-void dataset_reader_call_between(struct dataset_reader *reader, void (*between)(void *argument),
-                                 void *argument)
-{
-    for (uint32_t d = 0; reader->sources && d < reader->dataset->source_count; d++)
-        dataset_reader_call_between(reader->sources[d], between, argument);
-    reader->between = between;
-    reader->between_argument = argument;
 }
 
 static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_stats *stats)
@@ -344,14 +333,11 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     reader->span = &span;
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
-    for (bool first = true; status == STATUS_OK && row_next(dataset, &walk, &span); first = false) {
-        if (reader->between && !first)
-            reader->between(reader->between_argument);
+    while (status == STATUS_OK && row_next(dataset, &walk, &span))
         status = span.column
                      ? read_items(reader, pages, &row_stats, err)
                      : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
                                          (unsigned char *)buffer + span.offset, &row_stats, err);
-    }
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)

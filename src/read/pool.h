@@ -12,8 +12,7 @@
  *                                 v
  *                         NUMA node 1: urgent | normal  -->  workers bound to NUMA node 1
  *
- * A worker that reads a row of several pieces runs urgent tasks between these. Where all workers
- * are in long normal tasks, the owner runs urgent tasks itself, too: pool_help().
+ * Where all workers are in long normal tasks, the owner runs urgent tasks itself: pool_help().
  *
  * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
  * and no urgent task is queued behind, the pool wakes the owner through a struct waker. After short

@@ -105,10 +105,6 @@ void pool_filling_done(struct filling *filling);
  * are woken for tasks, and on their way. Any thread. */
 bool pool_needs_help(struct numa_node *numa);
 
-/* pool_worker.c: runs the urgent tasks that are queued, between the pieces of a row that this
- * worker reads; `argument` is the struct worker. */
-void pool_worker_between(void *argument);
-
 /* pool_worker.c: the main function of a worker's thread; `argument` is the struct worker. */
 void *pool_worker_main(void *argument);
 

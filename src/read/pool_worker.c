@@ -162,37 +162,6 @@ static uint64_t run_task(struct worker *worker, const struct task *task,
     return took_ns;
 }
 
-/* The next urgent task, for a worker in a normal one; false: there is none. */
-static bool take_between(struct worker *worker, struct task *ret_task)
-{
-    struct numa_node *numa = worker->numa;
-    if (atomic_load(&numa->urgent) == 0 ||
-        reading_goes_first(numa, atomic_load(&numa->running[POOL_NORMAL])))
-        return false;
-    pthread_mutex_lock(&numa->mutex);
-    bool taken = !numa->stopping && pop_urgent(numa, worker->pool->queue_capacity, ret_task);
-    numa->running[POOL_URGENT] += taken;
-    pthread_mutex_unlock(&numa->mutex);
-    return taken;
-}
-
-/* The time counts as that of the row. The owner goes on to help: there are few such moments. */
-void pool_worker_between(void *argument)
-{
-    struct worker *worker = argument;
-    struct numa_node *numa = worker->numa;
-    struct task task;
-    while (take_between(worker, &task)) {
-        task.function(&worker->public, task.argument, task.begin, task.end);
-        tell_owner(worker, POOL_URGENT, 0);
-        pthread_mutex_lock(&numa->mutex);
-        publish_stats(worker);
-        if (--numa->running[POOL_URGENT] == 0)
-            pthread_cond_signal(&numa->idle);
-        pthread_mutex_unlock(&numa->mutex);
-    }
-}
-
 static void run_tasks(struct worker *worker)
 {
     struct numa_node *numa = worker->numa;
@@ -276,8 +245,6 @@ static enum status worker_start(struct worker *worker, struct error *err)
         topology_bind_self(&pool->placement.workers[worker->public.index].cpuset, err);
     if (status == STATUS_OK && pool->dataset)
         status = dataset_reader_new(pool->dataset, &worker->public.reader, err);
-    if (worker->public.reader)
-        dataset_reader_call_between(worker->public.reader, pool_worker_between, worker);
     return status;
 }
 

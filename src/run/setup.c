@@ -155,8 +155,9 @@ static enum status settle_layout(const struct config *config, const struct datas
     return status;
 }
 
-/* The most slots that delivery.slots "auto" may come to: with all that such rounds need besides,
- * the rings of a reader stay within AUTO_RINGS_BYTES, and within their part of its memory. */
+/* The most slots that delivery.slots "auto" may come to. With order.placement local little of a
+ * step travels, and rounds have many steps: with all that such rounds need besides, the rings of a
+ * reader stay within AUTO_RINGS_BYTES, and within their part of its memory. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
                               uint32_t *ret_slots, struct error *err)
@@ -165,6 +166,8 @@ static enum status most_slots(const struct config *config, const struct dataset 
         .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
     struct ring_layout layout;
     *ret_slots = (uint32_t)(config->slots ? config->slots : 2 * config->steps_per_round);
+    if (*ret_slots == 0 && !plan->locality)
+        *ret_slots = LEAST_AUTO_SLOTS;
     if (*ret_slots > 0)
         return STATUS_OK;
     enum status status = settle_layout(config, dataset, plan, small, &layout, err);

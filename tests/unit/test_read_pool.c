@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "made_up_pool.h"
-#include "read/pool_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -79,47 +78,6 @@ static void test_the_owner_helps_where_all_are_held_up(void **state)
         assert_int_equal(log.begins[i], i);
     pool_stats(pool, &stats);
     assert_true(stats.busy_ns > 0); /* the owner's: the worker's task has not ended */
-    gate.open = true;
-    while (log.count < 4)
-        clock_sleep_ns(100000);
-    pool_free(pool);
-}
-
-/* Is at the gate as if it read a row of many short pieces. */
-static void read_pieces_at_gate(struct pool_worker *worker, void *argument, uint64_t begin,
-                                uint64_t end)
-{
-    (void)begin, (void)end;
-    struct gate *gate = argument;
-    gate->inside++;
-    while (!gate->open) {
-        clock_sleep_ns(100000);
-        pool_worker_between(worker);
-    }
-}
-
-/* The worker runs what is urgent, in order, while its row is not read yet; the owner need not help,
- * and what is not urgent stays. */
-static void test_urgent_tasks_run_between_the_pieces_of_a_row(void **state)
-{
-    (void)state;
-    struct pool *pool = made_up_pool(1, 1, 8, NULL);
-    struct gate gate = {0};
-    struct log log = {0};
-    assert_true(pool_submit(pool, 0, POOL_NORMAL, read_pieces_at_gate, &gate, 0, 0));
-    assert_true(pool_submit(pool, 0, POOL_NORMAL, log_begin, &log, 100, 0));
-    while (gate.inside == 0)
-        clock_sleep_ns(100000);
-    for (uint64_t i = 0; i < 3; i++)
-        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, i, 0));
-    for (uint32_t i = 0; log.count < 3 && i < 100000; i++)
-        clock_sleep_ns(100000);
-    assert_false(gate.open);
-    assert_int_equal(log.count, 3);
-    for (uint64_t i = 0; i < 3; i++)
-        assert_int_equal(log.begins[i], i);
-    pool_settle(pool); /* none counts as running */
-    assert_true(pool_is_behind(pool));
     gate.open = true;
     while (log.count < 4)
         clock_sleep_ns(100000);
@@ -566,7 +524,6 @@ int main(void)
         cmocka_unit_test(test_settle_leaves_normal_tasks),
         cmocka_unit_test(test_behind_while_all_are_in_normal_tasks),
         cmocka_unit_test(test_the_owner_helps_where_all_are_held_up),
-        cmocka_unit_test(test_urgent_tasks_run_between_the_pieces_of_a_row),
         cmocka_unit_test(test_the_owner_does_not_help_a_free_worker),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
