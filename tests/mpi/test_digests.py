@@ -117,7 +117,7 @@ class Ways(JobTest):
         room for fewer, less is read than without."""
         settings = self.settings(self.synth("replicas", 400, chunk=8, videos=7),
                                  **{"order.window_rows": 4, "order.epochs": 5, "exchange.way": "each",
-                                    "delivery.trainers": 4, "delivery.slots": 4, "batch.global_size": 20})
+                                    "delivery.trainers": 4, "batch.global_size": 20})
         expected = self.digests(1, 1, {key: value for key, value in settings.items() if key != "delivery.trainers"})
         for readers, cache, last in ((2, "decoded", 2), (2, "stored", 4), (3, "decoded", 4)):
             with self.subTest(readers=readers, cache=cache):
