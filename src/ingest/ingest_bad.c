@@ -1,7 +1,8 @@
 /* Segments that cannot be decoded, though their video could be read. See ingest_internal.h. */
 #include "ingest/ingest_internal.h"
 
-#include <dirent.h>
+#include "tools/journal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { LINE_BYTES = 1200 };
 
 enum status bad_segments_start(struct bad_segments *bad, int folder_fd, uint32_t part,
                                uint64_t segment_count, struct error *err)
@@ -37,7 +36,7 @@ static void take(struct bad_segments *bad, uint64_t segment, const char *reason)
 static enum status append_line(const struct bad_segments *bad, uint64_t segment, const char *reason,
                                struct error *err)
 {
-    char name[32], line[LINE_BYTES];
+    char name[32], line[JOURNAL_LINE_BYTES];
     snprintf(name, sizeof name, "bad.%u", bad->part);
     int length = snprintf(line, sizeof line, "\n%" PRIu64 " %s\n", segment, reason);
     int fd = openat(bad->folder_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -61,38 +60,25 @@ enum status bad_segments_add(struct bad_segments *bad, uint64_t segment, const c
     return status;
 }
 
-static enum status read_file(struct bad_segments *bad, const char *name, uint64_t segment_count,
-                             struct error *err)
+struct bad_lines {
+    struct bad_segments *bad;
+    uint64_t segment_count;
+};
+
+static void take_line(void *argument, char *line)
 {
-    char line[LINE_BYTES];
-    int fd = openat(bad->folder_fd, name, O_RDONLY | O_CLOEXEC);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!file)
-        return error_set_errno(err, STATUS_IO, "read '%s' of the journal", name);
-    while (fgets(line, sizeof line, file)) {
-        char *reason = NULL;
-        uint64_t segment = strtoull(line, &reason, 10);
-        line[strcspn(line, "\n")] = '\0';
-        if (*reason == ' ' && segment < segment_count)
-            take(bad, segment, reason + 1);
-    }
-    fclose(file);
-    return STATUS_OK;
+    const struct bad_lines *lines = argument;
+    char *reason = NULL;
+    uint64_t segment = strtoull(line, &reason, 10);
+    line[strcspn(line, "\n")] = '\0';
+    if (*reason == ' ' && segment < lines->segment_count)
+        take(lines->bad, segment, reason + 1);
 }
 
 enum status bad_segments_read(struct bad_segments *bad, uint64_t segment_count, struct error *err)
 {
-    int fd = openat(bad->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder)
-        return error_set_errno(err, STATUS_IO, "list the journal");
-    enum status status = STATUS_OK;
-    const struct dirent *entry;
-    while (!status && (entry = readdir(folder)))
-        if (strncmp(entry->d_name, "bad.", 4) == 0)
-            status = read_file(bad, entry->d_name, segment_count, err);
-    closedir(folder);
-    return status;
+    struct bad_lines lines = {bad, segment_count};
+    return journal_read_lines(bad->folder_fd, "bad.", take_line, &lines, err);
 }
 
 void bad_segments_done(struct bad_segments *bad)

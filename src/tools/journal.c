@@ -257,24 +257,10 @@ enum status journal_add(struct journal *journal, uint64_t slab, const struct dig
     return STATUS_OK;
 }
 
-static void take_line(const char *line, uint64_t slab_count, bool *done, struct digest_sum *sums)
+static enum status read_lines(int folder, const char *name, journal_take *take, void *argument,
+                              struct error *err)
 {
-    uint64_t slab;
-    struct digest_sum sum;
-    char check[33];
-    int end = 0;
-    if (sscanf(line, "%" SCNu64 " %16" SCNx64 "%16" SCNx64 "%n %32s", &slab, &sum.high, &sum.low,
-               &end, check) != 4 ||
-        slab >= slab_count || strcmp(digest_of_text(line, (size_t)end).text, check) != 0)
-        return;
-    done[slab] = true;
-    sums[slab] = sum;
-}
-
-static enum status read_journal(int folder, const char *name, uint64_t slab_count, bool *done,
-                                struct digest_sum *sums, struct error *err)
-{
-    char line[LINE_BYTES];
+    char line[JOURNAL_LINE_BYTES];
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return STATUS_OK;
@@ -282,25 +268,53 @@ static enum status read_journal(int folder, const char *name, uint64_t slab_coun
     if (!file)
         return error_set_errno(err, STATUS_IO, "read '%s' of the journal", name);
     while (fgets(line, sizeof line, file))
-        take_line(line, slab_count, done, sums);
+        take(argument, line);
     fclose(file);
     return STATUS_OK;
 }
 
-enum status journal_read(const struct journal *journal, uint64_t slab_count, bool *done,
-                         struct digest_sum *sums, struct error *err)
+enum status journal_read_lines(int folder_fd, const char *prefix, journal_take *take,
+                               void *argument, struct error *err)
 {
-    int fd = openat(journal->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     if (!folder)
         return error_set_errno(err, STATUS_IO, "list the journal");
     enum status status = STATUS_OK;
     const struct dirent *entry;
     while (!status && (entry = readdir(folder)))
-        if (strncmp(entry->d_name, "done.", 5) == 0)
-            status = read_journal(journal->folder_fd, entry->d_name, slab_count, done, sums, err);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            status = read_lines(folder_fd, entry->d_name, take, argument, err);
     closedir(folder);
     return status;
+}
+
+struct slabs_done {
+    uint64_t slab_count;
+    bool *done;
+    struct digest_sum *sums;
+};
+
+static void take_slab(void *argument, char *line)
+{
+    const struct slabs_done *slabs = argument;
+    uint64_t slab;
+    struct digest_sum sum;
+    char check[33];
+    int end = 0;
+    if (sscanf(line, "%" SCNu64 " %16" SCNx64 "%16" SCNx64 "%n %32s", &slab, &sum.high, &sum.low,
+               &end, check) != 4 ||
+        slab >= slabs->slab_count || strcmp(digest_of_text(line, (size_t)end).text, check) != 0)
+        return;
+    slabs->done[slab] = true;
+    slabs->sums[slab] = sum;
+}
+
+enum status journal_read(const struct journal *journal, uint64_t slab_count, bool *done,
+                         struct digest_sum *sums, struct error *err)
+{
+    struct slabs_done slabs = {slab_count, done, sums};
+    return journal_read_lines(journal->folder_fd, "done.", take_slab, &slabs, err);
 }
 
 enum status journal_lock(struct journal *journal, struct error *err)

@@ -40,6 +40,13 @@ MUST_USE enum status journal_add(struct journal *journal, uint64_t slab,
 MUST_USE enum status journal_read(const struct journal *journal, uint64_t slab_count, bool *done,
                                   struct digest_sum *sums, struct error *err);
 
+/* Calls take() with each line of all files of a journal's folder whose names begin with `prefix`. A
+ * file that goes meanwhile is left out: another process has finished. */
+enum { JOURNAL_LINE_BYTES = 1200 }; /* of a line, at most */
+typedef void journal_take(void *argument, char *line);
+MUST_USE enum status journal_read_lines(int folder_fd, const char *prefix, journal_take *take,
+                                        void *argument, struct error *err);
+
 /* Waits until this process is the only one that finishes. */
 MUST_USE enum status journal_lock(struct journal *journal, struct error *err);
 
