@@ -29,8 +29,16 @@ declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
-starting='' deferred='' # a code to end with, once what is being started is known
+deferred=''             # a code to end with, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
+
+# trap_last WORDS SIGNAL...: on a signal the WORDS run, which must not come back. Where a signal comes while bash 5.2
+# looks for the end of a $( ), bash reads the words of a trap up to the `)`, and refuses words without one: the signal
+# would be lost. Else the second line is never read.
+trap_last() {
+    # shellcheck disable=SC2064 # the words are what they are now
+    trap "$1"$'\n)' "${@:2}"
+}
 
 # ends_within SECONDS PID
 ends_within() {
@@ -77,7 +85,9 @@ start() {
     words+=("${command_of[@]}")
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
-    starting=1
+    trap 'deferred=130' INT
+    trap 'deferred=143' TERM HUP
+    trap 'deferred=141' PIPE
     if [[ $side == readers && $readers_input && ! $left_file ]]; then
         exec {input}<<<"$readers_input"
     else
@@ -86,7 +96,7 @@ start() {
     "${words[@]}" <&"$input" >&"$out" 2>&"$err" {input}<&- {events}>&- {said}>&- {said_out}>&- {user_out}>&- {user_err}>&- &
     running[$side]=$! started[$side]=$SECONDS
     exec {input}<&-
-    starting=''
+    end_at_signals
     [[ ! $deferred ]] || end_run "$deferred"
     [[ $side != readers ]] || patience=$FIRST_WORD
     unset "due[$side]"
@@ -308,7 +318,6 @@ close_sieve() {
 
 # end_run CODE [ERROR]: whatever runs.
 end_run() {
-    [[ ! $starting ]] || { deferred=$1 && return; }
     trap '' INT TERM HUP PIPE
     exec 2>/dev/null # bash would tell of each process that is killed
     [[ ! ${2-} ]] || say "error: $2"
@@ -318,6 +327,12 @@ end_run() {
     [[ ! $left_file ]] || rm -f "$left_file"
     close_sieve
     exit "$code"
+}
+
+end_at_signals() {
+    trap_last 'end_run 130' INT
+    trap_last 'end_run 143' TERM HUP
+    trap_last 'end_run 141' PIPE # nobody reads what is printed: see sieve.c
 }
 
 # What has come so far, which may end in the middle of a line. Byte by byte, and not with a timeout: bash runs traps within
@@ -354,9 +369,7 @@ run_commands() {
     exec {events}<> <(:) # a pipe without a name
     set -m
     open_sieve
-    trap 'end_run 130' INT
-    trap 'end_run 143' TERM HUP
-    trap 'end_run 141' PIPE # nobody reads what is printed: see sieve.c
+    end_at_signals
     start readers
     ((${#trainers[@]} == 0)) || start trainers
     while [[ ${running[*]-}${due[*]-} ]]; do
@@ -392,8 +405,8 @@ keep() {
     shift 5
     unset PENSTOCK_KEEPER "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!MPI_LOCAL@}"
     trap '' USR2 # srun sends it to all of a step; it is meant for the readers
-    trap 'end_trainer 143' TERM HUP
-    trap 'end_trainer 130' INT
+    trap_last 'end_trainer 143' TERM HUP
+    trap_last 'end_trainer 130' INT
     set -m
     for ((tries = 0;; tries++)); do
         status=0 since=$SECONDS

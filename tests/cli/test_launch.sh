@@ -459,6 +459,10 @@ supervise 2 'sleep 1; kill -TERM $PPID; exec sleep 100' 'exec sleep 100' \
 [ "$code" -eq 143 ] || fail "SIGTERM to the supervisor makes it $code: $(cat out err)"
 [ "$(grep -c begun out)" -eq 1 ] || fail "the supervisor cleans up more than once: $(cat out err)"
 
+# So does one that comes while bash looks for the end of a $( ).
+supervise 2 'exec sleep 100' 'exec sleep 100' 'pause() { local x; x="$(kill -TERM $$)$(:)"; sleep 1; }'
+[ "$code" -eq 143 ] || fail "SIGTERM within \$( ) makes it $code: $(cat out err)"
+
 # What readers say comes in pieces now and then.
 supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; echo ing epoch 3; sleep 0.3' 'sleep 2'
 [ "$code" -eq 0 ] || fail "restarted readers end with $code: $(cat out err)"
