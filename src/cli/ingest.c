@@ -5,7 +5,6 @@
 #include "base/size.h"
 #include "cli/cli.h"
 #include "cli/making.h"
-#include "cli/options.h"
 #include "tools/rechunk.h"
 
 #include <argp.h>
@@ -18,7 +17,6 @@
 struct options {
     struct ingest_options ingest;
     uint64_t size;
-    bool no_verify;
 };
 
 /* A number over 0. */
@@ -105,18 +103,6 @@ static void parse_std(void *input, const struct argp_state *state, const char *o
         argp_error(state, "%s '%s': not over 0", option, argument);
 }
 
-static void parse_level(void *options, const struct argp_state *state, const char *option,
-                        char *argument)
-{
-    ((struct options *)options)->ingest.level = (int)cli_count(state, option, argument, 0, 22);
-}
-
-static void parse_part(void *options, const struct argp_state *state, const char *option,
-                       char *argument)
-{
-    cli_making_part(state, option, argument, &((struct options *)options)->ingest.making);
-}
-
 static const struct cli_option option_table[] = {
     {"segments", 'n', "N", "segments of a video, at most (10)",
      CLI_COUNT(ingest.segments, 1, 1000000)},
@@ -142,18 +128,10 @@ static const struct cli_option option_table[] = {
     {"shard", 's', "N", "segments of a shard, rounded up to whole chunks (no shards)",
      CLI_COUNT(ingest.shard, 1, INT64_MAX / 2)},
     {"codec", 0, "NAME", "as of penstock rechunk (zstd)", CLI_TEXT(ingest.codec)},
-    {"level", 0, "N", "the codec's level (1)", CLI_OWN(parse_level)},
+    {"level", 0, "N", "the codec's level (1)", CLI_OWN_IN(ingest.level, cli_making_level)},
     {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (bitshuffle)",
      CLI_TEXT(ingest.shuffle)},
-    {"no-verify", 0, NULL, "do not read the written chunks back", CLI_FLAG(no_verify)},
-    {"threads", 'j', "N", "threads, or auto (one per CPU)",
-     CLI_THREADS(ingest.making.thread_count, 1024)},
-    {"memory", 'm', "SIZE",
-     "most memory of this process, or auto (half of the node's free memory, shared by its "
-     "processes)",
-     CLI_BYTES(ingest.making.memory_bytes)},
-    {"part", 0, "I/N", "write part I (0 to N-1) of N parts, whatever the launcher says",
-     CLI_OWN(parse_part)},
+    CLI_MAKING_OPTIONS(ingest.making),
 };
 
 static const char help[] =
@@ -232,7 +210,7 @@ static void tell(const struct ingest_result *result)
 static int ingest_video(int argc, char **argv)
 {
     struct options options = {
-        .ingest = {.making = {.label = "ingesting"},
+        .ingest = {.making = {.label = "ingesting", .verify = true},
                    .segments = 10,
                    .seconds = 5,
                    .fps = 4,
@@ -248,7 +226,6 @@ static int ingest_video(int argc, char **argv)
     struct error err;
     cli_parse(&command, argc, argv, &options);
     options.ingest.size = (uint32_t)options.size;
-    options.ingest.making.verify = !options.no_verify;
     cli_making_settle(&options.ingest.making);
     if (run(&options.ingest, &result, &err) != STATUS_OK)
         return cli_fail(argv[0], &err);

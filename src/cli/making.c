@@ -4,7 +4,6 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "cli/options.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -12,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cli_making_part(const struct argp_state *state, const char *option, char *argument,
-                     struct making_options *making)
+void cli_making_part(void *input, const struct argp_state *state, const char *option,
+                     char *argument)
 {
+    struct making_options *making = input;
     char *slash = strchr(argument, '/');
     if (!slash) {
         argp_error(state, "%s '%s': write a part as 0/4", option, argument);
@@ -24,6 +24,12 @@ void cli_making_part(const struct argp_state *state, const char *option, char *a
     making->part_count = (uint32_t)cli_count(state, option, slash + 1, 1, UINT32_MAX);
     making->part =
         (uint32_t)cli_count(state, option, argument, 0, (uint64_t)making->part_count - 1);
+}
+
+void cli_making_level(void *level, const struct argp_state *state, const char *option,
+                      char *argument)
+{
+    *(int *)level = (int)cli_count(state, option, argument, 0, 22);
 }
 
 /* A whole number from the environment; false: there is none. */

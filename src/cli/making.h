@@ -3,13 +3,29 @@
 #ifndef PENSTOCK_CLI_MAKING_H
 #define PENSTOCK_CLI_MAKING_H
 
+#include "cli/options.h"
 #include "tools/making.h"
 
-struct argp_state;
+/* Rows of a command's table (options.h): how it makes, in the member `making` of its struct
+ * options. `verify` there is true at first. */
+// clang-format off
+#define CLI_MAKING_OPTIONS(making)                                                             \
+    {"no-verify", 0, NULL, "do not read the written chunks back", CLI_OFF(making.verify)},     \
+    {"threads", 'j', "N", "threads, or auto (one per CPU)",                                    \
+     CLI_THREADS(making.thread_count, 1024)},                                                  \
+    {"memory", 'm', "SIZE",                                                                    \
+     "most memory of this process, or auto (half of the node's free memory, shared by its "    \
+     "processes)",                                                                             \
+     CLI_BYTES(making.memory_bytes)},                                                          \
+    {"part", 0, "I/N", "write part I (0 to N-1) of N parts, whatever the launcher says",       \
+     CLI_OWN_IN(making, cli_making_part)}
+// clang-format on
 
-/* Reads "0/4" of --part, or calls argp_error(). */
-void cli_making_part(const struct argp_state *state, const char *option, char *argument,
-                     struct making_options *making);
+/* Of --part: reads "0/4" into a struct making_options. */
+cli_parse_argument cli_making_part;
+
+/* Of --level: reads a codec's level into an int. */
+cli_parse_argument cli_making_level;
 
 /* Settles what is 0: the part by the launcher's variables (part_count), threads, and memory. */
 void cli_making_settle(struct making_options *making);

@@ -61,6 +61,9 @@ static void parse_value(const struct cli_option *row, struct parse *parse, char 
     case CLI_KIND_FLAG:
         *(bool *)value = true;
         break;
+    case CLI_KIND_OFF:
+        *(bool *)value = false;
+        break;
     case CLI_KIND_TEXT:
         *(const char **)value = argument;
         break;
@@ -75,7 +78,7 @@ static void parse_value(const struct cli_option *row, struct parse *parse, char 
         *(uint64_t *)value = is_auto ? 0 : parse_bytes(state, option, argument);
         break;
     case CLI_KIND_OWN:
-        row->parse(parse->options, state, option, argument);
+        row->parse(value, state, option, argument);
         break;
     }
 }

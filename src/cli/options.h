@@ -18,6 +18,7 @@ struct argp_state;
 
 enum cli_kind {
     CLI_KIND_FLAG,    /* bool: true where the option is given */
+    CLI_KIND_OFF,     /* bool: false where the option is given */
     CLI_KIND_TEXT,    /* const char *, borrowed from argv */
     CLI_KIND_COUNT,   /* uint64_t from low to high */
     CLI_KIND_THREADS, /* uint32_t from 1 to high; "auto": 0 */
@@ -25,7 +26,8 @@ enum cli_kind {
     CLI_KIND_OWN,     /* parse() reads the text */
 };
 
-/* Reads `argument` into the subcommand's `options`, or calls argp_error(); `option` is "--name". */
+/* Reads `argument` into the subcommand's `options`, or into the member that CLI_OWN_IN() names, or
+ * calls argp_error(); `option` is "--name". */
 typedef void cli_parse_argument(void *options, const struct argp_state *state, const char *option,
                                 char *argument);
 
@@ -42,12 +44,14 @@ struct cli_option {
 
 /* The end of a row: the kind of the value, and the member of the file's `struct options`. */
 #define CLI_FLAG(member) CLI_KIND_FLAG, offsetof(struct options, member), 0, 0, NULL
+#define CLI_OFF(member)  CLI_KIND_OFF, offsetof(struct options, member), 0, 0, NULL
 #define CLI_TEXT(member) CLI_KIND_TEXT, offsetof(struct options, member), 0, 0, NULL
 #define CLI_COUNT(member, low, high) \
     CLI_KIND_COUNT, offsetof(struct options, member), low, high, NULL
 #define CLI_THREADS(member, high) CLI_KIND_THREADS, offsetof(struct options, member), 1, high, NULL
 #define CLI_BYTES(member)         CLI_KIND_BYTES, offsetof(struct options, member), 0, 0, NULL
 #define CLI_OWN(parse)            CLI_KIND_OWN, 0, 0, 0, parse
+#define CLI_OWN_IN(member, parse) CLI_KIND_OWN, offsetof(struct options, member), 0, 0, parse
 
 enum { CLI_MAX_OPTIONS = 24, CLI_MAX_ARGUMENTS = 2 };
 

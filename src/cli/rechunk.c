@@ -3,7 +3,6 @@
 #include "tools/rechunk.h"
 #include "cli/cli.h"
 #include "cli/making.h"
-#include "cli/options.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 struct options {
     struct rechunk_options rechunk;
     char **paths;
-    bool no_verify;
     struct cli_settings settings;
 };
 
@@ -49,12 +47,6 @@ static void parse_paths(void *input, const struct argp_state *state, const char 
         options->paths[options->rechunk.path_count++] = name;
 }
 
-static void parse_part(void *input, const struct argp_state *state, const char *option,
-                       char *argument)
-{
-    cli_making_part(state, option, argument, &((struct options *)input)->rechunk.making);
-}
-
 static void parse_shuffle(void *options, const struct argp_state *state, const char *option,
                           char *argument)
 {
@@ -74,12 +66,6 @@ static void parse_shard(void *options, const struct argp_state *state, const cha
                         char *argument)
 {
     ((struct options *)options)->rechunk.shard = parse_shape(state, option, argument);
-}
-
-static void parse_level(void *options, const struct argp_state *state, const char *option,
-                        char *argument)
-{
-    ((struct options *)options)->rechunk.level = (int)cli_count(state, option, argument, 0, 22);
 }
 
 static void parse_delta(void *options, const struct argp_state *state, const char *option,
@@ -107,7 +93,7 @@ static const struct cli_option option_table[] = {
     {"codec", 0, "NAME",
      "none, zstd, gzip, lz4, blosc-zstd, blosc-lz4, ..., each also with +crc32c (blosc-zstd)",
      CLI_TEXT(rechunk.codec)},
-    {"level", 0, "N", "the codec's level (3; gzip 5)", CLI_OWN(parse_level)},
+    {"level", 0, "N", "the codec's level (3; gzip 5)", CLI_OWN_IN(rechunk.level, cli_making_level)},
     {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (shuffle)",
      CLI_OWN(parse_shuffle)},
     {"delta", 0, "AXIS",
@@ -116,15 +102,7 @@ static const struct cli_option option_table[] = {
      CLI_OWN(parse_delta)},
     {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
     {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
-    {"no-verify", 0, NULL, "do not read the written chunks back", CLI_FLAG(no_verify)},
-    {"threads", 'j', "N", "threads, or auto (one per CPU)",
-     CLI_THREADS(rechunk.making.thread_count, 1024)},
-    {"memory", 'm', "SIZE",
-     "most memory of this process, or auto (half of the node's free memory, shared by its "
-     "processes)",
-     CLI_BYTES(rechunk.making.memory_bytes)},
-    {"part", 0, "I/N", "write part I (0 to N-1) of N parts, whatever the launcher says",
-     CLI_OWN(parse_part)},
+    CLI_MAKING_OPTIONS(rechunk.making),
 };
 
 static const char help[] =
@@ -183,14 +161,13 @@ static enum status run(struct options *options, struct making_result *ret_result
 int cli_rechunk(int argc, char **argv)
 {
     struct options options = {
-        .rechunk = {.making = {.label = "rechunking"},
+        .rechunk = {.making = {.label = "rechunking", .verify = true},
                     .codec = "blosc-zstd",
                     .level = RECHUNK_LEVEL_AUTO},
     };
     struct making_result result;
     struct error err;
     cli_parse(&command, argc, argv, &options);
-    options.rechunk.making.verify = !options.no_verify;
     cli_making_settle(&options.rechunk.making);
     int code = EXIT_SUCCESS;
     if (run(&options, &result, &err) != STATUS_OK)
