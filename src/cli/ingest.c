@@ -2,7 +2,9 @@
  * where Penstock was built with FFmpeg's libraries. */
 #include "ingest/ingest.h"
 
+#include "base/number.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/making.h"
 #include "tools/rechunk.h"
@@ -207,6 +209,26 @@ static void tell(const struct ingest_result *result)
     printf("\n");
 }
 
+enum { USUAL_BATCH = 64 };
+
+/* A configuration that trains on what was made. */
+static void tell_configuration(const struct ingest_options *options,
+                               const struct ingest_result *result)
+{
+    struct text out = {0};
+    if (result->making.slabs_left > 0)
+        return;
+    text_append(&out, "dataset:\n  uri: ");
+    text_append_json(&out, options->making.destination);
+    text_append(&out, "\n  fields:\n    frames: {array: base_frames}\n");
+    if (options->text)
+        text_append(&out, "    text: {array: text_emb, index: segment_to_video}\n");
+    text_append(&out, "samples: {where: segment_valid}\nbatch: {global_size: %" PRIu64 "}\n",
+                min_u64(result->segment_count, USUAL_BATCH));
+    printf("%sorder: {seed: 17}\n", out.data);
+    text_done(&out);
+}
+
 static int ingest_video(int argc, char **argv)
 {
     struct options options = {
@@ -231,6 +253,7 @@ static int ingest_video(int argc, char **argv)
         return cli_fail(argv[0], &err);
     tell(&result);
     cli_making_tell(&options.ingest.making, &result.making, ", and reads as it was written");
+    tell_configuration(&options.ingest, &result);
     return EXIT_SUCCESS;
 }
 

@@ -1,0 +1,106 @@
+"""penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. And docs/videos.md
+as it stands."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from job import MPIEXEC, JobTest, leftovers, program, run
+from page import follow, read_page
+
+if not shutil.which("ffmpeg"):
+    print("skipped: there is no ffmpeg, which makes the videos")
+    sys.exit(77)
+if "built without FFmpeg" in run([program("penstock"), "ingest", "video", "/nowhere", "/nowhere"]).output:
+    print("skipped: penstock was built without FFmpeg's libraries")
+    sys.exit(77)
+
+VIDEOS, SEGMENTS = 3, 4
+
+
+class Ranks(JobTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.videos = os.path.join(cls.datasets, "videos")
+        os.mkdir(cls.videos)
+        for number in range(VIDEOS):
+            subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=size=320x240:rate=24:duration={8 + number}",
+                            "-c:v", "mpeg4", "-g", "24", os.path.join(cls.videos, f"{number}.mp4")], check=True)
+
+    def setUp(self):
+        super().setUp()
+        self.reference = os.path.join(self.folder, "reference.zarr")
+        outcome = run(self.command(self.reference))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.digest = re.search(r"^digest (\w{32})$", outcome.output, re.MULTILINE)[1]
+
+    def command(self, destination):
+        return [program("penstock"), "ingest", "video", self.videos, destination, "--segments", str(SEGMENTS), "--seconds", "2", "--threads", "1",
+                "--codec", "zstd", "--level", "15"]
+
+    def ingest(self, ranks, destination, send=None):
+        return run([MPIEXEC, *self.flags, "-np", str(ranks), *self.command(destination)], send=send)
+
+    def check(self, destination):
+        same = subprocess.run(["diff", "-r", self.reference, destination], capture_output=True, text=True, check=False)
+        self.assertEqual(same.stdout + same.stderr, "")
+
+    def test_parts(self):
+        """Each rank does its part, one of them ends the work."""
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                destination = os.path.join(self.folder, f"{ranks}.zarr")
+                outcome = self.ingest(ranks, destination)
+                self.assertEqual(outcome.code, 0, outcome.output)
+                self.assertIn(f"digest {self.digest}", outcome.output)
+                for rank in range(ranks):
+                    self.assertIn(f"part {rank} of {ranks}: ", outcome.output)
+                self.check(destination)
+
+    def test_killed_rank(self):
+        """mpirun ends the others; then fewer ranks go on."""
+        destination = os.path.join(self.folder, "killed.zarr")
+
+        def kill_one():
+            journal = os.path.join(destination, ".penstock-ingest")
+            done = [name for name in (os.listdir(journal) if os.path.isdir(journal) else ()) if name.startswith("done.")]
+            if sum(os.path.getsize(os.path.join(journal, name)) > 0 for name in done) < 2:
+                return False
+            ranks = [int(line.split()[0].split("/")[-1]) for line in sorted(leftovers()) if line.endswith(" penstock")]
+            if ranks:
+                os.kill(ranks[-1], signal.SIGKILL)
+            return True
+
+        outcome = self.ingest(3, destination, send=(kill_one, signal.SIGCONT))
+        self.assertNotEqual(outcome.code, 0, outcome.output)
+        self.assertFalse(os.path.exists(os.path.join(destination, "zarr.json")))
+        outcome = self.ingest(2, destination)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, r"slabs? were there already")
+        self.assertIn(f"digest {self.digest}", outcome.output)
+        self.check(destination)
+
+
+class Page(JobTest):
+    def test_videos(self):
+        """The page's commands, its configuration and its program, which trains; and the configuration that ingest prints."""
+        text = read_page("videos.md")
+        output = follow(self, text[text.index("## 1. "):], self.folder)
+        steps = re.findall(r"^(\d+) (\d+) \(4, 20, 256, 256, 3\) \(4, 512\)$", output, re.MULTILINE)
+        self.assertEqual(steps, [(str(epoch), str(step)) for epoch in range(5) for step in range(2)], output)
+        config = re.search(r"^dataset:\n.*?^order: .*?\n", output, re.MULTILINE | re.DOTALL)[0]
+        with open(os.path.join(self.folder, "printed.yaml"), "w", encoding="utf-8") as file:
+            file.write(config)
+        for words in (["plan", "-c", "printed.yaml"], ["samples", "-c", "printed.yaml"]):
+            outcome = run([program("penstock"), *words], cwd=self.folder)
+            self.assertEqual(outcome.code, 0, f"{config}\n{outcome.output}")
+        self.assertIn("text_emb", outcome.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
