@@ -42,7 +42,7 @@ void plan_describe_ragged(const struct dataset *dataset, const struct run_setup 
 {
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-        double mean = (double)ragged->item_count / (double)dataset->frame_count;
+        double mean = (double)ragged->frame_items / (double)dataset->frame_count;
         text_append(out, "%-11s%s: %s item%s of %s, %.*f a frame, %s at most", "ragged",
                     ragged->name, count_format(ragged->item_count).text,
                     count_plural(ragged->item_count), size_format(ragged_item_bytes(ragged)).text,

@@ -90,9 +90,7 @@ static void take_items(const struct samples_row *row, const struct samples_plot 
                                  .page_item = span.begin - in_row.page_begin,
                                  .first_page = in_row.first_page};
     if (ragged->is_held)
-        items = (struct ragged_items){
-            .count = items.count,
-            .columns = {ragged->held_items + span.begin * ragged->columns[0].item_bytes}};
+        items = ragged_items_held(ragged, span);
     if (field->column < ragged->column_count)
         target.delivers[field->column] = true;
     ragged_deliver(&target, to, k, 0, is_zero ? NULL : &items, is_zero ? 0 : items.count);

@@ -71,6 +71,10 @@ static void append_ragged(const struct dataset *dataset, size_t r, struct text *
         text_append(&aspects[0], " '%s'", origin->columns[c].node->array.path);
         append_array(&origin->columns[c].views[0], aspects);
     }
+    if (origin->index.node) {
+        text_append(&aspects[0], "['%s']", origin->index.node->array.path);
+        append_array(&origin->index.views[0], aspects);
+    }
 }
 
 static void describe_aspects(const struct dataset *dataset, struct text *aspects)
@@ -136,6 +140,10 @@ static void describe_ragged(const struct dataset *dataset, size_t r, struct text
             text_append(text, " column '%s' ", origin->columns[c].node->array.path);
             zarr_array_identify(&origin->columns[c].views[s], text);
         }
+    for (size_t s = 0; origin->index.node && s < dataset->store_count; s++) {
+        text_append(text, " index '%s' ", origin->index.node->array.path);
+        zarr_array_identify(&origin->index.views[s], text);
+    }
     text_append(text, "\n");
 }
 

@@ -2,61 +2,31 @@
  * processes of the node read the memory. */
 #include "dataset/hold_internal.h"
 
+#include "dataset/join.h"
+
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-static enum status refuse_index(const struct store_field *here, uint64_t position, int64_t value,
-                                struct error *err)
-{
-    char text[32];
-
-    if (here->index.dtype == DTYPE_UINT64)
-        snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
-    else
-        snprintf(text, sizeof text, "%" PRId64, value);
-    return error_set(err, STATUS_INVALID,
-                     "array '%s' position %" PRIu64
-                     ": index %s is out of range: array '%s' has %" PRIu64 " along its sample axis",
-                     here->index.path, position, text, here->array.path, here->array.shape[0]);
-}
-
-/* Where an index array is read to: the end of the int64[its samples] at `out` that it becomes. */
-static unsigned char *narrow_items(const struct zarr_array *index, int64_t *out)
-{
-    return (unsigned char *)out + index->shape[0] * (sizeof *out - index->item_bytes);
-}
-
-/* Narrower integers were read to the end of `out`, and are widened from its start: the write of
- * item i ends where item i + 1 is read, or before. */
-static enum status widen_index(const struct store_field *here, int64_t *out, struct error *err)
-{
-    const unsigned char *items = narrow_items(&here->index, out);
-
-    for (uint64_t i = 0; i < here->index.shape[0]; i++) {
-        int64_t value = dtype_integer(here->index.dtype, items, i);
-
-        if ((uint64_t)value >= here->array.shape[0]) /* negative ones too */
-            return refuse_index(here, i, value, err);
-        out[i] = (int64_t)here->first_element + value;
-    }
-    return STATUS_OK;
-}
-
 /* What is held: for each field and store an array, and for a joined field an index behind the
- * array. */
+ * array; for each ragged field and store the offsets, and of what is joined the columns, then the
+ * index. */
 struct held_list {
     struct hold_array *arrays; /* [count], owned */
-    const struct store_field *
-        *indexed;      /* [count], owned: of an index, where it belongs; else NULL */
-    int64_t **indices; /* [count], owned: of an index, what it becomes */
+    struct join *joins;        /* [count], owned: of an index; else zeros */
+    int64_t **indices;         /* [count], owned: of an index, what it becomes */
     size_t count;
 };
 
 static void add_array(struct held_list *list, const struct zarr_array *array, unsigned char *out)
 {
     list->arrays[list->count++] = (struct hold_array){array, out};
+}
+
+static void add_index(struct held_list *list, struct join join, int64_t *out)
+{
+    list->joins[list->count] = join;
+    list->indices[list->count] = out;
+    add_array(list, join.index, join_items(&join, out));
 }
 
 /* The arrays of all stores lie one after another; those of a joined field are followed by all
@@ -73,11 +43,14 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
 
         add_array(list, &here->array, elements);
         elements += here->array.total_bytes;
-        if (!origin->index)
-            continue;
-        list->indexed[list->count] = here;
-        list->indices[list->count] = indices + private->first_frame[s];
-        add_array(list, &here->index, narrow_items(&here->index, list->indices[list->count]));
+        if (origin->index)
+            add_index(list,
+                      (struct join){.index = &here->index,
+                                    .array = &here->array,
+                                    .elements = here->array.shape[0],
+                                    .first = here->first_element,
+                                    .unit = " along its sample axis"},
+                      indices + private->first_frame[s]);
     }
 }
 
@@ -88,18 +61,23 @@ static uint64_t *offsets_of(const struct ragged_origin *origin, const unsigned c
 
 /* Where the offsets of a store are read to: the end of their part of the memory. In front of the
  * part there is one place for each store before, so that no two stores read to the same place. */
-static unsigned char *offsets_items(const struct dataset *dataset,
-                                    const struct ragged_origin *origin, size_t store,
+static unsigned char *offsets_items(const struct ragged_origin *origin, size_t store,
                                     const unsigned char *memory)
 {
     const struct zarr_array *view = &origin->offsets.views[store];
-    uint64_t *part = offsets_of(origin, memory) + dataset->store_frames[store] + store;
+    uint64_t *part = offsets_of(origin, memory) + ragged_entries_before(origin, store) + store;
 
     return (unsigned char *)part + view->shape[0] * (sizeof *part - view->item_bytes);
 }
 
-/* Checks what was read, and numbers it through all stores. Fields that are held whole are read
- * here. */
+/* NULL: the field is not joined. */
+static int64_t *entries_of(const struct ragged_origin *origin, const unsigned char *memory)
+{
+    return origin->index.node ? (int64_t *)(void *)(memory + origin->index_offset) : NULL;
+}
+
+/* Checks what was read, and numbers it through all stores. Values of variable length are read here.
+ */
 static enum status settle_offsets(const struct dataset *dataset,
                                   const struct dataset_hold_options *options, unsigned char *memory,
                                   struct error *err)
@@ -110,54 +88,75 @@ static enum status settle_offsets(const struct dataset *dataset,
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         uint64_t *offsets = offsets_of(origin, memory);
 
-        if (origin->is_held)
-            status =
-                ragged_held_load(dataset, r, offsets, memory + origin->items_offset, options, err);
-        for (size_t s = 0; s < dataset->store_count && status == STATUS_OK && !origin->is_held; s++)
-            status = ragged_take_offsets(origin, s, offsets_items(dataset, origin, s, memory),
-                                         offsets + dataset->store_frames[s], err);
+        if (origin->is_vlen)
+            status = ragged_held_load(dataset, r, offsets, memory + origin->items_offset[0],
+                                      options, err);
+        for (size_t s = 0; s < dataset->store_count && status == STATUS_OK && !origin->is_vlen; s++)
+            status = ragged_take_offsets(origin, s, offsets_items(origin, s, memory),
+                                         offsets + ragged_entries_before(origin, s), err);
         if (status == STATUS_OK &&
-            ragged_hash_offsets(offsets, dataset->frame_count) != origin->lengths->offsets_hash)
+            ragged_hash_offsets(offsets, ragged_entries_before(origin, dataset->store_count),
+                                entries_of(origin, memory),
+                                dataset->frame_count) != origin->lengths->offsets_hash)
             status = error_set(err, STATUS_INVALID,
-                               "array '%s' has other offsets now than when the dataset was opened: "
-                               "it was written anew; start the run again",
-                               origin->offsets.views[0].path);
+                               "array '%s'%s%s%s has other offsets now than when the dataset was "
+                               "opened: it was written anew; start the run again",
+                               origin->offsets.views[0].path, origin->index.node ? " by '" : "",
+                               origin->index.node ? origin->index.views[0].path : "",
+                               origin->index.node ? "'" : "");
         if (status != STATUS_OK)
             error_prefix(err, status, "field '%s': ", origin->name);
     }
     return status;
 }
 
+static void add_ragged(struct held_list *list, const struct dataset *dataset,
+                       const struct ragged_origin *origin, unsigned char *memory)
+{
+    bool is_listed = origin->is_held && !origin->is_vlen;
+
+    for (size_t s = 0; s < dataset->store_count; s++) {
+        if (!origin->is_vlen)
+            add_array(list, &origin->offsets.views[s], offsets_items(origin, s, memory));
+        for (size_t c = 0; c < origin->column_count && is_listed; c++) {
+            const struct zarr_array *view = &origin->columns[c].views[s];
+            size_t before = origin->first_item[s] * zarr_array_sample_bytes(view);
+
+            add_array(list, view, memory + origin->items_offset[c] + before);
+        }
+        if (origin->index.node)
+            add_index(list, ragged_join(origin, s),
+                      entries_of(origin, memory) + dataset->store_frames[s]);
+    }
+}
+
+/* Arrays that are held of a ragged field, in one store. */
+enum { RAGGED_HELD_ARRAYS = RAGGED_MAX_COLUMNS + 2 };
+
 static enum status list_held(const struct dataset *dataset, unsigned char *memory,
                              struct held_list *ret_list, struct error *err)
 {
-    size_t most = (2 * dataset->field_count + dataset->ragged_count) * dataset->store_count;
+    size_t most = (2 * dataset->field_count + RAGGED_HELD_ARRAYS * dataset->ragged_count) *
+                  dataset->store_count;
     struct held_list list = {.arrays = calloc(most, sizeof *list.arrays),
-                             .indexed = calloc(most, sizeof *list.indexed),
+                             .joins = calloc(most, sizeof *list.joins),
                              .indices = calloc(most, sizeof *list.indices)};
 
     *ret_list = list;
-    if (!list.arrays || !list.indexed || !list.indices)
+    if (!list.arrays || !list.joins || !list.indices)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list held arrays");
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->fields[i].source == FIELD_HELD && dataset->fields[i].row_leader == i)
             add_field(ret_list, dataset, &dataset->private->origins[i], memory);
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        for (size_t s = 0; s < dataset->store_count; s++) {
-            const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
-            if (origin->is_held)
-                continue;
-            add_array(ret_list, &origin->offsets.views[s],
-                      offsets_items(dataset, origin, s, memory));
-        }
+        add_ragged(ret_list, dataset, &dataset->private->ragged_origins[r], memory);
     return STATUS_OK;
 }
 
 static void held_list_done(struct held_list *list)
 {
     free(list->arrays);
-    free(list->indexed);
+    free(list->joins);
     free(list->indices);
 }
 
@@ -173,11 +172,21 @@ static enum status hold_listed(const struct dataset *dataset, const struct held_
     if (status != STATUS_OK && failed == list->count)
         failed = 0; /* nothing is there */
     for (size_t i = 0; i < failed; i++)
-        if (list->indexed[i] && widen_index(list->indexed[i], list->indices[i], err) != STATUS_OK)
+        if (list->indices[i] && join_settle(&list->joins[i], list->indices[i], err) != STATUS_OK)
             return STATUS_INVALID;
     if (status != STATUS_OK && err)
         *err = unread;
     return status;
+}
+
+/* Of values of variable length the index alone: their own chunks are counted by nobody. */
+static uint64_t ragged_hold_chunks(const struct ragged_origin *origin, size_t store)
+{
+    uint64_t count = origin->is_vlen ? 0 : hold_chunks(&origin->offsets.views[store]);
+
+    for (size_t c = 0; c < origin->column_count && origin->is_held && !origin->is_vlen; c++)
+        count += hold_chunks(&origin->columns[c].views[store]);
+    return count + (origin->index.node ? hold_chunks(&origin->index.views[store]) : 0);
 }
 
 static uint64_t count_chunks(const struct dataset *dataset)
@@ -196,8 +205,7 @@ static uint64_t count_chunks(const struct dataset *dataset)
     }
     for (size_t r = 0; r < dataset->ragged_count; r++)
         for (size_t s = 0; s < dataset->store_count; s++)
-            if (!dataset->private->ragged_origins[r].is_held)
-                count += hold_chunks(&dataset->private->ragged_origins[r].offsets.views[s]);
+            count += ragged_hold_chunks(&dataset->private->ragged_origins[r], s);
     return count;
 }
 
@@ -278,10 +286,12 @@ void dataset_attach(struct dataset *dataset, const void *memory)
     for (size_t r = 0; r < dataset->ragged_count && !is_mix; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
 
-        dataset->private->raggeds[r].offsets = offsets_of(origin, memory);
-        if (origin->is_held)
-            dataset->private->raggeds[r].held_items =
-                (const unsigned char *)memory + origin->items_offset;
+        struct ragged *ragged = &dataset->private->raggeds[r];
+
+        ragged->offsets = offsets_of(origin, memory);
+        ragged->entries = entries_of(origin, memory);
+        for (size_t c = 0; c < origin->column_count && origin->is_held; c++)
+            ragged->held_items[c] = (const unsigned char *)memory + origin->items_offset[c];
     }
     for (uint32_t d = 0; d < dataset->source_count; d++)
         dataset_attach(dataset->sources[d],

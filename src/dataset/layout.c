@@ -181,9 +181,10 @@ static enum status settle_rows(struct dataset *dataset, struct error *err)
     if (leader == dataset->field_count) {
         for (size_t i = 0; !origins->index; i++, origins++)
             if (i + 1 == dataset->field_count)
-                return error_set(err, STATUS_INVALID,
-                                 "all fields are of values of variable length, which are held "
-                                 "whole: add a field that is read row by row");
+                return error_set(
+                    err, STATUS_INVALID,
+                    "all fields are joined or of values of variable length, which are held "
+                    "whole: add a field that is read row by row");
         return error_set(
             err, STATUS_INVALID,
             "all fields are joined through an index: add one that is read directly, for "
@@ -404,19 +405,22 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
 
 /* Offsets are held as they are read, store by store, and are one less for each further store when
  * they are checked. */
-static bool lay_out_offsets(struct dataset *dataset, uint64_t *held)
+static bool lay_out_ragged(struct dataset *dataset, uint64_t *held)
 {
-    uint64_t count = dataset->frame_count + dataset->store_count;
     bool fits = true;
 
     for (size_t r = 0; r < dataset->ragged_count && fits; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        const struct ragged *ragged = &dataset->ragged[r];
+        uint64_t count = ragged_entries_before(origin, dataset->store_count) + dataset->store_count;
 
         fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->held_offset);
-        if (fits && origin->is_held)
-            fits = lay_out(held, dataset->ragged[r].item_count,
-                           dataset->ragged[r].columns[0].item_bytes, HELD_ALIGNMENT,
-                           &origin->items_offset);
+        for (size_t c = 0; c < origin->column_count && origin->is_held && fits; c++)
+            fits = lay_out(held, ragged->item_count, ragged->columns[c].item_bytes, HELD_ALIGNMENT,
+                           &origin->items_offset[c]);
+        if (fits && origin->index.node)
+            fits = lay_out(held, dataset->frame_count, sizeof(int64_t), HELD_ALIGNMENT,
+                           &origin->index_offset);
     }
     return fits;
 }
@@ -429,7 +433,7 @@ static uint64_t delivered_bytes(const struct dataset *dataset, const struct data
     if (!ragged || ragged->form != RAGGED_CSR)
         return field->sample_bytes;
     uint64_t steps = max_u64(ragged->step_count, 1);
-    double items = (double)ragged->item_count / (double)dataset->frame_count;
+    double items = (double)ragged->frame_items / (double)dataset->frame_count;
     return steps * (field->source == FIELD_RAGGED
                         ? (uint64_t)((double)field->sample_bytes * items + 0.5)
                         : field->sample_bytes);
@@ -450,7 +454,7 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
                              count_plural(memory_frames(dataset, &dataset->fields[i])),
                              size_format(dataset->fields[i].frame_bytes).text);
     }
-    if (!lay_out_offsets(dataset, &held))
+    if (!lay_out_ragged(dataset, &held))
         return error_set(err, STATUS_INVALID, "%" PRIu64 " offsets are beyond any memory",
                          dataset->frame_count);
     if (dataset->mask) {

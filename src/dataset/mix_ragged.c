@@ -92,6 +92,7 @@ static void add_lengths(struct ragged_lengths *sum, const struct ragged_lengths 
 static void add_ragged(struct ragged *sum, const struct ragged *ragged)
 {
     sum->item_count += ragged->item_count;
+    sum->frame_items += ragged->frame_items;
     sum->sample_items += ragged->sample_items;
     sum->most_frame_items = max_u64(sum->most_frame_items, ragged->most_frame_items);
     sum->page_items = max_u64(sum->page_items, ragged->page_items);
@@ -118,7 +119,8 @@ static enum status sum_up(struct dataset *mix, size_t r, struct error *err)
     mix->private->ragged_origins[r].lengths = lengths;
     *ragged = mix->sources[0]->ragged[r];
     ragged->offsets = NULL;
-    ragged->held_items = NULL;
+    ragged->entries = NULL;
+    memset(ragged->held_items, 0, sizeof ragged->held_items);
     ragged->lengths = lengths;
     add_lengths(lengths, mix->sources[0]->ragged[r].lengths);
     for (uint32_t d = 1; d < mix->source_count; d++) {

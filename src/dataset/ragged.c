@@ -143,7 +143,7 @@ uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged 
         uint64_t at = frame + (uint64_t)(int64_t)ragged->steps[k];
         size_t end = k + 1;
 
-        if (ragged->truncates || (int64_t)(at - episode.first) < 0 ||
+        if (ragged->truncates || ragged->entries || (int64_t)(at - episode.first) < 0 ||
             (int64_t)(at - episode.end) >= 0) {
             items += items_at(dataset, ragged, episode, at);
             k = end;

@@ -9,6 +9,11 @@
  * fixed number of items of all columns of one field: those of whole chunks, so that a chunk is
  * decoded straight into its page.
  *
+ * A field may be joined by an index array: then offsets and columns have entries, and the index
+ * says which entry a frame has. Several frames may have the same one, and some entries no frame.
+ * Otherwise frame i has entry i. Items of joined fields, and values of variable length, are held
+ * whole by each node: rows have no pages of them.
+ *
  *     page     | column 0: page_items | column 1: page_items | ...   each on a boundary of 64 bytes
  *
  * Page p of a store has the items [base + p * page_items, base + (p + 1) * page_items), where
@@ -85,7 +90,8 @@ struct ragged {
                            * item counts 1 */
     size_t column_count;
     struct ragged_column columns[RAGGED_MAX_COLUMNS]; /* of indices, and last of values */
-    uint64_t item_count;                              /* of all frames */
+    uint64_t item_count;                              /* of all entries */
+    uint64_t frame_items;                             /* of all frames together */
     uint64_t most_frame_items;                        /* no frame has more */
     uint64_t sample_items;       /* of all samples together, all steps, as delivered */
     double decode_amplification; /* how often an epoch decodes each chunk of its columns: rows cut
@@ -95,15 +101,22 @@ struct ragged {
     size_t tail_item_bytes;      /* of one item in a tail: of all columns */
     bool is_held;                /* all items are held, so that rows have no pages of them, and
                                   * tails no part: tail_item_bytes is 0 */
-    const uint64_t *offsets;     /* [frames + 1]; NULL before dataset_hold() or dataset_attach() */
-    const unsigned char *held_items; /* is_held: of the one column; NULL likewise */
+    const uint64_t *offsets;     /* [entries + 1]; NULL before dataset_hold() or dataset_attach() */
+    const int64_t *entries;      /* [frames]: which entry a frame has; NULL likewise, and where the
+                                  * field is not joined */
+    const unsigned char *held_items[RAGGED_MAX_COLUMNS]; /* is_held: of each column; NULL likewise
+                                                          */
     const struct ragged_lengths *lengths;
 };
 
 /* Bytes of one item, of all columns. */
 static inline size_t ragged_item_bytes(const struct ragged *ragged)
 {
-    return ragged->is_held ? ragged->columns[0].item_bytes : ragged->tail_item_bytes;
+    size_t bytes = 0;
+
+    for (size_t c = 0; c < ragged->column_count; c++)
+        bytes += ragged->columns[c].item_bytes;
+    return bytes;
 }
 
 /* The items [begin, end) of a frame, as they are sent and delivered: with `truncates` the first
@@ -113,7 +126,8 @@ struct ragged_span {
 };
 static inline struct ragged_span ragged_frame(const struct ragged *ragged, uint64_t frame)
 {
-    uint64_t begin = ragged->offsets[frame], end = ragged->offsets[frame + 1];
+    uint64_t entry = ragged->entries ? (uint64_t)ragged->entries[frame] : frame;
+    uint64_t begin = ragged->offsets[entry], end = ragged->offsets[entry + 1];
 
     if (ragged->truncates && end - begin > ragged->pad_items)
         end = begin + ragged->pad_items;

@@ -1,4 +1,4 @@
-/* Ragged fields that are held whole: arrays of values of variable length, which say nowhere but in
+/* Arrays of values of variable length, which say nowhere but in
  * their chunks how long the values are. All chunks are read when the dataset is opened, for the
  * lengths, and once more by each node, for the items. See ragged_internal.h. */
 #include "dataset/ragged_values.h"
@@ -63,10 +63,9 @@ enum status ragged_held_measure(const struct dataset *dataset, struct ragged_ori
                                 struct error *err)
 {
     const struct zarr_array *view = &origin->columns[0].views[0];
-    uint64_t values = 0, bytes, limit = dataset->private->hold_limit_bytes;
+    uint64_t values = ragged_entries_before(origin, dataset->store_count), bytes;
+    uint64_t limit = dataset->private->hold_limit_bytes;
 
-    for (size_t s = 0; s < dataset->store_count; s++)
-        values += origin->columns[0].views[s].shape[0];
     origin->scanned = malloc((values + 1) * sizeof *origin->scanned);
     if (!origin->scanned)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets", values + 1);

@@ -26,6 +26,7 @@ struct ragged_origin {
     char group[ZARR_PATH_BYTES]; /* the sparse group that it is */
     bool is_group;
     struct ragged_array offsets, columns[RAGGED_MAX_COLUMNS]; /* indices first, values last */
+    struct ragged_array index; /* joined: which entry a frame has; its node is NULL otherwise */
     size_t column_count, index_count;
     bool has_values;
     struct convert convert; /* of the values; `to` DTYPE_NONE: they stay as they are */
@@ -33,13 +34,15 @@ struct ragged_origin {
     const int32_t *steps;   /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
     uint64_t halo_before, halo_after; /* frames that samples of a row reach beyond it */
-    uint64_t *first_item;           /* [store_count + 1], owned: of each store; then of all items */
-    size_t held_offset;             /* of the offsets in the held memory */
-    bool is_held;                   /* an array of values of variable length: `offsets` and the one
-                                     * column are that array */
-    uint64_t hold_room;             /* is_held: as of ragged_lengths, once measured */
-    size_t items_offset;            /* is_held: of the items in the held memory */
-    uint64_t *scanned;              /* is_held: offsets of all frames, owned; NULL but between
+    uint64_t *first_item; /* [store_count + 1], owned: of each store; then of all items */
+    size_t held_offset;   /* of the offsets in the held memory */
+    size_t index_offset;  /* joined: of int64[frames] likewise */
+    bool is_held;         /* items are held: values of variable length, or joined */
+    bool is_vlen;         /* an array of values of variable length: `offsets` and the one
+                           * column are that array */
+    uint64_t hold_room;   /* is_vlen: as of ragged_lengths, once measured */
+    size_t items_offset[RAGGED_MAX_COLUMNS]; /* is_held: of the items in the held memory */
+    uint64_t *scanned;              /* is_vlen: offsets of all entries, owned; NULL but between
                                      * ragged_open_stores() and ragged_scan() */
     struct ragged_lengths *lengths; /* owned; NULL before ragged_scan() */
 };
@@ -88,8 +91,17 @@ MUST_USE enum status ragged_held_load(const struct dataset *dataset, size_t ragg
                                       const struct dataset_hold_options *options,
                                       struct error *err);
 
-/* ragged_open.c: how many frames a store has, as its offsets say. */
+/* ragged_open.c: how many entries a store has; and all stores before that one. */
+uint64_t ragged_store_entries(const struct ragged_origin *origin, size_t store);
+uint64_t ragged_entries_before(const struct ragged_origin *origin, size_t store);
+
+/* ragged_open.c: how many frames a store has, as the field says; and the array that says so. */
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store);
+const struct zarr_array *ragged_counted(const struct ragged_origin *origin, size_t store);
+
+/* ragged_open.c: the join of that store; the field has one. */
+struct join;
+struct join ragged_join(const struct ragged_origin *origin, size_t store);
 
 void ragged_origin_free(struct ragged_origin *origin);
 
@@ -121,7 +133,11 @@ uint64_t ragged_row_bytes(const struct dataset *dataset);
  * of items. */
 MUST_USE enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store,
                                          const void *items, uint64_t *out, struct error *err);
-uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t frame_count);
+
+/* ragged_offsets.c: a hash of the offsets of so many entries, and, unless `entries` is NULL, of
+ * which entries the frames have. */
+uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, const int64_t *entries,
+                             uint64_t frame_count);
 
 /* ragged_scan.c: with rows and anchors in place, reads the offsets, checks them, and finds out how
  * long samples and rows are, unless that is known. INVALID: the offsets make no sense, or a sample

@@ -32,8 +32,9 @@ void lengths_add_longest(struct lengths *lengths, const struct lengths *from, ui
 
 /* What a scan of a ragged field's offsets has found. Travels between ranks as plain bytes. */
 struct ragged_lengths {
-    uint64_t offsets_hash;     /* of the offsets, numbered through all stores */
-    uint64_t item_count;       /* of all frames */
+    uint64_t offsets_hash;     /* of the offsets, numbered through all stores, and of the join */
+    uint64_t item_count;       /* of all entries */
+    uint64_t frame_items;      /* of all frames together */
     uint64_t most_frame_items; /* no frame has more */
     uint64_t sample_items;     /* of all samples together, all steps */
     uint64_t chunks, decoded;  /* chunks of all columns that rows have, and how often an epoch

@@ -68,7 +68,10 @@ enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store
     return check_last(origin, store, (uint64_t)before, err);
 }
 
-uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t frame_count)
+uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, const int64_t *entries,
+                             uint64_t frame_count)
 {
-    return XXH3_64bits(offsets, (frame_count + 1) * sizeof *offsets);
+    uint64_t hash = XXH3_64bits(offsets, (entry_count + 1) * sizeof *offsets);
+
+    return entries ? XXH3_64bits_withSeed(entries, frame_count * sizeof *entries, hash) : hash;
 }

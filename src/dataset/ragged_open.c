@@ -1,6 +1,10 @@
 /* The arrays of ragged fields in each store: views, which are checked to fit together. Called while
  * opening, by one thread. See ragged_internal.h. */
 #include "dataset/dataset_internal.h"
+#include "dataset/join.h"
+
+#include "base/number.h"
+#include "base/size.h"
 
 #include "zarr/sparse_group.h"
 
@@ -151,6 +155,23 @@ static enum status count_items(const struct dataset *dataset, struct ragged_orig
     return STATUS_OK;
 }
 
+/* Values of variable length are measured by ragged_held.c. */
+static enum status check_hold_limit(const struct dataset *dataset,
+                                    const struct ragged_origin *origin, struct error *err)
+{
+    uint64_t bytes = 0, limit = dataset->private->hold_limit_bytes;
+
+    for (size_t c = 0; c < origin->column_count; c++)
+        bytes = add_sat(bytes, mul_sat(origin->first_item[dataset->store_count],
+                                       zarr_array_sample_bytes(&origin->columns[c].views[0])));
+    if (bytes <= limit)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "its items take %s, and joined arrays are held whole: raise "
+                     "dataset.hold_limit (%s)",
+                     size_format(bytes).text, size_format(limit).text);
+}
+
 /* Known where the dataset was unpacked. */
 static enum status measure_values(const struct dataset *dataset, struct ragged_origin *origin,
                                   struct error *err)
@@ -176,10 +197,14 @@ static enum status open_stores(const struct dataset *dataset, struct ragged_orig
         status = open_array(dataset, origin, &origin->columns[c],
                             is_values ? &origin->convert : &as_stored, err);
     }
-    if (status != STATUS_OK)
-        return status;
-    return origin->is_held ? measure_values(dataset, origin, err)
-                           : count_items(dataset, origin, err);
+    if (status == STATUS_OK && origin->index.node)
+        status = open_array(dataset, origin, &origin->index, &as_stored, err);
+    if (status == STATUS_OK)
+        status = origin->is_vlen ? measure_values(dataset, origin, err)
+                                 : count_items(dataset, origin, err);
+    if (status == STATUS_OK && origin->is_held && !origin->is_vlen)
+        status = check_hold_limit(dataset, origin, err);
+    return status;
 }
 
 enum status ragged_open_stores(struct dataset *dataset, struct error *err)
@@ -194,15 +219,46 @@ enum status ragged_open_stores(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
+uint64_t ragged_store_entries(const struct ragged_origin *origin, size_t store)
+{
+    return origin->offsets.views[store].shape[0] - (origin->is_vlen ? 0 : 1);
+}
+
+uint64_t ragged_entries_before(const struct ragged_origin *origin, size_t store)
+{
+    uint64_t count = 0;
+
+    for (size_t s = 0; s < store; s++)
+        count += ragged_store_entries(origin, s);
+    return count;
+}
+
+const struct zarr_array *ragged_counted(const struct ragged_origin *origin, size_t store)
+{
+    return origin->index.node ? &origin->index.views[store] : &origin->offsets.views[store];
+}
+
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store)
 {
-    return origin->offsets.views[store].shape[0] - (origin->is_held ? 0 : 1);
+    return origin->index.node ? origin->index.views[store].shape[0]
+                              : ragged_store_entries(origin, store);
+}
+
+struct join ragged_join(const struct ragged_origin *origin, size_t store)
+{
+    return (struct join){.index = &origin->index.views[store],
+                         .array = &origin->offsets.views[store],
+                         .elements = ragged_store_entries(origin, store),
+                         .first = ragged_entries_before(origin, store),
+                         .unit = origin->is_vlen ? " values" : " offsets but the last"};
 }
 
 void ragged_origin_free(struct ragged_origin *origin)
 {
     free(origin->offsets.views);
     free(origin->offsets.versions);
+    free(origin->index.views);
+    free(origin->index.versions);
     for (size_t c = 0; c < RAGGED_MAX_COLUMNS; c++) {
         free(origin->columns[c].views);
         free(origin->columns[c].versions);

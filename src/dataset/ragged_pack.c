@@ -28,6 +28,7 @@ static void put_ragged(struct text *out, const struct ragged_origin *origin)
     put_columns(out, origin, origin->index_count);
     put_columns(out, origin, origin->index_count > 0 ? 0 : others);
     pack_string(out, origin->has_values ? ragged_path(&origin->columns[others]) : "");
+    pack_string(out, origin->index.node ? ragged_path(&origin->index) : "");
     packed_put_run(out, &origin->deliver, sizeof origin->deliver);
     packed_put_number(out, is_dense ? origin->cell : origin->convert.to);
     pack_real(out, origin->has_values ? origin->convert.scale : 0);
@@ -63,9 +64,10 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
 
     if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
         !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
-        !take_text(packed, &ragged->values) || !packed_take_run(packed, &deliver, &size) ||
-        size != sizeof spec->deliver || !packed_take_number(packed, &cast) ||
-        !unpack_real(packed, &spec->scale) || !unpack_real(packed, &spec->offset) ||
+        !take_text(packed, &ragged->values) || !take_text(packed, &spec->index) ||
+        !packed_take_run(packed, &deliver, &size) || size != sizeof spec->deliver ||
+        !packed_take_number(packed, &cast) || !unpack_real(packed, &spec->scale) ||
+        !unpack_real(packed, &spec->offset) ||
         !unpack_items(packed, sizeof *spec->steps, &steps, &spec->step_count))
         return false;
     memcpy(&spec->deliver, deliver, size);

@@ -1,6 +1,7 @@
 /* The scan of offsets when a dataset is opened: all of them are read and checked once, and then how
  * long samples and rows are is known. See ragged_internal.h. */
 #include "dataset/frame_array.h"
+#include "dataset/join.h"
 
 #include "base/number.h"
 #include "base/size.h"
@@ -23,20 +24,24 @@ static enum status copy_items(void *argument, const struct frame_array *array, u
     return STATUS_OK;
 }
 
+static enum status read_array(const struct dataset *dataset, const char *option, size_t store,
+                              const struct zarr_array *view, unsigned char *items,
+                              struct error *err)
+{
+    struct frame_array array = {
+        .dataset = dataset, .option = option, .store = store, .view = *view};
+
+    return frame_array_read(&array, copy_items, items, err);
+}
+
 /* Read to the end of the store's part of `offsets`, then widened from its start. */
 static enum status read_store(const struct dataset *dataset, const struct ragged_origin *origin,
                               size_t store, uint64_t *offsets, struct error *err)
 {
     const struct zarr_array *view = &origin->offsets.views[store];
-    struct frame_array array = {.dataset = dataset,
-                                .option = "ragged.offsets",
-                                .store = store,
-                                .first = dataset->store_frames[store],
-                                .frames = ragged_store_frames(origin, store),
-                                .view = *view};
-    uint64_t *out = offsets + dataset->store_frames[store];
+    uint64_t *out = offsets + ragged_entries_before(origin, store);
     unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
-    enum status status = frame_array_read(&array, copy_items, items, err);
+    enum status status = read_array(dataset, "ragged.offsets", store, view, items, err);
 
     return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
 }
@@ -46,12 +51,31 @@ static enum status read_offsets(const struct dataset *dataset, const struct ragg
 {
     enum status status = STATUS_OK;
 
-    if (origin->is_held) {
-        memcpy(offsets, origin->scanned, (dataset->frame_count + 1) * sizeof *offsets);
+    if (origin->is_vlen) {
+        uint64_t entries = ragged_entries_before(origin, dataset->store_count);
+
+        memcpy(offsets, origin->scanned, (entries + 1) * sizeof *offsets);
         return STATUS_OK;
     }
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
         status = read_store(dataset, origin, s, offsets, err);
+    return status;
+}
+
+/* Of a joined field. */
+static enum status read_entries(const struct dataset *dataset, const struct ragged_origin *origin,
+                                int64_t *entries, struct error *err)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
+        struct join join = ragged_join(origin, s);
+        int64_t *out = entries + dataset->store_frames[s];
+
+        status = read_array(dataset, "index", s, join.index, join_items(&join, out), err);
+        if (status == STATUS_OK)
+            status = join_settle(&join, out, err);
+    }
     return status;
 }
 
@@ -105,19 +129,23 @@ static enum status count_rows(const struct dataset *dataset, size_t r, const uin
     return STATUS_OK;
 }
 
-static void count_frames(const struct dataset *dataset, const uint64_t *offsets,
+static void count_frames(const struct dataset *dataset, const struct ragged *ragged,
                          struct ragged_lengths *lengths)
 {
-    for (uint64_t i = 0; i < dataset->frame_count; i++)
-        lengths->most_frame_items = max_u64(lengths->most_frame_items, offsets[i + 1] - offsets[i]);
+    for (uint64_t i = 0; i < dataset->frame_count; i++) {
+        struct ragged_span span = ragged_frame(ragged, i);
+
+        lengths->most_frame_items = max_u64(lengths->most_frame_items, span.end - span.begin);
+        lengths->frame_items = add_sat(lengths->frame_items, span.end - span.begin);
+    }
 }
 
-/* Offsets of what is delivered: those of frames that are cut. */
-static void truncate_frames(const struct dataset *dataset, uint64_t pad, uint64_t *offsets)
+/* Offsets of what is delivered: those of entries that are cut. */
+static void truncate_entries(uint64_t pad, uint64_t *offsets, uint64_t entry_count)
 {
     uint64_t begin = 0, sum = 0;
 
-    for (uint64_t i = 0; i < dataset->frame_count; i++) {
+    for (uint64_t i = 0; i < entry_count; i++) {
         uint64_t end = offsets[i + 1];
 
         sum += min_u64(end - begin, pad);
@@ -145,14 +173,14 @@ static enum status refuse_length(const struct dataset *dataset, const struct rag
 static enum status check_pad(const struct dataset *dataset, const struct ragged *ragged,
                              struct error *err)
 {
-    const uint64_t *offsets = ragged->offsets;
-
-    if (ragged->form != RAGGED_PAD || ragged->truncates ||
-        ragged->most_frame_items <= ragged->pad_items)
+    if (ragged->form != RAGGED_PAD || ragged->most_frame_items <= ragged->pad_items)
         return STATUS_OK;
-    for (uint64_t i = 0;; i++)
-        if (offsets[i + 1] - offsets[i] > ragged->pad_items)
-            return refuse_length(dataset, ragged, i, offsets[i + 1] - offsets[i], err);
+    for (uint64_t i = 0;; i++) {
+        struct ragged_span span = ragged_frame(ragged, i);
+
+        if (span.end - span.begin > ragged->pad_items)
+            return refuse_length(dataset, ragged, i, span.end - span.begin, err);
+    }
 }
 
 static void count_samples(const struct dataset *dataset, const struct ragged *ragged,
@@ -175,29 +203,36 @@ static void count_samples(const struct dataset *dataset, const struct ragged *ra
     }
 }
 
+/* `entries` is NULL unless the field is joined. */
 static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offsets,
-                        struct ragged_lengths *lengths, struct error *err)
+                        int64_t *entries, struct ragged_lengths *lengths, struct error *err)
 {
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+    uint64_t entry_count = ragged_entries_before(origin, dataset->store_count);
     struct ragged seen = dataset->ragged[r];
-    enum status status = read_offsets(dataset, &dataset->private->ragged_origins[r], offsets, err);
+    enum status status = read_offsets(dataset, origin, offsets, err);
 
+    if (status == STATUS_OK && entries)
+        status = read_entries(dataset, origin, entries, err);
     if (status != STATUS_OK)
         return status;
-    lengths->item_count = offsets[dataset->frame_count];
-    lengths->hold_room = dataset->private->ragged_origins[r].hold_room;
-    lengths->offsets_hash = ragged_hash_offsets(offsets, dataset->frame_count);
-    count_frames(dataset, offsets, lengths);
+    lengths->item_count = offsets[entry_count];
+    lengths->hold_room = origin->hold_room;
+    lengths->offsets_hash =
+        ragged_hash_offsets(offsets, entry_count, entries, dataset->frame_count);
     seen.offsets = offsets;
+    seen.entries = entries;
+    seen.truncates = false;
+    count_frames(dataset, &seen, lengths);
     seen.most_frame_items = lengths->most_frame_items;
-    status = check_pad(dataset, &seen, err);
+    if (!dataset->ragged[r].truncates)
+        status = check_pad(dataset, &seen, err);
     if (status == STATUS_OK)
         status = count_rows(dataset, r, offsets, lengths, err);
     if (status != STATUS_OK)
         return status;
-    if (seen.truncates) {
-        truncate_frames(dataset, seen.pad_items, offsets);
-        seen.truncates = false;
-    }
+    if (dataset->ragged[r].truncates)
+        truncate_entries(seen.pad_items, offsets, entry_count);
     count_samples(dataset, &seen, lengths);
     return STATUS_OK;
 }
@@ -205,16 +240,18 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
 static enum status scan_one(struct dataset *dataset, size_t r, struct error *err)
 {
     struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-    uint64_t *offsets = malloc((dataset->frame_count + 1) * sizeof *offsets);
+    uint64_t count = ragged_entries_before(origin, dataset->store_count) + 1;
+    uint64_t *offsets = malloc(count * sizeof *offsets);
+    int64_t *entries = origin->index.node ? malloc(dataset->frame_count * sizeof *entries) : NULL;
     struct ragged_lengths *lengths = calloc(1, sizeof *lengths);
     enum status status;
 
-    if (offsets && lengths)
-        status = scan(dataset, r, offsets, lengths, err);
+    if (offsets && lengths && (entries || !origin->index.node))
+        status = scan(dataset, r, offsets, entries, lengths, err);
     else
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets",
-                           dataset->frame_count + 1);
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets", count);
     free(offsets);
+    free(entries);
     free(origin->scanned);
     origin->scanned = NULL;
     if (status != STATUS_OK) {
@@ -239,6 +276,7 @@ enum status ragged_scan(struct dataset *dataset, struct error *err)
         ragged->lengths = origin->lengths;
         ragged->most_frame_items = origin->lengths->most_frame_items;
         ragged->sample_items = origin->lengths->sample_items;
+        ragged->frame_items = origin->lengths->frame_items;
         ragged->decode_amplification =
             origin->is_held ? 1.0
                             : (double)origin->lengths->decoded / (double)origin->lengths->chunks;

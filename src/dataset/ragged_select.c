@@ -39,8 +39,8 @@ bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spe
 
     if (ragged_has_keys(spec) || find_vlen(choice, spec))
         return true;
-    return !spec->index && !select_has(choice, spec->array) &&
-           ragged_list_paths(spec, &paths, NULL) == STATUS_OK && select_has(choice, paths.offsets);
+    return !select_has(choice, spec->array) && ragged_list_paths(spec, &paths, NULL) == STATUS_OK &&
+           select_has(choice, paths.offsets);
 }
 
 static enum status add_path(struct ragged_paths *paths, const char *path, struct error *err)
@@ -241,7 +241,7 @@ static enum status take_vlen(const struct zarr_node *node, const struct dataset_
             node->array.path);
     ragged->offsets.node = ragged->columns[0].node = node;
     ragged->column_count = 1;
-    ragged->has_values = ragged->is_held = true;
+    ragged->has_values = ragged->is_held = ragged->is_vlen = true;
     ragged->is_group = false;
     ragged->cell = DTYPE_FLOAT32;
     ragged->convert = (struct convert){.from = node->array.dtype, .scale = 1.0};
@@ -252,8 +252,6 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
 {
     static const char leave[] = "leave it out, or write the arrays anew";
 
-    if (spec->index)
-        return refuse_key("index", "name columns of indices in ragged.index", err);
     if (spec->mean || spec->std)
         return refuse_key(spec->mean ? "mean" : "std", "use scale and offset", err);
     if (spec->cf)
@@ -265,6 +263,21 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
     if (spec->sample_axis)
         return refuse_key("sample_axis", "offsets and columns lie along axis 0", err);
     return STATUS_OK;
+}
+
+static enum status take_index(const struct choice *choice, const struct dataset_field_spec *spec,
+                              struct ragged_origin *ragged, struct error *err)
+{
+    enum status status = select_array(choice, spec->index, &ragged->index.node, err);
+
+    if (status == STATUS_OK)
+        status = select_check_index(&ragged->index.node->array, err);
+    if (status == STATUS_OK && ragged->deliver.form == RAGGED_DENSE)
+        status = error_set(err, STATUS_INVALID,
+                           "index joins a ragged field, and deliver is dense: joined fields are "
+                           "delivered as csr or padded; choose one of these, or leave index out");
+    ragged->is_held = true;
+    return status;
 }
 
 static enum status check_deliver(const struct ragged_origin *ragged, struct error *err)
@@ -336,6 +349,8 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
         status = ragged_list_paths(spec, &paths, err);
     if (status == STATUS_OK && !vlen)
         status = find_arrays(choice, &paths, ragged, err);
+    if (status == STATUS_OK && spec->index)
+        status = take_index(choice, spec, ragged, err);
     if (status != STATUS_OK)
         return status;
     strcpy(ragged->name, spec->name);

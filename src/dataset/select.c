@@ -197,6 +197,16 @@ static enum status find_field(const struct choice *choice, const struct dataset_
     return status;
 }
 
+enum status select_check_index(const struct zarr_array *index, struct error *err)
+{
+    if (index->rank == 1 && index->item_length == 0 && dtype_is_integer(index->dtype))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "index array '%s' must be one-dimensional and of integers; it is "
+                     "%d-dimensional and of %s",
+                     index->path, index->rank, dtype_name(index->dtype));
+}
+
 static enum status select_one(const struct choice *choice, const struct dataset_field_spec *spec,
                               struct field_origin *origin, struct error *err)
 {
@@ -217,16 +227,9 @@ static enum status select_one(const struct choice *choice, const struct dataset_
     status = find_field(choice, spec, origin, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "field '%s': ", spec->name);
-    if (!spec->index)
-        return STATUS_OK;
-    const struct zarr_array *index = &origin->index->array;
-    if (index->rank != 1 || index->item_length > 0 || !dtype_is_integer(index->dtype))
-        return error_set(
-            err, STATUS_INVALID,
-            "field '%s': index array '%s' must be one-dimensional and of integers; it is "
-            "%d-dimensional and of %s",
-            spec->name, spec->index, index->rank, dtype_name(index->dtype));
-    return STATUS_OK;
+    if (spec->index)
+        status = select_check_index(&origin->index->array, err);
+    return status == STATUS_OK ? STATUS_OK : error_prefix(err, status, "field '%s': ", spec->name);
 }
 
 static int compare_specs(const void *a, const void *b)

@@ -41,6 +41,9 @@ struct select_path {
 struct select_path select_full_path(const struct choice *choice, const char *path);
 struct select_path select_path(const struct dataset_options *options, const char *path);
 
+/* select.c: INVALID: it is no array of indices, one for each sample. */
+MUST_USE enum status select_check_index(const struct zarr_array *index, struct error *err);
+
 /* select.c: says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID.
  */
 enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,

@@ -57,8 +57,8 @@ static bool want_all(const struct choice *choice, const struct dataset_options *
 
     for (size_t i = 0; i < fields; i++) {
         const struct dataset_field_spec *spec = &options->fields[i];
-        bool is_group = choice->hierarchy && !spec->index && !ragged_has_keys(spec) &&
-                        !select_has(choice, spec->array);
+        bool is_group =
+            choice->hierarchy && !ragged_has_keys(spec) && !select_has(choice, spec->array);
 
         found = found || is_group;
         if (is_group || ragged_has_keys(spec))

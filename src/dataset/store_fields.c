@@ -132,7 +132,7 @@ static struct counted count_field(const struct field_origin *origin, size_t stor
 
 static struct counted count_ragged(const struct ragged_origin *origin, size_t store)
 {
-    return (struct counted){origin->name, origin->offsets.views[store].path,
+    return (struct counted){origin->name, ragged_counted(origin, store)->path,
                             ragged_store_frames(origin, store)};
 }
 
@@ -183,7 +183,8 @@ static size_t count_arrays(const struct dataset *dataset)
     for (size_t i = 0; i < dataset->field_count; i++)
         count += dataset->private->origins[i].array != NULL;
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        count += dataset->private->ragged_origins[r].column_count;
+        count += dataset->private->ragged_origins[r].column_count +
+                 (dataset->private->ragged_origins[r].index.node != NULL);
     return count;
 }
 

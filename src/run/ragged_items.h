@@ -15,6 +15,17 @@ struct ragged_items {
     const unsigned char *columns[RAGGED_MAX_COLUMNS]; /* of the first item */
 };
 
+/* Of a field that is held whole. */
+static inline struct ragged_items ragged_items_held(const struct ragged *ragged,
+                                                    struct ragged_span span)
+{
+    struct ragged_items items = {.count = span.end - span.begin};
+
+    for (size_t c = 0; c < ragged->column_count; c++)
+        items.columns[c] = ragged->held_items[c] + span.begin * ragged->columns[c].item_bytes;
+    return items;
+}
+
 /* `count` items, 1 or more unless the frame has none. Columns may lie at any address. */
 struct ragged_piece {
     uint64_t count;

@@ -164,14 +164,6 @@ static struct ragged_items items_in_row(const struct ragged_row *row,
                                  .first_page = row->first_page};
 }
 
-/* Of a field that is held whole. */
-static struct ragged_items held_items(const struct ragged *ragged, struct ragged_span span)
-{
-    return (struct ragged_items){
-        .count = span.end - span.begin,
-        .columns = {ragged->held_items + span.begin * ragged->columns[0].item_bytes}};
-}
-
 /* Writes a sample's items of a held field to its slot, also of samples that could not be read: they
  * are masked, but these items are there. */
 static void put_held(const struct tail_field *field, const struct anchors_episode *episode,
@@ -181,7 +173,7 @@ static void put_held(const struct tail_field *field, const struct anchors_episod
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
         struct ragged_items items =
-            held_items(field->target.ragged, span_at(field, episode, frame, k));
+            ragged_items_held(field->target.ragged, span_at(field, episode, frame, k));
         ragged_deliver(&field->target, slot, step, starts[step], &items, items.count);
     }
 }

@@ -1,7 +1,7 @@
 """What ragged fields of a sample are, by brute force: every rule of docs/samples.md in a few lines of NumPy. Shares no
 code with src/.
 
-A ragged field is a dict as in the configuration: `ragged` (offsets, index or columns, values), `deliver`, `cast`. Its items
+A ragged field is a dict as in the configuration: `ragged` (offsets, index or columns, values), `index`, `deliver`, `cast`. Its items
 are those of frames; None stands for a step without any.
 """
 
@@ -21,6 +21,7 @@ def convert(field, path, items):
 
 def items_of(field, store, at):
     """The items of a store's frame, by column."""
+    at = int(store[field["index"]][at]) if "index" in field else at
     begin, end = store[field["ragged"]["offsets"]][at:at + 2]
     return {path: convert(field, path, store[path][begin:end]) for path in columns_of(field)}
 

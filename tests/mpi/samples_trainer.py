@@ -27,12 +27,13 @@ with penstock.connect() as loader:
             told = {field.name: field.attributes["encoding"] for field in loader.info.fields
                     if field.most_items and "encoding" in field.attributes}
             with open(os.path.join(sys.argv[1], "strings.json"), "w", encoding="utf-8") as file:
-                json.dump({name: told[name] for name in ("text", "raw", "sharded") if name in told}, file)
+                json.dump({name: told[name] for name in ("text", "raw", "sharded", "joined", "titles") if name in told}, file)
             if importlib.util.find_spec("pyarrow"):
                 import pyarrow
 
                 table = pyarrow.record_batch(batch.arrow())
                 table.validate(full=True)
-                assert table["text"].to_pylist() == texts and str(table["text"].type) == "large_string"
+                for name in {"text", "joined"} & set(batch):
+                    assert table[name].to_pylist() == batch.strings(name) and str(table[name].type) == "large_string"
         for field in loader.info.fields:
             assert field.steps or batch[field.name].shape == (batch.sample_count, *field.shape), field

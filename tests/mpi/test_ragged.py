@@ -41,14 +41,14 @@ class World(test_samples.World):
         if not hasattr(self, "ragged"):
             self.ragged, self.first_frame = {}, 1
             for name in rng.sample(("e", "p", "q", "t"), rng.randint(1, 3)):
-                self.ragged[name] = self.make_ragged(name)
+                self.ragged[name] = self.make_ragged(name, len(self.ragged) > 0)
         for name, field in self.ragged.items():
             self.add_items(arrays, name, field, count)
             arrays[f"frames of {name}"] = np.arange(self.first_frame, self.first_frame + count)
         self.first_frame += count
         return arrays
 
-    def make_ragged(self, name):
+    def make_ragged(self, name, may_join):
         """A field: its arrays, what is delivered, and the lengths of its frames."""
         rng = self.rng
         axes, has_values = rng.randint(1, 3), rng.random() < 0.8
@@ -78,6 +78,8 @@ class World(test_samples.World):
             field["deliver"] = {"dense": list(SHAPE[:axes]), "combine": rng.choice(("sum", "last", "max"))}
         elif rng.random() < 0.5:
             field["deliver"] = "csr"
+        if may_join and form != "dense" and rng.random() < 0.4:
+            field["index"] = f"{name}/join"
         starts = rng.choice(("i8", "i4", "u4", "u8"))
         self.kinds[name] = (types, starts, rng.choice((0, 1, 4, 20)), rng.random() < 0.5)
         self.chunks[f"{name}/starts"] = (rng.choice((3, 50)),)
@@ -88,6 +90,10 @@ class World(test_samples.World):
     def add_items(self, arrays, name, field, count):
         """Frames of few items, without any, and maybe one of very many."""
         types, starts, mean, has_giant = self.kinds[name]
+        if "index" in field:
+            arrays[field["index"]] = self.numbers.integers(0, test_samples.TABLE, count).astype(starts)
+            self.chunks[field["index"]] = (17,)
+            count = test_samples.TABLE
         lengths = np.where(self.numbers.random(count) < 0.3, 0, self.numbers.integers(0, 2 * mean + 1, count))
         if has_giant:
             lengths[self.numbers.integers(count)] = 1500
@@ -111,6 +117,9 @@ class World(test_samples.World):
             self.fields[name] = {"array": f"frames of {name}", **spec}
         if rng.random() < 0.3:  # ragged fields alone
             self.fields = {name: self.fields[name] for name in self.ragged}
+
+    def joins(self):
+        return super().joins() or any("index" in field for field in self.ragged.values())
 
     def make_samples(self):
         super().make_samples()

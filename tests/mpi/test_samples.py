@@ -160,6 +160,9 @@ class World:
         if rng.random() < 0.4:
             self.samples["fill"] = rng.choice(("edge", "zero"))
 
+    def joins(self):
+        return any("index" in field for field in self.fields.values())
+
     def make_masks(self):
         rng = self.rng
         share = rng.choice((0.02, 0.1))
@@ -300,7 +303,7 @@ class Model(JobTest):
     def try_world(self, rng):
         world, anchors = self.make_world(rng)
         order, trainers = self.order(rng, len(anchors))
-        if any("index" in field for field in world.fields.values()):
+        if world.joins():
             order["dataset.hold_limit"] = "1GiB"
         options, bad = ["--config", world.write()], set()
         if order["dataset.hold_limit"] != "1GiB" and rng.random() < 0.4:

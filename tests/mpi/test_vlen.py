@@ -25,7 +25,7 @@ except ImportError as error:
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "samples_trainer.py")
 PYTHON = os.path.join(os.path.dirname(SCRIPT), "..", "..", "python")
-SAMPLES = 37
+SAMPLES, TITLES = 37, 9
 IS_ZARR3 = not zarr.__version__.startswith("2.")
 
 
@@ -51,15 +51,45 @@ class Values(JobTest):
             self.write_frames(group, np.arange(SAMPLES * 3, dtype="f4").reshape(SAMPLES, 3))
             strings = texts(seed)
             self.write_values(group, strings)
+            self.write_joined(group, texts(seed + 100)[:TITLES])
             group = zarr.open_group(path, mode="r")
             values = {"text": [np.frombuffer(text.encode(), np.uint8) for text in group["text"][:]],
                       "raw": [np.frombuffer(raw, np.uint8) for raw in group["raw"][:]]}
             self.assertEqual([bytes(value).decode() for value in values["text"]], strings)
             if "lists" in group:
                 values["lists"] = list(group["lists"][:])
+            titles, video = [np.frombuffer(text.encode(), np.uint8) for text in group["title"][:]], group["video"][:]
+            self.assertLess(len(set(video.tolist())), TITLES)  # some have no sample, and some have several
+            values["joined"] = [titles[entry] for entry in video]
+            rows, starts = group["rows/data"][:], group["rows/indptr"][:]
+            values["rows"] = [rows[starts[entry]:starts[entry + 1]] for entry in video]
             if "sharded" in group:
                 values["sharded"] = [np.frombuffer(text.encode(), np.uint8) for text in group["sharded"][:]]
         return path, values
+
+    def write_joined(self, group, titles):
+        """Titles, and rows of numbers, of which each sample has one."""
+        self.write_strings(group, "title", titles)
+        rng = np.random.default_rng(len(titles[0]))
+        video = rng.integers(0, TITLES, SAMPLES).astype("u1")
+        video[video == 3] = TITLES - 1
+        lengths = rng.integers(0, 9, TITLES) * (np.arange(TITLES) != 5)
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype("i4")
+        data = rng.integers(0, 99, starts[-1]).astype("f4")
+        for name, values in (("video", video), ("rows/indptr", starts), ("rows/indices", data.astype("i4")), ("rows/data", data)):
+            self.write_numbers(group, name, values)
+
+    def index_out_of_range(self):
+        path, _ = self.write()
+        for number in (TITLES, 255):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                zarr.open_group(path, mode="r+")["video"][20] = number
+            for array, entries in (("title", f"array 'title' has {TITLES} values"),
+                                   ("rows", f"array 'rows/indptr' has {TITLES} offsets but the last")):
+                outcome = self.run_job(path, {"f": f"{{array: {array}, index: video}}"}, 1, 1)
+                self.assertNotEqual(outcome.code, 0)
+                self.assertIn(f"field 'f': array 'video' position 20: index {number} is out of range: {entries}", outcome.output)
 
     def configuration(self, uri, fields):
         path = os.path.join(self.folder, "run.yaml")
@@ -90,32 +120,42 @@ class Values(JobTest):
         return found
 
     def check(self, uri, values):
-        fields = {name: f"{{array: {name}}}" for name in values}
-        fields["padded"] = "{array: text, deliver: {pad: 9, truncate: true}}"
-        fields["pair"] = '{array: raw, steps: "-1:1"}'
+        """A job has at most eight ragged fields."""
+        forms = {name: f"{{array: {name}}}" for name in values}
+        forms |= {"joined": "{array: title, index: video}", "rows": "{array: rows, index: video}",
+                  "opening": "{array: title, index: video, deliver: {pad: 5, truncate: true}}",
+                  "titles": '{array: title, index: video, steps: "-1:1"}',
+                  "padded": "{array: text, deliver: {pad: 9, truncate: true}}", "pair": '{array: raw, steps: "-1:1"}'}
+        self.check_fields(uri, values, {name: forms[name] for name in forms if name not in ("padded", "pair")}, 1, 1)
+        self.check_fields(uri, values, {name: forms[name] for name in forms if name not in ("sharded", "lists", "text")}, 2, 2)
+
+    def check_fields(self, uri, values, fields, readers, trainers):
         count = len(values["text"])
-        for readers, trainers in ((1, 1), (2, 2)):
-            found = self.samples(uri, fields, readers, trainers)
-            self.assertEqual(len(found), count - count // SAMPLES)  # a step before needs a frame before
-            for index, (batch, i) in found.items():
-                np.testing.assert_array_equal(batch["x"][i], np.arange(3) + 3 * (index % SAMPLES))
-                for name in values:
-                    begin, end = batch[f"{name}.offsets"][i:i + 2]
-                    self.assertEqual(batch[name].dtype, values[name][index].dtype)
-                    np.testing.assert_array_equal(batch[name][begin:end], values[name][index])
-                begin, end = batch["pair.offsets"][2 * i], batch["pair.offsets"][2 * i + 2]
-                pair = np.concatenate((values["raw"][index - 1], values["raw"][index]))
-                np.testing.assert_array_equal(batch["pair"][begin:end], pair)
-                cut = values["text"][index][:9]
-                self.assertEqual(batch["padded.length"][i], len(cut))
-                np.testing.assert_array_equal(batch["padded"][i], np.pad(cut, (0, 9 - len(cut))))
+        found = self.samples(uri, fields, readers, trainers)
+        self.assertEqual(len(found), count - count // SAMPLES)  # a step before needs a frame before
+        for index, (batch, i) in found.items():
+            np.testing.assert_array_equal(batch["x"][i], np.arange(3) + 3 * (index % SAMPLES))
+            for name in values.keys() & fields:
+                begin, end = batch[f"{name}.offsets"][i:i + 2]
+                self.assertEqual(batch[name].dtype, values[name][index].dtype)
+                np.testing.assert_array_equal(batch[name][begin:end], values[name][index])
+            for name in {"pair", "titles"} & fields.keys():
+                value = "raw" if name == "pair" else "joined"
+                begin, end = batch[f"{name}.offsets"][2 * i], batch[f"{name}.offsets"][2 * i + 2]
+                pair = np.concatenate((values[value][index - 1], values[value][index]))
+                np.testing.assert_array_equal(batch[name][begin:end], pair)
+            for name, value, most in (("padded", "text", 9), ("opening", "joined", 5)):
+                if name in fields:
+                    cut = values[value][index][:most]
+                    self.assertEqual(batch[f"{name}.length"][i], len(cut))
+                    np.testing.assert_array_equal(batch[name][i], np.pad(cut, (0, most - len(cut))))
 
     def one_store(self):
         path, values = self.write()
         self.check(path, values)
         with open(os.path.join(self.folder, "strings.json"), encoding="utf-8") as file:
-            self.assertEqual(json.load(file), {"text": "utf-8", "raw": "bytes", "sharded": "utf-8"} if IS_ZARR3
-                             else {"text": "utf-8", "raw": "bytes"})
+            strings = {"text": "utf-8", "raw": "bytes", "joined": "utf-8", "titles": "utf-8"}
+            self.assertEqual(json.load(file), strings | ({"sharded": "utf-8"} if IS_ZARR3 else {}))
 
     def several_stores(self):
         one, first = self.write(1, "a.zarr")
@@ -191,7 +231,9 @@ class Values(JobTest):
         path, _ = self.write()
         for text, settings, message in (("{array: text, deliver: {dense: [9]}}", {}, "dense takes columns of indices"),
                                         ("{array: text, cast: float32}", {}, "cast, scale and offset are not for array 'text'"),
-                                        ("{array: text, index: raw}", {}, "index is not for"),
+                                        ("{array: text, index: rows/data}", {}, "index array 'rows/data' must be one-dimensional and of integers"),
+                                        ("{array: rows, index: video, deliver: dense}", {}, "joined fields are delivered as csr or padded"),
+                                        ("{array: rows, index: video}", {"dataset.hold_limit": "64"}, "joined arrays are held whole: raise"),
                                         ("{array: text, deliver: {pad: 9}}", {}, "more than deliver.pad (9)"),
                                         ("{array: text}", {"dataset.hold_limit": "64KiB"}, "raise dataset.hold_limit (64.0 KiB)")):
             outcome = self.run_job(path, {"f": text}, 1, 1, **settings)
@@ -204,6 +246,12 @@ class Zarr2(Values):
     def write_frames(self, group, frames):
         group.create_dataset("x", data=frames, chunks=(5, 3))
 
+    def write_numbers(self, group, name, values):
+        group.create_dataset(name, data=values, chunks=13)
+
+    def write_strings(self, group, name, strings):
+        group.create_dataset(name, shape=len(strings), chunks=4, dtype=object, object_codec=numcodecs.VLenUTF8())[:] = np.array(strings, object)
+
     def write_values(self, group, strings):
         more = {"shape": SAMPLES, "dtype": object}
         raw = np.array([text.encode() for text in strings], object)
@@ -215,12 +263,19 @@ class Zarr2(Values):
 
     test_one_store, test_several_stores = Values.one_store, Values.several_stores
     test_damaged_chunks, test_refused, test_small_room = Values.damaged_chunks, Values.refused, Values.small_room
+    test_index_out_of_range = Values.index_out_of_range
 
 
 @unittest.skipUnless(IS_ZARR3, "zarr 2 is installed")
 class Zarr3(Values):
     def write_frames(self, group, frames):
         group.create_array("x", shape=frames.shape, chunks=(5, 3), dtype="f4")[:] = frames
+
+    def write_numbers(self, group, name, values):
+        group.create_array(name, shape=values.shape, chunks=(13,), dtype=values.dtype)[:] = values
+
+    def write_strings(self, group, name, strings):
+        group.create_array(name, shape=(len(strings),), chunks=(4,), dtype=str)[:] = np.array(strings, object)
 
     def write_values(self, group, strings):
         raw = np.array([text.encode() for text in strings], object)
@@ -231,6 +286,7 @@ class Zarr3(Values):
 
     test_one_store, test_several_stores = Values.one_store, Values.several_stores
     test_damaged_chunks, test_refused, test_small_room = Values.damaged_chunks, Values.refused, Values.small_room
+    test_index_out_of_range = Values.index_out_of_range
 
 
 if __name__ == "__main__":

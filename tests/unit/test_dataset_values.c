@@ -195,7 +195,7 @@ static void held_in_little_memory(void **state)
         uint64_t first = ragged->offsets[v];
 
         assert_int_equal(ragged->offsets[v + 1] - first, world.lengths[v]);
-        assert_true(is_value(ragged->held_items + first, v, world.lengths[v]));
+        assert_true(is_value(ragged->held_items[0] + first, v, world.lengths[v]));
     }
     dataset_free(world.dataset);
     free(memory);
