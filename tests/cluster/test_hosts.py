@@ -9,7 +9,7 @@ import time
 import unittest
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts.sh")
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 SKIPPED = 77
 
 # Takes one connection on the address given, and reads to its end.

@@ -27,6 +27,6 @@ with penstock.connect() as loader:
     del batch
     with open(os.path.join(folder, f"done.{loader.info.rank}"), "w", encoding="ascii") as file:
         file.write(str(waited))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not os.path.exists(go) and time.monotonic() < deadline:
         time.sleep(0.01)

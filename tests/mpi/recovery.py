@@ -7,9 +7,8 @@ import signal
 import subprocess
 import time
 
-from job import MPIEXEC, JobTest, environment, leftovers, program
+from job import MPIEXEC, TIMEOUT_S, JobTest, environment, leftovers, program
 
-WAIT_S = 60
 EXIT_FINAL = 4
 SLOTS = 4
 UNUSED_S = 5  # another job's segment is used by then
@@ -40,7 +39,7 @@ class Process:
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def wait(self, timeout=WAIT_S):
+    def wait(self, timeout=TIMEOUT_S):
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -152,7 +151,7 @@ class RecoveryTest(JobTest):
         return lines_of(os.path.join(self.folder, f"digest.{name}"))
 
     def until(self, condition, what):
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             logs = "\n".join(process.output() for process in self.processes)
             self.assertLess(time.monotonic(), deadline, f"never came: {what}\n{logs}")

@@ -123,7 +123,7 @@ class Budget(RecoveryTest):
                 "batch.global_size": MOST, "batch.budget_field": "tokens", "batch.budget_items": ITEMS,
                 "order.seed": SEED, "order.window_rows": WINDOW_ROWS, "order.epochs": 3,
                 "readers.threads": 1, "delivery.trainers": self.trainers, "delivery.slots": SLOTS,
-                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}
+                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}
 
     def steps(self, epoch, **more):
         return epoch_steps(epoch, [int(length) for length in self.lengths], **more)

@@ -186,7 +186,6 @@ class Errors(JobTest):
                                                   "batch.global_size": 16}),
                               ("sh", "-c", script))
         self.assertEqual(outcome.code, 4, outcome.output)
-        self.assertLess(outcome.seconds, 60)
         self.assertRegex(outcome.output, r"error: .*trainer 1 \(process \d+\) failed at epoch 0 step [01]: ")
 
     @unittest.skipIf(SANITIZED, "an interpreter without sanitizers cannot load a library with them")

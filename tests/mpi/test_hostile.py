@@ -19,7 +19,7 @@ MAGIC, HELLO, WELCOME = 0x4D534E50, 1, 3  # src/delivery/protocol.h, which VERSI
 with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/protocol.h"), encoding="utf-8") as header:
     VERSION = int(re.search(r"PROTOCOL_VERSION = (\d+)", header.read())[1])
 SILENT = 1000
-ENTRY_S = 60  # for trainers to get past them; it takes less than four on a quiet machine
+ENTRY_S = TIMEOUT_S  # for trainers to get past them; it takes less than four seconds on a quiet machine
 
 
 class Service:
@@ -80,7 +80,7 @@ class Service:
         self.output.seek(0)
         return self.output.read()
 
-    def wait(self, timeout=60):
+    def wait(self, timeout=TIMEOUT_S):
         return self.process.wait(timeout)
 
     def end(self):
@@ -126,7 +126,7 @@ class Hostile(JobTest):
     def trainers(self, service):
         return [subprocess.Popen(
             [program("penstock-trainer"), "--run-dir", service.run_dir, "--rank", str(rank),
-             "--world-size", str(self.TRAINERS), "--timeout", "60", "--digest",
+             "--world-size", str(self.TRAINERS), "--timeout", str(TIMEOUT_S), "--digest",
              os.path.join(self.folder, "digest.{rank}")],
             env=environment(PENSTOCK_READER=rank % service.readers), stdin=subprocess.DEVNULL)
             for rank in range(self.TRAINERS)]
@@ -134,7 +134,7 @@ class Hostile(JobTest):
     def assert_served(self, service):
         """All trainers come, and get what they would get without anyone else."""
         for trainer in self.trainers(service):
-            self.assertEqual(trainer.wait(60), 0, service.said())
+            self.assertEqual(trainer.wait(TIMEOUT_S), 0, service.said())
         self.assertEqual(service.wait(), 0, service.said())
         self.assertEqual(self.digest_lines(), self.expected)
 
@@ -200,7 +200,7 @@ class Hostile(JobTest):
             self.assertLess(time.monotonic() - start, ENTRY_S, service.said())
             time.sleep(0.02)
         for trainer in trainers:
-            self.assertEqual(trainer.wait(60), 0, service.said())
+            self.assertEqual(trainer.wait(TIMEOUT_S), 0, service.said())
         self.assertEqual(service.wait(), 0, service.said())
         shown = len(self.expected) // 3  # an epoch's
         self.assertEqual([line for line in self.digest_lines() if int(line[0]) < 1],
@@ -275,7 +275,7 @@ class Hostile(JobTest):
             except OSError:
                 break  # the service has ended
         for trainer in trainers:
-            self.assertEqual(trainer.wait(60), 0, service.said())
+            self.assertEqual(trainer.wait(TIMEOUT_S), 0, service.said())
         self.assertEqual(service.wait(), 0, service.said())
         self.assertEqual(self.digest_lines(), self.expected)
         for one in held:

@@ -244,7 +244,7 @@ class Trainers(RecoveryTest):
 
     def serve(self, readers=1, **more):
         return self.start_readers(readers, self.settings(**{
-            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}))
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}))
 
     def check_external(self, arguments=("--compute-ms", "5"), start=None, **env):
         expected = self.expected()
@@ -282,7 +282,7 @@ class Trainers(RecoveryTest):
         """Readers tell their supervisor where trainers stopped, and the next ones are told."""
         expected = self.expected()
         settings = self.settings(**{"delivery.run_dir": self.run_dir,
-                                    "delivery.reconnect_timeout": 30})
+                                    "delivery.reconnect_timeout": 100})
         job = self.start_readers(2, settings, ["--supervised"])
         trainers = self.start_trainers("--compute-ms", "5", readers=2)
         self.until_lines("1", 60)
@@ -314,7 +314,7 @@ class Trainers(RecoveryTest):
         """Nobody is left who was told: those that come fresh find their cursors in files."""
         expected = self.expected()
         settings = self.settings(**{"delivery.run_dir": self.run_dir,
-                                    "delivery.reconnect_timeout": 30})
+                                    "delivery.reconnect_timeout": 100})
         cursors = os.path.join(self.run_dir, "cursor-1-")
         job = self.start_readers(2, settings, ["--supervised"])
         trainers = self.start_trainers("--compute-ms", "5", readers=2, PENSTOCK_CURSORS=cursors)

@@ -239,7 +239,7 @@ class Deaths(RecoveryTest, MixTest):
     def serve(self, readers, supervised=True):
         options = ["--supervised"] if supervised else []
         return self.start_readers(readers, self.settings(**{"delivery.run_dir": self.run_dir,
-                                                            "delivery.reconnect_timeout": 30}), options)
+                                                            "delivery.reconnect_timeout": 100}), options)
 
     def check_every_step(self, expected, names):
         """Each step's samples once, over all trainers and their lives: what came again came as before."""

@@ -124,7 +124,7 @@ class Jobs(test_ragged.Jobs):
         sources = f"{self.source('events', **fields)}:2,{self.source('even', **fields)}:1"
         return {"mix.sources": sources, "mix.samples": 300, "batch.global_size": 8, "batch.last": "partial",
                 "order.epochs": 6, "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
-                "delivery.slots": SLOTS, "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}
+                "delivery.slots": SLOTS, "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}
 
     @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
     def test_a_reader_is_killed(self):

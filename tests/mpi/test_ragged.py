@@ -235,7 +235,7 @@ class Jobs(RecoveryTest):
     def settings(self, **more):
         return {"dataset.uri": os.path.join(self.datasets, "events"), "batch.global_size": 8, "batch.last": "partial", "order.epochs": 8, "order.seed": 5,
                 "readers.threads": 1, "delivery.trainers": self.trainers, "delivery.slots": SLOTS,
-                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **DENSE, **more}
+                "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **DENSE, **more}
 
     def test_messages_are_as_large_as_the_items(self):
         self.trainers, report = 1, os.path.join(self.folder, "report.json")

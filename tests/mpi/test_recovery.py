@@ -15,7 +15,7 @@ class Readers(RecoveryTest):
 
     def serve(self, readers, left=None, **more):
         return self.start_readers(readers, self.settings(**{
-            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}),
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}),
             ["--supervised", *(["--left", self.left_file(left)] if left else [])])
 
     def kill_reader(self, _=None, reader=0):
@@ -150,7 +150,7 @@ class Localities(RecoveryTest):
 
     def serve(self, readers, options=(), **more):
         return self.start_readers(readers, self.settings(**{
-            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 30, **more}), ["--supervised", *options])
+            "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}), ["--supervised", *options])
 
     def until_one_is_ahead(self, **env):
         """The readers' job, and its trainers: the first has had all that its reader could send, the second few."""

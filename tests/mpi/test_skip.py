@@ -106,7 +106,7 @@ class Skip(JobTest):
                   "                break\n        if epoch.number == 60:\n            break\n")
         for placement in "fixed", "local":
             outcome = self.reader(2, self.settings(40, **{"order.placement": placement}), (*python_words(), "-c", script),
-                                  env=environment(PYTHONPATH=PYTHON_PATH), timeout=60)
+                                  env=environment(PYTHONPATH=PYTHON_PATH))
             self.assertEqual(outcome.code, 0, outcome.output)
 
     def test_leases_from_before(self):

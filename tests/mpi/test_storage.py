@@ -291,7 +291,6 @@ class Faults(Storage):
                                                 "delivery.trainers": 2, "readers.threads": 3}, [],
                                       env=self.faulty(hang="data/5.0"))
                 self.assertIn(outcome.code, FAILED, outcome.output)
-                self.assertLess(outcome.seconds, 60)
                 where = r"reader [0-2] on \S+: reading '\S+/data/5.0' has not come back for "
                 self.assertRegex(outcome.output, "warning: " + where + r"\d")
                 self.assertRegex(outcome.output, "error: " + where + r"\d")
@@ -379,7 +378,6 @@ class HangingMount(Storage):
                     "readers.threads": 1}
         outcome = self.reader(readers, settings, [])
         self.assertNotEqual(outcome.code, 0, outcome.output)
-        self.assertLess(outcome.seconds, 60)
         self.assertRegex(outcome.output,
                          rf"error: reader {who} on \S+: reading '\S+/{path or target}' has not ")
         self.assert_nothing_left(before, outcome)
