@@ -153,6 +153,7 @@ static enum status settle_all(struct job *job, const struct job_options *options
                       "delivery.restarts does not go with --also: a trainer that is started "
                       "again alone waits in connect(\"NAME\") for the others, and they for it; "
                       "penstock-run --restarts starts all again");
+    status = job_agree_runs(job, job_compare_outputs(job, status, err), err);
     if (status == STATUS_OK)
         status = job_watch_store(job, err);
     if (status == STATUS_OK)

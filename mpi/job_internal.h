@@ -25,6 +25,11 @@ MUST_USE enum status job_share_config(struct job *job, const struct job_options 
  * them, counts for a run of --also, too. Its epochs are endless. */
 void job_share_delivery(struct job *job);
 
+/* Collective over all runs; `status` is this run's so far, and is returned if not OK. INVALID, on
+ * all ranks of a run: the run would write to a file, or listen at a port, of a run before it. */
+MUST_USE enum status job_compare_outputs(const struct job *job, enum status status,
+                                         struct error *err);
+
 /* Collective over all runs, for an outcome that is the same on all ranks of this run: the first
  * run's that failed, with its name in front. */
 MUST_USE enum status job_agree_runs(struct job *job, enum status status, struct error *err);

@@ -161,6 +161,26 @@ void job_share_delivery(struct job *job)
         also_adapt(&job->config, &common);
 }
 
+enum status job_compare_outputs(const struct job *job, enum status status, struct error *err)
+{
+    const struct comm *comm = &job->comm;
+    struct also_outputs mine = {0}, other;
+    if (comm->run_count == 1)
+        return status;
+    int on_node = (int)job_reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world);
+    if (status == STATUS_OK)
+        also_outputs_of(&job->config, job->also, on_node, &mine);
+    for (int run = comm->run_count - 1; run >= 0; run--) {
+        other = mine;
+        comm_share_with_runs(comm, run, &other, sizeof other);
+        if (run == comm->run)
+            mine = other;
+        else if (run < comm->run && status == STATUS_OK)
+            status = also_compare_outputs(&mine, &other, err);
+    }
+    return status;
+}
+
 /* What rank 0 finds out before sizes can be settled. */
 static enum status look_ahead(struct job *job, const struct job_options *options,
                               struct run_state *ret_state, uint64_t ret_stored[2],

@@ -61,6 +61,7 @@ static void fill_constants(struct meter *meter)
     snapshot->order_id = service->order.id;
     snapshot->seed = service->order.seed;
     text_show(snapshot->node, sizeof snapshot->node, job->comm.node_name);
+    snprintf(snapshot->run, sizeof snapshot->run, "%s", job->also ? job->also : "");
     text_show(snapshot->version, sizeof snapshot->version, PENSTOCK_VERSION_TEXT);
     struct text dataset = {0};
     job_name_dataset(&job->config, &dataset);

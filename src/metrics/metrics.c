@@ -99,8 +99,9 @@ static void append_markdown(const struct metrics_row *rows, size_t count, struct
 
 void metrics_markdown(struct text *out)
 {
-    text_append(out,
-                "## Of a reader\n\nEach series has the label `reader`, the reader's rank.\n\n");
+    text_append(
+        out, "## Of a reader\n\nEach series has the label `reader`, the reader's rank. Series of a "
+             "run of `--also` have the label `run`, too: the run's name.\n\n");
     append_markdown(metrics_rows, metrics_row_count, out);
     text_append(out,
                 "\n## Of a trainer\n\nThe reader that serves the trainer has these. Labels are "

@@ -127,7 +127,12 @@ struct metrics_trainer {
 
 enum metrics_state { METRICS_GATHERING, METRICS_SERVING, METRICS_STATE_COUNT };
 
-enum { METRICS_NODE_BYTES = 64, METRICS_TEXT_BYTES = 256, METRICS_VERSION_BYTES = 16 };
+enum {
+    METRICS_NODE_BYTES = 64,
+    METRICS_TEXT_BYTES = 256,
+    METRICS_VERSION_BYTES = 16,
+    METRICS_RUN_BYTES = 32
+};
 
 struct metrics_snapshot {
     uint64_t now_ms; /* since 1970 */
@@ -137,6 +142,7 @@ struct metrics_snapshot {
     uint32_t trainer_count;
     uint64_t order_id, seed;
     char node[METRICS_NODE_BYTES]; /* texts are NUL-terminated, and shown text (base/text.h) */
+    char run[METRICS_RUN_BYTES];   /* of --also; "": the run that is trained on */
     char version[METRICS_VERSION_BYTES];
     char dataset[METRICS_TEXT_BYTES];
     char listen[METRICS_NODE_BYTES]; /* address of the reader's metrics; "": none */

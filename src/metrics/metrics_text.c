@@ -27,15 +27,25 @@ static void append_head(const char *name, const char *help, enum metrics_type ty
                 types[type]);
 }
 
+/* Labels of every series. A run of --also says its name: node_exporter puts the files of all runs
+ * together. */
+static void append_whose(const struct metrics_snapshot *snapshot, struct text *out)
+{
+    text_append(out, "reader=\"%" PRIu32 "\"", snapshot->reader);
+    if (*snapshot->run)
+        text_append(out, ",run=\"%s\"", snapshot->run);
+}
+
 /* Constant metrics, whose labels say everything. */
-static void append_infos(const struct metrics_snapshot *snapshot, struct text *out)
+static void append_infos(const struct metrics_snapshot *snapshot, const char *whose,
+                         struct text *out)
 {
     append_head("build_info", "always 1; the label is the version", METRICS_GAUGE, out);
-    text_append(out, "penstock_build_info{reader=\"%" PRIu32 "\",", snapshot->reader);
+    text_append(out, "penstock_build_info{%s,", whose);
     append_label("version", snapshot->version, out);
     text_append(out, "} 1\n");
     append_head("run_info", "always 1; labels say which run this is", METRICS_GAUGE, out);
-    text_append(out, "penstock_run_info{reader=\"%" PRIu32 "\",", snapshot->reader);
+    text_append(out, "penstock_run_info{%s,", whose);
     append_label("dataset", snapshot->dataset, out);
     text_append(out, ",seed=\"%" PRIu64 "\",order_id=\"%016" PRIx64 "\",", snapshot->seed,
                 snapshot->order_id);
@@ -43,7 +53,8 @@ static void append_infos(const struct metrics_snapshot *snapshot, struct text *o
     text_append(out, "} 1\n");
 }
 
-static void append_reader(const struct metrics_snapshot *snapshot, struct text *out)
+static void append_reader(const struct metrics_snapshot *snapshot, const char *whose,
+                          struct text *out)
 {
     const char *before = "";
     for (size_t i = 0; i < metrics_row_count; i++) {
@@ -51,8 +62,8 @@ static void append_reader(const struct metrics_snapshot *snapshot, struct text *
         if (strcmp(row->name, before) != 0)
             append_head(row->name, row->help, row->type, out);
         before = row->name;
-        text_append(out, "penstock_%s{reader=\"%" PRIu32 "\"%s%s} %s\n", row->name,
-                    snapshot->reader, *row->label ? "," : "", row->label,
+        text_append(out, "penstock_%s{%s%s%s} %s\n", row->name, whose, *row->label ? "," : "",
+                    row->label,
                     metrics_number(row->unit, metrics_value(row, &snapshot->values)).text);
     }
 }
@@ -74,7 +85,8 @@ static void append_histogram(const char *name, const char *labels,
     text_append(out, "penstock_%s_count{%s} %" PRIu64 "\n", name, labels, count);
 }
 
-static void append_trainers(const struct metrics_snapshot *snapshot, struct text *out)
+static void append_trainers(const struct metrics_snapshot *snapshot, const char *whose,
+                            struct text *out)
 {
     for (size_t i = 0; i < metrics_trainer_row_count; i++) {
         const struct metrics_row *row = &metrics_trainer_rows[i];
@@ -84,8 +96,7 @@ static void append_trainers(const struct metrics_snapshot *snapshot, struct text
             struct metrics_number value =
                 metrics_number(row->unit, metrics_value(row, &trainer->values));
             struct text labels = {0};
-            text_append(&labels, "reader=\"%" PRIu32 "\",rank=\"%" PRIu32 "\"", snapshot->reader,
-                        trainer->rank);
+            text_append(&labels, "%s,rank=\"%" PRIu32 "\"", whose, trainer->rank);
             if (row->type == METRICS_HISTOGRAM)
                 append_histogram(row->name, labels.data, trainer, value.text, out);
             else
@@ -97,7 +108,10 @@ static void append_trainers(const struct metrics_snapshot *snapshot, struct text
 
 void metrics_text(const struct metrics_snapshot *snapshot, struct text *out)
 {
-    append_infos(snapshot, out);
-    append_reader(snapshot, out);
-    append_trainers(snapshot, out);
+    struct text whose = {0};
+    append_whose(snapshot, &whose);
+    append_infos(snapshot, whose.data, out);
+    append_reader(snapshot, whose.data, out);
+    append_trainers(snapshot, whose.data, out);
+    text_done(&whose);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { VERSION = 1, PAGES = 64, MOST_READERS = 1 << 20, MOST_PAGE_BYTES = 1 << 24 };
+enum { VERSION = 2, PAGES = 64, MOST_READERS = 1 << 20, MOST_PAGE_BYTES = 1 << 24 };
 
 static const uint64_t MAGIC = UINT64_C(0x5745495652455650); /* "PVERVIEW", little endian */
 static const char name[] = "reader-0.overview";

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { VERSION = 1, MOST_TRAINERS = 65536, TRIES = 50 };
+enum { VERSION = 2, MOST_TRAINERS = 65536, TRIES = 50 };
 
 static const uint64_t MAGIC = UINT64_C(0x534d454b434f5453); /* "STOCKEMS", little endian */
 

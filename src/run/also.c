@@ -1,7 +1,13 @@
 /* See also.h. */
 #include "run/also.h"
 
+#include "base/address.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum status also_add(struct also_list *list, const char *text, struct error *err)
 {
@@ -45,4 +51,69 @@ void also_adapt(struct config *config, const struct also_common *common)
     config->connect_timeout_s = common->connect_timeout_s;
     config->epochs = 0;
     config->stall_warning_s = 0; /* its trainers are elsewhere most of the time */
+}
+
+/* The same name of a file however it is written, where its folder is there. */
+static void name_file(const char *path, char ret_name[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char folder[PATH_MAX], real[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    if (!*path)
+        ret_name[0] = '\0';
+    else if (!realpath(folder, real) ||
+             snprintf(ret_name, PATH_MAX, "%s/%s", real, name) >= PATH_MAX)
+        snprintf(ret_name, PATH_MAX, "%s", path);
+}
+
+void also_outputs_of(const struct config *config, const char *name, int readers_on_node,
+                     struct also_outputs *ret_outputs)
+{
+    *ret_outputs = (struct also_outputs){.readers_on_node = readers_on_node};
+    snprintf(ret_outputs->run, sizeof ret_outputs->run, "%s", name ? name : "");
+    name_file(config->metrics_file, ret_outputs->metrics_file);
+    if (config->bad_sample == BAD_SAMPLE_MASK)
+        name_file(config->bad_list, ret_outputs->bad_list);
+    snprintf(ret_outputs->metrics_listen, sizeof ret_outputs->metrics_listen, "%s",
+             config->metrics_listen);
+}
+
+/* Whether readers of both would listen at one port: those of a node take one after another. */
+static bool share_a_port(const struct also_outputs *a, const struct also_outputs *b)
+{
+    struct address first, second;
+    struct error ignored;
+    if (address_parse(a->metrics_listen, &first, &ignored) != STATUS_OK ||
+        address_parse(b->metrics_listen, &second, &ignored) != STATUS_OK)
+        return false;
+    int low = address_port(&first), other = address_port(&second);
+    address_set_port(&first, 0);
+    address_set_port(&second, 0);
+    return low > 0 && other > 0 && low < other + b->readers_on_node &&
+           other < low + a->readers_on_node &&
+           strcmp(address_print(&first).text, address_print(&second).text) == 0;
+}
+
+enum status also_compare_outputs(const struct also_outputs *mine, const struct also_outputs *other,
+                                 struct error *err)
+{
+    const bool is_file =
+        *mine->metrics_file && strcmp(mine->metrics_file, other->metrics_file) == 0;
+    const bool is_list = *mine->bad_list && strcmp(mine->bad_list, other->bad_list) == 0;
+    char run[ALSO_NAME_BYTES + 16] = "the run that is trained on";
+    if (*other->run)
+        snprintf(run, sizeof run, "run '%s'", other->run);
+    if (is_file || is_list)
+        return error_set(err, STATUS_INVALID,
+                         "%s '%s' is that of %s, too: give each run a file of its own",
+                         is_file ? "metrics.file" : "errors.report",
+                         text_shown(is_file ? mine->metrics_file : mine->bad_list).text, run);
+    if (share_a_port(mine, other))
+        return error_set(err, STATUS_INVALID,
+                         "metrics.listen '%s': readers of %s, which has '%s', listen at the same "
+                         "ports: the readers of a node take one port after another; leave as many "
+                         "between the runs, or give port 0",
+                         mine->metrics_listen, run, other->metrics_listen);
+    return STATUS_OK;
 }

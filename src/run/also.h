@@ -1,11 +1,12 @@
 /* Runs of --also: runs beside the one that is trained on, for the same trainers. What the command
- * line says of such runs, and what they take over from the training. Pure but for also_add().
+ * line says of such runs, what they take over from the training, and what each run has alone.
  */
 #ifndef PENSTOCK_RUN_ALSO_H
 #define PENSTOCK_RUN_ALSO_H
 
 #include "config/config.h"
 
+#include <limits.h>
 #include <stddef.h>
 
 /* Of what a node has available, where readers.memory_limit is auto: see run_shape.auto_divisor. The
@@ -38,5 +39,22 @@ struct also_common also_common_of(const struct config *training);
 
 /* Makes *config that of a run of --also: with these options, and endless epochs. */
 void also_adapt(struct config *config, const struct also_common *common);
+
+/* What a run alone may have: files that readers write, as absolute paths, and where readers listen;
+ * "": none. Plain bytes, to be sent. */
+struct also_outputs {
+    char run[ALSO_NAME_BYTES]; /* its name; "": the run that is trained on */
+    char metrics_file[PATH_MAX], bad_list[PATH_MAX], metrics_listen[NAME_MAX];
+    int readers_on_node; /* at most */
+};
+
+/* Those of a configuration, for the run `name`; NULL: the run that is trained on. Relative paths
+ * start at the current directory. */
+void also_outputs_of(const struct config *config, const char *name, int readers_on_node,
+                     struct also_outputs *ret_outputs);
+
+/* INVALID: both runs would write to one file, or listen at one port. */
+MUST_USE enum status also_compare_outputs(const struct also_outputs *mine,
+                                          const struct also_outputs *other, struct error *err);
 
 #endif

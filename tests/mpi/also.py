@@ -32,13 +32,13 @@ class AlsoTest(JobTest):
             json.dump(sections, file)  # JSON is YAML
         return path
 
-    def train(self, **more):
-        return self.configure("train.yaml", dataset={"uri": self.synth("train", 96, chunk=4)},
+    def train(self, sections=None, **more):
+        return self.configure("train.yaml", **(sections or {}), dataset={"uri": self.synth("train", 96, chunk=4)},
                               batch={"global_size": 8}, order={"seed": 5, "epochs": 2, "window_rows": 6},
                               readers={"threads": 1}, delivery={"trainers": self.trainers, **more})
 
-    def val(self, name="val.yaml", uri=None, **more):
-        return self.configure(name, dataset={"uri": uri or self.synth("val", 38)},
+    def val(self, name="val.yaml", uri=None, sections=None, **more):
+        return self.configure(name, **(sections or {}), dataset={"uri": uri or self.synth("val", 38)},
                               batch={"global_size": 8, "last": "partial"}, order={"seed": 9},
                               readers={"threads": 1, **more})
 

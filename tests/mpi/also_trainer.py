@@ -5,14 +5,17 @@
 MODE says how it validates: keep (two batches first, then every 5 steps all of them, over one connection), again (the same, with a
 connection each time), torch (keep, by penstock.torch.Loader), slow (keep, with work between batches), die (rank 1 dies in its second
 validation), die-once (its first life does; slow; the state of each validation's begin is in PENSTOCK_STATE_FILE), idle (it does
-nothing for 5 s, and writes what the readers' processors did to FOLDER/cpu).
+nothing for 5 s, and writes what the readers' processors did to FOLDER/cpu), metrics (keep; what rank 0 sees of both runs once val has
+delivered a pass is in FOLDER/seen).
 """
 
 import glob
 import json
 import os
+import re
 import sys
 import time
+import urllib.request
 
 import penstock
 
@@ -103,6 +106,29 @@ def idle():
         json.dump([(after[path] - before[path]) / seconds for path in before], file)
 
 
+def look(run):
+    """What reader 0 of a run says, by HTTP and by file, once all of its trainers have taken a pass."""
+    run_dir = os.environ["PENSTOCK_RUN_DIR"] + ("" if run == "train" else "." + run)
+    with open(os.path.join(run_dir, "reader-0.json"), encoding="ascii") as file:
+        address = json.load(file)[0]["targets"][0]
+
+    def fetch(way):
+        if way == "http":
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
+                return answer.read().decode()
+        with open(os.path.join(folder, run + ".prom"), encoding="utf-8") as file:
+            return file.read()
+    out = {}
+    for way in "http", "file":
+        while text := fetch(way):
+            taken = re.findall(r"penstock_trainer_batches_total{.*} (\d+)", text)
+            if len(taken) == 2 and min(map(int, taken)) >= 5:
+                break
+            time.sleep(0.05)
+        out[f"{way}.{run}"] = text
+    return out
+
+
 with penstock.connect() as train:
     rank = train.info.rank
     with log_of("train", rank) as train_log, log_of("val", rank) as val_log:
@@ -115,6 +141,9 @@ with penstock.connect() as train:
                 if count % 5 == 0:
                     save_state()
                     validate()
+                if mode == "metrics" and count == 6 and epoch.number == 0 and rank == 0:
+                    with open(os.path.join(folder, "seen"), "w", encoding="utf-8") as file:
+                        json.dump({**look("train"), **look("val")}, file)
                 if mode == "idle" and count == 6 and epoch.number == 0 and rank == 0:
                     idle()
     if rank == 0:

@@ -1,5 +1,6 @@
 """Train and validation at once: two runs of one launcher, for the same trainers (--also)."""
 
+import glob
 import importlib.util
 import json
 import os
@@ -73,6 +74,41 @@ class Also(AlsoTest):
                 self.assertNotEqual(outcome.code, 0)
                 errors = [line for line in outcome.output.splitlines() if "error" in line and "penstock-reader" in line]
                 self.assertEqual(len([line for line in errors if message in line]), 1, outcome.output)
+
+    def test_outputs_of_two_runs(self):
+        """Both runs would write to one file, or listen at one port: one message, before anything is written."""
+        path = os.path.join(self.folder, "m-{rank}.prom")
+        for one, other, message in (
+                ({"metrics": {"file": path}}, {"metrics": {"file": path}}, "metrics.file '" + path),
+                ({"errors": {"bad_sample": "mask"}}, {"errors": {"bad_sample": "mask"}}, "errors.report '/"),
+                ({"metrics": {"listen": "127.0.0.1:29417"}}, {"metrics": {"listen": "127.0.0.1:29418"}},
+                 "metrics.listen '127.0.0.1:29418': ")):
+            with self.subTest(message=message):
+                outcome = self.job(4, train=self.train(one), also=["val=" + self.val(sections=other)])
+                self.assertEqual(outcome.code, 4, outcome.output)
+                errors = [line for line in outcome.output.splitlines() if line.startswith("penstock-reader: error")]
+                self.assertEqual(len(errors), 1, outcome.output)
+                self.assertIn("run 'val': " + message, errors[0])
+                self.assertIn("the run that is trained on", errors[0])
+                self.assertFalse(glob.glob(os.path.join(self.folder, "*.prom")) +
+                                 glob.glob(os.path.join(self.folder, "*.jsonl")))
+
+    def test_metrics(self):
+        """Both runs are seen, by HTTP and by file; their series differ, for node_exporter puts all files together."""
+        def metrics(name):
+            return {"metrics": {"listen": "127.0.0.1:0", "file": os.path.join(self.folder, name + ".prom")}}
+        outcome = self.job(2, "metrics", train=self.train(metrics("train")), also=["val=" + self.val(sections=metrics("val"))])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(os.path.join(self.folder, "seen"), encoding="utf-8") as file:
+            seen = json.load(file)
+        for way in "http", "file":
+            names = [{line.rsplit(" ", 1)[0] for line in seen[way + "." + run].splitlines() if line[0] != "#"}
+                     for run in ("train", "val")]
+            self.assertFalse(names[0] & names[1])
+            self.assertLessEqual({'penstock_epoch{reader="0"}', 'penstock_trainer_batches_total{reader="0",rank="1"}'}, names[0])
+            self.assertLessEqual({'penstock_epoch{reader="0",run="val"}',
+                                  'penstock_trainer_batches_total{reader="0",run="val",rank="1"}'}, names[1])
+        self.assertEqual(glob.glob(os.path.join(self.folder, "*.prom")), [])
 
     def test_memory(self):
         """What the other run takes of a node is not there for training."""

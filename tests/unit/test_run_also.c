@@ -61,11 +61,67 @@ static void the_trainers_are_the_trainings(void **state)
     assert_int_equal(val.slots, 2);
 }
 
+/* `file`, `list` and `listen` are only read. */
+static void outputs(const char *run, char *file, char *list, char *listen,
+                    struct also_outputs *ret_outputs)
+{
+    const struct config config = {.metrics_file = file,
+                                  .bad_list = list,
+                                  .bad_sample = BAD_SAMPLE_MASK,
+                                  .metrics_listen = listen};
+    also_outputs_of(&config, run, 2, ret_outputs);
+}
+
+static void expect_clash(const struct also_outputs *mine, const struct also_outputs *other,
+                         const char *message)
+{
+    struct error err;
+    assert_int_equal(also_compare_outputs(mine, other, &err), STATUS_INVALID);
+    if (!strstr(err.message, message))
+        fail_msg("'%s' does not say '%s'", err.message, message);
+}
+
+static void each_run_has_its_own_files_and_ports(void **state)
+{
+    static struct also_outputs train, val, test;
+    struct error err;
+    (void)state;
+    outputs(NULL, "/tmp/a.prom", "bad.jsonl", "127.0.0.1:9400", &train);
+    outputs("val", "/tmp/b.prom", "val.jsonl", "127.0.0.1:9402", &val);
+    assert_int_equal(also_compare_outputs(&val, &train, &err), STATUS_OK);
+    outputs("test", "", "", "", &test);
+    assert_int_equal(also_compare_outputs(&test, &test, &err), STATUS_OK);
+    outputs("test", "", "", "127.0.0.1:0", &test);
+    assert_int_equal(also_compare_outputs(&test, &test, &err), STATUS_OK);
+    outputs("test", "/tmp/../tmp/a.prom", "", "", &test);
+    expect_clash(&test, &train, "metrics.file '/tmp/a.prom' is that of the run that is trained on");
+    outputs("test", "", "./val.jsonl", "", &test);
+    expect_clash(&test, &val, "is that of run 'val', too: give each run a file of its own");
+    outputs("test", "", "", "127.0.0.1:9401", &test);
+    expect_clash(&test, &train, "metrics.listen '127.0.0.1:9401': readers of the run that is");
+    expect_clash(&test, &val, "which has '127.0.0.1:9402', listen at the same ports");
+    outputs("test", "", "", "[::1]:9401", &test);
+    assert_int_equal(also_compare_outputs(&test, &train, &err), STATUS_OK);
+}
+
+static void a_list_that_is_not_written_is_nobodys(void **state)
+{
+    static struct also_outputs outputs;
+    char path[] = "bad.jsonl", none[] = "";
+    const struct config config = {.metrics_file = none, .bad_list = path, .metrics_listen = none};
+    struct error err;
+    (void)state;
+    also_outputs_of(&config, "val", 1, &outputs);
+    assert_int_equal(also_compare_outputs(&outputs, &outputs, &err), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_have_names_and_files),
         cmocka_unit_test(the_trainers_are_the_trainings),
+        cmocka_unit_test(each_run_has_its_own_files_and_ports),
+        cmocka_unit_test(a_list_that_is_not_written_is_nobodys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
