@@ -23,11 +23,11 @@ class Dlio(JobTest):
     def workload(self, epochs=2, **environment):
         build = pathlib.Path(BIN).parent
         flags = [*mpi_flags(), *(["--mca", "mpi_yield_when_idle", "1"] if launcher_is_open_mpi() else [])]
-        arguments = types.SimpleNamespace(build=build, work=pathlib.Path(self.datasets), scale=16, epochs=epochs, timeout=120,
+        arguments = types.SimpleNamespace(build=build, work=pathlib.Path(self.datasets), scale=16, most=1, epochs=epochs, timeout=120,
                                           python=sys.executable, mpiexec=MPIEXEC, mpi_flags=flags)
         workload = dlio.Workload(arguments, "resnet50")
         workload.shape, workload.samples, workload.chunk = (64, 64, 3), 320, 8
-        workload.batch, workload.seconds = 8, 0.04
+        workload.batch, workload.seconds, workload.steps = 8, 0.04, 40
         workload.zarr = pathlib.Path(self.datasets) / "small.zarr"
         workload.files = pathlib.Path(self.datasets) / "files"
         workload.workers = 1
