@@ -16,6 +16,7 @@ except ImportError as error:
 
 os.environ["OMP_NUM_THREADS"] = "1"  # as torchrun has it: trainers share the processors
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROGRAM = os.path.join(ROOT, "tests", "mpi", "loop_program.py")
 
 
 class Example(JobTest):
@@ -26,7 +27,7 @@ class Example(JobTest):
                 "delivery.trainers": 2, "order.epochs": epochs,
                 "dataset.fields.latents": "base_frames",
                 "dataset.fields.text": "clip_emb[segment_to_video]"},
-            (sys.executable, os.path.join(ROOT, "python", "examples", "train_latents.py"),
+            (sys.executable, PROGRAM, os.path.join(ROOT, "python", "examples", "train_latents.py"),
              "--checkpoint", checkpoint, *arguments), ["--quiet", *options],
             env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
         self.assertEqual(outcome.code, expect, outcome.output)
@@ -90,7 +91,7 @@ class Example(JobTest):
             [program("penstock-run"), "-q", "--torchrun", "2", "--restarts", "2",
              "--set", f"dataset.uri={self.synth('example', 48, videos=4)}", "--set", "batch.global_size=8",
              "--set", "order.epochs=4", "--set", "delivery.trainers=2", "--",
-             os.path.join(ROOT, "tests", "mpi", "lockstep_trainer.py"), self.folder],
+             PROGRAM, os.path.join(ROOT, "tests", "mpi", "lockstep_trainer.py"), self.folder],
             env=environment(PYTHONPATH=os.path.join(ROOT, "python"),
                             PATH=os.path.dirname(torchrun) + os.pathsep + os.environ["PATH"]))
         self.assertEqual(outcome.code, 0, outcome.output)

@@ -12,6 +12,7 @@ from job import JobTest, environment
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LOOPS = os.path.join(ROOT, "python", "examples", "loops")
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loop_program.py")
 SAMPLES, EPOCHS, TRAINERS = 48, 2, 2
 
 
@@ -33,7 +34,7 @@ class LoopTest(JobTest):
                    "dataset.fields.text": "clip_emb[segment_to_video]"}
         outcome = self.reader(
             readers, {"order.epochs": EPOCHS, **(settings or latents)},
-            (sys.executable, program if os.path.isabs(program) else os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
+            (sys.executable, PROGRAM, os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
             env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
                             OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu"))
         self.assertEqual(outcome.code, expect, outcome.output)
