@@ -128,3 +128,9 @@ bool text_has_password(const char *text)
     }
     return false;
 }
+
+char *text_after_mark(char *text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return strncmp(text, mark, sizeof mark - 1) == 0 ? text + sizeof mark - 1 : text;
+}

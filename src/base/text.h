@@ -29,6 +29,9 @@ void text_append_shown(struct text *text, const char *foreign);
 /* Like text_append_shown(), as a string of JSON in quotes. */
 void text_append_json(struct text *text, const char *foreign);
 
+/* The text behind the byte order mark that some programs begin UTF-8 with; or all of the text. */
+char *text_after_mark(char *text);
+
 /* Like text_append_shown(), into `text` of `capacity` bytes; a text that is too long is cut between
  * characters. `foreign` and `text` must not overlap. */
 void text_show(char *text, size_t capacity, const char *foreign);

@@ -2,13 +2,16 @@
 #include "ingest/text_rows.h"
 
 #include "base/size.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { HEADER_BYTES = 65536 };
 
@@ -61,9 +64,18 @@ static enum status parse_npy_header(const char *header, struct text_rows *rows, 
     int end = 0;
     if (sscanf(shape, "'shape': (%" SCNu64 ", %" SCNu64 "%n", &rows->count, &rows->length, &end) !=
             2 ||
-        (shape[end] != ')' && shape[end] != ',') || rows->length == 0)
+        shape[end] != ')' || rows->length == 0)
         return bad_npy(err, "the array has other than two axes");
     return STATUS_OK;
+}
+
+/* Whether the rest of the file has so many bytes; asked before there is memory for them. */
+static bool has_bytes(FILE *file, uint64_t bytes)
+{
+    struct stat info;
+    off_t at = ftello(file);
+    return fstat(fileno(file), &info) == 0 && at >= 0 && info.st_size >= at &&
+           (uint64_t)(info.st_size - at) >= bytes;
 }
 
 static enum status read_npy(FILE *file, struct text_rows *rows, struct error *err)
@@ -81,6 +93,8 @@ static enum status read_npy(FILE *file, struct text_rows *rows, struct error *er
     if (!size_multiply(rows->count, rows->length, &items) ||
         !size_multiply(items, dtype_bytes(rows->dtype), &bytes))
         return bad_npy(err, "its shape is too large");
+    if (!has_bytes(file, bytes))
+        return bad_npy(err, "the file ends early");
     rows->values = malloc(bytes + 1);
     if (!rows->values)
         return no_memory(err);
@@ -100,8 +114,10 @@ static bool take_numbers(char *line, float *values, uint64_t most, uint64_t *ret
     line[strcspn(line, "\r\n")] = '\0';
     while ((cell = strsep(&rest, ","))) {
         char *end = NULL;
+        errno = 0;
         float value = strtof(cell, &end);
-        if (end == cell || end[strspn(end, " \t")] != '\0' || count == most)
+        bool is_too_large = errno == ERANGE && isinf(value);
+        if (end == cell || is_too_large || end[strspn(end, " \t")] != '\0' || count == most)
             return false;
         values[count++] = value;
     }
@@ -132,14 +148,16 @@ static enum status read_csv(FILE *file, struct text_rows *rows, struct error *er
     char *line = NULL;
     size_t room = 0;
     uint64_t capacity = 0, count = 0, number = 0;
+    ssize_t length;
     enum status status = values ? STATUS_OK : no_memory(err);
     rows->dtype = DTYPE_FLOAT32;
-    while (!status && getline(&line, &room, file) >= 0) {
-        bool is_first = number++ == 0;
-        if (line[strspn(line, " \t\r\n")] == '\0')
+    while (!status && (length = getline(&line, &room, file)) >= 0) {
+        bool is_first = number++ == 0, is_text = strlen(line) == (size_t)length;
+        if (is_text && line[strspn(line, " \t\r\n")] == '\0')
             continue;
-        if (!take_numbers(line, values, MOST_NUMBERS, &count)) {
-            if (!is_first)
+        if (!is_text ||
+            !take_numbers(is_first ? text_after_mark(line) : line, values, MOST_NUMBERS, &count)) {
+            if (!is_first || !is_text)
                 status = error_set(err, STATUS_INVALID, "line %" PRIu64 " is not a row of numbers",
                                    number);
             continue;

@@ -1,6 +1,8 @@
 /* See video_list.h. */
 #include "ingest/video_list.h"
 
+#include "base/text.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -133,33 +135,45 @@ static enum status take_row(struct video_list *list, const char *folder,
         else if (i == columns->name)
             name = cell;
     }
+    if (!*path)
+        return error_set(err, STATUS_INVALID, "video %zu has no path", list->count + 1);
     return add_video(list, folder, path, *name ? name : path, err);
 }
 
-static enum status read_lines(FILE *file, const char *path, const char *folder,
-                              struct video_list *list, struct error *err)
+/* What a list of lines is read by. */
+struct line_reader {
+    struct video_list *list;
+    const char *folder;
+    bool is_csv, has_header;
+    struct columns columns;
+};
+
+static enum status take_line(struct line_reader *reader, char *line, struct error *err)
 {
-    size_t length = strlen(path);
-    bool is_csv = length > 4 && strcmp(path + length - 4, ".csv") == 0, has_header = false;
-    struct columns columns = {0, -1};
+    if (!reader->is_csv)
+        return add_video(reader->list, reader->folder, line, line, err);
+    if (reader->has_header)
+        return take_row(reader->list, reader->folder, &reader->columns, line, err);
+    reader->columns = read_header(line);
+    reader->has_header = true;
+    return reader->columns.path < 0
+               ? error_set(err, STATUS_INVALID, "the first line names no column 'path'")
+               : STATUS_OK;
+}
+
+static enum status read_lines(FILE *file, struct line_reader *reader, struct error *err)
+{
     char *line = NULL;
     size_t capacity = 0;
+    ssize_t length;
     enum status status = STATUS_OK;
-    while (!status && getline(&line, &capacity, file) >= 0) {
-        char *bare = strip(line);
-        if (!*bare || *bare == '#')
-            continue;
-        if (!is_csv) {
-            status = add_video(list, folder, bare, bare, err);
-        } else if (!has_header) {
-            columns = read_header(bare);
-            has_header = true;
-            if (columns.path < 0)
-                status = error_set(err, STATUS_INVALID,
-                                   "'%s': the first line names no column 'path'", path);
-        } else {
-            status = take_row(list, folder, &columns, bare, err);
-        }
+    for (size_t number = 1; !status && (length = getline(&line, &capacity, file)) >= 0; number++) {
+        if (strlen(line) != (size_t)length)
+            status =
+                error_set(err, STATUS_INVALID, "it is no text: line %zu has a zero byte", number);
+        char *bare = strip(number == 1 ? text_after_mark(line) : line);
+        if (!status && *bare && *bare != '#')
+            status = take_line(reader, bare, err);
     }
     free(line);
     return status;
@@ -170,14 +184,20 @@ static enum status read_file(const char *path, struct video_list *list, struct e
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup("");
     FILE *file = fopen(path, "re");
+    size_t length = strlen(path);
+    struct line_reader reader = {
+        .list = list,
+        .folder = folder,
+        .is_csv = length > 4 && strcmp(path + length - 4, ".csv") == 0,
+    };
     enum status status = STATUS_OK;
     if (!folder)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for a list of videos");
     else if (!file)
         status = error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                                  "open the list of videos '%s'", path);
-    else
-        status = read_lines(file, path, folder, list, err);
+    else if ((status = read_lines(file, &reader, err)))
+        status = error_prefix(err, status, "list of videos '%s': ", path);
     if (file)
         fclose(file);
     free(folder);

@@ -18,8 +18,8 @@ struct video_list {
     struct listed_video *videos;
 };
 
-/* NOT_FOUND: there is no such file. INVALID: no videos, or a CSV file without a column `path`. IO,
- * NO_MEMORY. video_list_done() frees the list, also after an error. */
+/* NOT_FOUND: there is no such file. INVALID: no videos, no text, a CSV file without a column `path`
+ * or a row without a path. IO, NO_MEMORY. video_list_done() frees the list, also after an error. */
 MUST_USE enum status video_list_read(const char *path, struct video_list *ret_list,
                                      struct error *err);
 void video_list_done(struct video_list *list);
