@@ -17,7 +17,8 @@ gain at most. Each layout is written by `penstock rechunk` (Zarr v3), then measu
 "delta 1" and "delta 4" store differences along frames and along columns. Zarr v3 has these for integers alone, so these layouts
 hold the bits of the float16 as int16.
 
-Rounds measure each layout; figures are medians. --budget bounds the time: late layouts get one round. The last line is one JSON
+Rounds measure each layout; figures are medians. --budget bounds the time: late layouts get one round. --data, --chunks and --part measure a
+piece of all, and with --update FILE the other figures are those of FILE, an earlier last line. The last line is one JSON
 object: {"noisy": {layout: {chunk length: {"stored", "decode", "cold", "warm"}}}, "smooth": ..., "memory_mib": {chunk length: ...}}.
 """
 import argparse
@@ -163,6 +164,10 @@ def parse():
     parser.add_argument("--budget", type=int, default=450, help="seconds (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the reader (one a cpu)")
     parser.add_argument("--quick", action="store_true", help="three layouts, chunks of 1 and 8, one round")
+    parser.add_argument("--data", choices=GRAINS, nargs="+", default=list(GRAINS), help="(all)")
+    parser.add_argument("--chunks", type=int, nargs="+", default=CHUNKS, help="chunk lengths (all)")
+    parser.add_argument("--part", default="1/1", help="of the layouts, as 2/4 (%(default)s)")
+    parser.add_argument("--update", type=pathlib.Path, help="an earlier last line, for what is not measured")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plot; takes Matplotlib")
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
@@ -172,11 +177,14 @@ def parse():
 
 def main():
     arguments = parse()
-    layouts = QUICK if arguments.quick else tuple(LAYOUTS)
+    part, parts = map(int, arguments.part.split("/"))
+    layouts = (QUICK if arguments.quick else tuple(LAYOUTS))[part - 1::parts]
     chunks = {"noisy": (1, 8) if arguments.quick else CHUNKS, "smooth": SMOOTH_CHUNKS}
+    chunks = {name: [chunk for chunk in chunks[name] if chunk in arguments.chunks] for name in arguments.data}
     # Chunk lengths outermost: where time runs short, all layouts of a length have as many rounds.
     todo = [(name, chunk, layout) for name in chunks for chunk in chunks[name] for layout in layouts]
-    results, memory, sources = {name: {} for name in chunks}, {}, {}
+    results = json.loads(arguments.update.read_text(encoding="utf-8")) if arguments.update else {name: {} for name in chunks}
+    memory, sources = results.pop("memory_mib", {}), {}
     for name in chunks:
         floats = make_source(arguments, name)
         sources[name] = {"floats": floats, "bits": make_bits(floats)}

@@ -11,19 +11,34 @@ SHOWN = {"none": "#6d6d6d", "blosc-lz4 5, shuffle": "#1b8a5a", "blosc-zstd 3, sh
          "delta 1, blosc-zstd 3, shuffle": "#d1642a"}
 
 
+def plot_by_layout(axis, layouts, key, scale, title):
+    """A line a layout: noisy and smooth."""
+    names = list(layouts["noisy"])
+    for at, layout in enumerate(names):
+        found = [scale * layouts[name][layout][CHUNK][key] for name in ("noisy", "smooth")]
+        axis.plot(found, [at, at], "-", color="#d0d0d0", linewidth=1.5, zorder=1)
+        for value, marker in zip(found, "o^"):
+            axis.plot(value, at, marker, color=SHOWN.get(layout, "#9a9a9a"), markersize=6)
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(axis="y", color="#f0f0f0", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.set_title(title, fontsize=9)
+
+
 def plot_sizes(axis, layouts):
-    for name, marker in (("noisy", "o"), ("smooth", "^")):
-        for layout, chunks in layouts[name].items():
-            line = chunks[CHUNK]
-            axis.plot(100 * line["stored"], line["decode"], marker, color=SHOWN.get(layout, "#9a9a9a"), markersize=6)
-            if name == "noisy" or layout.startswith("delta"):
-                axis.annotate(layout, (100 * line["stored"], line["decode"]), xytext=(4, 3), textcoords="offset points", fontsize=6.5)
-    axis.set_yscale("log")
-    axis.set_xlabel("stored, % of decoded")
-    axis.set_title(f"decoding, GB/s a core; {CHUNK} samples a chunk", fontsize=9)
+    plot_by_layout(axis, layouts, "stored", 100, f"stored, % of decoded; {CHUNK} a chunk")
     axis.plot([], [], "o", color="#9a9a9a", label="noisy")
     axis.plot([], [], "^", color="#9a9a9a", label="smooth")
-    axis.legend(loc="best")
+    axis.legend(loc="lower left", bbox_to_anchor=(-0.9, -0.22), ncol=2, fontsize=8)
+
+
+def plot_decode(axis, layouts):
+    plot_by_layout(axis, layouts, "decode", 1, "decoding, GB/s a core")
+    axis.set_xscale("log")
+    axis.set_xticks([1, 3, 10, 30], ["1", "3", "10", "30"])
+    axis.minorticks_off()
+    axis.set_yticklabels([])
 
 
 def plot_chunks(axis, layouts):
@@ -35,7 +50,7 @@ def plot_chunks(axis, layouts):
     axis.set_ylim(bottom=0)
     axis.set_xlabel("samples a chunk")
     axis.set_title("first epoch, thousand samples/s", fontsize=9)
-    axis.legend(loc="best", fontsize=6.5)
+    axis.legend(loc="center left", bbox_to_anchor=(0, 0.55), fontsize=7)
 
 
 def plot_memory(axis, memory):
@@ -49,10 +64,11 @@ def plot_memory(axis, memory):
 
 def plot(layouts, folder):
     plt.rcParams.update(scaling_plot.STYLE)
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), gridspec_kw={"width_ratios": [1.4, 1.2, 0.8]})
+    figure, axes = plt.subplots(1, 4, figsize=(14, 4), gridspec_kw={"width_ratios": [1, 1, 1.3, 0.8]})
     plot_sizes(axes[0], layouts)
-    plot_chunks(axes[1], layouts)
-    plot_memory(axes[2], layouts["memory_mib"])
+    plot_decode(axes[1], layouts)
+    plot_chunks(axes[2], layouts)
+    plot_memory(axes[3], layouts["memory_mib"])
     figure.tight_layout()
     return scaling_plot.save(figure, folder, "layouts")
 

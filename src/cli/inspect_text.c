@@ -257,8 +257,8 @@ static void print_layout_hint(const struct inspection *inspection)
                format_chunks(cost->chunk_reads).text, cost->chunks);
 }
 
-/* Prints how large arrays would better be compressed. */
-static void print_codec_hints(const struct inspection *inspection)
+/* Prints how large arrays would better be compressed and divided. */
+static void print_array_hints(const struct inspection *inspection)
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     struct text hints = {0};
@@ -266,8 +266,11 @@ static void print_codec_hints(const struct inspection *inspection)
         const struct zarr_node *node = &hierarchy->nodes[i];
         uint64_t stored = inspection->stored[i].bytes;
         if (node->status == STATUS_OK && stored != STORED_UNKNOWN && stored > 0 &&
-            node->array.total_bytes >= LARGE_ARRAY_BYTES)
+            node->array.total_bytes >= LARGE_ARRAY_BYTES) {
+            if (inspection->cost.chunk == 0) /* else the run's cost says which length is good */
+                advice_describe_chunks(&node->array, &hints);
             advice_describe(&node->array, (double)stored / (double)node->array.total_bytes, &hints);
+        }
     }
     printf("%s", hints.data ? hints.data : "");
     text_done(&hints);
@@ -370,7 +373,7 @@ static void print_dataset(const struct inspection *inspection)
     print_sparse(inspection);
     print_joins(inspection);
     print_layout_hint(inspection);
-    print_codec_hints(inspection);
+    print_array_hints(inspection);
     printf("next: penstock plan --set dataset.uri=%s%s%s\n", inspection->uri,
            inspection->group[0] ? " --set dataset.group=" : "", inspection->group);
 }

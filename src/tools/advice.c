@@ -1,12 +1,18 @@
 /* See advice.h. */
 #include "tools/advice.h"
 
+#include "base/number.h"
+#include "base/size.h"
 #include "codec/codec.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Between what was measured: the table has made latents alone, of two degrees of noise. */
 static const double useless_share = 0.95, noisy_share = 0.85;
+
+/* Of a chunk's samples; the table has samples of 160 KiB, and says nothing about small ones. */
+static const uint64_t good_bytes = 1 << 20, large_bytes = 4 << 20, small_sample_bytes = 16 << 10;
 
 static bool is_compressed(const char *codecs)
 {
@@ -46,4 +52,33 @@ void advice_describe(const struct zarr_array *array, double stored_share, struct
         text_append(
             out, "hint: '%s' is stored in %.0f%% of its bytes; %s: 'penstock rechunk' with %s\n",
             text_shown(array->path).text, 100 * stored_share, advice.reason, advice.options);
+}
+
+/* Samples of a chunk, of those that there are. */
+static uint64_t chunk_length(const struct zarr_array *array)
+{
+    return array->rank > 0 ? min_u64(array->chunk_shape[0], array->shape[0]) : 0;
+}
+
+uint64_t advice_on_chunks(const struct zarr_array *array)
+{
+    uint64_t length = chunk_length(array);
+    uint64_t sample_bytes = length > 0 ? zarr_array_sample_bytes(array) : 0;
+    if (length < 2 || sample_bytes < small_sample_bytes ||
+        mul_sat(length, sample_bytes) <= large_bytes)
+        return 0;
+    return max_u64(good_bytes / sample_bytes, 1);
+}
+
+void advice_describe_chunks(const struct zarr_array *array, struct text *out)
+{
+    uint64_t length = advice_on_chunks(array);
+    if (length == 0)
+        return;
+    uint64_t now = chunk_length(array);
+    text_append(out,
+                "hint: '%s': a chunk of %" PRIu64 " samples takes %s; chunks of about 1 MiB are "
+                "read as fast, and take less memory: 'penstock rechunk' with --chunk %" PRIu64 "\n",
+                text_shown(array->path).text, now,
+                size_format(mul_sat(now, zarr_array_sample_bytes(array))).text, length);
 }

@@ -1,10 +1,13 @@
-/* Advice on how an array is compressed, from the table of `bench/run.sh layouts`
+/* Advice on how an array is compressed and divided, from the table of `bench/run.sh layouts`
  * (docs/benchmarks.md). Pure.
  *
  * The rule, for float16 and bfloat16, which the table is about, and for nothing else:
  *   stored above 0.95 of decoded      do not compress: nothing is gained
- *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle; but not instead of lz4, which is faster
- *   else                              none: what is there is good
+ *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle; but not instead of lz4, which is
+ * faster else                              none: what is there is good
+ *
+ * Chunks of several samples of 16 KiB or more, above 4 MiB: about 1 MiB. The table's samples were
+ * read as fast from 0.6 MiB on, and a reader's memory grows with the chunk.
  */
 #ifndef PENSTOCK_TOOLS_ADVICE_H
 #define PENSTOCK_TOOLS_ADVICE_H
@@ -19,6 +22,12 @@ struct advice {
 };
 
 struct advice advice_on_codecs(const struct zarr_array *array, double stored_share);
+
+/* Samples of a chunk that would do better; 0: those that it has. */
+uint64_t advice_on_chunks(const struct zarr_array *array);
+
+/* Appends "hint: 'base_frames': chunks of ... --chunk N\n", or nothing. */
+void advice_describe_chunks(const struct zarr_array *array, struct text *out);
 
 /* Appends "hint: 'base_frames': <reason>: <options>\n", or nothing. */
 void advice_describe(const struct zarr_array *array, double stored_share, struct text *out);

@@ -184,14 +184,15 @@ static size_t find_largest(const struct targets *targets)
     return largest;
 }
 
-/* What the chunks that this call wrote say about their codec. */
+/* What the chunks that this call wrote say about their codec and length. */
 static void set_hint(const struct making *making, struct making_result *result)
 {
     struct text hint = {0};
     if (making->largest_decoded == 0)
         return;
-    advice_describe(&making->targets->arrays[making->largest].array,
-                    (double)making->largest_stored / (double)making->largest_decoded, &hint);
+    const struct zarr_array *array = &making->targets->arrays[making->largest].array;
+    advice_describe(array, (double)making->largest_stored / (double)making->largest_decoded, &hint);
+    advice_describe_chunks(array, &hint);
     if (hint.data && hint.length < sizeof result->hint)
         memcpy(result->hint, hint.data, hint.length + 1);
     text_done(&hint);

@@ -42,7 +42,7 @@ struct making_result {
     uint64_t decoded_bytes; /* of samples read in this call */
     uint64_t elapsed_ns;
     bool already_complete;     /* another part finished before this one began */
-    char hint[512];            /* a line about the codec of the largest array; "": none */
+    char hint[1024];           /* lines about codec and chunks of the largest array; "": none */
     struct digest_text digest; /* of the content, when complete: as of penstock verify --digest */
 };
 
