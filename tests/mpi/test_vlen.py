@@ -81,15 +81,14 @@ class Values(JobTest):
 
     def index_out_of_range(self):
         path, _ = self.write()
-        for number in (TITLES, 255):
+        for number, array, entries in ((TITLES, "title", f"array 'title' has {TITLES} values"),
+                                       (255, "rows", f"array 'rows/indptr' has {TITLES} offsets but the last")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 zarr.open_group(path, mode="r+")["video"][20] = number
-            for array, entries in (("title", f"array 'title' has {TITLES} values"),
-                                   ("rows", f"array 'rows/indptr' has {TITLES} offsets but the last")):
-                outcome = self.run_job(path, {"f": f"{{array: {array}, index: video}}"}, 1, 1)
-                self.assertNotEqual(outcome.code, 0)
-                self.assertIn(f"field 'f': array 'video' position 20: index {number} is out of range: {entries}", outcome.output)
+            outcome = self.run_job(path, {"f": f"{{array: {array}, index: video}}"}, 1, 1)
+            self.assertNotEqual(outcome.code, 0)
+            self.assertIn(f"field 'f': array 'video' position 20: index {number} is out of range: {entries}", outcome.output)
 
     def configuration(self, uri, fields):
         path = os.path.join(self.folder, "run.yaml")
@@ -262,6 +261,12 @@ class Zarr2(Values):
             lists[i] = np.arange(i % 5, dtype="i4") * i
 
     test_one_store, test_several_stores = Values.one_store, Values.several_stores
+
+
+class Zarr2Bad(Zarr2):
+    """What is bad input in a store of zarr 3, too."""
+
+    test_one_store = test_several_stores = None
     test_damaged_chunks, test_refused, test_small_room = Values.damaged_chunks, Values.refused, Values.small_room
     test_index_out_of_range = Values.index_out_of_range
 
@@ -290,4 +295,7 @@ class Zarr3(Values):
 
 
 if __name__ == "__main__":
+    if any(word.startswith("Zarr2" if IS_ZARR3 else "Zarr3") for word in sys.argv):
+        print(f"skipped: {sys.executable} has zarr {zarr.__version__}")
+        sys.exit(77)
     unittest.main()
