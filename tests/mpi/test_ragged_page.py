@@ -37,6 +37,12 @@ class Page(JobTest):
     def test_cells(self):
         self.check_losses(self.follow("Cells"))
 
+    def test_captions(self):
+        output = self.follow("Captions")
+        self.assertEqual(output.count("(20, 8, 4) ['"), 5, output)
+        for caption in ("a dog runs", "Zwei Vögel fliegen", "a red car turns left"):
+            self.assertIn(caption, output)
+
 
 if __name__ == "__main__":
     unittest.main()
