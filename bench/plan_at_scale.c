@@ -226,7 +226,7 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
         plan_window_at(&planned->window, &reader->epoch, w);
         planned->item_count =
             round_window_items(&reader->epoch, &planned->window, shape, planned->owners,
-                               reader->rank, scale->reader_of_trainer, planned->items);
+                               reader->rank, scale->reader_of_trainer, NULL, planned->items);
         series_add(items, start_ns);
         *item_count += planned->item_count;
     }

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "base/trace.h"
 #include "pace.h"
+#include "plan/window_match.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -26,6 +27,9 @@ static enum status window_init(struct window *window, const struct job *job,
     window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
     window->uses = calloc(plan->window_rows, sizeof *window->uses);
     window->all = calloc(round_window_capacity(plan), sizeof *window->all);
+    bool matches = plan->locality && job->setup.budget.replica_rows > 0;
+    if (matches)
+        window->match = window_match_new(plan);
     if (job->received)
         window->marks = calloc((size_t)job->comm.size, sizeof *window->marks);
     _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
@@ -33,7 +37,7 @@ static enum status window_init(struct window *window, const struct job *job,
                        BUDGET_WINDOW_ROW_BYTES,
                    "counted in the budget");
     if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->all ||
-        (job->received && !window->marks))
+        (job->received && !window->marks) || (matches && !window->match))
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to plan windows of %llu rows: lower order.window_rows",
                          (unsigned long long)plan->window_rows);
@@ -152,6 +156,7 @@ static void source_done(struct window_source *source)
         free(source->ring[i].uses);
         free(source->ring[i].all);
         free(source->ring[i].marks);
+        window_match_free(source->ring[i].match);
     }
     free(source->ring);
 }
@@ -272,6 +277,17 @@ static void drop_items(struct window *window, uint64_t start)
         drop_items_outside(window, start, end);
 }
 
+/* The window's match, found if it matters who gets the samples of a row. */
+static const struct window_match *match_of(const struct window *window)
+{
+    for (uint64_t row = 0; window->match && row < window->plan.row_count; row++)
+        if (window->owners[row] & ASSIGN_EACH) {
+            window_match_find(window->match, &window->epoch, &window->plan);
+            return window->match;
+        }
+    return NULL;
+}
+
 /* Runs on a worker; the window is the worker's until `planned` is set. */
 static void plan_window(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -291,7 +307,7 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     window->items = window->all + window->tape_count;
     window->item_count =
         round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners, me,
-                           job->reader_of_trainer, window->items);
+                           job->reader_of_trainer, match_of(window), window->items);
     drop_items(window, start);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
         window->rows[window_row] = window->plan.first_row_position + window_row;

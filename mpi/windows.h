@@ -37,11 +37,13 @@ struct window {
     uint64_t item_count;
     struct round_item *tapes; /* rows that it sends as stored, likewise: see round_window_tapes() */
     uint64_t tape_count;
-    uint64_t tape_next;     /* first of them that is not sent */
-    struct round_item *all; /* backing of tapes, then items */
-    uint64_t *marks;        /* [readers] for round_window_tapes(); NULL: there are none */
-    uint64_t read_next;     /* first item whose row is not claimed yet */
-    uint64_t fill_next;     /* first item that no round has taken; moved by rounds */
+    uint64_t tape_next;         /* first of them that is not sent */
+    struct round_item *all;     /* backing of tapes, then items */
+    uint64_t *marks;            /* [readers] for round_window_tapes(); NULL: there are none */
+    struct window_match *match; /* NULL: no rows of other readers are loaded with order.placement
+                                 * local */
+    uint64_t read_next;         /* first item whose row is not claimed yet */
+    uint64_t fill_next;         /* first item that no round has taken; moved by rounds */
     MPI_Request request;
     _Atomic bool planned; /* the planning worker is done */
     const struct job *job;

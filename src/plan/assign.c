@@ -11,6 +11,7 @@
 #include "plan/assign_each.h"
 #include "plan/assign_internal.h"
 #include "plan/locality.h"
+#include "plan/window_match.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -97,6 +98,10 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
                    mean_row_samples(options->plan), assigner->share))
         return false;
     assigner->ways.tape_bytes = (double)options->tape_bytes;
+    if (options->plan->locality && window_match_possible(options->plan) && readers > 1) {
+        assigner->ways.moved = locality_moved(options->plan, readers);
+        assigner->ways.replicas = (double)assigner->replica_rows * (readers - 1);
+    }
     if (assigner->replica_rows > 0) {
         assigner->replicas = calloc(assigner_replica_bytes(assigner->replica_rows, readers), 1);
         if (!assigner->replicas)

@@ -2,6 +2,7 @@
 #include "plan/assign_each.h"
 
 #include "plan/assign_internal.h"
+#include "plan/window_match.h"
 
 /* Adds the readers of the trainers that get the sample at `position`, and where padding repeats it.
  */
@@ -142,6 +143,18 @@ static void add_to_ways(struct ways *ways, enum ways_way way, const struct ways_
         ways_add_tape(ways, row);
 }
 
+/* With order.placement local: whether the readers whose trainers get samples of a row load the row,
+ * which its home has in memory. They have buffers for all such rows, and keep them. */
+static bool takes_local(struct assigner *assigner, const struct assigner_task *task, uint64_t row)
+{
+    if (!window_match_possible(&task->epoch->plan) || !has_buffer(assigner, row) ||
+        !ways_loads_local(&assigner->ways))
+        return false;
+    ways_add_local(&assigner->ways);
+    assigner->stats.each_rows++;
+    return true;
+}
+
 bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task,
                      uint64_t window_row, uint32_t home, uint16_t *ret_owner)
 {
@@ -149,6 +162,10 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
     uint64_t row = assigner->rows[window_row];
     uint16_t wanting = assigner->wanting[window_row];
     *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
+    if (wanting == home && takes_local(assigner, task, row)) {
+        *ret_owner |= ASSIGN_EACH;
+        return true;
+    }
     if (is_reader(wanting)) {
         bool held = holds(assigner, wanting, row);
         enum ways_way way = WAY_SEND;

@@ -12,12 +12,20 @@
 #include "plan/budget_internal.h"
 #include "plan/locality.h"
 #include "plan/tables.h"
+#include "plan/window_match.h"
 
 enum { LEAST_WINDOWS = 4 };
 
 static bool keeps_rows(const struct budget_demand *d)
 {
     return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
+}
+
+/* Whether readers may load rows of others with order.placement local: windows are matched then. */
+static bool matches_windows(const struct budget_demand *d)
+{
+    return window_match_possible(d->plan) && d->reader_count > 1 && !d->without_each &&
+           keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED;
 }
 
 /* Windows of a source that the rounds in flight and the next one may touch, one that is being read,
@@ -94,6 +102,8 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
+    if (matches_windows(d))
+        bytes = add_sat(bytes, mul_sat(source_windows[0], window_match_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
     return add_sat(bytes, d->anchor_bytes);
@@ -150,7 +160,8 @@ static void add_each(const struct budget_demand *d, const struct budget_rows *ro
 static uint64_t add_replicas(const struct budget_demand *d, uint64_t room, struct budget *b)
 {
     uint64_t all = d->plan->row_count, others = all - min_u64(b->keep_rows, all);
-    if (b->each_rows == 0 || d->plan->locality || room == 0)
+    bool sent = d->plan->locality && !matches_windows(d);
+    if (b->each_rows == 0 || sent || room == 0)
         return 0;
     uint64_t more = min_u64(room, others);
     b->replica_rows = more == others ? d->plan->all_rows : more;

@@ -16,6 +16,7 @@
 #include "plan/assign.h"
 #include "plan/items_internal.h"
 #include "plan/round.h"
+#include "plan/window_match.h"
 
 #include "base/divide.h"
 #include "base/number.h"
@@ -48,7 +49,8 @@ struct collector {
     const uint16_t *owners; /* of the window's rows */
     uint32_t reader;
     const uint32_t *reader_of_trainer;
-    uint64_t period; /* padding repeats a position so many further; 0: never */
+    const struct window_match *match; /* NULL: positions are destinations */
+    uint64_t period;                  /* padding repeats a position so many further; 0: never */
     struct round_item *items;
     uint64_t item_count;
     size_t block_count;
@@ -64,8 +66,11 @@ static bool has_row(const struct collector *c, uint64_t window_row)
  * those of its own trainers are. */
 static bool is_wanted(const struct collector *c, uint64_t window_row, uint64_t position)
 {
-    return !(c->owners[window_row] & ASSIGN_EACH) || c->plan->mix ||
-           c->reader_of_trainer[plan_recipient_of(c->plan, position).trainer] == c->reader;
+    if (!(c->owners[window_row] & ASSIGN_EACH) || c->plan->mix)
+        return true;
+    uint64_t destination =
+        c->match ? window_match_destination(c->match, c->plan, position) : position;
+    return c->reader_of_trainer[plan_recipient_of(c->plan, destination).trainer] == c->reader;
 }
 
 /* Adds a sample at its position and wherever padding repeats it. */
@@ -197,11 +202,13 @@ static struct collector collector_of(const struct plan *plan, const struct plan_
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            const uint32_t *reader_of_trainer, struct round_item *ret_items)
+                            const uint32_t *reader_of_trainer, const struct window_match *match,
+                            struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
     struct collector c =
         collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
+    c.match = match;
     bool by_position = shape.stripes_per_step == 1 || plan->locality || plan->mix;
     if (by_position && has_many(&c))
         collect_in_order(&c);

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_READERS = 0x7fff, MOST_NODES = 0xffff };
@@ -19,6 +20,12 @@ bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret
         .nodes = number >> 16, .readers = number >> 1 & MOST_READERS, .in_turn = number & 1};
     return ret_locality->nodes >= 1 && ret_locality->nodes <= trainers &&
            ret_locality->readers >= 1;
+}
+
+double locality_moved(const struct plan *plan, uint32_t reader_count)
+{
+    double of_reader = (double)plan->global_batch / reader_count;
+    return fmin(sqrt((1 - 1.0 / reader_count) / (2 * M_PI * of_reader)), 1);
 }
 
 static int ascending(const void *left, const void *right)

@@ -67,6 +67,10 @@ static inline uint32_t locality_trainer(struct locality_near near, uint64_t row)
     return (uint32_t)(row - divide(near.trainers, row) * near.trainers.divisor);
 }
 
+/* The share of samples that are expected to travel between so many readers, where each has rows of
+ * its own: of b samples of a step for each reader sqrt((1 - 1/R) / (2 pi b)). */
+double locality_moved(const struct plan *plan, uint32_t reader_count);
+
 /* Tables and counters for finding destinations. */
 struct matcher;
 

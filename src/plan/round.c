@@ -3,10 +3,10 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "plan/locality.h"
 #include "plan/mix.h"
 
 #include <assert.h>
-#include <math.h>
 
 /* One reader exchanges nothing: a round is being copied, one has its copies queued, and one is
  * being planned or published. */
@@ -86,9 +86,7 @@ static uint64_t sent_bytes(const struct plan *plan, uint32_t reader_count, uint6
     uint64_t all = mul_sat(plan->global_batch, bytes);
     if (!plan->locality)
         return all;
-    double of_reader = (double)plan->global_batch / reader_count;
-    double share = sqrt((1 - 1.0 / reader_count) / (2 * M_PI * of_reader));
-    return (uint64_t)((double)all * fmin(share, 1));
+    return (uint64_t)((double)all * locality_moved(plan, reader_count));
 }
 
 /* As many steps as make messages of the size that is wanted, and fit. */

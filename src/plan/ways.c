@@ -232,17 +232,21 @@ static double best_gain(double sent, double stored, double read)
  * share s is loaded by those who want them. */
 static double promised_gain(const struct ways *ways)
 {
-    double elsewhere = 1 - 1.0 / ways->reader_count, sent = 0, stored = 0, tape = 0, decode = 0;
+    double elsewhere = ways->moved > 0 ? ways->moved : 1 - 1.0 / ways->reader_count;
+    double sent = 0, stored = 0, tape = 0, decode = 0, all_loads = 0;
     for (uint32_t r = 0; r < ways->reader_count; r++) {
+        double loads =
+            ways->moved > 0 ? ways->share[r] * ways_local_loads(ways) : elsewhere * ways->wants[r];
         struct ways_load read = ways_read_load(ways, r, 1),
                          received = ways_tape_load(ways, r, 0, 1);
         sent = fmax(sent,
                     elsewhere * ways_move_load(ways, r, 0, ways->share[r] * ways_samples(ways)).in);
-        stored = fmax(stored, elsewhere * ways->wants[r] * read.in);
-        tape = fmax(tape, elsewhere * ways->wants[r] * received.in);
-        decode = fmax(decode, elsewhere * ways->wants[r] * read.work);
+        all_loads += loads;
+        stored = fmax(stored, loads * read.in);
+        tape = fmax(tape, loads * received.in);
+        decode = fmax(decode, loads * read.work);
     }
-    double store = ways->wanted * elsewhere * ways->store.row_ns * ways->burden;
+    double store = all_loads * ways->store.row_ns * ways->burden;
     double each = best_gain(sent, stored, fmax(decode, store));
     return ways->tape_bytes > 0 ? fmax(each, best_gain(sent, tape, decode)) : each;
 }

@@ -20,6 +20,10 @@
  * links, as faster. And rows are sent as long as the mixture promises little: reading again has to
  * be worth it.
  *
+ * With order.placement local few samples of each row travel, and which ones is not known when rows
+ * are given out. All kept rows are SEND there, or all are EACH: once the link would take longer to
+ * move these samples than their recipients take to load the rows.
+ *
  * Without rates nothing is known, and rows are sent. Nothing here is exact, and nothing has to be:
  * every choice delivers the same samples. Plain functions; one thread.
  */
@@ -78,10 +82,13 @@ struct ways {
     double tape_bytes;        /* of a row as stored; 0: there is no TAPE */
     uint64_t row_samples;     /* of a row */
     struct ways_rates *rates; /* [reader_count] */
-    const double *share;      /* [reader_count] of the samples; borrowed */
-    double *wants;            /* [reader_count] how likely it is that it gets samples of a row */
-    double wanted;            /* their sum */
-    struct ways_load *loads;  /* [reader_count] */
+    double moved;          /* with order.placement local the share of samples that travel; else 0 */
+    double replicas, held; /* local: rows times readers that may keep them besides their homes, and
+                            * how many of these do, as expected */
+    const double *share;   /* [reader_count] of the samples; borrowed */
+    double *wants;         /* [reader_count] how likely it is that it gets samples of a row */
+    double wanted;         /* their sum */
+    struct ways_load *loads;             /* [reader_count] */
     struct ways_load *plans[WAYS_PLANS]; /* [reader_count] of the window */
     struct ways_store store;
     double store_load, plan_store[WAYS_PLANS];
@@ -147,6 +154,12 @@ void ways_add_sent(struct ways *ways, const struct ways_row *row);
 /* Adds such a row, loaded by those who want it; and one whose tape `from` sends them. */
 void ways_add_each(struct ways *ways, const struct ways_row *row);
 void ways_add_tape(struct ways *ways, const struct ways_row *row);
+
+/* With order.placement local, rows that are in memory at their homes: whether whoever gets samples
+ * of such a row loads the row, and keeps it. All rows take one way: who gets which sample is not
+ * known yet. Adds a row that does. */
+bool ways_loads_local(const struct ways *ways);
+void ways_add_local(struct ways *ways);
 
 /* The busiest resource's time of the window: as chosen, if all rows were sent, if each reader read
  * for itself. 0 where rates are not known. */

@@ -11,6 +11,14 @@ static inline double ways_samples(const struct ways *ways)
     return (double)ways->row_samples;
 }
 
+/* With order.placement local: readers that load a row of another in an epoch, as expected. */
+static inline double ways_local_loads(const struct ways *ways)
+{
+    double most = ways->reader_count - 1, wanted = ways->moved * ways_samples(ways);
+    double missing = ways->held < ways->replicas ? 1 - ways->held / ways->replicas : 0;
+    return (wanted < most ? wanted : most) * missing;
+}
+
 /* What a reader takes to read a row. `stores`: times the row comes from the store, if all share
  * one. */
 struct ways_load ways_read_load(const struct ways *ways, uint32_t reader, double stores);

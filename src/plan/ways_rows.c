@@ -89,6 +89,21 @@ enum ways_way ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, 
     return way;
 }
 
+/* --- rows of order.placement local -------------------------------------------------------- */
+
+bool ways_loads_local(const struct ways *ways)
+{
+    return ways->choice == WAYS_EACH ||
+           (ways->choice == WAYS_AUTO && ways->all_known && ways->mixes);
+}
+
+void ways_add_local(struct ways *ways)
+{
+    double loads = ways_local_loads(ways);
+    ways->loaded += loads;
+    ways->held += loads;
+}
+
 /* --- rows that many readers want ---------------------------------------------------------- */
 
 /* What a reader that has the row in memory saves of the price of EACH. */

@@ -262,7 +262,7 @@ static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t destination = first + model->destinations[i];
         uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
-        moved += reader != (model->sources[i] & ASSIGN_READER_MASK);
+        moved += reader != assign_source(model->sources[i], reader);
     }
     return moved;
 }

@@ -14,7 +14,7 @@ def by_index(lines):
     return sorted([line[0], line[1], line[3], line[4], *line[5:]] for line in lines)
 
 
-class Local(JobTest):
+class Sets(JobTest):
     SAMPLES = 203
 
     def settings(self, uri, **more):
@@ -35,6 +35,8 @@ class Local(JobTest):
                 if settings["batch.last"] != "pad": # digests leave out padding, wherever it is
                     self.assertEqual(sorted(line[:3] for line in lines), sorted(line[:3] for line in fixed))
 
+
+class Local(Sets):
     def test_rows_of_one(self):
         self.check(itertools.product((1, 2, 3), (1, 2, 4)), chunk=1)
 
@@ -94,6 +96,47 @@ class Local(JobTest):
         every = {line[3] for line in fixed}
         self.assertEqual(every - {line[3] for line in valid},
                          every & {str(4 * chunk + i) for chunk in (3, 17, 40) for i in range(4)})
+
+
+class Each(Sets):
+    """Readers load rows of others, and keep them, instead of getting samples sent."""
+
+    def settings(self, uri, **more):
+        return super().settings(uri, **{"order.epochs": 4, "exchange.way": "each", **more})
+
+
+class LoadedLocal(Each, Local):
+    """All that Local has."""
+
+
+class Loaded(Each):
+    def test_sets(self):
+        self.check(((3, 4), (2, 2)), **{"batch.last": "pad"})
+        self.check(((3, 3),), chunk=1, **{"batch.global_size": 36})
+
+    def epochs(self, **more):
+        """Of the report of three readers."""
+        uri = self.synth("chunk8", self.SAMPLES, chunk=8, videos=7)
+        path = os.path.join(self.folder, "report.json")
+        settings = self.settings(uri, **{"delivery.trainers": 3, "order.epochs": 40, **more})
+        outcome = self.reader(3, settings, [], ["--report", path, "--quiet"])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        with open(path, encoding="ascii") as file:
+            return json.load(file)["epochs"]
+
+    def test_nothing_travels_in_the_end(self):
+        epochs = self.epochs()
+        self.assertGreater(epochs[0]["moved_samples"], 0)
+        for epoch in epochs[1:]:
+            self.assertEqual([epoch["moved_samples"], epoch["sent_bytes"], epoch["ways"]["each_rows"]], [0, 0, 26])
+        self.assertGreater(epochs[1]["rows_read"], 0)
+        self.assertLessEqual(sum(epoch["rows_read"] for epoch in epochs), 3 * 26)
+        self.assertEqual(epochs[-1]["rows_read"], 0)
+
+    def test_without_memory_to_spare_samples_are_sent(self):
+        for epoch in self.epochs(**{"readers.cache": "off", "order.epochs": 3}):
+            self.assertGreater(epoch["moved_samples"], 0)
+            self.assertEqual(epoch["ways"]["each_rows"], 0)
 
 
 class Page(JobTest):

@@ -33,8 +33,9 @@ static uint64_t count_loads(const struct bench *bench, uint64_t e, uint64_t j, u
     uint64_t count = 0;
     plan_epoch_init(&epoch, &bench->plan, e);
     plan_window_at(&window, &epoch, j);
-    uint64_t samples = round_window_items(&epoch, &window, (struct round_shape){1, 1, 2},
-                                          bench->owners, reader, bench->reader_of_trainer, items);
+    uint64_t samples =
+        round_window_items(&epoch, &window, (struct round_shape){1, 1, 2}, bench->owners, reader,
+                           bench->reader_of_trainer, NULL, items);
     for (uint64_t i = 0; i < samples; i++) {
         uint32_t window_row = items[i].window_row;
         count += !loads[window_row] && !assign_keeps(bench->owners[window_row], reader);
@@ -56,8 +57,9 @@ static uint64_t count_reads(const struct bench *bench, uint64_t e, uint64_t j, u
     uint64_t read = 0;
     plan_epoch_init(&epoch, &bench->plan, e);
     plan_window_at(&window, &epoch, j);
-    uint64_t samples = round_window_items(&epoch, &window, (struct round_shape){1, 1, 2},
-                                          bench->owners, reader, bench->reader_of_trainer, items);
+    uint64_t samples =
+        round_window_items(&epoch, &window, (struct round_shape){1, 1, 2}, bench->owners, reader,
+                           bench->reader_of_trainer, NULL, items);
     for (uint64_t i = 0; i < samples; i++)
         loads[items[i].window_row] = true;
     for (uint64_t window_row = 0; window_row < window.row_count; window_row++) {

@@ -222,7 +222,13 @@ static void replicas_last(void **state)
     assert_int_equal(b.each_rows, 100);
     demand = usual(&plan);
     plan.locality = locality_number((struct locality){.nodes = 4, .readers = 1});
+    assert_int_equal(settle(&demand).replica_rows, 1000);
+    plan.cuts.items = 7; /* whose windows are not matched */
     assert_int_equal(settle(&demand).replica_rows, 0);
+    plan.cuts.items = 0;
+    demand.without_each = true;
+    assert_int_equal(settle(&demand).replica_rows, 0);
+    demand.without_each = false;
     plan.locality = 0;
     demand.keep = BUDGET_KEEP_NOTHING;
     assert_int_equal(settle(&demand).replica_rows, 0);

@@ -70,8 +70,8 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
     struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
     assert_non_null(items);
     for (uint32_t reader = 0; reader < readers; reader++) {
-        uint64_t count =
-            round_window_items(epoch, window, shape, owners, reader, reader_of_trainer, items);
+        uint64_t count = round_window_items(epoch, window, shape, owners, reader, reader_of_trainer,
+                                            NULL, items);
         assert_true(count <= round_window_capacity(plan));
         make_relative(epoch, shape, items, count);
         for (uint64_t i = 0; i < count; i++) {
@@ -97,11 +97,11 @@ static void check_tapes(const struct plan_epoch *epoch, const struct plan_window
     bool *seen = calloc(window->row_count, sizeof *seen);
     assert_true(items && tapes && seen);
     uint64_t count =
-        round_window_items(epoch, window, shape, owners, receiver, reader_of_trainer, items);
+        round_window_items(epoch, window, shape, owners, receiver, reader_of_trainer, NULL, items);
     uint64_t sent = round_window_tapes(epoch, window, shape, owners, sender, reader_of_trainer,
                                        from, marks, tapes);
     assert_true(sent + round_window_items(epoch, window, shape, owners, sender, reader_of_trainer,
-                                          tapes + sent) <=
+                                          NULL, tapes + sent) <=
                 capacity);
     uint64_t next = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -315,8 +315,8 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
         plan_window_at(&window, &epoch, j);
         assigner_window(assigner, &epoch, &window, owners);
         for (uint32_t r = 0; r < readers; r++) {
-            uint64_t count =
-                round_window_items(&epoch, &window, shape, owners, r, reader_of_trainer, items);
+            uint64_t count = round_window_items(&epoch, &window, shape, owners, r,
+                                                reader_of_trainer, NULL, items);
             make_relative(&epoch, shape, items, count);
             for (uint64_t i = 0; i < count; i++) {
                 assert_int_equal(seen[items[i].position]++, 0);
