@@ -8,7 +8,7 @@
 
 Jobs of a case run in turns: send, auto, send, auto. The bound is of the best mixture of ways, from rates that are measured
 one by one: what hosts do each by itself, from memory and from the store; what TCP takes of the processors; links and stores
-as they are shaped.
+as they are shaped. What a reader has loaded once it holds in later epochs.
 
 Hosts are made on this machine (root). docs/benchmarks.md says what is measured. The last line of output is one JSON
 object. Only the standard library is used, but for --plots, which takes Matplotlib.
@@ -37,8 +37,7 @@ import servers  # noqa: E402
 RECORD_BYTES = 160 << 10
 SINGLE_SAMPLES = 1024  # of the dataset that each host reads by itself
 SINGLE_EPOCHS, SINGLE_ROUNDS = 16, 2
-EPOCHS = 6
-LATER = range(1, EPOCHS - 1)  # of the last epoch, the end has no next one behind it
+EPOCHS = {"send": 6, "each": 30, "auto": 30}  # a choice shows when the windows that were assigned before are over
 HEAD = "10.77.0.1"
 STORES = {"local": None, "shared": "1gbit", "slow": "250mbit"}  # of the link that all hosts read the store through
 WAYS = ("send", "each", "auto")
@@ -178,29 +177,47 @@ def single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s):
             "row_bytes": stored_bytes(path) / SINGLE_SAMPLES * rows, "link": jobs.bits(arguments.rate) / 8 * PAYLOAD}
 
 
-def needs(case, single, sent_bytes, has_store):
-    """What a sample takes of each resource, by ways. sent_bytes: of a sample, if all rows are sent."""
-    hosts, rows = case["hosts"], case["rows"]
-    loads = (hosts - 1) * (1 - (1 - 1 / hosts) ** rows) / rows  # by readers that do not have the row in memory
-    read = loads * single["row_bytes"] if has_store else 0
-    ways = {"send": {"links": sent_bytes, "processors": single["sample_s"] + sent_bytes * single["byte_s"], "store": 0},
-            "each": {"links": read, "processors": single["sample_s"] + loads * single["row_s"], "store": read}}
-    if case["placement"] == "local":  # what travels is what steps have too much of: it is in another's memory
-        del ways["each"]
-    return ways
+class Bound:
+    """The most samples a second that later epochs of a case can have, all together: a linear program for each epoch. Of the
+    rows that a reader needs and is not home of it holds some since earlier epochs. Of the others a share is loaded, and held
+    from then on, and the rest is sent. capacities: of the links, of one host's link, of the processors and of the store."""
 
+    SHARES = 50
 
-def best_mixture(capacities, ways):
-    """A linear program in small: the most samples a second, so that the shares of the ways together take no more of a
-    resource than there is. The best share of two ways is looked for among many."""
-    if len(ways) == 1:
-        ways = {**ways, "again": next(iter(ways.values()))}
-    first, second = ways.values()
-    rates_ = []
-    for step in range(1001):
-        taken = {name: (step * first[name] + (1000 - step) * second[name]) / 1000 for name in capacities}
-        rates_.append(min(capacities[name] / taken[name] for name in capacities if taken[name] > 0))
-    return max(rates_)
+    def __init__(self, case, single, sent_bytes, busiest, capacities, has_store):
+        others, rows = case["hosts"] - 1, case["rows"]
+        moved = sent_bytes / RECORD_BYTES  # of a sample: how likely it is that it goes elsewhere
+        self.needed = others * (1 - (1 - moved / others) ** rows) / rows  # rows that readers need of others, for a sample
+        self.epoch_share = rows * self.needed / others  # of all pairs of a row and another reader than its home
+        self.read_bytes = single["row_bytes"] if has_store else 0
+        self.single, self.sent_bytes, self.busiest, self.capacities = single, sent_bytes, busiest, capacities
+
+    def sample_s(self, held, loaded):
+        """The time of a sample: that of the busiest resource."""
+        sent = self.sent_bytes * (1 - held) * (1 - loaded)
+        rows = self.needed * (1 - held) * loaded
+        read = rows * self.read_bytes
+        taken = {"links": sent + read, "processors": self.single["sample_s"] + sent * self.single["byte_s"] +
+                 rows * self.single["row_s"], "store": read, "busiest": sent * self.busiest}
+        return max(taken[name] / self.capacities[name] for name in self.capacities)
+
+    def next_held(self, held, loaded):
+        return held + (1 - held) * loaded * self.epoch_share
+
+    def least_s(self, epochs, held):
+        """Of a sample in each of so many epochs: a dynamic program over the share of pairs that are held, in steps that
+        are rounded in the run's favour."""
+        steps = 200
+        after = [0.0] * (steps + 1)
+        for _ in range(epochs):
+            after = [min(self.sample_s(at / steps, share / self.SHARES) + after[min(steps, math.ceil(
+                steps * self.next_held(at / steps, share / self.SHARES) - 1e-9))] for share in range(self.SHARES + 1))
+                for at in range(steps + 1)]
+        return after[math.ceil(steps * held - 1e-9)]
+
+    def rate(self, epochs):
+        """Of so many later epochs. In the first one all that is needed may have been loaded."""
+        return epochs / self.least_s(epochs, self.next_held(0, 1))
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -209,27 +226,38 @@ def best_mixture(capacities, ways):
 def measure(jobs_, arguments, case, uri):
     """Jobs of each way in turns, and the bytes that `penstock plan` foresees where all rows are sent."""
     hosts = case["hosts"]
-    settings = {"dataset.uri": uri, "order.epochs": EPOCHS, "order.seed": 17, "order.placement": case["placement"],
+    settings = {"dataset.uri": uri, "order.seed": 17, "order.placement": case["placement"],
                 "readers.threads": 1, "batch.global_size": hosts * arguments.batch, "readers.cache": "decoded",
                 **dict(option.split("=", 1) for option in arguments.set)}
     reports = {way: [] for way in arguments.ways}
     for _ in range(arguments.rounds):
         for way in arguments.ways:
-            reports[way].append(jobs_.reader(hosts, {**settings, "exchange.way": way}))
-    return reports, jobs_.forecast(hosts, {**settings, "exchange.way": "send"})
+            reports[way].append(jobs_.reader(hosts, {**settings, "order.epochs": EPOCHS[way], "exchange.way": way}))
+    return reports, jobs_.forecast(hosts, {**settings, "order.epochs": EPOCHS["send"], "exchange.way": "send"})
 
 
 def rates(report):
     return [epoch["samples"] / epoch["seconds"] for epoch in report["epochs"]]
 
 
+def later_epochs(report):
+    """All but the first and the last one: of the last epoch, the end has no next one behind it."""
+    return report["epochs"][1:-1]
+
+
 def later(report, key):
     """The mean of an epoch's figure, later epochs."""
-    return statistics.mean(report["epochs"][epoch][key] for epoch in LATER)
+    return statistics.mean(epoch[key] for epoch in later_epochs(report))
 
 
 def later_rate(report):
-    return sum(report["epochs"][epoch]["samples"] for epoch in LATER) / later(report, "seconds") / len(LATER)
+    return later(report, "samples") / later(report, "seconds")
+
+
+def busiest_sender(report):
+    """The busiest sender's bytes over those of all, in later epochs together."""
+    sent = [sum(epoch["sent_bytes"] for epoch in later_epochs(reader)) for reader in report["readers"]]
+    return max(sent) / max(1, sum(sent))
 
 
 def median_rate(reports):
@@ -249,25 +277,25 @@ def foreseen(case, reports, forecast):
     ratios = [sum(epoch["sent_bytes"] for epoch in report["epochs"][1:len(forecast)]) / expected
               for report in reports["send"] if expected]
     for report in reports["auto"]:
-        expected = statistics.mean(report["epochs"][epoch]["ways"]["foreseen_sent_bytes"] for epoch in LATER)
+        expected = statistics.mean(epoch["ways"]["foreseen_sent_bytes"] for epoch in later_epochs(report))
         enough = expected > 0.05 * later(report, "samples") * RECORD_BYTES
-        if enough and chance(case, len(LATER) * expected / RECORD_BYTES) < GOAL_BYTES / 3:
+        if enough and chance(case, len(later_epochs(report)) * expected / RECORD_BYTES) < GOAL_BYTES / 3:
             ratios.append(later(report, "sent_bytes") / expected)
     return max(ratios, key=lambda ratio: abs(ratio - 1), default=1)
 
 
 def judge(case, reports, forecast, single, stored):
     """The figures of one case; stored: bytes a second of the store that all share, or None."""
-    capacities = {"links": case["hosts"] * single["link"], "processors": 1}
+    capacities = {"links": case["hosts"] * single["link"], "busiest": single["link"], "processors": 1}
     if stored:
         capacities["store"] = stored
     sent = later(reports["send"][0], "sent_bytes") / later(reports["send"][0], "samples")
-    bound = best_mixture(capacities, needs(case, single, sent, bool(stored)))
+    bound = Bound(case, single, sent, busiest_sender(reports["send"][0]), capacities, bool(stored)).rate(EPOCHS["auto"] - 2)
     chosen = sorted(reports["auto"], key=later_rate)[len(reports["auto"]) // 2]
     speeds, found = rates(chosen), {way: median_rate(reports[way]) for way in reports}
-    return {**case, **found, "first": speeds[0], "later": [speeds[epoch] for epoch in LATER], "bound": bound,
+    return {**case, **found, "first": speeds[0], "later": speeds[1:-1], "bound": bound,
             "share_of_bound": found["auto"] / bound, "auto_over_send": found["auto"] / found["send"],
-            "later_over_first": min(speeds[epoch] for epoch in LATER) / speeds[0],
+            "later_over_first": min(speeds[1:-1]) / speeds[0],
             "sent_bytes": later(chosen, "sent_bytes"), "stored_bytes": later(chosen, "stored_bytes"),
             "moved_over_forecast": foreseen(case, reports, forecast), "single": single, "ways": chosen["ways"],
             "each_rows": [epoch["ways"]["each_rows"] for epoch in chosen["epochs"]],
@@ -360,8 +388,8 @@ def evaluate(arguments, results):
     for found in results:
         print(" ".join(line(found)))
     print("\nfirst, later: epochs with the ways chosen while running; the job in the middle. least: of the later ones. send, each: "
-          "later epochs, all rows one way.\nbound: of the best mixture of these two, from single rates; rows that are kept by "
-          "several readers may be faster. /send: as chosen over "
+          "later epochs, all rows one way.\nbound: of the best mixture of these two, epoch by epoch, from single rates; rows that "
+          "a reader has loaded stay with it. /send: as chosen over "
           "send. sent, read: of all hosts in a later epoch.\nforeseen: sent bytes over what the plan (send) or rank 0 (as "
           "chosen) foresaw, where enough is sent for chance to be below 3%.")
     final = {"least_share_of_bound": min(found["share_of_bound"] for found in results),

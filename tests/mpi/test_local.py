@@ -111,7 +111,7 @@ class LoadedLocal(Each, Local):
 
 class Loaded(Each):
     def test_sets(self):
-        self.check(((3, 4), (2, 2)), **{"batch.last": "pad"})
+        self.check(((3, 4),), **{"batch.last": "pad"})
         self.check(((3, 3),), chunk=1, **{"batch.global_size": 36})
 
     def epochs(self, **more):

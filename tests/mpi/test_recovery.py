@@ -293,5 +293,11 @@ class Localities(RecoveryTest):
         self.assert_every_step_is_whole("0", "1", "1.new")
 
 
+class LocalitiesEach(Localities):
+    """The same where readers load rows of others, and keep them."""
+
+    changes = {"exchange.way": "each"}
+
+
 if __name__ == "__main__":
     unittest.main()
