@@ -136,7 +136,7 @@ class Source:
         for path in self.files:
             self._add(path)
         if self.row_count == 0:
-            raise BadSource(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no rows")
+            raise BadSource(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no rows: name files that have some")
 
     def _type_folders(self):
         names = [name for name, _ in _folders_of(self.files[0])]

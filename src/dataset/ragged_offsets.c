@@ -26,11 +26,11 @@ static enum status refuse(const struct zarr_array *view, uint64_t position, int6
     if (position == 0)
         return error_set(err, STATUS_INVALID,
                          "array '%s': item 0 is %s: offsets begin with 0, the first item of the "
-                         "store",
+                         "store; write the array anew, each offset less the first one",
                          view->path, here.text);
     return error_set(err, STATUS_INVALID,
                      "array '%s': item %" PRIu64 " is %s, and the one before is %s: offsets never "
-                     "fall",
+                     "fall; write the array anew (np.cumsum of the lengths, with 0 in front)",
                      view->path, position, here.text, value_text(view->dtype, before).text);
 }
 

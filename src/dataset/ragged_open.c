@@ -144,7 +144,8 @@ static enum status count_items(const struct dataset *dataset, struct ragged_orig
             if (other->shape[0] != first->shape[0])
                 return error_set(err, STATUS_INVALID,
                                  "columns differ in their number of items: array '%s' has %" PRIu64
-                                 ", array '%s' has %" PRIu64,
+                                 ", array '%s' has %" PRIu64
+                                 "; one of them was written for another dataset, or only in part",
                                  first->path, first->shape[0], other->path, other->shape[0]);
         }
         if (__builtin_add_overflow(origin->first_item[s], first->shape[0],

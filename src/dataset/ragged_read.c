@@ -178,7 +178,8 @@ enum status ragged_refuse_index(const struct dataset *dataset, const struct row_
     error_set(err, STATUS_CORRUPT,
               "array '%s' item %" PRIu64 " (of frame %" PRIu64 " of the store): index %" PRId64
               " is outside the shape [%s], whose axis %zu has the "
-              "indices 0 to %" PRIu64,
+              "indices 0 to %" PRIu64 ": give deliver.dense a larger shape, or mask such samples "
+              "(errors.bad_sample: mask)",
               span->array->path, item,
               ragged_frame_of(dataset, span, item) - dataset->store_frames[span->store],
               dtype_integer(span->column->dtype, items, item - span->begin), shape.data, axis,

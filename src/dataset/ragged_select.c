@@ -127,7 +127,7 @@ static enum status check_offsets(const struct zarr_array *array, struct error *e
                          array->path);
     return error_set(err, STATUS_INVALID,
                      "array '%s' is %d-dimensional and of %s: offsets are one-dimensional and of "
-                     "integers",
+                     "integers; name another array in ragged.offsets",
                      array->path, array->rank, dtype_name(array->dtype));
 }
 

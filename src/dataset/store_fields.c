@@ -120,6 +120,7 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
 struct counted {
     const char *field, *path;
     uint64_t samples;
+    bool by_offsets; /* the array has one item more */
 };
 
 static struct counted count_field(const struct field_origin *origin, size_t store)
@@ -127,13 +128,15 @@ static struct counted count_field(const struct field_origin *origin, size_t stor
     const struct store_field *here = &origin->store_fields[store];
     const struct zarr_array *array = origin->index ? &here->index : &here->array;
 
-    return (struct counted){origin->name, array->path, array->shape[0]};
+    return (struct counted){.field = origin->name, .path = array->path, .samples = array->shape[0]};
 }
 
 static struct counted count_ragged(const struct ragged_origin *origin, size_t store)
 {
-    return (struct counted){origin->name, ragged_counted(origin, store)->path,
-                            ragged_store_frames(origin, store)};
+    return (struct counted){.field = origin->name,
+                            .path = ragged_counted(origin, store)->path,
+                            .samples = ragged_store_frames(origin, store),
+                            .by_offsets = !origin->is_vlen && !origin->index.node};
 }
 
 /* Each counts as many as the first one, which it sets if there was none. */
@@ -146,9 +149,12 @@ static enum status compare_counts(struct counted *first, const struct counted *o
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
-                     ", '%s' (array '%s') has %" PRIu64,
+                     ", '%s' (array '%s') has %" PRIu64 "%s",
                      first->field, first->path, first->samples, other->field, other->path,
-                     other->samples);
+                     other->samples,
+                     first->by_offsets || other->by_offsets
+                         ? "; offsets have one item more than there are samples"
+                         : "");
 }
 
 static enum status count_samples(const struct dataset *dataset, size_t store, struct error *err)

@@ -282,7 +282,7 @@ class Import(unittest.TestCase):
             subprocess.run(["rm", "-rf", self.target + ".importing"], check=True)
         pq.write_table(table.slice(0, 0), good)
         os.remove(other)
-        self.refuses("no rows")
+        self.refuses("no rows: name files that have some")
         pq.write_table(pa.table({"m": pa.array([{"a": 1}])}), good)
         self.refuses("type struct<a: int64> have no array to go to")
         pathlib.Path(good).write_bytes(b"PAR1 not really PAR1")

@@ -72,7 +72,8 @@ static void bad_offsets(void **state)
     put_good(fixture);
     refuse_offsets(
         fixture, DTYPE_INT64, (int64_t[]){0, 3, 2, 5, 6, 10, 10},
-        "field 'e': array 'o': item 2 is 2, and the one before is 3: offsets never fall");
+        "field 'e': array 'o': item 2 is 2, and the one before is 3: offsets never fall; "
+        "write the array anew");
     refuse_offsets(fixture, DTYPE_INT64, (int64_t[]){1, 3, 3, 5, 6, 10, 10},
                    "item 0 is 1: offsets begin with 0");
     refuse_offsets(fixture, DTYPE_INT32, (int32_t[]){0, -3, 3, 5, 6, 10, 10}, "item 1 is -3");
@@ -96,10 +97,11 @@ static void bad_arrays(void **state)
     put(fixture, "label", DTYPE_INT16, FRAMES + 1, 4, good_indices);
     refuse_options(&options, STATUS_INVALID,
                    "fields differ in their number of samples: 'label' (array 'label') has 7, 'e' "
-                   "(array 'o') has 6");
+                   "(array 'o') has 6; offsets have one item more than there are samples");
     put(fixture, "v", DTYPE_FLOAT32, ITEMS - 1, 4, good_values);
-    refuse(fixture, csr_field(),
-           "columns differ in their number of items: array 'i' has 10, array 'v' has 9");
+    refuse(
+        fixture, csr_field(),
+        "columns differ in their number of items: array 'i' has 10, array 'v' has 9; one of them");
     put(fixture, "i", DTYPE_FLOAT32, ITEMS, 4, good_values);
     refuse(fixture, csr_field(), "array 'i' is 1-dimensional and of float32: a column of indices");
     struct dataset_field_spec field = csr_field();
@@ -400,7 +402,7 @@ static void bad_indices(void **state)
     assert_int_equal(read_row(&opened, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.message,
                            "array 'i' item 4 (of frame 2 of the store): index 5 is outside the "
-                           "shape [5], whose axis 0 has the indices 0 to 4"));
+                           "shape [5], whose axis 0 has the indices 0 to 4: give deliver.dense"));
     close_row(&opened);
     opened = open_row(*state, dense_field(), true);
     assert_ok(read_row(&opened, &err), &err);
