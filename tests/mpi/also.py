@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -99,14 +100,16 @@ class AlsoTest(JobTest):
 class SupervisedTest(AlsoTest):
     """penstock-run --restarts: readers die and come again, and trainers go on in both runs."""
 
-    def supervise(self, mode, *options, kill=(), readers=1):
-        """A run of penstock-run. `kill`: (log, lines): once trainer 0 has noted so many lines in that log, a reader dies."""
+    def supervise(self, mode, *options, kill=(), readers=1, python=None):
+        """A run of penstock-run. `kill`: (log, lines): once trainer 0 has noted so many lines in that log, a reader dies.
+        `python`: words in front of the trainer's script."""
         command = [program("penstock-run"), "--restarts", "4", "-c", self.train(), "--also", "val=" + self.val(),
-                   *(("--readers-per-node", str(readers)) if readers > 1 else ()), *options, "--", *python_words(), TRAINER,
-                   self.folder, mode]
+                   *(("--readers-per-node", str(readers)) if readers > 1 else ()), *options, "--",
+                   *(python_words() if python is None else python), TRAINER, self.folder, mode]
         killer = threading.Thread(target=self.kill_readers, args=(kill,))
         killer.start()
-        outcome = run(command, env=self.environment(), cwd=self.folder)
+        env = {**self.environment(), "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]}  # torchrun
+        outcome = run(command, env=env, cwd=self.folder)
         killer.join()
         self.assertEqual(outcome.code, 0, outcome.output)
         return outcome
@@ -144,9 +147,9 @@ class SupervisedTest(AlsoTest):
             except OSError:
                 continue
 
-    def check_kills(self, kill, *options, readers=1):
+    def check_kills(self, kill, *options, readers=1, python=None):
         before = leftovers()
-        outcome = self.supervise("slow", *options, kill=kill, readers=readers)
+        outcome = self.supervise("slow", *options, kill=kill, readers=readers, python=python)
         self.check(PASSES, self.alone(self.val(), 5))
         self.assertIn(f"restart {len(kill)} of 4", outcome.output)
         self.assert_nothing_left(before, outcome)

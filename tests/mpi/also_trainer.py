@@ -52,6 +52,14 @@ def save_state():
         os.replace(path + ".part", path)
 
 
+def checkpoint():
+    """What save_state() saved: torchrun starts a trainer again, and leaves the state to the trainer."""
+    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        return None
+    with open(os.environ["PENSTOCK_STATE_FILE"], encoding="ascii") as file:
+        return json.load(file)
+
+
 held = []  # as a variable of a loop, the last batch of a validation is there until the next one's first is
 
 
@@ -129,7 +137,7 @@ def look(run):
     return out
 
 
-with penstock.connect() as train:
+with penstock.connect(state=checkpoint()) as train:
     rank = train.info.rank
     with log_of("train", rank) as train_log, log_of("val", rank) as val_log:
         validate = validations(rank, val_log)

@@ -167,16 +167,28 @@ class MoreRestarts(SupervisedTest):
         """In training, in a validation, and in the last epoch: of either run."""
         self.check_kills([("train", 3), ("val", 4), ("train", 14)], readers=2)
 
-    def test_a_trainer_dies(self):
+    def check_trainer_dies(self, *options, python=None):
         """All trainers begin again at the state, and the validations anew."""
         before = leftovers()
-        outcome = self.supervise("die-once", "--state", os.path.join(self.folder, "saved.json"))
+        outcome = self.supervise("die-once", "--state", os.path.join(self.folder, "saved.json"), *options, python=python)
         steps = [(epoch, step) for epoch in range(2) for step in range(STEPS)]
         self.expect("train", steps[5:], self.alone(self.train(), 2))
         self.expect("val", [(0, 0), (0, 1)] + [(epoch, step) for epoch in range(1, 4) for step in range(VAL_STEPS)],
                     self.alone(self.val(), 5))
-        self.assertIn("the trainers' step ended with exit code 9: restart 1 of 4", outcome.output)
         self.assert_nothing_left(before, outcome)
+        return outcome.output
+
+    def test_a_trainer_dies(self):
+        self.assertIn("the trainers' step ended with exit code 9: restart 1 of 4", self.check_trainer_dies())
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+    def test_a_trainer_of_torchrun_dies(self):
+        """torchrun itself starts all trainers again."""
+        self.assertNotIn("the trainers' step", self.check_trainer_dies("--torchrun", str(self.trainers), python=()))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+    def test_readers_of_torchruns_trainers_die(self):
+        self.check_kills([("train", 3), ("val", 4)], "--torchrun", str(self.trainers), python=())
 
 
 if __name__ == "__main__":
