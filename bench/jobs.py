@@ -67,6 +67,18 @@ def is_open_mpi():
     return "Open MPI" in version.stdout or "OpenRTE" in version.stdout
 
 
+def one_reader(build, settings, config=None):
+    """What starts one reader on this machine, and the environment for it."""
+    environment, words = dict(os.environ), ["mpirun"]
+    if is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
+        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        words += ["--oversubscribe", "--bind-to", "none"]
+    words += ["-np", "1", build / "bin/penstock-reader", "--quiet", *(("-c", config) if config else ())]
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    return [str(word) for word in words], environment
+
+
 class Jobs:
     def __init__(self, arguments):
         self.bin = arguments.build.resolve() / "bin"

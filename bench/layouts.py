@@ -31,7 +31,7 @@ import subprocess
 import sys
 import time
 
-from jobs import is_open_mpi, read_files, save_plots
+from jobs import one_reader, read_files, save_plots
 from programs import Failed, reason_of, run, say
 
 SAMPLE_BYTES = 20 * 4 * 32 * 32 * 2
@@ -106,18 +106,13 @@ def decode(arguments, config):
     return found["samples"] * SAMPLE_BYTES / found["seconds"] / 1e9
 
 
-def service(arguments, config, *settings, epochs=2):
+def service(arguments, config, settings=None, epochs=2):
     """Samples/s of each epoch, and the most memory of any process, in MiB."""
     folder = arguments.work / "layouts-run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    environment, command = dict(os.environ), ["mpirun"]
-    if is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
-        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        command += ["--oversubscribe", "--bind-to", "none"]
-    command += ["-np", "1", arguments.build / "bin/penstock-reader", "--quiet", "-c", config]
-    for setting in ("delivery.trainers=1", f"readers.threads={arguments.threads}", f"order.epochs={epochs}", *settings):
-        command += ["--set", setting]
+    command, environment = one_reader(arguments.build, {
+        "delivery.trainers": 1, "readers.threads": arguments.threads, "order.epochs": epochs, **(settings or {})}, config)
     command += ["--", arguments.build / "bin/penstock-trainer", "--touch", f"--json={folder}/trainer.json"]
     with open(folder / "log", "w+", encoding="utf-8") as log:
         with subprocess.Popen([str(word) for word in command], stdout=log, stderr=log, env=environment) as job:
@@ -133,7 +128,7 @@ def service(arguments, config, *settings, epochs=2):
 def measure_memory(arguments, config):
     plan = json.loads(run([arguments.build / "bin/penstock", "plan", "--json", "-c", config, "--set", "delivery.trainers=1",
                            "--set", f"readers.threads={arguments.threads}"], 100))
-    return service(arguments, config, f"readers.memory_limit={plan['memory']['least']}", epochs=1)[1]
+    return service(arguments, config, {"readers.memory_limit": plan["memory"]["least"]}, epochs=1)[1]
 
 
 def measure(arguments, path, config, rounds):

@@ -113,19 +113,12 @@ def measure(arguments, dataset, variant):
     folder = arguments.work / "seeing-run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    environment, mpirun = dict(os.environ), ["mpirun", "-np", "1"]
-    if jobs.is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
-        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        mpirun += ["--oversubscribe", "--bind-to", "none"]
     options = {"dataset.uri": dataset, "batch.global_size": arguments.batch, "batch.last": "drop", "delivery.trainers": 1,
                "delivery.run_dir": folder / "run", "order.epochs": 0, "readers.threads": arguments.threads}
     if variant == "metrics":
         options["metrics.listen"] = "127.0.0.1:0"
-    command = [*mpirun, arguments.build / "bin/penstock-reader", "--quiet"]
-    for key, value in options.items():
-        command += ["--set", f"{key}={value}"]
-    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          env=environment) as readers:
+    command, environment = jobs.one_reader(arguments.build, options)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as readers:
         try:
             with penstock.connect(run_dir=folder / "run") as loader:
                 start = time.monotonic() + 2 * INTERVAL_S  # all is in memory by then

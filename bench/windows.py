@@ -26,7 +26,7 @@ import statistics
 import sys
 
 import environments
-from jobs import is_open_mpi, save_plots
+from jobs import one_reader, save_plots
 from programs import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -89,13 +89,10 @@ def penstock(arguments, config):
     folder = arguments.work / "windows-run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    environment, mpirun = dict(os.environ), ["mpirun"]
-    if is_open_mpi():  # wants a word before it starts as root or with more ranks than cores
-        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        mpirun += ["--oversubscribe", "--bind-to", "none"]
-    run([*mpirun, "-np", 1, arguments.build / "bin/penstock-reader", "--quiet", "-c", config, "--set", "delivery.trainers=1",
-         "--set", f"readers.threads={arguments.threads}", "--set", "order.epochs=2", "--",
-         arguments.build / "bin/penstock-trainer", "--touch", f"--json={folder}/trainer.json"], 600, env=environment)
+    reader, environment = one_reader(arguments.build, {
+        "delivery.trainers": 1, "readers.threads": arguments.threads, "order.epochs": 2}, config)
+    run([*reader, "--", arguments.build / "bin/penstock-trainer", "--touch", f"--json={folder}/trainer.json"], 600,
+        env=environment)
     report = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
     return [epoch["samples"] / epoch["seconds"] for epoch in report["epochs"]]
 
