@@ -11,6 +11,7 @@ penstock_unit_test(plan locality LINKS plan SYSTEM m)
 penstock_unit_test(plan assign LINKS plan)
 penstock_unit_test(plan assign_each LINKS plan)
 penstock_unit_test(plan ways LINKS plan)
+penstock_unit_test(plan cuts LINKS plan)
 penstock_unit_test(plan budget LINKS plan)
 penstock_unit_test(plan budget_pages LINKS plan)
 # Statistics over millions of values: what sanitizers find in them, they find in the other tests, too.
