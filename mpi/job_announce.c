@@ -199,6 +199,7 @@ void job_announce(const struct job *job, bool verbose)
     if (verbose)
         describe_seats(job->seats, job->comm.size, &out);
     describe_crowds(job->seats, job->comm.size, &out);
+    run_setup_warn_scarce(&job->config, &job->setup, &out);
     run_setup_warn_limit(&job->config, &job->shape, &job->setup, &out);
     dataset_describe_doubts(job->dataset, &out);
     fputs(out.data, stderr);

@@ -394,6 +394,7 @@ static void start_slots(const struct round *round)
             struct plan_local_batch local =
                 plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
             tails_start(round->tails->tails->of[0], local.count,
+                        plan_step_bound(&round->reach.epoch, step),
                         round_starts(round->tails, table_of(round, trainer, step)),
                         slot_base(round, trainer, step));
         }

@@ -214,7 +214,8 @@ static void publish(struct rounds *rounds, struct round *round)
                 .epoch = round->reach.epoch.epoch,
                 .step = step,
                 .sample_count = local.count,
-                .first_position = (uint32_t)(local.first - plan_step_first(plan, step))};
+                .first_position = (uint32_t)(local.first - plan_step_first(plan, step)),
+                .bound = plan_step_bound(&round->reach.epoch, step)};
             server_publish(job->server, trainer->peer);
         }
     }

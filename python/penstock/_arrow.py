@@ -14,6 +14,7 @@ move its children elsewhere, and release them alone.
 import codecs
 import ctypes
 import itertools
+from dataclasses import replace
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
 
 from ._errors import Invalid
@@ -243,7 +244,11 @@ class ArrowBatch:
 
     def _columns(self):
         """The fields that are columns: offsets are part of theirs."""
-        return [field for field in self._batch._fields if field.most_items or not field.steps]
+        return [
+            replace(field, shape=(self._batch.bound, *field.shape)) if field.is_padded else field
+            for field in self._batch._fields
+            if field.most_items or not field.steps
+        ]
 
     def _check(self):
         batch = self._batch

@@ -50,6 +50,8 @@ def _array(memory, address, dtype, shape):
 
 def _whole_shape(raw, field, offsets):
     """The shape of a field's array in a batch. `offsets`: of a ragged field, which field has its offsets."""
+    if field.is_padded:
+        return (raw.sample_count, raw.bound, *field.shape)
     if field.most_items:
         last = raw.data[offsets] + raw.sample_count * field.steps * 8
         return (ctypes.c_int64.from_address(last).value, *field.shape)
@@ -94,12 +96,14 @@ class Batch(dict):
              is zero (errors.bad_sample: mask)
     epoch    int
     step     int: number of the step within the epoch
+    bound    int: what the longest sample of the step counts as, over all trainers, with batches by budget; else 0.
+             Fields with deliver: {pad: bound} are [samples, bound, *field.shape]
     first_position  int: position of the first sample within the global batch
     valid_of field name -> bool [samples, steps]: False where a step lies outside the sample's episode
              (samples.pad). Fields that cannot lack steps are not in it
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
+    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
 
     def __init__(self, info, memory, raw):
         count = raw.sample_count
@@ -114,6 +118,7 @@ class Batch(dict):
         self.epoch = raw.epoch
         self.step = raw.step
         self.slot = raw.slot
+        self.bound = raw.bound
         self.first_position = raw.first_position
         self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
         self.keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))

@@ -35,7 +35,9 @@ class Field:
 
     A ragged field (deliver: csr) has another number of items in each sample, `most_items` in a batch at most.
     `shape` is then the shape of one item. `offsets` is the name of the field of its offsets. `steps` is above 0
-    for a ragged field and for its offsets: how many steps a sample has."""
+    for a ragged field and for its offsets: how many steps a sample has.
+
+    A field with `is_padded` (deliver: {pad: bound}) has samples of [batch.bound, *shape], another bound in each step."""
 
     name: str
     dtype: np.dtype
@@ -45,6 +47,7 @@ class Field:
     most_items: int = 0
     steps: int = 0
     offsets: str = ""
+    is_padded: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ def _field(library, raw):
 
 def _items(field, raw, fields):
     """`field` with what C says of a ragged one. `fields`: all of them, as C has them."""
+    if raw.is_padded:
+        return replace(field, is_padded=True)
     offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
     return replace(field, most_items=raw.most_items, steps=raw.steps, offsets=offsets)
 

@@ -61,6 +61,7 @@ class CField(Structure):
         ("most_items", c_uint64),
         ("steps", c_uint64),
         ("offsets_field", c_uint32),
+        ("is_padded", c_uint32),
     ]
 
 
@@ -110,6 +111,7 @@ class CBatch(Structure):
         ("keys", c_void_p),
         ("valid", c_void_p),
         ("data", c_void_p * MAX_FIELDS),
+        ("bound", c_uint64),
     ]
 
 

@@ -63,9 +63,10 @@ class Batch(dict):
     valid  global bool array [samples]
     indices  uint64 NumPy array [samples of this process]
     epoch, step  int
+    bound  int: as penstock.Batch.bound. Functions are compiled anew for each: batch.budget_buckets makes them few
     """
 
-    __slots__ = ("epoch", "step", "indices", "keys", "valid", "_fields")
+    __slots__ = ("epoch", "step", "bound", "indices", "keys", "valid", "_fields")
 
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
@@ -114,7 +115,13 @@ def _check(loader, sharding):
             f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
             "choose another batch.global_size"
         )
-    if loader.state()["last"] == "partial" and info.dataset_samples % info.global_batch_size:
+    by_budget = info.steps_per_epoch > -(-info.dataset_samples // info.global_batch_size)
+    if by_budget and max(local, info.world_size) > 1:
+        raise Invalid(
+            f"with batches by budget (batch.budget_field) steps have unequal numbers of samples, which do not divide among "
+            f"{info.world_size} processes of {local} devices: use one device, or leave the budget out"
+        )
+    if not by_budget and loader.state()["last"] == "partial" and info.dataset_samples % info.global_batch_size:
         raise Invalid(
             "the last step of an epoch is short, and need not divide among devices and processes: set batch.last to "
             "drop or pad"
@@ -148,7 +155,7 @@ def _transfer(batch, sharding, aliases):
     out.keys = put(batch.keys.view(np.uint32).reshape(-1, 2))
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()
-    out.epoch, out.step = batch.epoch, batch.step
+    out.epoch, out.step, out.bound = batch.epoch, batch.step, batch.bound
     return out
 
 

@@ -54,10 +54,10 @@ class Batch(dict):
 
     indices, keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
     valid          bool tensor [samples]
-    epoch, step, first_position  int, as of penstock.Batch
+    epoch, step, bound, first_position  int, as of penstock.Batch
     """
 
-    __slots__ = ("epoch", "step", "first_position", "indices", "keys", "valid", "_fields", "__weakref__")
+    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "keys", "valid", "_fields", "__weakref__")
 
     def copy_out(self):
         """Copies all tensors. The slot that they share goes back when no view from before is left."""
@@ -77,6 +77,7 @@ def _tensors(batch, place):
     out.keys = place(torch.from_numpy(batch.keys.view(np.int64)))
     out.valid = place(torch.from_numpy(batch.valid))
     out.epoch, out.step, out.first_position = batch.epoch, batch.step, batch.first_position
+    out.bound = batch.bound
     out._fields = batch._fields
     return out
 

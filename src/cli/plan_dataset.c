@@ -65,7 +65,7 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
                         d + 1 == field->rank ? ")" : "");
         describe_convert(dataset, f, out);
         describe_steps(field, out);
-        bool items = field->source == FIELD_RAGGED && field->ragged->form == RAGGED_CSR;
+        bool items = field->source == FIELD_RAGGED && ragged_has_item_shape(field->ragged);
         text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
                     items ? "an item" : "a sample", source_text(field));
         describe_reads(dataset, f, out);

@@ -66,6 +66,7 @@ static void describe_order(const struct config *config, const struct run_setup *
         text_append(out, "; %s sample%s %s", count_format(rest).text, count_plural(rest),
                     last_text(plan->last, plan->shuffle));
     text_append(out, "\n");
+    run_setup_warn_scarce(config, setup, out);
 }
 
 static void describe_rounds(const struct run_setup *setup, struct text *out)

@@ -9,7 +9,7 @@
 /* Items that a slot has room for; 0: the field's slots do not depend on lengths. */
 static uint64_t slot_items(const struct ragged *ragged, const struct ring_layout *layout)
 {
-    return ragged->form == RAGGED_CSR ? layout->fields[ragged->columns[0].field].capacity : 0;
+    return ragged_has_item_shape(ragged) ? layout->fields[ragged->columns[0].field].capacity : 0;
 }
 
 static void describe_form(const struct ragged *ragged, const struct run_setup *setup,
@@ -25,6 +25,10 @@ static void describe_form(const struct ragged *ragged, const struct run_setup *s
     case RAGGED_PAD:
         text_append(out, "; padded to %s%s", count_format(ragged->pad_items).text,
                     ragged->truncates ? ", and cut there" : "");
+        break;
+    case RAGGED_BOUND:
+        text_append(out, "; padded to the bound of each step: a slot has room for %s",
+                    count_format(slot_items(ragged, &setup->layout)).text);
         break;
     case RAGGED_DENSE:
         text_append(out, "; put into %s places", count_format(ragged->dense_items).text);

@@ -221,8 +221,10 @@ static bool has_missing(const struct sample *sample, const struct dataset_field 
 static void append_items(const struct sample *sample, const struct dataset_field *field,
                          struct text *out)
 {
-    static const char *const forms[] = {
-        [RAGGED_CSR] = "csr", [RAGGED_PAD] = "padded", [RAGGED_DENSE] = "dense"};
+    static const char *const forms[] = {[RAGGED_CSR] = "csr",
+                                        [RAGGED_PAD] = "padded",
+                                        [RAGGED_DENSE] = "dense",
+                                        [RAGGED_BOUND] = "padded by step"};
     const struct samples_plot plot = {.frame = sample->frame, .episode = sample->episode};
     uint64_t count = 0, steps = field->step_count > 0 ? field->step_count : 1;
     for (uint64_t k = 0; k < steps; k++) {

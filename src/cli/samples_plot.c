@@ -46,8 +46,8 @@ static uint64_t step_count(const struct dataset_field *field)
 /* Items of unequal numbers are no picture. */
 static bool has_picture(const struct dataset_field *field)
 {
-    bool is_csr = field->source == FIELD_RAGGED && field->ragged->form == RAGGED_CSR;
-    return field->source != FIELD_MADE && !is_csr;
+    bool is_uneven = field->source == FIELD_RAGGED && ragged_has_item_shape(field->ragged);
+    return field->source != FIELD_MADE && !is_uneven;
 }
 
 static int32_t step_at(const struct dataset_field *field, uint64_t k)

@@ -2,6 +2,7 @@
 #include "client/loader_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "delivery/waits.h"
 #include "delivery/wakeup.h"
 
@@ -46,6 +47,8 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
 static uint64_t count_of(const struct ring_layout *layout, const struct ring_field *field,
                          const struct loader_batch *batch)
 {
+    if (field->kind == RING_PADDED)
+        return mul_sat(batch->header.sample_count, batch->header.bound);
     if (field->kind != RING_ITEMS)
         return batch->header.sample_count;
     const struct ring_field *offsets = &layout->fields[field->offsets_field];
@@ -91,7 +94,7 @@ static enum status check_ragged(const struct ring_layout *layout, const struct l
         const struct ring_field *field = &layout->fields[f];
         if (field->kind == RING_OFFSETS)
             status = check_offsets(field, batch, err);
-        else if (field->kind == RING_ITEMS)
+        else if (field->capacity > 0)
             status = check_items(layout, field, batch, err);
     }
     return status;

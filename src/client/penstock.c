@@ -43,7 +43,7 @@ struct penstock {
 /* Offsets of one step have no dimension. */
 static uint64_t steps_of(const struct ring_field *fields, const struct ring_field *field)
 {
-    if (field->kind == RING_SAMPLES)
+    if (field->kind == RING_SAMPLES || field->kind == RING_PADDED)
         return 0;
     const struct ring_field *offsets =
         field->kind == RING_ITEMS ? &fields[field->offsets_field] : field;
@@ -60,7 +60,8 @@ static struct penstock_field field_of(const struct ring_field *fields,
                                     .sample_bytes = field->sample_bytes,
                                     .most_items = field->capacity,
                                     .offsets_field = field->offsets_field,
-                                    .steps = steps_of(fields, field)};
+                                    .steps = steps_of(fields, field),
+                                    .is_padded = field->kind == RING_PADDED};
     for (uint32_t d = 0; d < field->rank; d++)
     public.shape[d] = field->shape[d];
     return public;
@@ -233,6 +234,7 @@ static void fill_batch(const struct penstock *connection, const struct loader_ba
     ret_batch->sample_count = taken->header.sample_count;
     ret_batch->first_position = taken->header.first_position;
     ret_batch->slot = taken->slot;
+    ret_batch->bound = taken->header.bound;
     ret_batch->indices = (const uint64_t *)(taken->memory + layout->indices_offset);
     ret_batch->keys = (const uint64_t *)(taken->memory + layout->keys_offset);
     ret_batch->valid = taken->memory + layout->valid_offset;

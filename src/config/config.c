@@ -3,9 +3,11 @@
 #include "config/config.h"
 
 #include "base/address.h"
+#include "base/text.h"
 #include "config/options.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +238,35 @@ enum status config_check_dataset(const struct config *config, struct error *err)
     return status ? status : check_crops(config, err);
 }
 
+/* "512,1024,2048" */
+static enum status parse_buckets(const struct config *config, struct length_bounds *ret_bounds,
+                                 struct error *err)
+{
+    const char *at = config->budget_buckets;
+    struct text item = {0};
+    bool fine = true;
+    *ret_bounds = (struct length_bounds){0};
+    while (fine && text_list_take(&at, &item)) {
+        const char *digits = item.data ? item.data : "";
+        digits += strspn(digits, " ");
+        uint64_t bound = strtoull(digits, NULL, 10), last = 0;
+        if (ret_bounds->count > 0)
+            last = ret_bounds->of[ret_bounds->count - 1];
+        fine = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) <= 10 &&
+               bound > last && bound <= config->budget_items &&
+               ret_bounds->count < LENGTHS_MAX_BOUNDS;
+        if (fine)
+            ret_bounds->of[ret_bounds->count++] = bound;
+    }
+    text_done(&item);
+    if (fine)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "batch.budget_buckets '%s': write up to %d lengths from 1 to "
+                     "batch.budget_items, %" PRIu64 ", that rise: [512, 1024, 2048]",
+                     config->budget_buckets, LENGTHS_MAX_BOUNDS, config->budget_items);
+}
+
 static enum status check_budget(const struct config *config, struct error *err)
 {
     bool named = *config->budget_field != '\0';
@@ -251,7 +282,11 @@ static enum status check_budget(const struct config *config, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "batch.last pad: with batch.budget_field each sample comes once, and "
                          "steps have unequal numbers of samples; leave batch.last out");
-    return STATUS_OK;
+    if (!named && *config->budget_buckets)
+        return error_set(err, STATUS_INVALID,
+                         "batch.budget_buckets belongs to batch.budget_field, which is not set");
+    struct length_bounds bounds;
+    return parse_buckets(config, &bounds, err);
 }
 
 enum status config_check(const struct config *config, struct error *err)
@@ -367,7 +402,9 @@ struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch)
 {
     struct store_settings settings = {0}; /* the default ones, where nobody checked */
+    struct length_bounds bounds;
     (void)!config_store_settings(config, &settings, NULL);
+    (void)!parse_buckets(config, &bounds, NULL);
     return (struct dataset_options){.uri = config->uri,
                                     .group = config->group,
                                     .exclude = config->exclude,
@@ -376,6 +413,9 @@ struct dataset_options config_dataset_options(const struct config *config,
                                     .field_count = config->field_count,
                                     .samples = samples_spec(config),
                                     .constants = config->constants,
+                                    .length_field =
+                                        *config->budget_field ? config->budget_field : NULL,
+                                    .length_bounds = bounds,
                                     .hold_limit_bytes = config->hold_limit_bytes,
                                     .cache_dir = config->cache_dir,
                                     .cache_dir_bytes = config->cache_dir_bytes,

@@ -110,6 +110,9 @@ struct config_range {
     X("batch.budget_items", budget_items, U64, "0", 0, UINT32_MAX, CHANGES_ORDER,                  \
       "a step's samples are of similar length, and their number times the longest is at most "     \
       "this, over all trainers; global_size then is the most samples of a step")                   \
+    X("batch.budget_buckets", budget_buckets, LIST, "", 0, 0, CHANGES_ORDER,                       \
+      "the lengths that samples are rounded up to, rising: [512, 1024, 2048]; empty: 32 for each " \
+      "power of two")                                                                              \
     X("order.seed", seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                                  \
       "seed of the shuffle and of the sample keys")                                                \
     X("order.shuffle", shuffle, BOOL, "true", 0, 0, CHANGES_ORDER,                                 \

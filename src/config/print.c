@@ -166,7 +166,7 @@ void config_help_markdown(struct text *out)
         "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
         "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
-        "{pad: n, truncate: true} or {dense: list, combine: sum, last or max}}`, "
+        "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "

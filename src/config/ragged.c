@@ -8,6 +8,9 @@
 static const char *const combine_names[] = {
     [RAGGED_SUM] = "sum", [RAGGED_LAST] = "last", [RAGGED_MAX] = "max"};
 
+/* deliver.pad: that of the step, with batches by budget. */
+static const char bound_word[] = "bound";
+
 /* The list without its brackets, and without blanks around its items if it has brackets; malloc'ed,
  * the caller's. NULL: no memory. */
 static char *without_brackets(const char *value)
@@ -65,9 +68,14 @@ static bool parse_count(const char *value, uint64_t *ret_count)
 static enum status put_pad(struct dataset_deliver_spec *deliver, const char *value,
                            struct error *err)
 {
+    if (strcmp(value, bound_word) == 0) {
+        deliver->form = RAGGED_BOUND;
+        return STATUS_OK;
+    }
     if (!parse_count(value, &deliver->pad_items) || deliver->pad_items > INT32_MAX)
-        return error_set(err, STATUS_INVALID, "'%s' is not a number of items from 1 to %d", value,
-                         INT32_MAX); /* lengths are int32 */
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is not a number of items from 1 to %d, nor '%s'", value, INT32_MAX,
+                         bound_word); /* lengths are int32 */
     deliver->form = RAGGED_PAD;
     return STATUS_OK;
 }
@@ -201,12 +209,17 @@ static void print_list(bool *is_open, const char *key, const char *list, struct 
 static void print_deliver(const struct dataset_deliver_spec *deliver, struct text *out)
 {
     bool is_open = false;
-    bool plain = deliver->pad_items == 0 && deliver->dense_rank == 0;
+    bool plain =
+        deliver->pad_items == 0 && deliver->dense_rank == 0 && deliver->form != RAGGED_BOUND;
     if (!deliver->is_given)
         return;
     if (plain && deliver->combine == RAGGED_SUM && !deliver->truncates) {
         text_append(out, ", deliver: %s", deliver->form == RAGGED_DENSE ? "dense" : "csr");
         return;
+    }
+    if (deliver->form == RAGGED_BOUND) {
+        begin_key(&is_open, "deliver", "pad", out);
+        text_append(out, "%s", bound_word);
     }
     if (deliver->pad_items > 0) {
         begin_key(&is_open, "deliver", "pad", out);

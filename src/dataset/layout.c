@@ -430,7 +430,9 @@ static uint64_t delivered_bytes(const struct dataset *dataset, const struct data
 {
     const struct ragged *ragged = field->ragged;
 
-    if (!ragged || ragged->form != RAGGED_CSR)
+    if (!ragged || !ragged_has_item_shape(ragged))
+        return field->sample_bytes;
+    if (ragged->form == RAGGED_BOUND && field->source != FIELD_RAGGED)
         return field->sample_bytes;
     uint64_t steps = max_u64(ragged->step_count, 1);
     double items = (double)ragged->frame_items / (double)dataset->frame_count;

@@ -30,6 +30,8 @@ static void describe(const struct ragged *ragged, struct text *out)
         text_append(out, "not ragged");
     else if (ragged->form == RAGGED_CSR)
         text_append(out, "ragged, delivered as csr");
+    else if (ragged->form == RAGGED_BOUND)
+        text_append(out, "ragged, padded to the bound of each step");
     else if (ragged->form == RAGGED_PAD)
         text_append(out, "ragged, padded to %" PRIu64, ragged->pad_items);
     else

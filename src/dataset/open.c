@@ -113,7 +113,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_OK && !private->anchors)
         status = samples_settle(dataset, options, err);
     if (status == STATUS_OK)
-        status = ragged_scan(dataset, err);
+        status = ragged_scan(dataset, options, err);
     if (status == STATUS_OK)
         status = layout_settle(dataset, err);
     if (status == STATUS_OK)

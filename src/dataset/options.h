@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "dataset/ragged.h"
+#include "dataset/ragged_lengths.h"
 #include "dataset/samples_spec.h"
 #include "store/store.h"
 
@@ -117,6 +118,10 @@ struct dataset_options {
     /* Arrays without the sample axis, of the first store: a list (base/text.h) of paths; NULL or
      * "": none. */
     const char *constants;
+    /* Samples of this ragged field are counted by these bounds, and none may be longer than the
+     * last. NULL: of none. */
+    const char *length_field;
+    struct length_bounds length_bounds;
     const char *exclude;       /* names that are no default fields: a list of patterns of fnmatch();
                                   NULL or "": none */
     const char *sample_axis;   /* of direct fields; NULL: "0" */

@@ -58,6 +58,8 @@ enum ragged_form {
                    * and F.offsets, int64 [samples * steps + 1] */
     RAGGED_PAD,   /* [steps,] pad_items for each sample, zero behind its own, and F.length, int32 */
     RAGGED_DENSE, /* [steps,] dense_shape: the values at the places that the indices say, else 0 */
+    RAGGED_BOUND, /* as RAGGED_PAD, with the bound of the batch's step (plan/cuts.h) for pad_items;
+                   * no steps */
 };
 
 /* Several items of one place. Sums of integers stay at the dtype's ends. */
@@ -108,6 +110,12 @@ struct ragged {
                                                           */
     const struct ragged_lengths *lengths;
 };
+
+/* Whether the arrays of a batch have as many items as its samples: shapes are those of one item. */
+static inline bool ragged_has_item_shape(const struct ragged *ragged)
+{
+    return ragged->form == RAGGED_CSR || ragged->form == RAGGED_BOUND;
+}
 
 /* Bytes of one item, of all columns. */
 static inline size_t ragged_item_bytes(const struct ragged *ragged)

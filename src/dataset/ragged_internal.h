@@ -142,7 +142,8 @@ uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, cons
 /* ragged_scan.c: with rows and anchors in place, reads the offsets, checks them, and finds out how
  * long samples and rows are, unless that is known. INVALID: the offsets make no sense, or a sample
  * is longer than `pad`. Other errors as of frame_array_read(). */
-MUST_USE enum status ragged_scan(struct dataset *dataset, struct error *err);
+MUST_USE enum status ragged_scan(struct dataset *dataset, const struct dataset_options *options,
+                                 struct error *err);
 
 /* ragged.c: the memory of a row's pages, in the mean. Pure. */
 uint64_t ragged_mean_row_bytes(const struct dataset *dataset);

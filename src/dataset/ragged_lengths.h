@@ -8,6 +8,13 @@
 /* Lengths below 64 have a bucket each; from there on there are 32 buckets for each power of two. */
 enum { LENGTHS_EXACT = 64, LENGTHS_BUCKETS = LENGTHS_EXACT + 58 * 32 };
 
+/* Bounds that the user gives instead, rising; zeros: none. */
+enum { LENGTHS_MAX_BOUNDS = 64 };
+struct length_bounds {
+    uint32_t count;
+    uint64_t of[LENGTHS_MAX_BOUNDS];
+};
+
 /* Zeros: there is none. */
 struct lengths {
     struct {
@@ -18,6 +25,15 @@ struct lengths {
 /* The bucket of a length, and the greatest length of a bucket. */
 unsigned lengths_bucket(uint64_t length);
 uint64_t lengths_bound(unsigned bucket);
+
+/* The first of the bounds that is not below the length; `count`: all are. */
+static inline uint32_t length_bounds_find(const struct length_bounds *bounds, uint64_t length)
+{
+    uint32_t k = 0;
+    while (k < bounds->count && bounds->of[k] < length)
+        k++;
+    return k;
+}
 
 void lengths_add(struct lengths *lengths, uint64_t length);
 
@@ -42,6 +58,9 @@ struct ragged_lengths {
     uint64_t hold_room;        /* of values that are held: the most bytes of one chunk on its way */
     struct lengths samples;    /* items, all steps, as delivered */
     struct lengths rows;       /* pages */
+    uint64_t longest_frame;    /* the anchor of the first of the longest samples */
+    struct length_bounds bounds;              /* as in the options */
+    uint64_t bounded[LENGTHS_MAX_BOUNDS + 1]; /* samples of each bound */
 };
 
 #endif

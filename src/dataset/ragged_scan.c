@@ -187,6 +187,7 @@ static void count_samples(const struct dataset *dataset, const struct ragged *ra
                           struct ragged_lengths *lengths)
 {
     const struct anchors *anchors = dataset->private->anchors;
+    uint64_t longest = 0;
 
     for (uint64_t row = 0; row < dataset->row_count; row++) {
         uint64_t first = dataset_row_first(dataset, row);
@@ -197,10 +198,37 @@ static void count_samples(const struct dataset *dataset, const struct ragged *ra
             uint64_t frame = anchors ? anchors_frame_at(anchors, row, i) : first + i;
             uint64_t items = ragged_sample_items(dataset, ragged, frame);
 
+            if (lengths->sample_items == 0 || items > longest) {
+                longest = items;
+                lengths->longest_frame = frame;
+            }
             lengths_add(&lengths->samples, items);
+            lengths->bounded[length_bounds_find(&lengths->bounds, items)]++;
             lengths->sample_items += items;
         }
     }
+}
+
+/* No sample is longer than the last of the bounds, if there are any. */
+static enum status check_bounds(const struct dataset *dataset, const struct ragged *ragged,
+                                const struct ragged_lengths *lengths, struct error *err)
+{
+    const struct length_bounds *bounds = &lengths->bounds;
+    uint64_t frame = lengths->longest_frame;
+    size_t store = 0;
+
+    if (bounds->count == 0 || lengths->bounded[bounds->count] == 0)
+        return STATUS_OK;
+    while (dataset->store_frames[store + 1] <= frame)
+        store++;
+    return error_set(err, STATUS_INVALID,
+                     "the sample at frame %" PRIu64 " of the store %s has %" PRIu64
+                     " items, more than the last of batch.budget_buckets (%" PRIu64
+                     "), as have %" PRIu64 " others: add a longer bucket, or cut samples with "
+                     "deliver: {pad: N, truncate: true}",
+                     frame - dataset->store_frames[store], dataset_store_text(dataset, store).text,
+                     ragged_sample_items(dataset, ragged, frame), bounds->of[bounds->count - 1],
+                     lengths->bounded[bounds->count] - 1);
 }
 
 /* `entries` is NULL unless the field is joined. */
@@ -234,10 +262,11 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
     if (dataset->ragged[r].truncates)
         truncate_entries(seen.pad_items, offsets, entry_count);
     count_samples(dataset, &seen, lengths);
-    return STATUS_OK;
+    return check_bounds(dataset, &seen, lengths, err);
 }
 
-static enum status scan_one(struct dataset *dataset, size_t r, struct error *err)
+static enum status scan_one(struct dataset *dataset, size_t r,
+                            const struct dataset_options *options, struct error *err)
 {
     struct ragged_origin *origin = &dataset->private->ragged_origins[r];
     uint64_t count = ragged_entries_before(origin, dataset->store_count) + 1;
@@ -246,6 +275,9 @@ static enum status scan_one(struct dataset *dataset, size_t r, struct error *err
     struct ragged_lengths *lengths = calloc(1, sizeof *lengths);
     enum status status;
 
+    if (lengths && options->length_field &&
+        strcmp(options->length_field, dataset->ragged[r].name) == 0)
+        lengths->bounds = options->length_bounds;
     if (offsets && lengths && (entries || !origin->index.node))
         status = scan(dataset, r, offsets, entries, lengths, err);
     else
@@ -262,14 +294,15 @@ static enum status scan_one(struct dataset *dataset, size_t r, struct error *err
     return STATUS_OK;
 }
 
-enum status ragged_scan(struct dataset *dataset, struct error *err)
+enum status ragged_scan(struct dataset *dataset, const struct dataset_options *options,
+                        struct error *err)
 {
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
 
         if (!origin->lengths) {
-            enum status status = scan_one(dataset, r, err);
+            enum status status = scan_one(dataset, r, options, err);
             if (status != STATUS_OK)
                 return error_prefix(err, status, "field '%s': ", ragged->name);
         }

@@ -284,7 +284,15 @@ static enum status check_deliver(const struct ragged_origin *ragged, struct erro
 {
     const struct dataset_deliver_spec *deliver = &ragged->deliver;
 
-    if (deliver->pad_items > 0 && (deliver->dense_rank > 0 || deliver->form == RAGGED_DENSE))
+    bool pads = deliver->pad_items > 0 || deliver->form == RAGGED_BOUND;
+
+    if (deliver->form == RAGGED_BOUND && deliver->pad_items > 0)
+        return error_set(err, STATUS_INVALID, "deliver.pad is given twice");
+    if (deliver->form == RAGGED_BOUND && ragged->step_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "deliver: {pad: bound} is for samples of one step: leave out steps, or "
+                         "give a number");
+    if (pads && (deliver->dense_rank > 0 || deliver->form == RAGGED_DENSE))
         return error_set(err, STATUS_INVALID, "deliver has both pad and dense: choose one of them");
     if (deliver->truncates && deliver->form != RAGGED_PAD)
         return error_set(err, STATUS_INVALID,

@@ -59,10 +59,11 @@ static enum status check_kind(const struct ring_layout *layout, const struct rin
                               struct error *err)
 {
     bool has_items = field->kind == RING_ITEMS;
-    if (field->kind > RING_OFFSETS)
+    bool has_capacity = has_items || field->kind == RING_PADDED;
+    if (field->kind > RING_PADDED)
         return error_set(err, STATUS_INVALID, "field '%s': no kind has number %" PRIu32,
                          field->name, field->kind);
-    if (has_items != (field->capacity > 0) || (!has_items && field->offsets_field != 0))
+    if (has_capacity != (field->capacity > 0) || (!has_items && field->offsets_field != 0))
         return error_set(err, STATUS_INVALID,
                          "field '%s': a capacity of %" PRIu64 " items and offsets in field %" PRIu32
                          " do not go with kind %" PRIu32,
@@ -100,7 +101,7 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
                 lay_out(&bytes, count, sizeof(uint8_t), 0, &layout->valid_offset);
     for (uint32_t f = 0; fits && f < layout->field_count; f++) {
         struct ring_field *field = &layout->fields[f];
-        bool has_items = field->kind == RING_ITEMS;
+        bool has_items = field->capacity > 0;
         uint64_t parts = has_items ? field->capacity : count;
         size_t more = field->kind == RING_OFFSETS ? sizeof(int64_t) : 0;
         fits = lay_out(&bytes, parts, field->sample_bytes, more, &field->slot_offset);

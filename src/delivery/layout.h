@@ -15,6 +15,7 @@
  *              RING_OFFSETS   i64[batch * steps + 1]: step k of sample i has the items from
  *                             offsets[i * steps + k] up to the next offset. The first offset is 0,
  *                             and that behind the last sample is the number of items
+ *              RING_PADDED    [batch, bound, shape...], in room for capacity items of that shape
  *
  * The ring has one producer and one consumer. `head` counts the slots published, and `tail` counts
  * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
@@ -44,7 +45,7 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 5,
+    RING_VERSION = 6,
     RING_MAX_SLOTS = 2048,
 };
 
@@ -56,6 +57,7 @@ enum ring_kind {
     RING_ITEMS,   /* items of all samples, one sample after another: a ragged field, or a column of
                    * one */
     RING_OFFSETS, /* where the items of each step of each sample begin, and the number of items */
+    RING_PADDED,  /* samples of the batch, each of as many items as slot_header.bound says */
 };
 
 /* A field, as reader and trainer know it. */
@@ -63,13 +65,14 @@ struct ring_field {
     char name[RING_NAME_BYTES]; /* NUL-terminated */
     uint32_t dtype;             /* enum dtype; RING_OFFSETS: int64 */
     uint32_t rank;
-    uint64_t shape[RING_MAX_RANK]; /* of a sample; RING_ITEMS: of an item; RING_OFFSETS: [steps], or
-                                    * none for one step */
+    uint64_t shape[RING_MAX_RANK]; /* of a sample; RING_ITEMS and RING_PADDED: of an item;
+                                    * RING_OFFSETS: [steps], or none for one step */
     uint64_t sample_bytes;         /* of that shape */
     uint64_t slot_offset;          /* of the field's array in a slot */
-    uint64_t capacity;             /* RING_ITEMS: how many items the array has room for; else 0 */
-    uint32_t kind;                 /* enum ring_kind */
-    uint32_t offsets_field;        /* RING_ITEMS: which field has the offsets; else 0 */
+    uint64_t capacity;      /* RING_ITEMS, RING_PADDED: how many items the array has room for;
+                             * else 0 */
+    uint32_t kind;          /* enum ring_kind */
+    uint32_t offsets_field; /* RING_ITEMS: which field has the offsets; else 0 */
 };
 
 /* As many epochs have no end. Only their rings have slots in reserve for trainers that skip. */
@@ -139,6 +142,7 @@ struct slot_header {
     uint64_t epoch, step;
     uint32_t sample_count;
     uint32_t first_position; /* of the first sample, within the step's global batch */
+    uint64_t bound;          /* of the step's lengths, with batches by budget; else 0 */
 };
 
 _Static_assert(sizeof(struct ring_field) == 168, "shared layout");
@@ -146,7 +150,7 @@ _Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struc
                "shared layout: no padding, compared byte by byte");
 _Static_assert(sizeof(struct ring_service) == 96, "shared layout");
 _Static_assert(offsetof(struct ring_service, order) == 48, "shared layout");
-_Static_assert(sizeof(struct slot_header) == 24, "shared layout");
+_Static_assert(sizeof(struct slot_header) == 32, "shared layout");
 
 /* Whether slots begin on huge pages (2 MiB). If so, the ring is a multiple of huge pages. */
 static inline bool ring_layout_is_huge(const struct ring_layout *layout)

@@ -171,8 +171,9 @@ struct penstock_options {
  *   "F.COLUMN"    another column of the ragged field F, such as the indices of its values
  *   "F.length"    int32 [steps]: how many items of F are real; zeros are behind (deliver: pad)
  *
- * A ragged field, and each of its columns, has a number of items in each sample (deliver: csr). The
- * shape is then that of one item. The items of all columns belong together.
+ * A field with deliver: {pad: bound} has samples of [batch.bound, shape...], and `is_padded`.
+ * Another ragged field, and each of its columns, has a number of items in each sample (deliver:
+ * csr). The shape is then that of one item. The items of all columns belong together.
  */
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
@@ -191,6 +192,8 @@ struct penstock_field {
     uint64_t steps;         /* of a ragged field and of its offsets: steps of one sample, 1 or more,
                              * each with items of its own; of other fields 0 */
     uint32_t offsets_field; /* of a ragged field: the index of its field "F.offsets" */
+    uint32_t is_padded; /* 1: each sample has as many items as the batch's `bound` says (deliver:
+                         * {pad: bound}); `shape` is that of one item, and there are no offsets */
 };
 
 /* An array that all samples share: dataset.constants. */
@@ -251,7 +254,10 @@ struct penstock_batch {
     void *data[64];          /* [field_count]; data[f] is [sample_count, fields[f].shape...] of
                               * fields[f].dtype. Of a ragged field: [items, fields[f].shape...]. Of
                               * its offsets: [sample_count * steps + 1], from 0 to the number of
-                              * items, and never falling, which penstock_next() has checked */
+                              * items, and never falling, which penstock_next() has checked. Of a
+                              * field that is padded: [sample_count, bound, fields[f].shape...] */
+    uint64_t bound; /* of the lengths of the step's samples, over all trainers, with batches
+                     * by budget (batch.budget_field); else 0 */
 };
 
 /* How many of shape fields[f].shape data[f] has: samples, or items where the field is ragged. */
@@ -261,6 +267,8 @@ static inline uint64_t penstock_item_count(const struct penstock_info *info,
     const struct penstock_field *field = &info->fields[f];
     if (field->most_items == 0)
         return batch->sample_count;
+    if (field->is_padded)
+        return batch->sample_count * batch->bound;
     const int64_t *offsets = (const int64_t *)batch->data[field->offsets_field];
     return (uint64_t)offsets[batch->sample_count * field->steps];
 }

@@ -32,8 +32,8 @@ enum status plan_cuts_check(const struct plan_cuts *cuts, struct error *err)
                      cuts->items, cuts->longest);
 }
 
-/* A bucket may reach beyond the longest sample that a step has room for. */
-static uint64_t bound_of(const struct plan_cuts *cuts, uint32_t bucket)
+/* A bucket may reach beyond the longest sample that a step has room for, unless it is fixed. */
+uint64_t plan_cuts_bound(const struct plan_cuts *cuts, uint32_t bucket)
 {
     uint64_t bound = min_u64(cuts->bound(cuts->of, cuts->field, bucket), cuts->items);
     return bound > 0 ? bound : 1;
@@ -41,7 +41,7 @@ static uint64_t bound_of(const struct plan_cuts *cuts, uint32_t bucket)
 
 uint64_t plan_cuts_most(const struct plan_cuts *cuts, uint64_t global_batch, uint32_t bucket)
 {
-    return min_u64(cuts->items / bound_of(cuts, bucket), global_batch);
+    return min_u64(cuts->items / plan_cuts_bound(cuts, bucket), global_batch);
 }
 
 uint64_t plan_cuts_most_items(const struct plan_cuts *cuts, uint64_t global_batch,
@@ -51,17 +51,28 @@ uint64_t plan_cuts_most_items(const struct plan_cuts *cuts, uint64_t global_batc
     for (uint32_t k = 0; k < cuts->bucket_count; k++)
         if (samples_of(cuts, k) > 0) {
             uint64_t share = size_divide_up(plan_cuts_most(cuts, global_batch, k), trainers);
-            most = max_u64(most, share * bound_of(cuts, k));
+            most = max_u64(most, share * plan_cuts_bound(cuts, k));
         }
     return most;
 }
 
+uint64_t plan_cuts_scarce(const struct plan_cuts *cuts, uint64_t global_batch, uint64_t trainers)
+{
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < cuts->bucket_count; k++)
+        count += plan_cuts_most(cuts, global_batch, k) < trainers ? samples_of(cuts, k) : 0;
+    return count;
+}
+
 uint64_t plan_cuts_hash(const struct plan_cuts *cuts)
 {
-    uint64_t counts[PLAN_MAX_BUCKETS];
-    for (uint32_t k = 0; k < cuts->bucket_count; k++)
-        counts[k] = samples_of(cuts, k);
-    return XXH3_64bits(counts, cuts->bucket_count * sizeof counts[0]);
+    uint64_t numbers[2 * PLAN_MAX_BUCKETS];
+    uint32_t count = cuts->bucket_count;
+    for (uint32_t k = 0; k < count; k++) {
+        numbers[k] = samples_of(cuts, k);
+        numbers[count + k] = plan_cuts_bound(cuts, k);
+    }
+    return XXH3_64bits(numbers, count * (cuts->is_fixed ? 2 : 1) * sizeof numbers[0]);
 }
 
 /* Steps of samples that come bucket by bucket. */
@@ -178,12 +189,12 @@ static double padded_items(const struct plan_cuts *cuts, uint64_t global_batch,
         if (samples == 0)
             continue;
         given += samples;
-        padded += (double)samples * (double)bound_of(cuts, k);
+        padded += (double)samples * (double)plan_cuts_bound(cuts, k);
         uint64_t before = cutter.open, room = plan_cuts_most(cuts, global_batch, k);
         if (before < room) /* what joins this bucket's step is as long as its longest */
-            padded += (double)before * ((double)bound_of(cuts, k) - cutter.bound);
+            padded += (double)before * ((double)plan_cuts_bound(cuts, k) - cutter.bound);
         cut_bucket(&cutter, samples, room);
-        cutter.bound = (double)bound_of(cuts, k);
+        cutter.bound = (double)plan_cuts_bound(cuts, k);
     }
     return padded * (double)window_count;
 }
@@ -196,7 +207,8 @@ struct plan_cuts_padding plan_cuts_padding(const struct plan_cuts *cuts, uint64_
     for (uint32_t k = 0; k < cuts->bucket_count; k++) { /* of the longest of a step by chance */
         double before = pow(sum / samples, samples / steps);
         sum += (double)samples_of(cuts, k);
-        longest += (double)bound_of(cuts, k) * (pow(sum / samples, samples / steps) - before);
+        longest +=
+            (double)plan_cuts_bound(cuts, k) * (pow(sum / samples, samples / steps) - before);
     }
     double padded = padded_items(cuts, global_batch, window_count);
     return (struct plan_cuts_padding){.budget =

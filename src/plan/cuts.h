@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,10 +37,14 @@ struct plan_cuts {
     uint64_t (*bound)(const void *of, size_t field, uint32_t bucket);
     uint64_t (*samples)(const void *of, size_t field, uint32_t bucket);
     uint64_t longest; /* the length of the longest sample */
+    bool is_fixed;    /* bounds are the user's, and none is above `items` */
 };
 
 /* INVALID: a sample is longer than `items`. */
 MUST_USE enum status plan_cuts_check(const struct plan_cuts *cuts, struct error *err);
+
+/* What the length of samples of that bucket counts as: 1 .. items. */
+uint64_t plan_cuts_bound(const struct plan_cuts *cuts, uint32_t bucket);
 
 /* The most samples of a step whose longest one is of that bucket: 1 .. global_batch. */
 uint64_t plan_cuts_most(const struct plan_cuts *cuts, uint64_t global_batch, uint32_t bucket);
@@ -51,7 +56,11 @@ uint64_t plan_cuts_steps(const struct plan_cuts *cuts, uint64_t global_batch,
 /* Samples of 16 steps: the default window has at least 8 times as many. */
 uint64_t plan_cuts_window_batch(const struct plan_cuts *cuts, uint64_t global_batch);
 
-/* XXH3-64 of the number of samples of each bucket, as 64-bit numbers. */
+/* The samples that are so long that a step of them has fewer than `trainers` samples. */
+uint64_t plan_cuts_scarce(const struct plan_cuts *cuts, uint64_t global_batch, uint64_t trainers);
+
+/* XXH3-64 of the number of samples of each bucket, as 64-bit numbers; behind them the bounds if
+ * these are fixed. */
 uint64_t plan_cuts_hash(const struct plan_cuts *cuts);
 
 /* The most items that one of `trainers` trainers gets at a step. */

@@ -305,3 +305,13 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     uint64_t row = plan_row_at(epoch, window.first_row_position + location.window_row);
     return plan_frame_at(&epoch->plan, row, location.offset);
 }
+
+/* A step's samples come by length. */
+uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step)
+{
+    const struct plan_cuts *cuts = &epoch->plan.cuts;
+    if (cuts->items == 0)
+        return 0;
+    uint64_t last = plan_sample_at(epoch, plan_step_first(&epoch->plan, step + 1) - 1);
+    return plan_cuts_bound(cuts, cuts->bucket(cuts->of, cuts->field, last));
+}

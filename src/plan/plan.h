@@ -250,6 +250,11 @@ uint64_t plan_step_of(const struct plan *plan, uint64_t position);
 /* Samples of `step`: B, less in a PLAN_PARTIAL last step; with cuts 1 to B. */
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
 
+struct plan_epoch;
+
+/* The bound of the longest sample of `step`, which docs/order.md defines; 0 without cuts. */
+uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step);
+
 /* Samples of a step on average, rounded up: B without cuts. */
 static inline uint64_t plan_mean_samples(const struct plan *plan)
 {

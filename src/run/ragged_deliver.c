@@ -47,13 +47,14 @@ void ragged_deliver(const struct ragged_target *target, unsigned char *slot, uin
                     uint64_t start, const struct ragged_items *items, uint64_t count)
 {
     const struct ragged *ragged = target->ragged;
-    bool pads = ragged->form == RAGGED_PAD;
+    bool pads = ragged->form == RAGGED_PAD || ragged->form == RAGGED_BOUND;
+    uint64_t pad = ragged->form == RAGGED_PAD ? ragged->pad_items : start;
     if (ragged->form == RAGGED_DENSE) {
         deliver_dense(target, slot, step, items);
         return;
     }
-    uint64_t first = pads ? step * ragged->pad_items : start;
-    uint64_t end = first + (pads ? ragged->pad_items : count);
+    uint64_t first = pads ? step * pad : start;
+    uint64_t end = first + (pads ? pad : count);
     if (items) {
         copy_items(target, slot, first, items);
         first += count;

@@ -65,11 +65,29 @@ static enum status settle_mix(const struct config *config, const struct dataset 
     return plan_mix_new(&options, ret_plan, err);
 }
 
+/* deliver: {pad: bound} takes bounds of the field's own lengths. */
+static enum status check_padded(const struct dataset *dataset, const struct plan *plan,
+                                struct error *err)
+{
+    const struct dataset *first = dataset_source(dataset, 0);
+    for (size_t r = 0; r < first->ragged_count; r++)
+        if (first->ragged[r].form == RAGGED_BOUND && !setup_is_budget(plan, &first->ragged[r]))
+            return error_set(
+                err, STATUS_INVALID,
+                "field '%s' has deliver: {pad: bound}: that is for batch.budget_field, "
+                "and for fields whose samples are as long; give a number",
+                first->ragged[r].name);
+    return STATUS_OK;
+}
+
 enum status run_plan_settle(const struct config *config, const struct dataset *dataset,
                             struct plan *ret_plan, struct error *err)
 {
-    if (dataset->source_count > 0)
-        return settle_mix(config, dataset, ret_plan, err);
+    if (dataset->source_count > 0) {
+        struct plan none = {0};
+        enum status status = check_padded(dataset, &none, err);
+        return status ? status : settle_mix(config, dataset, ret_plan, err);
+    }
     struct plan_options options = own_options(config, dataset);
     options.seed = config->seed;
     options.global_batch = config->global_batch;
@@ -82,7 +100,8 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
             return status;
         options.last = PLAN_PARTIAL;
     }
-    return plan_init(ret_plan, &options, err);
+    enum status status = plan_init(ret_plan, &options, err);
+    return status ? status : check_padded(dataset, ret_plan, err);
 }
 
 /* The most items of a trainer's batch. In a mix these are any of a step's draws. */
@@ -108,12 +127,16 @@ static struct ring_field slot_field(const struct dataset *dataset, const struct 
     struct ring_field to = {.dtype = from->dtype, .rank = (uint32_t)from->rank};
     snprintf(to.name, sizeof to.name, "%s", from->name);
     memcpy(to.shape, from->shape, (size_t)from->rank * sizeof from->shape[0]);
-    if (!from->ragged || from->ragged->form != RAGGED_CSR)
+    if (!from->ragged || !ragged_has_item_shape(from->ragged))
+        return to;
+    bool pads = from->ragged->form == RAGGED_BOUND;
+    if (pads && from->source != FIELD_RAGGED)
         return to;
     if (from->source == FIELD_RAGGED) {
-        to.kind = RING_ITEMS;
+        to.kind = pads ? RING_PADDED : RING_ITEMS;
         to.capacity = max_u64(1, most_items(dataset, from->ragged, plan));
-        to.offsets_field = (uint32_t)from->ragged->lengths_field;
+        if (!pads)
+            to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
     }
     to.kind = RING_OFFSETS;

@@ -111,6 +111,10 @@ uint64_t run_fetch_memory(const struct config *config, const struct run_shape *s
 void run_setup_warn_limit(const struct config *config, const struct run_shape *shape,
                           const struct run_setup *setup, struct text *out);
 
+/* Appends a line if samples are so long that a step of them has fewer than there are trainers. */
+void run_setup_warn_scarce(const struct config *config, const struct run_setup *setup,
+                           struct text *out);
+
 /* Appends "windows of 64 rows"; of a mix "windows of 64 rows of source 0, 12 of source 1 (not
  * shuffled)". */
 void run_setup_describe_windows(const struct run_setup *setup, struct text *out);

@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "base/size.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 _Static_assert((int)LENGTHS_BUCKETS <= (int)PLAN_MAX_BUCKETS, "every bucket is in a plan");
@@ -27,6 +28,28 @@ static uint64_t samples_of(const void *of, size_t field, uint32_t bucket)
 {
     const struct dataset *dataset = of;
     return dataset->ragged[field].lengths->samples.buckets[bucket].count;
+}
+
+/* Of batch.budget_buckets. */
+static const struct ragged_lengths *fixed_lengths(const void *of, size_t field)
+{
+    return ((const struct dataset *)of)->ragged[field].lengths;
+}
+
+static uint32_t fixed_bucket_of(const void *of, size_t field, uint64_t frame)
+{
+    return length_bounds_find(&fixed_lengths(of, field)->bounds,
+                              dataset_sample_items(of, field, frame));
+}
+
+static uint64_t fixed_bound_of(const void *of, size_t field, uint32_t bucket)
+{
+    return fixed_lengths(of, field)->bounds.of[bucket];
+}
+
+static uint64_t fixed_samples_of(const void *of, size_t field, uint32_t bucket)
+{
+    return fixed_lengths(of, field)->bounded[bucket];
 }
 
 static enum status refuse_field(const char *name, const struct dataset *dataset, struct error *err)
@@ -57,6 +80,14 @@ enum status setup_cuts(const struct config *config, const struct dataset *datase
                                    .bound = bound_of,
                                    .samples = samples_of,
                                    .longest = longest};
+    const struct length_bounds *bounds = &dataset->ragged[field].lengths->bounds;
+    if (bounds->count > 0) {
+        ret_cuts->bucket = fixed_bucket_of;
+        ret_cuts->bound = fixed_bound_of;
+        ret_cuts->samples = fixed_samples_of;
+        ret_cuts->bucket_count = length_bounds_find(bounds, longest) + 1;
+        ret_cuts->is_fixed = true;
+    }
     return STATUS_OK;
 }
 
@@ -83,4 +114,26 @@ uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan)
         bytes = add_sat(bytes, mul_sat(items, ragged->tail_item_bytes));
     }
     return bytes;
+}
+
+void run_setup_warn_scarce(const struct config *config, const struct run_setup *setup,
+                           struct text *out)
+{
+    const struct plan *plan = &setup->plan;
+    const struct plan_cuts *cuts = &plan->cuts;
+    if (cuts->items == 0)
+        return;
+    uint64_t count = plan_cuts_scarce(cuts, plan->global_batch, plan->trainer_count);
+    if (count == 0)
+        return;
+    uint64_t longest = plan_cuts_bound(cuts, cuts->bucket_count - 1);
+    text_append(out,
+                "warning: batch.budget_items is %" PRIu64
+                ", and %s sample%s of '%s' ha%s more than "
+                "%" PRIu64 " items: steps of these have fewer samples than the %u trainers, of "
+                "which some get no sample then; with %" PRIu64
+                " items steps of the longest samples have one for each\n",
+                cuts->items, count_format(count).text, count_plural(count), config->budget_field,
+                count == 1 ? "s" : "ve", cuts->items / plan->trainer_count, plan->trainer_count,
+                mul_sat(longest, plan->trainer_count));
 }

@@ -38,14 +38,20 @@ static void set_field(const struct dataset *dataset, const struct ring_layout *l
         }
         field->target.delivers[from->column] = true;
         field->target.column_offsets[from->column] = to->slot_offset;
-        if (ragged->form == RAGGED_CSR)
+        if (ragged_has_item_shape(ragged))
             field->capacity = to->capacity;
     }
 }
 
 static size_t starts_of(const struct ragged *ragged, uint64_t batch_size)
 {
-    return batch_size * step_count_of(ragged) + 1;
+    return batch_size * step_count_of(ragged) + 1 + (ragged->form == RAGGED_BOUND);
+}
+
+/* For ragged_deliver(). */
+static uint64_t start_of(const struct tail_field *field, const uint64_t *starts, uint64_t step)
+{
+    return starts[field->target.ragged->form == RAGGED_BOUND ? field->bound : step];
 }
 
 enum status tails_new(const struct dataset *dataset, const struct ring_layout *layout,
@@ -63,6 +69,7 @@ enum status tails_new(const struct dataset *dataset, const struct ring_layout *l
         set_field(dataset, layout, ragged, &tails->fields[i]);
         tails->finds_episodes |= ragged->step_count > 0;
         tails->fields[i].starts = tails->starts_count;
+        tails->fields[i].bound = layout->batch_size * step_count_of(ragged) + 1;
         tails->starts_count += starts_of(ragged, layout->batch_size);
     }
     *ret_tails = tails;
@@ -135,13 +142,14 @@ void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index,
     }
 }
 
-void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *starts,
+void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t bound, uint64_t *starts,
                  unsigned char *slot)
 {
     for (size_t i = 0; i < tails->count; i++) {
         const struct tail_field *field = &tails->fields[i];
         uint64_t *own = starts + field->starts, count = sample_count * field->step_count;
-        bool pads = field->target.ragged->form == RAGGED_PAD;
+        enum ragged_form form = field->target.ragged->form;
+        bool pads = form == RAGGED_PAD || form == RAGGED_BOUND;
         int32_t *lengths = (int32_t *)(slot + field->lengths_offset);
         own[0] = 0;
         for (uint64_t s = 0; s < count; s++) {
@@ -150,7 +158,10 @@ void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *sta
             own[s + 1] += own[s];
         }
         assert(own[count] <= field->capacity);
-        if (field->target.ragged->form == RAGGED_CSR)
+        if (form == RAGGED_BOUND)
+            own[field->bound] = bound;
+        assert(form != RAGGED_BOUND || count * bound <= field->capacity);
+        if (form == RAGGED_CSR)
             memcpy(slot + field->lengths_offset, own, (count + 1) * sizeof *own);
     }
 }
@@ -174,7 +185,8 @@ static void put_held(const struct tail_field *field, const struct anchors_episod
         uint64_t step = batch_index * field->step_count + k;
         struct ragged_items items =
             ragged_items_held(field->target.ragged, span_at(field, episode, frame, k));
-        ragged_deliver(&field->target, slot, step, starts[step], &items, items.count);
+        ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
+                       items.count);
     }
 }
 
@@ -228,7 +240,7 @@ static void clear_field(const struct tail_field *field, unsigned char *slot, uin
 {
     uint64_t first = batch_index * field->step_count;
     for (uint64_t step = first; step < first + field->step_count; step++)
-        ragged_deliver(&field->target, slot, step, starts[step], NULL,
+        ragged_deliver(&field->target, slot, step, start_of(field, starts, step), NULL,
                        starts[step + 1] - starts[step]);
 }
 
@@ -242,7 +254,8 @@ static void fill_field(const struct tails *tails, size_t i, const struct anchors
         uint64_t step = batch_index * field->step_count + k;
         struct ragged_items items =
             items_in_row(&row, source->pages, span_at(field, episode, source->frame, k));
-        ragged_deliver(&field->target, slot, step, starts[step], &items, items.count);
+        ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
+                       items.count);
     }
 }
 
@@ -275,7 +288,8 @@ static const unsigned char *take_field(const struct tail_field *field, const uns
     }
     for (uint64_t step = first; step < end; step++) {
         items.count = starts[step + 1] - starts[step];
-        ragged_deliver(&field->target, slot, step, starts[step], &items, items.count);
+        ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
+                       items.count);
         for (size_t c = 0; c < ragged->column_count; c++)
             items.columns[c] += items.count * ragged->columns[c].item_bytes;
     }

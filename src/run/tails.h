@@ -6,8 +6,8 @@
  *
  * Where the items of a batch's samples begin depends on the lengths of the samples before. A table
  * of starts has this for each slot in flight: for each ragged field one number a step of a sample,
- * and one more, the end of the last. The slot has these numbers too, for the trainer, who may write
- * there: so the table is the reader's own.
+ * and one more, the end of the last; and with RAGGED_BOUND the bound of the step. The slot has
+ * these numbers too, for the trainer, who may write there: so the table is the reader's own.
  *
  * All of it but what makes and frees is safe from any thread. The offsets of the ragged
  * fields must be there (dataset_hold()) where frames are given.
@@ -26,10 +26,11 @@ struct tail_field {
     struct ragged_target target;
     size_t step_count; /* 1 or more */
     bool fills_zero;   /* a step outside the sample's episode has no items */
-    bool has_lengths;  /* RAGGED_CSR, RAGGED_PAD: the slot has offsets, or lengths */
+    bool has_lengths;  /* not RAGGED_DENSE: the slot has offsets, or lengths */
     size_t lengths_offset;
     uint64_t capacity; /* of a slot, in items */
     size_t starts;     /* in a table: the first of this field's starts */
+    size_t bound;      /* RAGGED_BOUND: among these, the step's bound, which is the last */
 };
 
 struct tails {
@@ -69,8 +70,9 @@ void tail_sources_free(struct tail_sources *tails);
 void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index, uint64_t *starts);
 
 /* Makes starts of the lengths of a slot's `sample_count` samples, and writes offsets and lengths to
- * the slot. To be called when all of its samples are noted, before any is delivered. */
-void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t *starts,
+ * the slot. To be called when all of its samples are noted, before any is delivered. `bound`:
+ * plan_step_bound(). */
+void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t bound, uint64_t *starts,
                  unsigned char *slot);
 
 /* Where a sample's items lie: in the pages of its row, which has the anchor `frame`. */

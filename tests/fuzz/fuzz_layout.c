@@ -52,10 +52,9 @@ static void check_layout(const struct ring_layout *layout)
         const struct ring_field *field = &layout->fields[f];
         CHECK(strnlen(field->name, sizeof field->name) < sizeof field->name);
         CHECK(field->rank <= RING_MAX_RANK);
-        CHECK(field->kind <= RING_OFFSETS);
-        CHECK(within(layout, field->slot_offset,
-                     field->kind == RING_ITEMS ? field->capacity : batch, field->sample_bytes,
-                     field->kind == RING_OFFSETS ? 8 : 0, &end));
+        CHECK(field->kind <= RING_PADDED);
+        CHECK(within(layout, field->slot_offset, field->capacity > 0 ? field->capacity : batch,
+                     field->sample_bytes, field->kind == RING_OFFSETS ? 8 : 0, &end));
         if (field->kind == RING_ITEMS)
             check_offsets(layout, &layout->fields[f]);
     }

@@ -9,8 +9,9 @@ import os
 import sys
 import unittest
 import warnings
+from unittest import mock
 
-from job import launcher_is_open_mpi, program, run
+from job import environment, launcher_is_open_mpi, program, run
 from recovery import SLOTS, RecoveryTest
 
 import test_samples  # skips where it cannot run
@@ -28,8 +29,14 @@ ITEMS, MOST = 1000, 16
 KEY_ROWS, KEY_STEPS = 1, 7
 
 
+BUCKETS = [40, 150, 600, 950]
+buckets = []
+
+
 def bound(length):
     """What a sample of that length counts as."""
+    if buckets:
+        return min(b for b in buckets if b >= length)
     if length >= 64:
         unit = 1 << length.bit_length() - 6
         length = (length // unit + 1) * unit - 1
@@ -99,7 +106,36 @@ def epoch_steps(epoch, lengths, window_rows=WINDOW_ROWS, shuffle=True):
     return result
 
 
-class Budget(RecoveryTest):
+TRAINER = """
+import importlib.util, json, sys
+import numpy as np
+import penstock
+pyarrow, torch = (importlib.import_module(name) if importlib.util.find_spec(name) else None for name in ("pyarrow", "torch"))
+def look(batch):
+    padded = batch["tokens.values"]
+    shapes = [list(padded.shape)]
+    for row, length in zip(padded, batch["tokens.length"]):
+        assert not row[length:].any()
+    if batch.sample_count:
+        tensor = batch.torch("tokens.values") if torch else padded
+        shapes.append(list(tensor.shape))
+        if pyarrow:
+            column = pyarrow.record_batch(batch.arrow()).column("tokens.values")
+            shapes.append([len(column), column.type.list_size])
+            assert np.array_equal(np.array(column.to_pylist()), padded)
+    return [batch.bound, batch.sample_count, *shapes]
+
+seen = []
+with penstock.connect() as loader:
+    for batch in loader:
+        seen.append(look(batch))
+    rank = loader.info.rank
+with open(f"{sys.argv[0]}.{rank}", "w") as file:
+    json.dump(seen, file)
+"""
+
+
+class World(RecoveryTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -132,6 +168,36 @@ class Budget(RecoveryTest):
         return [[str(epoch), str(s), str(p), str(sample)] for epoch in range(epochs)
                 for s, step in enumerate(self.steps(epoch, **more)) for p, sample in enumerate(step)]
 
+    def assert_whole(self, lines):
+        for line in lines:
+            i, digest = int(line[3]), xxhash.xxh3_64()
+            digest.update(self.frames[i].tobytes())
+            digest.update(np.array([self.lengths[i]], "i8").tobytes())
+            digest.update(self.tokens[self.starts[i]:self.starts[i + 1]].tobytes())
+            self.assertEqual(line[4], digest.hexdigest(), f"sample {i}")
+
+    def with_padded_digests(self, epochs=3, **more):
+        """The model's lines, with digests of samples that are padded to the bound of their step."""
+        for epoch in range(epochs):
+            for s, step in enumerate(self.steps(epoch, **more)):
+                longest = max(bound(int(self.lengths[i])) for i in step)
+                for p, i in enumerate(step):
+                    padded = np.zeros(longest, "u2")
+                    padded[:self.lengths[i]] = self.tokens[self.starts[i]:self.starts[i + 1]]
+                    length = np.array([self.lengths[i]], "i4")
+                    digest = xxhash.xxh3_64(self.frames[i].tobytes() + length.tobytes() + padded.tobytes())
+                    yield [str(epoch), str(s), str(p), str(i), digest.hexdigest()]
+
+
+class Short(World):
+    def test_buckets_and_padding(self):
+        settings = {"batch.budget_buckets": ",".join(map(str, BUCKETS)), "dataset.fields.tokens.deliver.pad": "bound"}
+        with mock.patch.multiple(sys.modules[__name__], buckets=BUCKETS):
+            lines = self.digests(2, 2, self.settings(**settings))
+            self.assertEqual(lines, list(self.with_padded_digests()))
+
+
+class Budget(World):
     def test_the_model_keeps_its_promises(self):
         counts = set()
         for epoch in range(8):
@@ -142,14 +208,6 @@ class Budget(RecoveryTest):
                 self.assertLessEqual(len(step) * max(int(self.lengths[i]) for i in step), ITEMS)
                 self.assertLessEqual(len(step), MOST)
         self.assertEqual(len(counts), 1, "all epochs have equally many steps")
-
-    def assert_whole(self, lines):
-        for line in lines:
-            i, digest = int(line[3]), xxhash.xxh3_64()
-            digest.update(self.frames[i].tobytes())
-            digest.update(np.array([self.lengths[i]], "i8").tobytes())
-            digest.update(self.tokens[self.starts[i]:self.starts[i + 1]].tobytes())
-            self.assertEqual(line[4], digest.hexdigest(), f"sample {i}")
 
     def test_shapes(self):
         expected, whole = self.model(), None
@@ -168,6 +226,63 @@ class Budget(RecoveryTest):
             with self.subTest(more=more):
                 lines = self.digests(2, 2, self.settings(**more))
                 self.assertEqual([line[:4] for line in lines], self.model(**of_model))
+
+    def test_buckets(self):
+        text = ",".join(map(str, BUCKETS))
+        for readers, trainers, more in ((2, 3, {}), (3, 2, {"order.window_rows": 1000})):
+            with self.subTest(more=more), mock.patch.multiple(sys.modules[__name__], buckets=BUCKETS, MOST=12):
+                expected = self.model(**({"window_rows": 26} if more else {}))
+                for steps in (self.steps(0), self.steps(1)):
+                    self.assertTrue(all(len(step) * max(bound(int(self.lengths[i])) for i in step) <= ITEMS for step in steps))
+                lines = self.digests(readers, trainers, self.settings(**{"batch.budget_buckets": text, **more}))
+                self.assertEqual([line[:4] for line in lines], expected)
+
+    def test_padded_to_the_bound(self):
+        expected = list(self.with_padded_digests())
+        padded = {"dataset.fields.tokens.deliver.pad": "bound"}
+        for readers, trainers, more in ((1, 1, {}), (3, 4, {"exchange.steps_per_round": 2}), (5, 4, {"exchange.way": "each"}),
+                                        (3, 2, {"order.placement": "local"})):
+            with self.subTest(readers=readers, trainers=trainers, more=more):
+                lines = self.digests(readers, trainers, self.settings(**padded, **more))
+                of_steps = (lambda found: sorted([*line[:2], *line[3:]] for line in found)) if more.get("order.placement") == "local" else list
+                self.assertEqual(of_steps(lines), of_steps(expected))
+        path = os.path.join(self.folder, "resume.json")
+        with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=self.settings(**padded)):
+            file.write(self.state_after(len(self.steps(0)) + 7))
+        lines = self.digests(2, 2, self.settings(**padded), options=["--resume", path])
+        self.assertEqual(lines, [line for line in expected if (int(line[0]), int(line[1])) >= (1, 7)])
+
+    @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+    def test_padded_to_the_bound_and_killed(self):
+        settings = self.settings(**{"dataset.fields.tokens.deliver.pad": "bound"})
+        job = self.start_readers(3, settings, ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=3)
+        self.until_lines("0", 60)
+        os.kill(self.reader_pid(1), 9)
+        self.assertNotEqual(job.wait(), 0)
+        job = self.start_readers(2, settings, ["--supervised"])
+        self.assert_ends_well(*trainers, job)
+        self.assertEqual(self.digest_lines(), list(self.with_padded_digests()))
+
+    def test_python_gets_the_shapes(self):
+        text = ",".join(map(str, BUCKETS))
+        trainer = os.path.join(self.folder, "trainer.py")
+        with open(trainer, "w", encoding="utf-8") as file:
+            file.write(TRAINER)
+        python = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+        with mock.patch.multiple(sys.modules[__name__], buckets=BUCKETS):
+            outcome = self.reader(2, self.settings(**{"dataset.fields.tokens.deliver.pad": "bound", "batch.budget_buckets": text}),
+                                  (sys.executable, trainer), ["--quiet"], env=environment(PYTHONPATH=python))
+            self.assertEqual(outcome.code, 0, outcome.output)
+            bounds = [max(bound(int(self.lengths[i])) for i in step) for epoch in range(3) for step in self.steps(epoch)]
+        for rank in range(self.trainers):
+            with open(f"{trainer}.{rank}", encoding="ascii") as file:
+                seen = json.load(file)
+            self.assertEqual([step[0] for step in seen], bounds)
+            for longest, count, *others in seen:
+                self.assertEqual(others, [[count, longest]] * len(others))
+                self.assertLessEqual(longest * count, ITEMS)
+        self.assertLessEqual(set(bounds), set(BUCKETS))
 
     def test_the_plan_prints_the_same(self):
         command = [program("penstock"), "plan", "--order", "--epoch", "1"]
@@ -203,6 +318,13 @@ class Budget(RecoveryTest):
         for more, words in (({"batch.budget_field": "frames"}, "no ragged field of the dataset; 'tokens' is one"),
                             ({"batch.budget_items": 899}, "the longest sample, which has 900 items"),
                             ({"batch.last": "pad"}, "leave batch.last out"),
+                            ({"batch.budget_buckets": "100,50"}, "lengths from 1 to batch.budget_items, 1000, that rise"),
+                            ({"batch.budget_buckets": "100,2000"}, "lengths from 1 to batch.budget_items, 1000, that rise"),
+                            ({"batch.budget_buckets": "100,890"}, "the sample at frame 7 of the store"),
+                            ({"batch.budget_items": 0, "batch.budget_field": "", "dataset.fields.tokens.deliver.pad": "bound"},
+                             "field 'tokens' has deliver: {pad: bound}: that is for batch.budget_field"),
+                            ({"dataset.fields.tokens.deliver.pad": "bound", "dataset.fields.tokens.deliver.truncate": "true"},
+                             "deliver.truncate is for pad"),
                             ({"batch.budget_items": 0}, "belong together")):
             with self.subTest(more=more):
                 outcome = self.reader(2, self.settings(**more), [], ["--quiet"])

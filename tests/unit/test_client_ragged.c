@@ -124,12 +124,46 @@ static void impossible_offsets_stop_the_trainer(void **state)
     pair_done(&pair);
 }
 
+/* "tokens" uint16, padded to the bound of a batch. */
+static void padded_samples_have_the_bound_of_their_batch(void **state)
+{
+    (void)state;
+    struct ring_layout layout = {
+        .field_count = 1, .slot_count = SUPPORT_SLOTS, .batch_size = SUPPORT_BATCH};
+    layout.fields[0] = (struct ring_field){
+        .name = "tokens", .dtype = DTYPE_UINT16, .kind = RING_PADDED, .capacity = ROOM};
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    const uint64_t bounds[] = {ROOM / SUPPORT_BATCH, 1, ROOM / SUPPORT_BATCH + 1, UINT64_MAX / 2};
+    for (int i = 0; i < 4; i++) {
+        struct pair pair = ragged_pair(&layout);
+        const struct penstock_info *info = penstock_describe(pair.client);
+        assert_int_equal(info->fields[0].is_padded, 1);
+        assert_int_equal(info->fields[0].most_items, ROOM);
+        assert_int_equal(info->fields[0].steps, 0);
+        *(struct slot_header *)server_slot(pair.server, 0, 0) =
+            (struct slot_header){.sample_count = SUPPORT_BATCH, .bound = bounds[i]};
+        server_publish(pair.server, 0);
+        struct penstock_batch batch;
+        bool fits = bounds[i] * SUPPORT_BATCH <= ROOM;
+        assert_int_equal(penstock_next(pair.client, &batch, 0),
+                         fits ? PENSTOCK_OK : PENSTOCK_PROTOCOL);
+        if (fits) {
+            assert_int_equal(batch.bound, bounds[i]);
+            assert_int_equal(penstock_item_count(info, &batch, 0), bounds[i] * SUPPORT_BATCH);
+        } else {
+            assert_non_null(strstr(penstock_last_error(pair.client), "items of field 'tokens'"));
+        }
+        pair_done(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_say_that_they_are_ragged),
         cmocka_unit_test(a_batch_says_how_many_items_it_has),
         cmocka_unit_test(impossible_offsets_stop_the_trainer),
+        cmocka_unit_test(padded_samples_have_the_bound_of_their_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static void huge_sample(struct ring_layout *l)
 
 static void no_kind(struct ring_layout *l)
 {
-    l->fields[0].kind = RING_OFFSETS + 1;
+    l->fields[0].kind = RING_PADDED + 1;
 }
 static void no_room_for_items(struct ring_layout *l)
 {
@@ -307,7 +307,7 @@ static void check_compares_the_memory(void **state)
     layout.version = RING_VERSION + 1;
     struct error error;
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 5"));
+    assert_non_null(strstr(error.message, "version 6"));
 }
 
 int main(void)

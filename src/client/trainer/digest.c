@@ -47,7 +47,10 @@ static void add_field(struct digest *digest, const struct penstock_info *info,
     const struct penstock_field *field = &info->fields[f];
     const unsigned char *data = batch->data[f];
     uint64_t begin = sample, end = begin + 1;
-    if (field->most_items > 0) {
+    if (field->is_padded) {
+        begin = sample * batch->bound;
+        end = begin + batch->bound;
+    } else if (field->most_items > 0) {
         const int64_t *offsets = batch->data[field->offsets_field];
         begin = (uint64_t)offsets[sample * field->steps];
         end = (uint64_t)offsets[(sample + 1) * field->steps];
