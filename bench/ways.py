@@ -223,8 +223,9 @@ class Bound:
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
-def measure(jobs_, arguments, case, uri):
-    """Jobs of each way in turns, and the bytes that `penstock plan` foresees where all rows are sent."""
+def measure(jobs_, arguments, case, path, uri):
+    """Jobs of each way in turns, and the bytes that `penstock plan` foresees where all rows are sent. Files are read before
+    each job: idle page cache may be paged out."""
     hosts = case["hosts"]
     settings = {"dataset.uri": uri, "order.seed": 17, "order.placement": case["placement"],
                 "readers.threads": 1, "batch.global_size": hosts * arguments.batch, "readers.cache": "decoded",
@@ -232,6 +233,7 @@ def measure(jobs_, arguments, case, uri):
     reports = {way: [] for way in arguments.ways}
     for _ in range(arguments.rounds):
         for way in arguments.ways:
+            jobs.read_files(path)
             reports[way].append(jobs_.reader(hosts, {**settings, "order.epochs": EPOCHS[way], "exchange.way": way}))
     return reports, jobs_.forecast(hosts, {**settings, "order.epochs": EPOCHS["send"], "exchange.way": "send"})
 
@@ -345,7 +347,6 @@ def measure_all(arguments):
             results.missing += len(cases)
             continue
         path = make_dataset(jobs_, arguments.samples, ratio, rows)
-        jobs.read_files(path)
         store = Store(jobs_.work, kind)
         try:
             for case in cases:
@@ -355,7 +356,7 @@ def measure_all(arguments):
                 alone_ = (ratio, rows, case["hosts"])
                 if alone_ not in singles:
                     singles[alone_] = single_rates(jobs_, arguments, ratio, rows, case["hosts"], tcp_s)
-                found = judge(case, *measure(jobs_, arguments, case, store.uri(path)), singles[alone_], store.bytes_per_s())
+                found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_], store.bytes_per_s())
                 results.add(found)
                 say(" ".join(line(found)))
         finally:

@@ -173,5 +173,9 @@ class Shapes(test_local.Local):
         return super().settings(uri, **{"samples.stride": 3, **more})
 
 
+class EachShapes(test_local.Each, Shapes):
+    """The same where readers load rows of others, and keep them."""
+
+
 if __name__ == "__main__":
     unittest.main()
