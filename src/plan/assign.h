@@ -18,7 +18,8 @@
  * it in memory, is simply that reader's, and not kept. Homes stay in either case.
  *
  * Rows below `replica_rows` stay at every reader that loads them. The assigner notes who has, since
- * the next load of the row costs no reading.
+ * the next load of the row costs no reading. With order.placement local such rows are ASSIGN_EACH
+ * all together or not at all, since who gets which of their samples is not known here.
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start, and loads no more than `each_rows` besides that it does not own. If
@@ -128,7 +129,8 @@ struct assigner_stats {
     uint64_t rows;            /* of the windows */
     uint64_t kept_rows;       /* of those, given to readers that keep them */
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
-    uint64_t read_rows;       /* from the store, by all readers together */
+    uint64_t read_rows;       /* from the store, by all readers together; with order.placement
+                               * local without rows that others than their homes load */
     uint64_t each_rows;       /* that are not sent, though they could be */
     uint64_t tape_rows;       /* of those, sent as stored */
     uint64_t tapes;           /* that are sent, to all readers together */

@@ -32,7 +32,7 @@ void window_match_free(struct window_match *match);
 uint64_t window_match_bytes(const struct plan *plan);
 
 /* Finds destinations for all positions of the window, padding's repeats included. Allocates
- * nothing, but for what plan_window_at() may say. */
+ * nothing. */
 void window_match_find(struct window_match *match, const struct plan_epoch *epoch,
                        const struct plan_window *window);
 
