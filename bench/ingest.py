@@ -3,7 +3,8 @@
 
     bench/run.sh ingest [OPTION...]
 
-The videos are H.264 of 1280 x 720 pixels at 30 frames a second, made by ffmpeg, and in the page cache. Each has --segments segments of 5 s
+The videos are H.264 of 1280 x 720 pixels at 30 frames a second, made by ffmpeg with x264's own settings (preset medium, a keyframe every 250
+frames or where the scene changes), and in the page cache; --folder names others. Each has --segments segments of 5 s
 with 20 frames of 256 x 256 pixels, written as Zarr v3 with zstd, level 1, into a file system in memory.
 
   limit     FFmpeg's decoder on the same segments, from the keyframe to the last frame, one decoder a thread; nothing is scaled or written
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import sys
@@ -31,7 +33,10 @@ CANNOT = 77
 
 
 def make_videos(arguments):
-    folder = arguments.work / f"videos-{arguments.videos}-{arguments.seconds}"
+    if arguments.folder:
+        arguments.videos = sum(not path.name.startswith(".") for path in arguments.folder.iterdir())
+        return arguments.folder
+    folder = arguments.work / f"videos-{arguments.videos}-{arguments.seconds}-medium"
     if folder.exists():
         return folder
     part = folder.with_suffix(".part")
@@ -40,8 +45,8 @@ def make_videos(arguments):
     for number in range(arguments.videos):
         say(f"making video {number + 1} of {arguments.videos}")
         source = f"testsrc2=size=1280x720:rate=30:duration={arguments.seconds},noise=alls=6:allf=t:all_seed={number}"
-        run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-preset", "veryfast", "-bf", "3",
-             "-g", "60", "-pix_fmt", "yuv420p", part / f"{number:04}.mp4"], 600)
+        run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264",
+             "-pix_fmt", "yuv420p", part / f"{number:04}.mp4"], 600)
     part.rename(folder)
     return folder
 
@@ -61,10 +66,10 @@ def limit(arguments, videos):
 def penstock(arguments, videos, destination):
     """Segments/s, with starting and planning."""
     begin = time.perf_counter()
-    run([arguments.build / "bin/penstock", "ingest", "video", videos, destination, "--segments", arguments.segments, "--no-verify",
+    told = run([arguments.build / "bin/penstock", "ingest", "video", videos, destination, "--segments", arguments.segments, "--no-verify",
          "--threads", arguments.threads], 600)
     seconds = time.perf_counter() - begin
-    return arguments.videos * arguments.segments / seconds
+    return int(re.search(r"^([\d,]+) segments? of", told, re.MULTILINE)[1].replace(",", "")) / seconds
 
 
 def main():
@@ -73,6 +78,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--environments", type=pathlib.Path, help="where the peer is installed (environments in --work)")
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"), help="where datasets are written (/dev/shm)")
+    parser.add_argument("--folder", type=pathlib.Path, help="of videos, instead of those that ffmpeg makes")
     parser.add_argument("--videos", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=30, help="length of a video (30)")
     parser.add_argument("--segments", type=int, default=6, help="segments of a video (6)")

@@ -1,6 +1,8 @@
 /* See video.h. */
 #include "ingest/video.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <libavutil/display.h>
 #include <libavutil/log.h>
@@ -95,7 +97,8 @@ static enum status open_format(struct video *video, const char *path, struct err
     free(url);
     if (got >= 0 && (video->format->ctx_flags & AVFMTCTX_NOHEADER))
         got = avformat_find_stream_info(video->format, NULL);
-    return got < 0 ? video_fail(got, "not a video that FFmpeg reads", err) : STATUS_OK;
+    const char *what = status_of(got) == STATUS_IO ? "open" : "not a video that FFmpeg reads";
+    return got < 0 ? video_fail(got, what, err) : STATUS_OK;
 }
 
 static enum status find_stream(struct video *video, struct error *err)
@@ -149,7 +152,9 @@ static enum status open_decoder(struct video *video, struct error *err)
     const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
     if (!codec)
         return error_set(err, STATUS_UNSUPPORTED, "this FFmpeg has no decoder for the codec '%s'",
-                         avcodec_get_name(parameters->codec_id));
+                         parameters->codec_id == AV_CODEC_ID_NONE
+                             ? text_shown(av_fourcc2str(parameters->codec_tag)).text
+                             : avcodec_get_name(parameters->codec_id));
     video->decoder = avcodec_alloc_context3(codec);
     if (!video->decoder)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a decoder");

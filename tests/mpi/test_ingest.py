@@ -1,16 +1,18 @@
-"""penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. And docs/videos.md
-as it stands."""
+"""penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. docs/videos.md
+as it stands, and the demo."""
 
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import unittest
+import zlib
 
 from job import MPIEXEC, JobTest, leftovers, program, run
-from page import follow, read_page
+from page import ROOT, example_environment, follow, read_page
 
 if not shutil.which("ffmpeg"):
     print("skipped: there is no ffmpeg, which makes the videos")
@@ -100,6 +102,34 @@ class Page(JobTest):
             outcome = run([program("penstock"), *words], cwd=self.folder)
             self.assertEqual(outcome.code, 0, f"{config}\n{outcome.output}")
         self.assertIn("text_emb", outcome.output)
+
+    def test_demo(self):
+        """It trains, and its pictures are of four segments, with frames that differ, and of what comes out of latents."""
+        outcome = run(["bash", os.path.join(ROOT, "python", "examples", "videos", "demo.sh"), self.folder], env=example_environment(self.folder))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        quality = [float(number) for number in re.findall(r"^epoch 1, step \d: .*, ([\d.]+) dB$", outcome.output, re.MULTILINE)]
+        self.assertEqual(len(quality), 2, outcome.output)
+        self.assertGreater(min(quality), 15)
+        for name, rows in (("segments.png", 4), ("decoded.png", 8)):
+            frames = self.frames(os.path.join(self.folder, name), rows)
+            self.assertEqual(len({frame for row in frames for frame in row}), 5 * rows)
+
+    def frames(self, path, rows):
+        """The frames of a picture that the demo wrote: rows of five, 128 x 128 pixels each."""
+        with open(path, "rb") as file:
+            header, body = file.read()[16:24], b""
+            file.seek(8)
+            while True:
+                length, name = struct.unpack(">I4s", file.read(8))
+                body += file.read(length) if name == b"IDAT" else file.read(length)[:0]
+                file.read(4)
+                if name == b"IEND":
+                    break
+        self.assertEqual(struct.unpack(">II", header), (5 * 128, rows * 128))
+        lines = zlib.decompress(body)
+        stride = 1 + 5 * 128 * 3
+        self.assertEqual(len(lines), rows * 128 * stride)
+        return [[b"".join(lines[(row * 128 + y) * stride + 1 + at * 384:][:384] for y in range(128)) for at in range(5)] for row in range(rows)]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -274,6 +275,34 @@ class Bad(Case):
         done = ingest(videos, self.scratch("error.zarr"), "--segments", 2, "--bad", "error")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("segment 1", done.stderr)
+
+    def test_codec_that_ffmpeg_lacks(self):
+        videos, dataset = self.scratch("videos"), self.scratch("zarr")
+        videos.mkdir()
+        whole = bytearray((self.videos / "h264.mp4").read_bytes())
+        at = whole.index(b"avc1", whole.index(b"stsd"))
+        whole[at:at + 4] = b"zzz9"
+        (videos / "a.mp4").write_bytes(whole)
+        done = ingest(videos, dataset)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("a.mp4': this FFmpeg has no decoder for the codec 'zzz9'", done.stderr)
+        self.assertFalse(dataset.exists())
+
+    def test_no_room_and_then_room(self):
+        """What cannot be written is named, the dataset has no metadata, and the same command goes on."""
+        listed, dataset = self.folder / "room.txt", self.scratch("zarr")
+        listed.write_text("videos/h264.mp4\nvideos/silent.mov\n")
+
+        def no_room(): # SIGXFSZ, which Python ignores, is not given back its default
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+
+        done = ingest(listed, dataset, preexec_fn=no_room, restore_signals=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"write '.*zarr/base_frames/c/.*File too large")
+        self.assertFalse((dataset / "zarr.json").exists())
+        done = self.whole(listed, dataset)
+        self.assertIn("were there already", done.stdout)
+        self.assertEqual(penstock("verify", dataset, "--digest").returncode, 0)
 
     def test_lists_that_cannot_be_used(self):
         listed, dataset = self.folder / "list.csv", self.scratch("zarr")
