@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -53,6 +54,11 @@ class AlsoTest(JobTest):
     @staticmethod
     def environment():
         return environment(PYTHONPATH=os.path.join(HERE, "..", "..", "python"))
+
+    @staticmethod
+    def errors(outcome):
+        """What readers said, which may stand in the middle of a trainer's line: both write at once."""
+        return re.findall("penstock-reader: error.*", outcome.output)
 
     def log(self, name):
         """What each trainer noted: a list of (epoch, step) and indices."""

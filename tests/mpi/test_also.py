@@ -31,7 +31,7 @@ class Also(AlsoTest):
         before = leftovers()
         outcome = self.job(4, "die")
         self.assertNotIn(outcome.code, (0, 3), outcome.output)
-        errors = [line for line in outcome.output.splitlines() if line.startswith("penstock-reader: error")]
+        errors = self.errors(outcome)
         self.assertEqual(len(errors), 1, outcome.output)
         self.assertIn("trainer 1 ", errors[0])
         self.assert_nothing_left(before, outcome)
@@ -47,7 +47,7 @@ class Also(AlsoTest):
         before = leftovers()
         outcome = self.job(4, also=["val=" + self.val(uri=uri)])
         self.assertEqual(outcome.code, 4, outcome.output)
-        errors = [line for line in outcome.output.splitlines() if line.startswith("penstock-reader: error")]
+        errors = self.errors(outcome)
         self.assertEqual(len(errors), 1, outcome.output)
         self.assertRegex(errors[0], "reader [01] on .*chunk 20")
         self.assert_nothing_left(before, outcome)
@@ -86,7 +86,7 @@ class Also(AlsoTest):
             with self.subTest(message=message):
                 outcome = self.job(4, train=self.train(one), also=["val=" + self.val(sections=other)])
                 self.assertEqual(outcome.code, 4, outcome.output)
-                errors = [line for line in outcome.output.splitlines() if line.startswith("penstock-reader: error")]
+                errors = self.errors(outcome)
                 self.assertEqual(len(errors), 1, outcome.output)
                 self.assertIn("run 'val': " + message, errors[0])
                 self.assertIn("the run that is trained on", errors[0])
@@ -123,7 +123,7 @@ class Also(AlsoTest):
                                readers={"memory_limit": "1000TiB"}, delivery={"trainers": self.trainers, "slots": 1024})
         outcome = self.job(2, train=train)
         self.assertNotEqual(outcome.code, 0)
-        errors = [line for line in outcome.output.splitlines() if line.startswith("penstock-reader: error")]
+        errors = self.errors(outcome)
         self.assertEqual(len(errors), 1, outcome.output)
         self.assertRegex(errors[0], r"the readers of a node take 2\.\d+ TiB, and .*beside the [0-9.]+ MiB that the other "
                                     "runs of --also take there")
