@@ -198,6 +198,18 @@ def chunk_bytes(uri):
                for folder, _, names in os.walk(uri) for name in names if not name.startswith(".z"))
 
 
+def slabs_done(destination, work):
+    """How many slabs of a rechunk or an ingest that goes on are done, by its journal."""
+    count = 0
+    for path in glob.glob(os.path.join(destination, f".penstock-{work}", "done.*")):
+        try:
+            with open(path, encoding="ascii") as file:
+                count += len(file.read().split()) // 3
+        except FileNotFoundError:  # it has just ended
+            pass
+    return count
+
+
 def run_dirs(outcome):
     """The run directories that a job named in its output."""
     return re.findall(r"^readers .*; run_dir (\S+)$", outcome.output, re.MULTILINE)

@@ -11,7 +11,7 @@ import sys
 import unittest
 import zlib
 
-from job import MPIEXEC, JobTest, leftovers, program, run
+from job import MPIEXEC, JobTest, leftovers, program, run, slabs_done
 from page import ROOT, example_environment, follow, read_page
 
 if not shutil.which("ffmpeg"):
@@ -69,9 +69,7 @@ class Ranks(JobTest):
         destination = os.path.join(self.folder, "killed.zarr")
 
         def kill_one():
-            journal = os.path.join(destination, ".penstock-ingest")
-            done = [name for name in (os.listdir(journal) if os.path.isdir(journal) else ()) if name.startswith("done.")]
-            if sum(os.path.getsize(os.path.join(journal, name)) > 0 for name in done) < 2:
+            if slabs_done(destination, "ingest") < 3:
                 return False
             ranks = [int(line.split()[0].split("/")[-1]) for line in sorted(leftovers()) if line.endswith(" penstock")]
             if ranks:
