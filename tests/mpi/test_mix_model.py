@@ -200,7 +200,7 @@ class Model(JobTest):
     def try_world(self, rng):
         world = self.make_world(rng)
         order, trainers = self.order(rng, world.mix)
-        joins = any("index" in field for part in world.parts for field in part.fields.values())
+        joins = any(part.joins() for part in world.parts)
         options = ["--config", world.write()]
         if not joins and rng.random() < 0.3:
             world.damage(rng)
