@@ -144,7 +144,8 @@ struct config_range {
       "trainer processes, over all nodes")                                                         \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
       "batches in each trainer's ring; auto: 4, or with order.placement local twice the steps of " \
-      "a round, up to 32 and while rings take 256 MiB and an eighth of a reader's memory at most") \
+      "a round, up to 32 and while rings take 256 MiB and an eighth of a reader's memory at "      \
+      "most; with one reader the same within 16 MiB")                                              \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
       "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
       "spawned trainers are told")                                                                 \
@@ -166,7 +167,8 @@ struct config_range {
     X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0, KEEPS_ORDER,                    \
       "bind spawned trainers to cpus without workers, near their GPU, if there are enough cpus")   \
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,          \
-      "steps that one exchange carries; auto: computed from sizes")                                \
+      "steps that one exchange carries, and that one reader alone publishes at once; auto: "       \
+      "computed from sizes")                                                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
       KEEPS_ORDER,                                                                                 \
       "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \

@@ -9,8 +9,14 @@
 #include <assert.h>
 
 /* One reader exchanges nothing: a round is being copied, one has its copies queued, and one is
- * being planned or published. */
-enum { PAIR_MESSAGE_BYTES = 1 << 20, LEAST_IN_FLIGHT = 2, ALONE_IN_FLIGHT = 3 };
+ * being planned or published. Workers copy a round in a tenth of a millisecond or more: with
+ * smaller ones they wait for one another's wake-ups most of the time. */
+enum {
+    PAIR_MESSAGE_BYTES = 1 << 20,
+    LEAST_IN_FLIGHT = 2,
+    ALONE_IN_FLIGHT = 3,
+    ALONE_ROUND_BYTES = 2 << 20
+};
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
@@ -103,6 +109,17 @@ static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uin
     return steps;
 }
 
+/* Of one reader. */
+static uint64_t choose_steps_alone(const struct plan *plan, uint64_t most_slots,
+                                   const struct round_record *record, uint32_t steps_per_round)
+{
+    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
+    uint64_t steps = ALONE_ROUND_BYTES / mul_sat(plan->global_batch, bytes);
+    if (steps_per_round > 0)
+        steps = steps_per_round;
+    return max_u64(min_u64(min_u64(steps, most_slots), plan->steps_per_epoch), 1);
+}
+
 enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
                                const struct round_record *record, uint32_t steps_per_round,
                                uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
@@ -111,8 +128,10 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
     uint64_t step_bytes = packed_bytes(plan, record, 1);
     if (reader_count == 1) {
-        *ret_shape = (struct round_shape){
-            .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ALONE_IN_FLIGHT};
+        *ret_shape = (struct round_shape){.steps_per_round = (uint32_t)choose_steps_alone(
+                                              plan, most_slots, record, steps_per_round),
+                                          .stripes_per_step = 1,
+                                          .in_flight = ALONE_IN_FLIGHT};
         return STATUS_OK;
     }
     enum status status =

@@ -39,9 +39,10 @@ struct round_record {
 /* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
  * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
  * to send all of it, and all of its samples may be the longest ones), at most half the slots of a
- * ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: one step a round,
- * three rounds in flight. With more readers two rounds are in flight, and up to four if twice the
- * buffer limit has room for them. INVALID: steps_per_round beyond half the slots or the limit; one
+ * ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: a round is one step,
+ * or as many as come to about 2 MiB and fit in half the slots, and three rounds are in flight. With
+ * more readers two rounds are in flight, and up to four if twice the buffer limit has room for
+ * them. INVALID, with more than one reader: steps_per_round beyond half the slots or the limit; one
  * record per trainer exceeds the limit; with ragged fields, which know no stripes, a step does. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, const struct round_record *record,

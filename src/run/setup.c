@@ -12,7 +12,8 @@
 
 /* delivery.slots "auto" */
 enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 256 << 20 };
-enum { AUTO_RINGS_PART = 8 }; /* of the reader's memory */
+enum { AUTO_RINGS_ALONE_BYTES = 16 << 20 }; /* a last cache may have room for it */
+enum { AUTO_RINGS_PART = 8 };               /* of the reader's memory */
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
@@ -180,7 +181,8 @@ static enum status settle_layout(const struct config *config, const struct datas
 
 /* The most slots that delivery.slots "auto" may come to. With order.placement local little of a
  * step travels, and rounds have many steps: with all that such rounds need besides, the rings of a
- * reader stay within AUTO_RINGS_BYTES, and within their part of its memory. */
+ * reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone has
+ * several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
                               uint32_t *ret_slots, struct error *err)
@@ -189,7 +191,7 @@ static enum status most_slots(const struct config *config, const struct dataset 
         .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
     struct ring_layout layout;
     *ret_slots = (uint32_t)(config->slots ? config->slots : 2 * config->steps_per_round);
-    if (*ret_slots == 0 && !plan->locality)
+    if (*ret_slots == 0 && !plan->locality && shape->reader_count > 1)
         *ret_slots = LEAST_AUTO_SLOTS;
     if (*ret_slots > 0)
         return STATUS_OK;
@@ -197,7 +199,8 @@ static enum status most_slots(const struct config *config, const struct dataset 
     if (status)
         return status;
     uint64_t step_slots = 2 + 1 + run_reserve_slots(config, small);
-    uint64_t rings = min_u64(AUTO_RINGS_BYTES, run_memory_limit(config, shape) / AUTO_RINGS_PART);
+    uint64_t most = shape->reader_count > 1 ? AUTO_RINGS_BYTES : AUTO_RINGS_ALONE_BYTES;
+    uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
     uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
                                      max_u32(shape->trainers_served, 1));
     *ret_slots = (uint32_t)min_u64(max_u64(2 * steps, LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);

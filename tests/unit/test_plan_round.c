@@ -403,6 +403,11 @@ static void shapes(void **state)
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.stripes_per_step, 1);
     assert_int_equal(shape.in_flight, 3);
+    assert_int_equal(choose(&plan, 1, 16, 1024, 0, mib).steps_per_round, 8); /* of 256 KiB */
+    assert_int_equal(choose(&plan, 1, 16, 0, 0, mib).steps_per_round, 8);    /* half the slots */
+    assert_int_equal(choose(&plan, 1, 4, 1024, 0, mib).steps_per_round, 2);
+    assert_int_equal(choose(&plan, 1, 3, 1024, 5, mib).steps_per_round, 1);
+    assert_int_equal(choose(&plan, 1, 16, 1024, 1, mib).steps_per_round, 1);
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
     assert_int_equal(shape.in_flight, 4);

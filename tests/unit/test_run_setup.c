@@ -326,6 +326,41 @@ static void slots_follow_rounds(void **state)
     }
 }
 
+/* One reader alone: steps of 164,096 bytes come to 2 MiB by twelves, and their 35 slots fit in 16
+ * MiB. */
+static void slots_of_one_reader(void **state)
+{
+    (void)state;
+    struct run_shape alone = {.reader_count = 1,
+                              .readers_on_node = 1,
+                              .trainers_served = 1,
+                              .worker_count = 2,
+                              .node_available_bytes = UINT64_C(16) << 30};
+    static const struct {
+        const char *text;
+        uint32_t batch, steps, slots;
+    } cases[] = {
+        {"", 1, 12, 24 + 11},
+        {"", 64, 1, 4},
+        {"delivery: {slots: 4}\n", 1, 2, 4 + 1},
+        {"exchange: {steps_per_round: 1}\n", 1, 1, 4},
+    };
+    struct dataset dataset = make_dataset();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        struct run_setup setup;
+        struct error err;
+        snprintf(text, sizeof text, "%sbatch: {global_size: %u}\n", cases[i].text, cases[i].batch);
+        struct config config = make_config(text);
+        config.trainers = 1;
+        if (run_setup_settle(&config, &dataset, &alone, NULL, &setup, &err))
+            fail_msg("%s: %s", text, err.message);
+        assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
+        assert_int_equal(setup.layout.slot_count, cases[i].slots);
+        config_done(&config);
+    }
+}
+
 static void impossible_configurations(void **state)
 {
     (void)state;
@@ -356,6 +391,7 @@ int main(void)
         cmocka_unit_test(resuming),
         cmocka_unit_test(impossible_configurations),
         cmocka_unit_test(slots_follow_rounds),
+        cmocka_unit_test(slots_of_one_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
