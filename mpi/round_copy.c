@@ -57,25 +57,41 @@ static void fill_record(const struct round *round, const struct fragments *fragm
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
 }
 
-/* The items of a fill's ragged fields, to its slot or its tail. */
-static void fill_tail(const struct round *round, const struct fragments *fragments,
-                      const struct fill *fill, const unsigned char *row)
+/* Where the items of a fill's ragged fields lie. */
+struct found {
+    const struct tails *tails;
+    struct row_store_pages pages;
+    struct tail_source source;
+};
+
+static void find_tail(const struct round *round, const struct fragments *fragments,
+                      const struct fill *fill, struct found *ret_found)
+{
+    const struct row_store *store = round->job->store;
+    uint64_t row;
+    uint32_t source =
+        dataset_source_of_row(round->job->dataset, row_store_row(store, *fill->buffer), &row);
+    ret_found->tails = round->tails->tails->of[source];
+    ret_found->source.row = row;
+    ret_found->source.frame = round->tails->fills[fill - round->fills].frame;
+    ret_found->source.pages = row_store_pages(store, *fill->buffer, &ret_found->pages);
+    ret_found->source.good = is_good(fragments, fill, row_store_data(store, *fill->buffer));
+    tails_find(ret_found->tails, &ret_found->source);
+}
+
+/* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;
+ * NULL: there is none. */
+static void fill_tail(const struct round *round, const struct fill *fill, const struct found *found,
+                      const struct found *next)
 {
     const struct round_tails *tails = round->tails;
     const struct round_tail *tail = &tails->fills[fill - round->fills];
-    const struct row_store *store = round->job->store;
-    struct row_store_pages pages;
-    uint64_t row_in_source;
-    const struct tails *of = tails->tails->of[dataset_source_of_row(
-        round->job->dataset, row_store_row(store, *fill->buffer), &row_in_source)];
-    const struct tail_source source = {.row = row_in_source,
-                                       .frame = tail->frame,
-                                       .pages = row_store_pages(store, *fill->buffer, &pages),
-                                       .good = is_good(fragments, fill, row)};
+    bool alike = next && next->tails == found->tails;
     if (fill->batch_index == FILL_REMOTE)
-        tails_pack(of, &source, tails->send + tail->at * TAIL_UNIT_BYTES);
+        tails_pack(found->tails, &found->source, tails->send + tail->at * TAIL_UNIT_BYTES);
     else
-        tails_fill(of, &source, fill->to.slot, fill->batch_index, round_starts(tails, tail->table));
+        tails_fill(found->tails, &found->source, alike ? &next->source : NULL, fill->to.slot,
+                   fill->batch_index, round_starts(tails, tail->table));
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
@@ -125,6 +141,10 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
+    struct found found[2]; /* of a fill, and of the next */
+    if (round->tails)
+        find_tail(round, only ? only : round_fragments_of(round, begin), &round->fills[begin],
+                  &found[begin % 2]);
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
@@ -137,8 +157,12 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_record(round, fragments, fill, row);
         else
             fill_slot(round, fragments, fill, row);
+        bool has_next = round->tails && i + 1 < end;
+        if (has_next)
+            find_tail(round, only ? only : round_fragments_of(round, i + 1), &round->fills[i + 1],
+                      &found[(i + 1) % 2]);
         if (round->tails)
-            fill_tail(round, fragments, fill, row);
+            fill_tail(round, fill, &found[i % 2], has_next ? &found[(i + 1) % 2] : NULL);
         if (!remote || fragments->messages == 0)
             note_use(&uses, *fill->buffer);
     }

@@ -1,8 +1,25 @@
 /* See copy.h. */
 #include "base/copy.h"
 
+#include "base/memory.h"
+#include "base/number.h"
+
 #include <stdint.h>
 #include <string.h>
+
+/* Bytes that are copied between requests: more of these at once would only wait for one another. */
+enum { FETCHED_TOGETHER = 1024 };
+
+void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
+                    size_t next_bytes)
+{
+    for (size_t done = 0, end; done < bytes; done = end) {
+        end = min_u64(done + FETCHED_TOGETHER, bytes);
+        for (size_t at = done; at < end && at < next_bytes; at += MEMORY_LINE_BYTES)
+            __builtin_prefetch((const unsigned char *)next + at);
+        memcpy((unsigned char *)to + done, (const unsigned char *)from + done, end - done);
+    }
+}
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -1,8 +1,10 @@
-/* Copies of large blocks that nobody reads before the caches have forgotten them.
+/* Copies that know more than memcpy() does. Pure; any thread.
  *
- * memcpy() of such a block brings each line of the target into the caches, where the line takes the
- * place of something that is used again. Cores that copy at the same time then wait for memory
- * together. Pure; any thread.
+ * Of large blocks that nobody reads before the caches have forgotten them: memcpy() of such a block
+ * brings each line of the target into the caches, where the line takes the place of something that
+ * is used again. Cores that copy at the same time then wait for memory together.
+ *
+ * Of small blocks that lie anywhere in memory: while one is copied, the CPU may fetch the next.
  */
 #ifndef PENSTOCK_BASE_COPY_H
 #define PENSTOCK_BASE_COPY_H
@@ -15,5 +17,10 @@
  * orders memory sees all of its bytes. */
 enum { COPY_STREAM_BYTES = 256 << 10, COPY_STREAM_RING_BYTES = 64 << 20 };
 void copy_stream(void *restrict to, const void *restrict from, size_t bytes);
+
+/* Copies as memcpy() does, and tells the CPU meanwhile of `next_bytes` bytes at `next`, which are
+ * copied next: as many as are copied now at most. Any address will do. */
+void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
+                    size_t next_bytes);
 
 #endif

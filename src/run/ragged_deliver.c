@@ -1,6 +1,7 @@
 /* See ragged_deliver.h. */
 #include "run/ragged_deliver.h"
 
+#include "base/copy.h"
 #include "run/ragged_scatter.h"
 
 #include <string.h>
@@ -10,14 +11,16 @@ static void copy_items(const struct ragged_target *target, unsigned char *slot, 
                        const struct ragged_items *items)
 {
     const struct ragged *ragged = target->ragged;
+    const struct ragged_piece none = {0}, *next = items->next ? items->next : &none;
     struct ragged_piece piece;
     for (uint64_t at = 0; at < items->count; at += piece.count) {
         ragged_items_piece(ragged, items, at, &piece);
         for (size_t c = 0; c < ragged->column_count; c++) {
             size_t bytes = ragged->columns[c].item_bytes;
             if (target->delivers[c])
-                memcpy(slot + target->column_offsets[c] + (first + at) * bytes, piece.columns[c],
-                       piece.count * bytes);
+                copy_and_fetch(slot + target->column_offsets[c] + (first + at) * bytes,
+                               piece.columns[c], piece.count * bytes, next->columns[c],
+                               next->count * bytes);
         }
     }
 }

@@ -7,12 +7,16 @@
 #include "base/number.h"
 #include "dataset/ragged.h"
 
+struct ragged_piece;
+
 struct ragged_items {
     uint64_t count;
     const struct dataset_pages *pages; /* NULL: the items lie in `columns` */
     uint64_t page_item;                /* of the first item, counted from the row's first page */
     uint32_t first_page;               /* of the row's pages */
     const unsigned char *columns[RAGGED_MAX_COLUMNS]; /* of the first item */
+    const struct ragged_piece *next; /* what the CPU may fetch meanwhile, since it is copied next;
+                                      * NULL: that is not known */
 };
 
 /* Of a field that is held whole. */

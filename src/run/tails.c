@@ -175,6 +175,13 @@ static struct ragged_items items_in_row(const struct ragged_row *row,
                                  .first_page = row->first_page};
 }
 
+void tails_find(const struct tails *tails, struct tail_source *source)
+{
+    for (size_t i = 0; i < tails->count; i++)
+        if (!tails->fields[i].target.ragged->is_held)
+            source->lies[i] = dataset_ragged_row(tails->dataset, i, source->row);
+}
+
 /* Writes a sample's items of a held field to its slot, also of samples that could not be read: they
  * are masked, but these items are there. */
 static void put_held(const struct tail_field *field, const struct anchors_episode *episode,
@@ -210,11 +217,10 @@ static unsigned char *pack_field(const struct tails *tails, size_t i,
 {
     const struct tail_field *field = &tails->fields[i];
     const struct ragged *ragged = field->target.ragged;
-    struct ragged_row row = dataset_ragged_row(tails->dataset, i, source->row);
     for (size_t c = 0; c < ragged->column_count; c++)
         for (size_t k = 0; k < field->step_count; k++) {
-            struct ragged_items items =
-                items_in_row(&row, source->pages, span_at(field, episode, source->frame, k));
+            struct ragged_items items = items_in_row(&source->lies[i], source->pages,
+                                                     span_at(field, episode, source->frame, k));
             tail = pack_column(ragged, c, &items, tail);
         }
     return tail;
@@ -244,23 +250,40 @@ static void clear_field(const struct tail_field *field, unsigned char *slot, uin
                        starts[step + 1] - starts[step]);
 }
 
+/* The items of a sample's anchor, as far as they lie in one page. False: none are known. */
+static bool find_piece(const struct tails *tails, size_t i, const struct tail_source *source,
+                       struct ragged_piece *ret_piece)
+{
+    const struct ragged_row *lies = &source->lies[i];
+    struct ragged_span span = ragged_frame(tails->fields[i].target.ragged, source->frame);
+    struct ragged_items items = items_in_row(lies, source->pages, span);
+    if (items.count == 0 || span.begin < lies->items.begin || span.end > lies->items.end)
+        return false;
+    ragged_items_piece(tails->fields[i].target.ragged, &items, 0, ret_piece);
+    return true;
+}
+
 static void fill_field(const struct tails *tails, size_t i, const struct anchors_episode *episode,
-                       const struct tail_source *source, unsigned char *slot, uint32_t batch_index,
-                       const uint64_t *starts)
+                       const struct tail_source *source, const struct tail_source *next,
+                       unsigned char *slot, uint32_t batch_index, const uint64_t *starts)
 {
     const struct tail_field *field = &tails->fields[i];
-    struct ragged_row row = dataset_ragged_row(tails->dataset, i, source->row);
+    struct ragged_piece piece;
+    bool has_next = next && find_piece(tails, i, next, &piece);
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
-        struct ragged_items items =
-            items_in_row(&row, source->pages, span_at(field, episode, source->frame, k));
+        struct ragged_items items = items_in_row(&source->lies[i], source->pages,
+                                                 span_at(field, episode, source->frame, k));
+        if (has_next && k + 1 == field->step_count)
+            items.next = &piece;
         ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
                        items.count);
     }
 }
 
-void tails_fill(const struct tails *tails, const struct tail_source *source, unsigned char *slot,
-                uint32_t batch_index, const uint64_t *starts)
+void tails_fill(const struct tails *tails, const struct tail_source *source,
+                const struct tail_source *next, unsigned char *slot, uint32_t batch_index,
+                const uint64_t *starts)
 {
     struct anchors_episode episode = episode_of(tails, source->frame);
     for (size_t i = 0; i < tails->count; i++)
@@ -268,7 +291,7 @@ void tails_fill(const struct tails *tails, const struct tail_source *source, uns
             put_held(&tails->fields[i], &episode, source->frame, slot, batch_index,
                      starts + tails->fields[i].starts);
         else if (source->good)
-            fill_field(tails, i, &episode, source, slot, batch_index,
+            fill_field(tails, i, &episode, source, next, slot, batch_index,
                        starts + tails->fields[i].starts);
         else
             clear_field(&tails->fields[i], slot, batch_index, starts + tails->fields[i].starts);

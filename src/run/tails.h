@@ -80,15 +80,21 @@ struct tail_source {
     uint64_t row, frame; /* of a source of a mix: its own */
     const struct dataset_pages *pages;
     bool good; /* the sample could be read; otherwise its items are taken for zeros */
+    struct ragged_row lies[RAGGED_MAX_FIELDS]; /* by tails_find() */
 };
+
+/* Finds where the items of each ragged field lie in the row. Everything else is set. */
+void tails_find(const struct tails *tails, struct tail_source *source);
 
 /* Writes a sample's tail: dataset_tail_bytes() bytes. */
 void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);
 
 /* Writes the items of the sample at the anchor `frame` from its row's pages, or from its tail, to
- * its slot; those of fields that are held whole from held memory. */
-void tails_fill(const struct tails *tails, const struct tail_source *source, unsigned char *slot,
-                uint32_t batch_index, const uint64_t *starts);
+ * its slot; those of fields that are held whole from held memory. `next`: the sample after this
+ * one, of the same tails; NULL: there is none. */
+void tails_fill(const struct tails *tails, const struct tail_source *source,
+                const struct tail_source *next, unsigned char *slot, uint32_t batch_index,
+                const uint64_t *starts);
 void tails_take(const struct tails *tails, uint64_t frame, const unsigned char *tail, bool good,
                 unsigned char *slot, uint32_t batch_index, const uint64_t *starts);
 

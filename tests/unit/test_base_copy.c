@@ -1,4 +1,4 @@
-/* Unit tests: copies of large blocks. */
+/* Unit tests: copies of large blocks, and of scattered ones. */
 #include "base/copy.h"
 
 #include <setjmp.h>
@@ -13,8 +13,32 @@
 
 enum { ROOM = COPY_STREAM_BYTES + 4096, EDGE = 256 };
 
+static void stream(void *to, const void *from, size_t bytes)
+{
+    copy_stream(to, from, bytes);
+}
+
+/* What is copied next may be longer, shorter, nothing, or not there. */
+static void fetch_longer(void *to, const void *from, size_t bytes)
+{
+    copy_and_fetch(to, from, bytes, from, 2 * bytes);
+}
+
+static void fetch_shorter(void *to, const void *from, size_t bytes)
+{
+    copy_and_fetch(to, from, bytes, from, bytes / 3);
+}
+
+static void fetch_nothing(void *to, const void *from, size_t bytes)
+{
+    copy_and_fetch(to, from, bytes, NULL, bytes);
+}
+
+typedef void copy_function(void *to, const void *from, size_t bytes);
+
 /* Copies between any two alignments, and touches nothing beside. */
-static void copy_and_compare(size_t to_offset, size_t from_offset, size_t bytes)
+static void copy_and_compare(copy_function *copy, size_t to_offset, size_t from_offset,
+                             size_t bytes)
 {
     unsigned char *from = malloc(ROOM + 2 * EDGE), *to = malloc(ROOM + 2 * EDGE);
     assert_non_null(from);
@@ -22,7 +46,7 @@ static void copy_and_compare(size_t to_offset, size_t from_offset, size_t bytes)
     for (size_t i = 0; i < ROOM + 2 * EDGE; i++)
         from[i] = (unsigned char)(i * 2654435761u >> 24);
     memset(to, 0xa5, ROOM + 2 * EDGE);
-    copy_stream(to + to_offset, from + from_offset, bytes);
+    copy(to + to_offset, from + from_offset, bytes);
     assert_memory_equal(to + to_offset, from + from_offset, bytes);
     for (size_t i = 0; i < to_offset; i++)
         assert_int_equal(to[i], 0xa5);
@@ -35,8 +59,10 @@ static void copy_and_compare(size_t to_offset, size_t from_offset, size_t bytes)
 static void copies_every_byte(void **state)
 {
     (void)state;
+    static copy_function *const functions[] = {stream, fetch_longer, fetch_shorter, fetch_nothing};
     static const size_t sizes[] = {0,
                                    1,
+                                   1024,
                                    4095,
                                    COPY_STREAM_BYTES - 1,
                                    COPY_STREAM_BYTES,
@@ -46,7 +72,8 @@ static void copies_every_byte(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         for (size_t t = 0; t < sizeof offsets / sizeof offsets[0]; t++)
             for (size_t f = 0; f < sizeof offsets / sizeof offsets[0]; f++)
-                copy_and_compare(offsets[t], offsets[f], sizes[s]);
+                for (size_t c = 0; c < sizeof functions / sizeof functions[0]; c++)
+                    copy_and_compare(functions[c], offsets[t], offsets[f], sizes[s]);
 }
 
 int main(void)
