@@ -16,6 +16,7 @@ penstock-reader sets: PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
 """
 
 from ._batch import Batch
+from ._encoder import Encoder
 from ._errors import (
     Corrupt,
     Ended,
@@ -43,6 +44,7 @@ __all__ = [
     "Batch",
     "Corrupt",
     "Csr",
+    "Encoder",
     "Ended",
     "Error",
     "Field",

@@ -120,6 +120,7 @@ _FUNCTIONS = {
     "penstock_describe": (POINTER(CInfo), [c_void_p]),
     "penstock_next": (c_int, [c_void_p, POINTER(CBatch), c_int64]),
     "penstock_skip": (c_int, [c_void_p, c_uint64, c_uint64]),
+    "penstock_give": (c_int, [c_void_p, POINTER(CBatch), c_int, c_int32, POINTER(c_uint64), c_void_p]),
     "penstock_release": (c_int, [c_void_p, POINTER(CBatch)]),
     "penstock_state": (c_int, [c_void_p, c_char_p, c_size_t]),
     "penstock_stats": (None, [c_void_p, POINTER(CStats), c_size_t]),

@@ -13,6 +13,7 @@ int cli_config(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_import(int argc, char **argv);
 int cli_ingest(int argc, char **argv);
+int cli_derive(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_plan(int argc, char **argv);
 int cli_samples(int argc, char **argv);

@@ -122,6 +122,10 @@ static const struct cli_option option_table[] = {
      CLI_OWN(parse_layout)},
     {"text", 0, "FILE", "an embedding for each video of LIST: .npy or .csv (none)",
      CLI_TEXT(ingest.text)},
+    {"encode", 0, "CMD",
+     "write as base_frames what CMD makes of the frames: see below (the frames)",
+     CLI_TEXT(ingest.encoding.command)},
+    CLI_ENCODING_OPTIONS(ingest.encoding),
     {"bad", 0, "HOW",
      "videos that cannot be used: skip leaves them out and names them, error ends (skip)",
      CLI_OWN(parse_bad)},
@@ -154,6 +158,11 @@ static const char help[] =
     "segment, a codec that FFmpeg lacks, a missing file. The frames of a segment that cannot be "
     "decoded are 0, and the segment is not valid: train with samples.where: segment_valid.\n"
     "\n"
+    "With --encode, N processes of the shell command CMD get frames as trainers do, and give an "
+    "array for each batch: penstock.Encoder in Python, penstock_give() in C. The first result "
+    "tells "
+    "dtype and shape. CMD runs in the environment of a trainer: RANK, WORLD_SIZE, LOCAL_RANK.\n"
+    "\n"
     "After an interruption, the same command goes on. Under mpirun or srun each process writes its "
     "part, as of penstock rechunk.\n"
     "\n"
@@ -164,7 +173,8 @@ static const char help[] =
     "  penstock ingest video recordings/ frames.zarr\n"
     "  penstock ingest video list.csv frames.zarr --segments 4 --text clip.npy --report "
     "report.json\n"
-    "  mpirun -np 16 penstock ingest video list.txt frames.zarr --dtype bfloat16 --layout tchw\n";
+    "  mpirun -np 16 penstock ingest video list.txt frames.zarr --dtype bfloat16 --layout tchw\n"
+    "  penstock ingest video recordings/ latents.zarr --encode 'python3 encode.py' --batch 4\n";
 
 static const struct cli_command command = {
     .help = help,
@@ -233,6 +243,7 @@ static int ingest_video(int argc, char **argv)
 {
     struct options options = {
         .ingest = {.making = {.label = "ingesting", .verify = true},
+                   .encoding = ENCODING_DEFAULTS,
                    .segments = 10,
                    .seconds = 5,
                    .fps = 4,

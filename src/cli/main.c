@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"verify", cli_verify, "read all of a dataset, list damaged chunks, hash the content"},
     {"import", cli_import, "write Parquet files as a dataset"},
     {"ingest", cli_ingest, "cut segments out of videos, and write their frames as a dataset"},
+    {"derive", cli_derive, "write an array that a program makes of a dataset's arrays"},
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},

@@ -4,6 +4,7 @@
 #define PENSTOCK_CLI_MAKING_H
 
 #include "cli/options.h"
+#include "encode/encoding.h"
 #include "tools/making.h"
 
 /* Rows of a command's table (options.h): how it makes, in the member `making` of its struct
@@ -19,6 +20,16 @@
      CLI_BYTES(making.memory_bytes)},                                                          \
     {"part", 0, "I/N", "write part I (0 to N-1) of N parts, whatever the launcher says",       \
      CLI_OWN_IN(making, cli_making_part)}
+// clang-format on
+
+/* The rows of a struct encoding_options, but its command. */
+// clang-format off
+#define CLI_ENCODING_OPTIONS(encoding)                                                          \
+    {"encoders", 0, "N", "processes of CMD (1)", CLI_COUNT(encoding.encoders, 1, 256)},         \
+    {"batch", 'b', "N", "samples of a batch, at most (1)", CLI_COUNT(encoding.batch, 1, 4096)}, \
+    {"encoder-timeout", 0, "S",                                                                 \
+     "seconds until an encoder asks for its first batch, and for one batch (600)",              \
+     CLI_COUNT(encoding.timeout_s, 1, 1000000)}
 // clang-format on
 
 /* Of --part: reads "0/4" into a struct making_options. */

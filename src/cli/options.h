@@ -53,7 +53,7 @@ struct cli_option {
 #define CLI_OWN(parse)            CLI_KIND_OWN, 0, 0, 0, parse
 #define CLI_OWN_IN(member, parse) CLI_KIND_OWN, offsetof(struct options, member), 0, 0, parse
 
-enum { CLI_MAX_OPTIONS = 24, CLI_MAX_ARGUMENTS = 2 };
+enum { CLI_MAX_OPTIONS = 32, CLI_MAX_ARGUMENTS = 2 };
 
 struct cli_command {
     const char *help;      /* as argp's: what it does, \v, the rest */

@@ -86,6 +86,17 @@ bool attached_ring_release(struct attached_ring *attached, uint32_t slot, uint64
     return true;
 }
 
+struct lease *attached_ring_find(const struct attached_ring *attached, uint32_t slot,
+                                 uint64_t epoch, uint64_t step)
+{
+    if (slot >= attached->connection.ring.slot_count)
+        return NULL;
+    struct lease *lease = &attached->leases[slot];
+    bool same = atomic_load(&lease->stamp) % 2 == 1 && atomic_load(&lease->epoch) == epoch &&
+                atomic_load(&lease->step) == step;
+    return same ? lease : NULL;
+}
+
 uint32_t attached_ring_slots(const struct attached_ring *attached)
 {
     return attached->connection.ring.slot_count - attached->spare_slots;

@@ -28,6 +28,8 @@
 struct lease {
     _Atomic uint64_t stamp;
     _Atomic uint64_t epoch, step;
+    uint64_t given; /* the stamp of the batch for which a result was given; for the thread that
+                     * calls loader_next() */
 };
 
 /* A mapped ring, and its leases. */
@@ -63,6 +65,11 @@ void attached_ring_pass_over(struct attached_ring *attached, uint64_t sequence);
  * of this ring. */
 bool attached_ring_release(struct attached_ring *attached, uint32_t slot, uint64_t epoch,
                            uint64_t step);
+
+/* The lease of the batch of (epoch, step) in slot `slot`; NULL: the batch is not leased in this
+ * ring. Borrowed. */
+struct lease *attached_ring_find(const struct attached_ring *attached, uint32_t slot,
+                                 uint64_t epoch, uint64_t step);
 
 /* How many slots the trainer may lease at once. */
 uint32_t attached_ring_slots(const struct attached_ring *attached);

@@ -94,6 +94,21 @@ MUST_USE enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t
 MUST_USE enum status loader_release(struct loader *loader, uint32_t slot, uint64_t epoch,
                                     uint64_t step, struct error *err);
 
+/* What an encoder has made of the batch of (epoch, step) in `slot`. */
+struct loader_result {
+    uint32_t slot;
+    uint64_t epoch, step;
+    uint32_t sample_count;
+    enum dtype dtype;
+    int32_t rank;
+    const uint64_t *shape; /* [rank], borrowed */
+    const void *data;      /* borrowed */
+};
+
+/* Sends a result: see penstock_give(). For the thread that calls loader_next(). */
+MUST_USE enum status loader_give(struct loader *loader, const struct loader_result *result,
+                                 struct error *err);
+
 /* Says goodbye, with the cursor. Leased slots stay mapped. A loader_next() under way in another
  * thread returns ENDED. Later calls do nothing. */
 void loader_leave(struct loader *loader);

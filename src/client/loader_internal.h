@@ -1,5 +1,6 @@
 /* For the loader's own files: loader.c (opens, waits, ends), loader_reader.c (hears the reader, and
- * connects to another one), loader_batches.c (takes and gives back slots). Unless a comment says
+ * connects to another one), loader_batches.c (takes and gives back slots),
+ * loader_give.c (sends results). Unless a comment says
  * otherwise, the thread that calls loader_next() calls everything here. */
 #ifndef PENSTOCK_CLIENT_LOADER_INTERNAL_H
 #define PENSTOCK_CLIENT_LOADER_INTERNAL_H

@@ -273,6 +273,28 @@ enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch, 
     return (enum penstock_status)status;
 }
 
+enum penstock_status penstock_give(struct penstock *connection, const struct penstock_batch *batch,
+                                   enum penstock_dtype dtype, int32_t rank, const uint64_t *shape,
+                                   const void *data)
+{
+    const struct loader_result result = {.slot = batch->slot,
+                                         .epoch = batch->epoch,
+                                         .step = batch->step,
+                                         .sample_count = batch->sample_count,
+                                         .dtype = (enum dtype)dtype,
+                                         .rank = rank,
+                                         .shape = shape,
+                                         .data = data};
+    if (is_forked(connection))
+        return (enum penstock_status)error_set(&connection->error, STATUS_INVALID,
+                                               "a forked process may not give results");
+    enter(connection);
+    error_clear(&connection->error);
+    enum status status = loader_give(connection->loader, &result, &connection->error);
+    leave(connection);
+    return (enum penstock_status)status;
+}
+
 /* Leaves connection->error alone: it belongs to the thread that calls penstock_next(). */
 enum penstock_status penstock_release(struct penstock *connection,
                                       const struct penstock_batch *batch)

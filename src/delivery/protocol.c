@@ -19,6 +19,7 @@ _Static_assert(sizeof(struct protocol_wait) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_welcome) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_goodbye) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_skip) == 32, "wire layout");
+_Static_assert(sizeof(struct protocol_give) == 88, "wire layout");
 _Static_assert(sizeof(struct error) == 16 + ERROR_FILE_BYTES + ERROR_MESSAGE_BYTES, "wire layout");
 _Static_assert(sizeof(int[WELCOME_FDS]) <= sizeof(int[PACKET_MAX_FDS]), "a WELCOME is one packet");
 
@@ -36,6 +37,7 @@ static const struct kind {
     [PROTOCOL_DONE] = {"DONE", 0, 0},
     [PROTOCOL_HANDOUT] = {"HANDOUT", 0, 1},
     [PROTOCOL_SKIP] = {"SKIP", sizeof(struct protocol_skip), 0},
+    [PROTOCOL_GIVE] = {"GIVE", sizeof(struct protocol_give), 1},
 };
 
 static const struct kind *kind_of(uint32_t type)
@@ -84,6 +86,9 @@ static enum status check(const struct protocol_message *message, size_t size, si
          (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
         return error_set(err, STATUS_PROTOCOL,
                          "a HELLO whose wish (%" PRIu32 ") and state make no sense", hello->wish);
+    if (message->type == PROTOCOL_GIVE &&
+        (message->give.rank < 1 || message->give.rank > PROTOCOL_GIVE_MAX_RANK))
+        return error_set(err, STATUS_PROTOCOL, "a GIVE of %" PRIu32 " axes", message->give.rank);
     return STATUS_OK;
 }
 
@@ -140,6 +145,13 @@ enum status protocol_receive(int socket, struct protocol_message *ret_message,
                              int ret_fds[WELCOME_FDS], struct error *err)
 {
     return receive(socket, ret_fds ? WELCOMES : NO_CARRIER, ret_message, ret_fds, err);
+}
+
+enum status protocol_receive_given(int socket, struct protocol_message *ret_message, int *ret_fd,
+                                   struct error *err)
+{
+    *ret_fd = -1;
+    return receive(socket, 1u << PROTOCOL_GIVE, ret_message, ret_fd, err);
 }
 
 enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello, int *ret_page_fd,

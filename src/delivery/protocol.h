@@ -11,6 +11,8 @@
  *                                                once all trainers are there; or FAIL {error}
  *     DONE                            ->         it has had all batches, and asks for more
  *     SKIP {from, to}                 ->         it wants no batch between the two steps
+ *     GIVE {step, dtype, shape}       ->         what an encoder has made of a batch
+ *       + memfd of the items
  *     GOODBYE {epoch, step}           ->         at close; or FAIL {error}: why it failed
  *                                     <-  END, or FAIL {error}, at any time
  *
@@ -48,6 +50,7 @@ enum protocol_type {
     PROTOCOL_DONE,
     PROTOCOL_HANDOUT,
     PROTOCOL_SKIP,
+    PROTOCOL_GIVE,
 };
 
 /* Which batch a trainer wants first. */
@@ -85,6 +88,16 @@ struct protocol_skip {
     uint64_t epoch, step; /* of the batch that the trainer asks for instead: a later one */
 };
 
+enum { PROTOCOL_GIVE_MAX_RANK = 8 };
+
+/* The items are in C order and native byte order in the memfd, whose size is sealed. */
+struct protocol_give {
+    uint64_t epoch, step; /* of the batch */
+    uint32_t dtype,
+        rank; /* rank: 1 to PROTOCOL_GIVE_MAX_RANK, which is checked; dtype: any number */
+    uint64_t shape[PROTOCOL_GIVE_MAX_RANK]; /* the first axis is that of the batch's samples */
+};
+
 struct protocol_message {
     uint32_t magic;
     uint32_t version;
@@ -96,12 +109,13 @@ struct protocol_message {
         struct protocol_welcome welcome;
         struct protocol_goodbye goodbye;
         struct protocol_skip skip;
+        struct protocol_give give;
         struct error fail;
     };
 };
 
 /* Sends a message; the caller has filled in `type` and the body. `fds`: WELCOME_FDS descriptors
- * with WELCOME, one with HELLO (the cursor page's) and with HANDOUT (handout.h), else NULL; the
+ * with WELCOME, one with HELLO (the cursor page's), HANDOUT (handout.h) and GIVE, else NULL; the
  * caller keeps them. INVALID: no
  * message has that type. TIMEOUT: the socket is full, since the peer does not read. LOST: the peer
  * closed its socket. IO: any other failure. */
@@ -115,6 +129,11 @@ MUST_USE enum status protocol_send(int socket, const struct protocol_message *me
  * NO_MEMORY: this process may open no more files; the message is lost. IO: any other failure. */
 MUST_USE enum status protocol_receive(int socket, struct protocol_message *ret_message,
                                       int ret_fds[WELCOME_FDS], struct error *err);
+
+/* The same for a reader, to which GIVE may come: *ret_fd is the descriptor of a GIVE, which is the
+ * caller's, and -1 with every other message. */
+MUST_USE enum status protocol_receive_given(int socket, struct protocol_message *ret_message,
+                                            int *ret_fd, struct error *err);
 
 /* Receives a trainer's first message, which must be a HELLO. *ret_page_fd, the descriptor of the
  * cursor page, is the caller's. Errors as protocol_receive(); PROTOCOL also for any other message.

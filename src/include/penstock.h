@@ -73,7 +73,8 @@ enum {
 };
 
 /* The outcome of a call. The reason of a failure: of penstock_connect() in `message`, of
- * penstock_next() in penstock_last_error(). The other functions give no reason. */
+ * penstock_next(), penstock_skip() and penstock_give() in penstock_last_error(). The other
+ * functions give no reason. */
 enum penstock_status {
     PENSTOCK_OK = 0,
     PENSTOCK_INVALID = 1,     /* an argument, an environment variable or the call itself is wrong */
@@ -363,6 +364,24 @@ PENSTOCK_API enum penstock_status penstock_skip(struct penstock *connection, uin
 PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
 
+/* Gives the service what an encoder has made of a batch: `data`, an array of `shape` in C order and
+ * native byte order, whose first axis is that of the batch's samples. Borrowed during the call.
+ * Encoders are trainers that `penstock ingest --encode` and `penstock derive` start. An encoder
+ * gives one result for each batch, before it releases the batch, and results of the same dtype and
+ * shape for all samples. For the thread that calls penstock_next().
+ *
+ * INVALID: the batch is not leased, or has a result already; the dtype is none of penstock_dtype;
+ * `rank` is not 1 to PENSTOCK_MAX_RANK; shape[0] is not the batch's number of samples, or another
+ * length is 0; or this process is a fork. NO_MEMORY. LOST, or the status with which the service
+ * stopped: no result is wanted any more. TIMEOUT: the service does not read its socket; another
+ * try may succeed. IO: a system call failed. The reason is in penstock_last_error(). A trainer of a
+ * run, which takes no results, is told so by its next penstock_next(), and its run by this
+ * trainer's failure. */
+PENSTOCK_API enum penstock_status penstock_give(struct penstock *connection,
+                                                const struct penstock_batch *batch,
+                                                enum penstock_dtype dtype, int32_t rank,
+                                                const uint64_t *shape, const void *data);
+
 /* The state to resume from after the last batch that penstock_next() returned, as one line of JSON:
  *   {"version":2,"dataset":"<fingerprint>","order_id":"…","seed":…,"epoch":…,"step":…,
  *    "global_batch":…,"row_length":…,"window_rows":…,"shuffle":…,"last":"…"}
@@ -386,8 +405,8 @@ PENSTOCK_API void penstock_stats(const struct penstock *connection,
 PENSTOCK_API enum penstock_status penstock_watch_rings(struct penstock *connection,
                                                        const struct penstock_ring_watch *watch);
 
-/* Why the last penstock_next() or penstock_skip() failed; "" if it did not fail. Borrowed until the
- * next call of either. For the thread that calls them. */
+/* Why the last penstock_next(), penstock_skip() or penstock_give() failed; "" if it did not fail.
+ * Borrowed until the next call of any of these. For the thread that calls them. */
 PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
 
 /* The text of a status, for example "no more batches". A constant string. */

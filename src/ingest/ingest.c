@@ -4,9 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "ingest/ingest_internal.h"
-#include "store/store.h"
 #include "tools/journal.h"
-#include "zarr/hierarchy.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,10 +40,18 @@ static void append_videos(const struct video_list *list, struct text *out)
     }
 }
 
-static struct digest_text make_request(const struct ingest *ingest)
+static void append_encoders(const struct encoding_options *encoding, struct text *out)
+{
+    text_append(out, "encode %" PRIu64 " %s\n", encoding->batch, encoding->command);
+}
+
+/* `with_encoders`: what encoders make of the frames is part of the request. */
+static struct digest_text make_request(const struct ingest *ingest, bool with_encoders)
 {
     struct text text = {0};
     append_options(ingest->options, &text);
+    if (with_encoders && ingest->options->encoding.command)
+        append_encoders(&ingest->options->encoding, &text);
     append_videos(&ingest->list, &text);
     if (ingest->text.count > 0) {
         text_append(&text, "%" PRIu64 " %s\n", ingest->text.length, dtype_name(ingest->text.dtype));
@@ -56,24 +62,6 @@ static struct digest_text make_request(const struct ingest *ingest)
     struct digest_text request = digest_of_text(text.data, text.length);
     text_done(&text);
     return request;
-}
-
-/* Whether another part of the same request has finished everything already. */
-static bool is_complete(const struct ingest *ingest, const char *request)
-{
-    struct store *store = NULL;
-    char *text = NULL;
-    size_t size = 0;
-    bool complete = false;
-    if (journal_has_plan(ingest->path, ingest->targets.folder) ||
-        store_open(ingest->path, &store, NULL) != STATUS_OK)
-        return false;
-    if (store_get_text(store, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, NULL) ==
-        STATUS_OK)
-        complete = strstr(text, request) != NULL;
-    free(text);
-    store_free(store);
-    return complete;
 }
 
 /* Report
@@ -205,12 +193,13 @@ static void remove_folder(const struct ingest *ingest)
 static enum status plan_videos(struct ingest *ingest, const char *request, struct error *err)
 {
     const struct ingest_options *options = ingest->options;
+    struct digest_text videos = make_request(ingest, false);
     enum status status =
         journal_open_folder(ingest->path, &ingest->targets, &ingest->folder_fd, err);
     if (status)
         return status;
     status =
-        video_plan_settle(ingest->folder_fd, request, &ingest->list, &ingest->wish,
+        video_plan_settle(ingest->folder_fd, videos.text, &ingest->list, &ingest->wish,
                           options->making.thread_count, options->bad_is_error, &ingest->plan, err);
     if (status)
         remove_folder(ingest);
@@ -220,6 +209,11 @@ static enum status plan_videos(struct ingest *ingest, const char *request, struc
     return status ? status : ingest_make_targets(ingest, request, err);
 }
 
+static bool has_ended(const struct ingest *ingest, const char *request)
+{
+    return making_has_ended(ingest->path, ingest->targets.folder, request);
+}
+
 static enum status ingest_all(struct ingest *ingest, struct ingest_result *result,
                               struct error *err)
 {
@@ -227,18 +221,20 @@ static enum status ingest_all(struct ingest *ingest, struct ingest_result *resul
     enum status status = prepare(ingest, err);
     if (status)
         return status;
-    struct digest_text request = make_request(ingest);
+    struct digest_text request = make_request(ingest, true);
     bool shared = making->part_count > 1;
-    if (!shared || !is_complete(ingest, request.text))
+    if (!shared || !has_ended(ingest, request.text))
         status = plan_videos(ingest, request.text, err);
     else
         result->making.already_complete = true;
-    if (status && shared && is_complete(ingest, request.text)) {
+    if (status && shared && has_ended(ingest, request.text)) {
         result->making.already_complete = true; /* in this very moment */
         status = STATUS_OK;
     }
     if (!status && !result->making.already_complete)
-        status = making_run(making, &ingest->targets, &result->making, err);
+        status = ingest->encoding ? encoding_make(ingest->encoding, making, &ingest->targets,
+                                                  &result->making, err)
+                                  : making_run(making, &ingest->targets, &result->making, err);
     result->video_count = ingest->list.count;
     result->bad_video_count = ingest->plan.bad_count;
     result->segment_count = ingest->plan.segment_count;
@@ -258,6 +254,8 @@ enum status ingest_run(const struct ingest_options *options, struct ingest_resul
         *ret_result = result;
     if (ingest.folder_fd >= 0)
         close(ingest.folder_fd);
+    encoding_free(ingest.encoding);
+    targets_done(&ingest.frames);
     bad_segments_done(&ingest.bad);
     targets_done(&ingest.targets);
     video_plan_done(&ingest.plan);

@@ -1,6 +1,7 @@
 /* Videos into a dataset: segments of each video, cut into frames, as Zarr v3 (making.h).
  *
- *     base_frames       [N, frames, size, size, 3] uint8, or as options say; N segments
+ *     base_frames       [N, frames, size, size, 3] uint8, or as options say; N segments. With
+ *                       encoders [N, ...], what they make of these
  *     segment_start     [N] float64, seconds from the video's first frame
  *     segment_to_video  [N] int64, the video's row in the arrays below
  *     segment_valid     [N] bool; false: the segment could not be decoded, and its frames are 0
@@ -17,6 +18,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "encode/encoding.h"
 #include "tools/making.h"
 
 #include <stdbool.h>
@@ -24,9 +26,10 @@
 
 struct ingest_options {
     struct making_options making;
-    const char *list;   /* a text file, a CSV file or a folder (video_list.h) */
-    const char *text;   /* FILE.npy or FILE.csv; NULL: none */
-    const char *report; /* a file for the report, as JSON; NULL: none */
+    struct encoding_options encoding; /* with a command, base_frames is what encoders make */
+    const char *list;                 /* a text file, a CSV file or a folder (video_list.h) */
+    const char *text;                 /* FILE.npy or FILE.csv; NULL: none */
+    const char *report;               /* a file for the report, as JSON; NULL: none */
     uint64_t seed;
     uint64_t segments; /* of a video, at most */
     double seconds;    /* of a segment */

@@ -25,23 +25,61 @@ static struct target_wish wish_of(const struct ingest *ingest, const char *path,
     };
 }
 
-static enum status add_frames(struct ingest *ingest, struct error *err)
+/* Along the axis of segments. */
+static void set_chunks(const struct ingest_options *options, struct target_wish *wish)
+{
+    memcpy(wish->chunk, wish->shape, sizeof wish->chunk);
+    memcpy(wish->value, wish->shape, sizeof wish->value);
+    wish->chunk[0] = min_u64(options->chunk, wish->shape[0]);
+    wish->value[0] = wish->chunk[0];
+    if (options->shard > 0)
+        wish->value[0] = size_round_up(min_u64(options->shard, wish->shape[0]), wish->chunk[0]);
+}
+
+static enum status add_frames(struct ingest *ingest, struct targets *targets, struct error *err)
 {
     const struct ingest_options *options = ingest->options;
-    uint64_t count = ingest->plan.segment_count;
-    struct target_wish wish = wish_of(ingest, "base_frames", options->dtype, count);
+    struct target_wish wish =
+        wish_of(ingest, "base_frames", options->dtype, ingest->plan.segment_count);
     const uint64_t last[] = {options->size, options->size, 3};
     const uint64_t first[] = {3, options->size, options->size};
     wish.rank = 5;
     wish.shape[1] = ingest->wish.frame_count;
     memcpy(&wish.shape[2], options->channels_first ? first : last, sizeof last);
-    memcpy(wish.chunk, wish.shape, sizeof wish.chunk);
-    memcpy(wish.value, wish.shape, sizeof wish.value);
-    wish.chunk[0] = min_u64(options->chunk, count);
-    wish.value[0] = wish.chunk[0];
-    if (options->shard > 0)
-        wish.value[0] = size_round_up(min_u64(options->shard, count), wish.chunk[0]);
-    return targets_add(&ingest->targets, &wish, err);
+    set_chunks(options, &wish);
+    return targets_add(targets, &wish, err);
+}
+
+/* base_frames as encoders make it of the frames. */
+static enum status add_encoded(struct ingest *ingest, const char *request, struct error *err)
+{
+    const struct ingest_options *options = ingest->options;
+    struct target_wish wish =
+        wish_of(ingest, "base_frames", DTYPE_NONE, ingest->plan.segment_count);
+    struct text attributes = {0};
+    enum status status = add_frames(ingest, &ingest->frames, err);
+    if (status)
+        return status;
+    ingest->encoders = (struct encoding_plan){.options = &options->encoding,
+                                              .inner = ingest_source(ingest),
+                                              .inputs = ingest->frames.arrays,
+                                              .input_count = 1,
+                                              .output = "base_frames"};
+    status = encoding_new(&ingest->encoders, &ingest->encoding, err);
+    if (!status)
+        status = encoding_settle(ingest->encoding, ingest->folder_fd, request, &wish, err);
+    if (status)
+        return status;
+    text_append(&attributes, "{\"encoder\":");
+    text_append_json(&attributes, options->encoding.command);
+    text_append(&attributes, "}");
+    wish.attributes = attributes.data;
+    set_chunks(options, &wish);
+    status = targets_add(&ingest->targets, &wish, err);
+    text_done(&attributes);
+    if (!status)
+        encoding_cut(&options->encoding, &ingest->targets.arrays[ingest->targets.count - 1]);
+    return status;
 }
 
 /* `length`: numbers of a row, 0: one, along no axis. */
@@ -89,8 +127,10 @@ enum status ingest_make_targets(struct ingest *ingest, const char *request, stru
     uint64_t segments = ingest->plan.segment_count, videos = ingest->list.count;
     measure_names(ingest);
     enum status status = add_root(ingest, request, err);
-    if (!status)
-        status = add_frames(ingest, err);
+    if (!status && ingest->options->encoding.command)
+        status = add_encoded(ingest, request, err);
+    else if (!status)
+        status = add_frames(ingest, &ingest->targets, err);
     if (!status)
         status = add_table(ingest, "segment_start", DTYPE_FLOAT64, segments, 0, err);
     if (!status)
@@ -111,6 +151,7 @@ enum status ingest_make_targets(struct ingest *ingest, const char *request, stru
     targets_make_root(&ingest->targets);
     text_append(&ingest->targets.plan, "penstock ingest 1\n%s\n%s\n", request,
                 ingest->targets.root_document.data);
-    ingest->targets.source = ingest_source(ingest);
+    ingest->targets.source =
+        ingest->encoding ? encoding_source(ingest->encoding) : ingest_source(ingest);
     return STATUS_OK;
 }

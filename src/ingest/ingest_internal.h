@@ -32,12 +32,16 @@ struct ingest {
     struct video_plan plan;
     struct pixel_table pixels;
     struct targets targets;
+    struct targets frames;         /* with encoders, the one array that they get */
+    struct encoding_plan encoders; /* with `encoding` */
+    struct encoding *encoding;     /* NULL: none */
     struct bad_segments bad;
     uint64_t name_length; /* of the longest, in code points */
 };
 
 /* Arrays, for an ingest with list, text, wish and plan. `request` stands in the root's attributes.
- * INVALID: an unknown codec. NO_MEMORY. */
+ * With encoders this asks for the first batch. INVALID: an unknown codec. NO_MEMORY. Errors of
+ * encoding_settle(). */
 MUST_USE enum status ingest_make_targets(struct ingest *ingest, const char *request,
                                          struct error *err);
 

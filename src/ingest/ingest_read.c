@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "ingest/segment.h"
+#include "zarr/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

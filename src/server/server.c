@@ -56,6 +56,7 @@ static struct server *allocate(const struct server_options *options)
                         .reconnect_ms = options->reconnect_ms,
                         .reserve_slots = options->reserve_slots,
                         .sessions_follow = options->sessions_follow || options->reconnect_ms > 0,
+                        .takes_results = options->takes_results,
                         .read_state = options->read_state,
                         .state_argument = options->state_argument,
                         .fill = options->fill,
@@ -116,11 +117,12 @@ bool server_hear_trainers(struct server *server)
         struct trainer *trainer = &server->trainers[i];
         bool was_connected = trainer->state == SERVER_PEER_CONNECTED;
         uint64_t cursor = trainer_page_cursor(trainer);
-        bool more = was_connected && trainer_hear(server, trainer, look_for_processes);
+        bool more =
+            was_connected && (trainer->gave || trainer_hear(server, trainer, look_for_processes));
         bool heard = more;
         for (int count = 1; count < MOST_HEARD && more; count++)
             more = trainer->state == SERVER_PEER_CONNECTED &&
-                   (trainer->skipped || trainer_hear(server, trainer, false));
+                   (trainer->skipped || trainer->gave || trainer_hear(server, trainer, false));
         if (server->started && trainer->state == SERVER_PEER_CONNECTED && !more)
             heard |= trainer_check_tail(trainer, cursor);
         active |= heard;

@@ -58,8 +58,9 @@ struct server_options {
     void *state_argument;          /* borrowed while the server lives */
     ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */
     void *fill_argument;           /* borrowed while the server lives */
-    const int *handout;            /* memfd for all trainers (delivery/handout.h), duplicated;
-                                    * NULL: none */
+    bool takes_results; /* trainers are encoders, and give results (server_take_given()) */
+    const int *handout; /* memfd for all trainers (delivery/handout.h), duplicated;
+                         * NULL: none */
 };
 
 /* Makes the run directory, unless it exists, and the reader's socket in it. A dead reader's socket
@@ -139,6 +140,13 @@ bool server_take_skip(struct server *server, uint32_t trainer, uint64_t *ret_fro
                       uint64_t *ret_to);
 uint64_t server_trainer_wanted(const struct server *server, uint32_t trainer);
 void server_skip(struct server *server, uint64_t cursor);
+
+/* With takes_results: takes what the trainer has given for a batch, in the order in which it gave.
+ * *ret_memfd is the caller's: the peer made it, and nothing about it is checked. False: there is
+ * nothing now. While there is something, the trainer's further messages wait, and
+ * server_trainer_seen() stays. */
+bool server_take_given(struct server *server, uint32_t trainer, struct protocol_give *ret_given,
+                       int *ret_memfd);
 
 /* The kind of pages of a trainer's ring, from server_start() on. */
 enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer);

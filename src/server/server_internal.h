@@ -43,6 +43,9 @@ struct trainer {
     uint64_t wanted;  /* it wants no batch before this cursor; 0: it wants all */
     uint64_t skipped_from; /* the cursor where it was when it last skipped */
     bool skipped;          /* until server_take_skip() */
+    bool gave;             /* until server_take_given() */
+    struct protocol_give result;
+    int result_fd;     /* owned while `gave` */
     uint64_t head;     /* slots published; this is the true number, and shared memory has a copy */
     uint64_t tail;     /* last possible value seen in shared memory */
     uint64_t released; /* last possible cursor seen in its page */
@@ -59,6 +62,7 @@ struct server {
     struct ring_service service;
     uint64_t reconnect_ms;
     uint32_t reserve_slots;
+    bool takes_results;
     bool sessions_follow; /* a trainer that connects during a session waits for the next one */
     server_read_state *read_state;
     void *state_argument;

@@ -48,6 +48,18 @@ bool server_take_skip(struct server *server, uint32_t trainer, uint64_t *ret_fro
     return true;
 }
 
+bool server_take_given(struct server *server, uint32_t trainer, struct protocol_give *ret_given,
+                       int *ret_memfd)
+{
+    struct trainer *t = &server->trainers[trainer];
+    if (!t->gave)
+        return false;
+    t->gave = false;
+    *ret_given = t->result;
+    *ret_memfd = t->result_fd;
+    return true;
+}
+
 uint64_t server_trainer_wanted(const struct server *server, uint32_t trainer)
 {
     return server->trainers[trainer].wanted;

@@ -42,6 +42,8 @@ void trainer_lose(struct trainer *trainer, const struct error *error)
 
 void trainer_done(struct trainer *trainer)
 {
+    if (trainer->gave)
+        fd_close(&trainer->result_fd);
     fd_close(&trainer->socket);
     fd_close(&trainer->publish_fd);
     fd_close(&trainer->release_fd);
@@ -146,11 +148,26 @@ static void lose_for(struct trainer *trainer, enum status status, const struct e
     trainer_lose(trainer, &error);
 }
 
+/* Takes a result. False: this service has asked for none. */
+static bool take_give(const struct server *server, struct trainer *trainer,
+                      const struct protocol_give *give, int *fd)
+{
+    if (!server->takes_results || !server->started) {
+        fd_close(fd);
+        return false;
+    }
+    trainer->gave = true;
+    trainer->result = *give;
+    trainer->result_fd = *fd;
+    return true;
+}
+
 bool trainer_hear(const struct server *server, struct trainer *trainer, bool look_for_process)
 {
     struct protocol_message message;
     struct error error;
-    enum status status = protocol_receive(trainer->socket, &message, NULL, &error);
+    int fd;
+    enum status status = protocol_receive_given(trainer->socket, &message, &fd, &error);
     if (status == STATUS_TIMEOUT && !(look_for_process && is_gone(trainer)))
         return false;
     if (!status && message.type == PROTOCOL_DONE) {
@@ -161,6 +178,12 @@ bool trainer_hear(const struct server *server, struct trainer *trainer, bool loo
         return true;
     if (!status && message.type == PROTOCOL_SKIP)
         status = error_set(&error, STATUS_PROTOCOL, "it skips batches that do not exist");
+    if (!status && message.type == PROTOCOL_GIVE && take_give(server, trainer, &message.give, &fd))
+        return true;
+    if (!status && message.type == PROTOCOL_GIVE)
+        status = error_set(&error, STATUS_UNSUPPORTED,
+                           "it gives a result, which no run takes: penstock_give() is for encoders "
+                           "of penstock ingest and penstock derive");
     if (!status && message.type == PROTOCOL_GOODBYE) {
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;

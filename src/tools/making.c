@@ -343,6 +343,22 @@ static enum status make_all(struct making *making, struct making_result *result,
     return status ? status : finish(making, result, err);
 }
 
+bool making_has_ended(const char *path, const char *folder, const char *request)
+{
+    struct store *store = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    bool complete = false;
+    if (journal_has_plan(path, folder) || store_open(path, &store, NULL) != STATUS_OK)
+        return false;
+    if (store_get_text(store, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, NULL) ==
+        STATUS_OK)
+        complete = strstr(text, request) != NULL;
+    free(text);
+    store_free(store);
+    return complete;
+}
+
 enum status making_path(const char *destination, const char **ret_path, struct error *err)
 {
     static const char scheme[] = "file://";

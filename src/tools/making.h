@@ -49,6 +49,10 @@ struct making_result {
 /* The path of the destination's directory, borrowed from `destination`. UNSUPPORTED: it is none. */
 MUST_USE enum status making_path(const char *destination, const char **ret_path, struct error *err);
 
+/* Whether another part has finished everything already: `path` has no journal in `folder`, and the
+ * text `request` stands in the root's document. */
+bool making_has_ended(const char *path, const char *folder, const char *request);
+
 /* Does this part. Blocks; draws a progress line. INVALID: the destination holds something else.
  * CORRUPT: what was written reads otherwise. NO_MEMORY: memory_bytes does not hold a slab. IO: the
  * rest; what was written stays, to go on from. Errors of the source. */

@@ -22,6 +22,9 @@ struct rechunk_shape {
     uint64_t lengths[ZARR_MAX_RANK];
 };
 
+/* The arrays of a store as a source of samples: of targets with a `source`. Borrows the store. */
+struct sample_source rechunk_source(const struct store *store);
+
 enum { RECHUNK_LEVEL_AUTO = -1 };
 
 struct rechunk_options {

@@ -13,9 +13,6 @@ MUST_USE enum status targets_make(const struct rechunk_options *options, const s
                                   const struct zarr_hierarchy *hierarchy,
                                   struct targets *ret_targets, struct error *err);
 
-/* The targets' source of samples; borrows the store. */
-struct sample_source rechunk_source(const struct store *store);
-
 /* Settles how the array is cut into slabs. `source_length`: samples that the source has together.
  */
 void target_set_demand(struct target *target, uint64_t source_length);

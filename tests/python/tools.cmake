@@ -12,6 +12,17 @@ add_test(NAME python.ingest
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/test_ingest.py --penstock $<TARGET_FILE:penstock-cli>)
 set_tests_properties(python.ingest PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 
+# penstock derive and penstock ingest --encode, with encoders of NumPy; the long part kills and hangs.
+foreach(part encode encode_long)
+  add_test(NAME python.${part}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/test_encode.py --penstock $<TARGET_FILE:penstock-cli> --library $<TARGET_FILE:penstock>)
+  set_tests_properties(python.${part} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS) # an interpreter without sanitizers cannot load a library with them
+    set_tests_properties(python.${part} PROPERTIES DISABLED TRUE)
+  endif()
+endforeach()
+set_tests_properties(python.encode_long PROPERTIES LABELS "python;long" TIMEOUT 900 ENVIRONMENT PENSTOCK_TEST_LONG=1)
+
 # penstock import parquet against pyarrow; a Python without pyarrow and zarr-python 3 skips, saying why.
 if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.import_parquet
