@@ -11,7 +11,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from job import environment, launcher_is_open_mpi, program, run
+from job import SANITIZED, environment, launcher_is_open_mpi, program, run
 from recovery import SLOTS, RecoveryTest
 
 import test_samples  # skips where it cannot run
@@ -264,6 +264,7 @@ class Budget(World):
         self.assert_ends_well(*trainers, job)
         self.assertEqual(self.digest_lines(), list(self.with_padded_digests()))
 
+    @unittest.skipIf(SANITIZED, "an interpreter without sanitizers cannot load a library with them")
     def test_python_gets_the_shapes(self):
         text = ",".join(map(str, BUCKETS))
         trainer = os.path.join(self.folder, "trainer.py")
