@@ -108,7 +108,7 @@ class Page(JobTest):
         quality = [float(number) for number in re.findall(r"^epoch 1, step \d: .*, ([\d.]+) dB$", outcome.output, re.MULTILINE)]
         self.assertEqual(len(quality), 2, outcome.output)
         self.assertGreater(min(quality), 15)
-        for name, rows in (("segments.png", 4), ("decoded.png", 8)):
+        for name, rows in (("segments.png", 4), ("decoded.png", 8), ("latents.png", 4)):
             frames = self.frames(os.path.join(self.folder, name), rows)
             self.assertEqual(len({frame for row in frames for frame in row}), 5 * rows)
 
