@@ -21,7 +21,7 @@ def _items_of(array):
     """The array in C order on the CPU, as (its owner, the dtype's name, shape, address)."""
     if hasattr(array, "detach"):  # a tensor of PyTorch
         tensor = array.detach().cpu().contiguous()
-        return tensor, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.data_ptr()
+        return tensor, str(tensor.dtype).split(".")[-1], tuple(tensor.shape), tensor.data_ptr()
     items = np.asarray(array)
     shape = items.shape
     items = np.ascontiguousarray(items if items.dtype.isnative else items.astype(items.dtype.newbyteorder("=")))

@@ -151,6 +151,7 @@ class Case(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
+        self.assertNotIn("Sanitizer", done.stderr)
         self.assertFalse((self.out / "zarr.json").exists(), "looks whole")
 
 
