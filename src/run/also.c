@@ -95,12 +95,16 @@ static bool share_a_port(const struct also_outputs *a, const struct also_outputs
            strcmp(address_print(&first).text, address_print(&second).text) == 0;
 }
 
+static bool is_of_both(const char *file, const struct also_outputs *other)
+{
+    return *file && (strcmp(file, other->metrics_file) == 0 || strcmp(file, other->bad_list) == 0);
+}
+
 enum status also_compare_outputs(const struct also_outputs *mine, const struct also_outputs *other,
                                  struct error *err)
 {
-    const bool is_file =
-        *mine->metrics_file && strcmp(mine->metrics_file, other->metrics_file) == 0;
-    const bool is_list = *mine->bad_list && strcmp(mine->bad_list, other->bad_list) == 0;
+    const bool is_file = is_of_both(mine->metrics_file, other);
+    const bool is_list = is_of_both(mine->bad_list, other);
     char run[ALSO_NAME_BYTES + 16] = "the run that is trained on";
     if (*other->run)
         snprintf(run, sizeof run, "run '%s'", other->run);

@@ -182,7 +182,8 @@ static enum status settle_layout(const struct config *config, const struct datas
 /* The most slots that delivery.slots "auto" may come to. With order.placement local little of a
  * step travels, and rounds have many steps: with all that such rounds need besides, the rings of a
  * reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone has
- * several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES. */
+ * several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES, and unless
+ * steps_per_round is given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
                               uint32_t *ret_slots, struct error *err)
@@ -190,20 +191,23 @@ static enum status most_slots(const struct config *config, const struct dataset 
     const struct round_shape small = {
         .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
     struct ring_layout layout;
-    *ret_slots = (uint32_t)(config->slots ? config->slots : 2 * config->steps_per_round);
-    if (*ret_slots == 0 && !plan->locality && shape->reader_count > 1)
-        *ret_slots = LEAST_AUTO_SLOTS;
-    if (*ret_slots > 0)
+    bool alone = shape->reader_count == 1;
+    uint64_t given = config->slots ? config->slots : 2 * config->steps_per_round;
+    if (given == 0 && !plan->locality && !alone)
+        given = LEAST_AUTO_SLOTS;
+    *ret_slots = (uint32_t)given;
+    if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
     enum status status = settle_layout(config, dataset, plan, small, &layout, err);
     if (status)
         return status;
     uint64_t step_slots = 2 + 1 + run_reserve_slots(config, small);
-    uint64_t most = shape->reader_count > 1 ? AUTO_RINGS_BYTES : AUTO_RINGS_ALONE_BYTES;
+    uint64_t most = alone ? AUTO_RINGS_ALONE_BYTES : AUTO_RINGS_BYTES;
     uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
     uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
                                      max_u32(shape->trainers_served, 1));
-    *ret_slots = (uint32_t)min_u64(max_u64(2 * steps, LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);
+    uint64_t slots = min_u64(max_u64(2 * steps, alone ? 2 : LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);
+    *ret_slots = (uint32_t)(given > 0 ? min_u64(given, slots) : slots);
     return STATUS_OK;
 }
 

@@ -269,7 +269,7 @@ static void fill_field(const struct tails *tails, size_t i, const struct anchors
 {
     const struct tail_field *field = &tails->fields[i];
     struct ragged_piece piece;
-    bool has_next = next && find_piece(tails, i, next, &piece);
+    bool has_next = next && next->good && find_piece(tails, i, next, &piece);
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
         struct ragged_items items = items_in_row(&source->lies[i], source->pages,

@@ -97,6 +97,8 @@ static void each_run_has_its_own_files_and_ports(void **state)
     expect_clash(&test, &train, "metrics.file '/tmp/a.prom' is that of the run that is trained on");
     outputs("test", "", "./val.jsonl", "", &test);
     expect_clash(&test, &val, "is that of run 'val', too: give each run a file of its own");
+    outputs("test", "", "/tmp/a.prom", "", &test);
+    expect_clash(&test, &train, "errors.report '/tmp/a.prom' is that of the run that is");
     outputs("test", "", "", "127.0.0.1:9401", &test);
     expect_clash(&test, &train, "metrics.listen '127.0.0.1:9401': readers of the run that is");
     expect_clash(&test, &val, "which has '127.0.0.1:9402', listen at the same ports");

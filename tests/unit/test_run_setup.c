@@ -344,6 +344,10 @@ static void slots_of_one_reader(void **state)
         {"", 64, 1, 4},
         {"delivery: {slots: 4}\n", 1, 2, 4 + 1},
         {"exchange: {steps_per_round: 1}\n", 1, 1, 4},
+        {"", 4, 3, 6 + 2},
+        {"order: {window_rows: 8}\nreaders: {memory_limit: 24MiB}\n", 4, 1, 4},
+        {"order: {window_rows: 8}\nreaders: {memory_limit: 24MiB}\ndelivery: {slots: 16}\n", 4, 1,
+         16},
     };
     struct dataset dataset = make_dataset();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
