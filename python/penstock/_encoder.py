@@ -20,7 +20,7 @@ _NUMBERS = {
 def _items_of(array):
     """The array in C order on the CPU, as (its owner, the dtype's name, shape, address)."""
     if hasattr(array, "detach"):  # a tensor of PyTorch
-        tensor = array.detach().cpu().contiguous()
+        tensor = array.detach().cpu().resolve_conj().resolve_neg().contiguous()
         return tensor, str(tensor.dtype).split(".")[-1], tuple(tensor.shape), tensor.data_ptr()
     items = np.asarray(array)
     shape = items.shape

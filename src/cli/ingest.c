@@ -226,7 +226,8 @@ static void tell_configuration(const struct ingest_options *options,
                                const struct ingest_result *result)
 {
     struct text out = {0};
-    if (result->making.slabs_left > 0)
+    uint64_t valid = result->segment_count - result->bad_segment_count;
+    if (result->making.already_complete || result->making.slabs_left > 0 || valid == 0)
         return;
     text_append(&out, "dataset:\n  uri: ");
     text_append_json(&out, options->making.destination);
@@ -234,7 +235,7 @@ static void tell_configuration(const struct ingest_options *options,
     if (options->text)
         text_append(&out, "    text: {array: text_emb, index: segment_to_video}\n");
     text_append(&out, "samples: {where: segment_valid}\nbatch: {global_size: %" PRIu64 "}\n",
-                min_u64(result->segment_count, USUAL_BATCH));
+                min_u64(valid, USUAL_BATCH));
     printf("%sorder: {seed: 17}\n", out.data);
     text_done(&out);
 }

@@ -45,7 +45,7 @@ struct waits_seen waits_read(const struct ring_waits *waits)
 {
     struct waits_seen seen = {.wait_ns = get64(&waits->wait_ns),
                               .released_ms = get64(&waits->released_ms),
-                              .taken = get32(&waits->taken)};
+                              .taken = atomic_load_explicit(&waits->taken, memory_order_acquire)};
     for (int b = 0; b < RING_WAIT_BUCKETS; b++)
         seen.buckets[b] = get32(&waits->buckets[b]);
     return seen;

@@ -284,6 +284,27 @@ static void remove_folder(const struct derive *derive)
         rmdir(derive->path);
 }
 
+/* What is wrong with --with or the codec is told before an encoder runs, whose first result belongs
+ * to one command. The field, whose shape is not known yet, has a stand-in. */
+static enum status check_arrays(struct derive *derive, struct error *err)
+{
+    const struct derive_options *options = derive->options;
+    struct target_wish stand_in = {.path = options->field,
+                                   .dtype = DTYPE_FLOAT32,
+                                   .rank = 1,
+                                   .shape = {derive->inputs[0].array.shape[0]},
+                                   .codec = options->codec,
+                                   .level = options->level,
+                                   .shuffle = options->shuffle,
+                                   .attributes = "{}"};
+    const struct targets none = {.work = derive->targets.work, .folder = derive->targets.folder};
+    set_chunks(options, &stand_in);
+    enum status status = add_arrays(derive, &stand_in, err);
+    targets_done(&derive->targets);
+    derive->targets = none;
+    return status;
+}
+
 static enum status prepare(struct derive *derive, const char *request, struct error *err)
 {
     derive->plan = (struct encoding_plan){
@@ -294,6 +315,8 @@ static enum status prepare(struct derive *derive, const char *request, struct er
         .output = derive->options->field,
     };
     enum status status = encoding_new(&derive->plan, &derive->encoding, err);
+    if (!status)
+        status = check_arrays(derive, err);
     if (!status)
         status = journal_open_folder(derive->path, &derive->targets, &derive->folder_fd, err);
     if (status)

@@ -367,8 +367,8 @@ PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
 /* Gives the service what an encoder has made of a batch: `data`, an array of `shape` in C order and
  * native byte order, whose first axis is that of the batch's samples. Borrowed during the call.
  * Encoders are trainers that `penstock ingest --encode` and `penstock derive` start. An encoder
- * gives one result for each batch, before it releases the batch, and results of the same dtype and
- * shape for all samples. For the thread that calls penstock_next().
+ * gives one result for each batch, before it releases the batch and asks for the next one, and
+ * results of the same dtype and shape for all samples. For the thread that calls penstock_next().
  *
  * INVALID: the batch is not leased, or has a result already; the dtype is none of penstock_dtype;
  * `rank` is not 1 to PENSTOCK_MAX_RANK; shape[0] is not the batch's number of samples, or another

@@ -3,7 +3,7 @@
  *
  * The rule, for float16 and bfloat16, which the table is about, and for nothing else:
  *   stored above 0.95 of decoded      do not compress: nothing is gained
- *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle; but not instead of lz4, which is
+ *   above 0.85, without bitshuffle    blosc-zstd with bitshuffle; not instead of lz4, which is
  * faster else                              none: what is there is good
  *
  * Chunks of several samples of 16 KiB or more, above 4 MiB: about 1 MiB. The table's samples were

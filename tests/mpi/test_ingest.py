@@ -72,8 +72,9 @@ class Ranks(JobTest):
             if slabs_done(destination, "ingest") < 3:
                 return False
             ranks = [int(line.split()[0].split("/")[-1]) for line in sorted(leftovers()) if line.endswith(" penstock")]
-            if ranks:
-                os.kill(ranks[-1], signal.SIGKILL)
+            if not ranks:
+                return False
+            os.kill(ranks[-1], signal.SIGKILL)
             return True
 
         outcome = self.ingest(3, destination, send=(kill_one, signal.SIGCONT))

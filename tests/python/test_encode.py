@@ -143,6 +143,9 @@ class Case(unittest.TestCase):
     def noted(self):
         return sorted(int(number) for file in self.notes.iterdir() for number in file.read_text().split())
 
+    def busy_encoders(self):
+        return sum(file.stat().st_size > 0 for file in self.notes.iterdir())
+
     def forget(self):
         for file in self.notes.iterdir():
             file.unlink()
@@ -159,17 +162,21 @@ class Short(Case):
     """What CI runs."""
 
     def test_values_resume_and_refusals(self):
+        done = self.derive("good", "--batch", 3, "--with", "lables")
+        self.assertFails(done, "has no array 'lables'")
+        self.assertFalse(self.out.exists(), "the corrected command would be refused")
         done = self.derive("killed", "--batch", 3)
         self.assertFails(done, "encoder 0", "killed by signal 9")
         done = self.derive("good", "--batch", 4)
         self.assertFails(done, "another command")
         self.forget()
         shutil.rmtree(self.out)
-        done = self.derive("good", "--batch", 3, "--encoders", 2, "--with", "labels")
+        done = self.derive("slow", "--batch", 3, "--chunk", 3, "--threads", 2, "--encoders", 2, "--with", "labels")
         self.assertEqual(done.returncode, 0, done.stderr)
         np.testing.assert_array_equal(read(self.out, "latents", np.float32), model(self.frames))
         np.testing.assert_array_equal(read(self.out, "labels", np.int32), self.labels)
         self.assertEqual(self.noted(), list(range(COUNT)))
+        self.assertEqual(self.busy_encoders(), 2)
         self.assertFalse(list(self.out.glob(".penstock-derive")))
         verified = penstock("verify", self.out, "--digest")
         self.assertIn(digest_of(done.stdout), verified.stdout)
@@ -186,12 +193,13 @@ class Long(Case):
         for encoders, parts in ((1, 1), (3, 1), (1, 2), (3, 2)):
             out = self.folder / f"{encoders}-{parts}.zarr"
             self.forget()
-            running = [subprocess.Popen([PROGRAM, *map(str, self.arguments("good", out)), "--encoders", str(encoders), "--part", f"{part}/{parts}", "--batch", "2"],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) for part in range(parts)]
+            running = [subprocess.Popen([PROGRAM, *map(str, self.arguments("slow", out)), "--encoders", str(encoders), "--part", f"{part}/{parts}", "--batch", "2", "--chunk", "2",
+                                         "--threads", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) for part in range(parts)]
             texts = [process.communicate(timeout=240) for process in running]
             self.assertEqual([process.returncode for process in running], [0] * parts, texts)
             digests |= {digest_of(text) for text, _ in texts if "digest " in text}
             self.assertEqual(self.noted(), list(range(COUNT)))
+            self.assertGreaterEqual(self.busy_encoders(), min(encoders * parts, 2))
         self.assertEqual(len(digests), 1)
 
     def test_several_inputs(self):
@@ -242,10 +250,10 @@ class Long(Case):
         done = penstock("derive", self.source, self.out, "--field", "x", "--run", "no-such-program-here")
         self.assertFails(done, "no-such-program-here", "127")
         self.assertFalse(self.out.exists())
-        for mode, words in (("hangs", "given nothing for 3 s"), ("deaf", "asked for no batch within 3 s")):
+        for mode, patience, words in (("hangs", 20, "given nothing for 20 s"), ("deaf", 3, "asked for no batch within 3 s")):
             shutil.rmtree(self.out, ignore_errors=True)
             start = time.monotonic()
-            self.assertFails(self.derive(mode, "--encoder-timeout", 3), words)
+            self.assertFails(self.derive(mode, "--encoder-timeout", patience), words)
             self.assertLess(time.monotonic() - start, 120)
 
     def test_goes_on_once_the_cause_is_gone(self):
