@@ -336,6 +336,8 @@ static enum status derive_all(struct derive *derive, struct making_result *resul
     if (!status)
         status = find_inputs(derive, err);
     if (!status)
+        status = rechunk_check_apart(derive->source, derive->hierarchy, making, err);
+    if (!status)
         status = make_request(derive, &request, err);
     if (status)
         return status;

@@ -89,7 +89,8 @@ void encoding_free(struct encoding *encoding)
 /* Rings, and results that were given and not collected. */
 uint64_t encoding_bytes(const struct encoding *encoding)
 {
-    uint64_t results = encoding->sample_bytes * encoding->plan->options->batch;
+    uint64_t batch = min_u64(encoding->plan->options->batch, encoding->sample_count);
+    uint64_t results = encoding->sample_bytes * batch;
     return encoders_bytes(encoding->encoders) +
            results * encoding->plan->options->encoders * ENCODERS_SLOTS;
 }

@@ -81,7 +81,6 @@ struct sample_source rechunk_source(const struct store *store)
 
 struct rechunk {
     const struct rechunk_options *options;
-    const char *path;           /* of the destination */
     const struct store *source; /* borrowed */
     struct zarr_hierarchy *hierarchy;
     struct targets targets;
@@ -120,13 +119,16 @@ static bool lies_in(const char *path, const char *folder)
 
 /* Whether the real path `path` is within the source in `folder`, or within one of its arrays, which
  * may be links to elsewhere. */
-static bool is_in_source(const struct rechunk *rechunk, const char *folder, const char *path)
+static bool is_in_source(const struct zarr_hierarchy *hierarchy, const char *folder,
+                         const char *path)
 {
     bool inside = lies_in(path, folder);
-    for (size_t i = 0; i < rechunk->targets.count && !inside; i++) {
+    for (size_t i = 0; i < hierarchy->node_count && !inside; i++) {
         char name[2 * PATH_MAX];
+        if (hierarchy->nodes[i].status != STATUS_OK)
+            continue;
         snprintf(name, sizeof name, "%s/%s", folder,
-                 zarr_array_store_path(rechunk->targets.arrays[i].source).text);
+                 zarr_array_store_path(&hierarchy->nodes[i].array).text);
         char *array = realpath(name, NULL);
         inside = array && lies_in(path, array);
         free(array);
@@ -134,19 +136,22 @@ static bool is_in_source(const struct rechunk *rechunk, const char *folder, cons
     return inside;
 }
 
-/* Nothing is written inside the source: asked before anything is. */
-static enum status check_apart(const struct rechunk *rechunk, struct error *err)
+enum status rechunk_check_apart(const struct store *store, const struct zarr_hierarchy *hierarchy,
+                                const struct making_options *making, struct error *err)
 {
     static const char scheme[] = "file://";
     struct text source = {0};
-    enum status status = store_identify(rechunk->source, &source, err);
+    enum status status = store_identify(store, &source, err);
+    const char *destination;
+    if (!status)
+        status = making_path(making->destination, &destination, err);
     if (!status && strncmp(source.data, scheme, strlen(scheme)) == 0) {
         source.data[--source.length] = '\0'; /* of the new line */
-        char *path = real_path(rechunk->path);
-        if (path && is_in_source(rechunk, source.data + strlen(scheme), path))
+        char *path = real_path(destination);
+        if (path && is_in_source(hierarchy, source.data + strlen(scheme), path))
             status = error_set(err, STATUS_INVALID,
                                "'%s' lies in the source '%s': choose another destination",
-                               rechunk->path, rechunk->options->source);
+                               destination, source.data + strlen(scheme));
         free(path); /* without one: opening will say why */
     }
     text_done(&source);
@@ -159,13 +164,12 @@ static enum status rechunk_all(struct rechunk *rechunk, struct making_result *re
     const struct rechunk_options *options = rechunk->options;
     struct zarr_wanted wanted = {.paths = options->path_count > 0 ? options->paths : NULL,
                                  .path_count = options->path_count};
-    enum status status = making_path(options->making.destination, &rechunk->path, err);
-    if (!status)
-        status = zarr_hierarchy_open_wanted(rechunk->source, &wanted, &rechunk->hierarchy, err);
+    enum status status =
+        zarr_hierarchy_open_wanted(rechunk->source, &wanted, &rechunk->hierarchy, err);
     if (!status)
         status = targets_make(options, rechunk->source, rechunk->hierarchy, &rechunk->targets, err);
     if (!status)
-        status = check_apart(rechunk, err);
+        status = rechunk_check_apart(rechunk->source, rechunk->hierarchy, &options->making, err);
     return status ? status : making_run(&options->making, &rechunk->targets, result, err);
 }
 

@@ -11,6 +11,7 @@
 #include "store/store.h"
 #include "tools/making.h"
 #include "zarr/array.h"
+#include "zarr/hierarchy.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,12 @@ struct rechunk_options {
     const char *shuffle;        /* of blosc: "noshuffle", "shuffle", "bitshuffle" */
     int delta_axis;             /* integers along samples as differences along it; 0: none are */
 };
+
+/* Nothing is written inside the source, or inside a folder of its arrays: asked before anything is.
+ * INVALID: the destination lies there. */
+MUST_USE enum status rechunk_check_apart(const struct store *store,
+                                         const struct zarr_hierarchy *hierarchy,
+                                         const struct making_options *making, struct error *err);
 
 /* Does this part, reading from `source` (borrowed). Blocks; draws a progress line. NOT_FOUND: no
  * source, or no such array. INVALID: the destination holds something else, or options that cannot

@@ -162,6 +162,8 @@ class Short(Case):
     """What CI runs."""
 
     def test_values_resume_and_refusals(self):
+        done = self.derive("good", out=self.source / "latents")
+        self.assertFails(done, "lies in the source")
         done = self.derive("good", "--batch", 3, "--with", "lables")
         self.assertFails(done, "has no array 'lables'")
         self.assertFalse(self.out.exists(), "the corrected command would be refused")
