@@ -68,6 +68,10 @@ class Batch(dict):
 
     __slots__ = ("epoch", "step", "bound", "indices", "keys", "valid", "_fields")
 
+    @property
+    def sample_count(self):
+        return len(self.indices)
+
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
         return csr_of(self, self._fields, name, Csr)

@@ -65,6 +65,10 @@ class Batch(dict):
             self[name] = tensor.clone()
         self.indices, self.keys, self.valid = self.indices.clone(), self.keys.clone(), self.valid.clone()
 
+    @property
+    def sample_count(self):
+        return len(self.indices)
+
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
         return csr_of(self, self._fields, name, Csr)

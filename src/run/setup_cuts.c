@@ -99,7 +99,10 @@ bool setup_is_budget(const struct plan *plan, const struct ragged *ragged)
     const struct ragged *budget = &dataset->ragged[plan->cuts.field];
     return ragged == budget ||
            (ragged->lengths->offsets_hash == budget->lengths->offsets_hash &&
-            ragged->step_count == budget->step_count && !ragged->truncates && !budget->truncates);
+            ragged->step_count == budget->step_count &&
+            (ragged->step_count == 0 || memcmp(ragged->steps, budget->steps,
+                                               ragged->step_count * sizeof *ragged->steps) == 0) &&
+            !ragged->truncates && !budget->truncates);
 }
 
 uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan)
