@@ -14,6 +14,7 @@
 enum {
     BLOCK = 1024,
     CLEARED_TOGETHER = 128 << 10, /* bytes: a part of a core's own cache */
+    SPREAD_BYTES = 256 << 10,     /* cells of a block that are further apart are fetched first */
 };
 
 /* Columns and cells lie at any address. */
@@ -23,6 +24,10 @@ enum {
 struct block {
     size_t count;
     uint32_t cells[BLOCK];
+};
+
+struct span {
+    uint32_t first, last;
 };
 
 /* type of items: name, C type */
@@ -41,7 +46,7 @@ struct block {
 typedef void add_indices(struct block *block, const void *column, uint32_t stride);
 struct index_loops {
     add_indices *add[DTYPE_UINT64 + 1]; /* by dtype */
-    uint32_t (*last)(const struct block *block);
+    struct span (*span)(const struct block *block);
 };
 
 #define ADD_INDICES(variant, target, name, type)                                       \
@@ -53,19 +58,22 @@ struct index_loops {
         for (size_t i = 0; i < block->count; i++)                                      \
             block->cells[i] += (uint32_t)indices[i] * stride;                          \
     }
-#define INDEX_LOOPS(variant, target)                                 \
-    target static uint32_t last_##variant(const struct block *block) \
-    {                                                                \
-        uint32_t last = 0;                                           \
-        for (size_t i = 0; i < block->count; i++)                    \
-            last = block->cells[i] > last ? block->cells[i] : last;  \
-        return last;                                                 \
+#define INDEX_LOOPS(variant, target)                                    \
+    target static struct span span_##variant(const struct block *block) \
+    {                                                                   \
+        struct span span = {UINT32_MAX, 0};                             \
+        for (size_t i = 0; i < block->count; i++) {                     \
+            uint32_t cell = block->cells[i];                            \
+            span.first = cell < span.first ? cell : span.first;         \
+            span.last = cell > span.last ? cell : span.last;            \
+        }                                                               \
+        return span;                                                    \
     }
 #define ADD_PORTABLE(name, type)   ADD_INDICES(portable, , name, type)
 #define ADDER_PORTABLE(name, type) [DTYPE_##name] = add_##name##_portable,
 INDEX_TYPES(ADD_PORTABLE)
 INDEX_LOOPS(portable, )
-static const struct index_loops portable_loops = {{INDEX_TYPES(ADDER_PORTABLE)}, last_portable};
+static const struct index_loops portable_loops = {{INDEX_TYPES(ADDER_PORTABLE)}, span_portable};
 
 #ifdef __x86_64__
 #define AVX2                   __attribute__((target("avx2")))
@@ -73,7 +81,7 @@ static const struct index_loops portable_loops = {{INDEX_TYPES(ADDER_PORTABLE)},
 #define ADDER_AVX2(name, type) [DTYPE_##name] = add_##name##_avx2,
 INDEX_TYPES(ADD_AVX2)
 INDEX_LOOPS(avx2, AVX2)
-static const struct index_loops avx2_loops = {{INDEX_TYPES(ADDER_AVX2)}, last_avx2};
+static const struct index_loops avx2_loops = {{INDEX_TYPES(ADDER_AVX2)}, span_avx2};
 
 static const struct index_loops *best_loops(void)
 {
@@ -291,6 +299,14 @@ static void clear_up_to(struct scatter *scatter, size_t bytes)
     scatter->cleared = end;
 }
 
+/* Items in no order find their cells far apart, in a cache that all cores share or in memory: they
+ * would wait for one after another. */
+static void fetch_cells(const struct scatter *scatter, const struct block *block)
+{
+    for (size_t i = 0; i < block->count; i++)
+        __builtin_prefetch(scatter->cells + block->cells[i] * scatter->item_bytes, 1);
+}
+
 static void put_piece(struct scatter *scatter, const struct ragged_piece *piece,
                       enum ragged_combine combine)
 {
@@ -300,8 +316,10 @@ static void put_piece(struct scatter *scatter, const struct ragged_piece *piece,
     for (uint64_t at = 0; at < piece->count; at += block.count) {
         block.count = min_u64(piece->count - at, BLOCK);
         find_cells(scatter, piece, at, &block);
-        if (scatter->cleared < scatter->dense_bytes)
-            clear_up_to(scatter, ((size_t)scatter->loops->last(&block) + 1) * scatter->item_bytes);
+        struct span span = scatter->loops->span(&block);
+        clear_up_to(scatter, ((size_t)span.last + 1) * scatter->item_bytes);
+        if ((span.last - span.first) * scatter->item_bytes > SPREAD_BYTES)
+            fetch_cells(scatter, &block);
         scatter->kind->put[combine](&block,
                                     has_values ? piece->columns[values] + at * scatter->item_bytes
                                                : scatter->kind->one,
