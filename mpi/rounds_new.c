@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "base/trace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,8 @@ static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t sen
     if (!rounds->tails)
         return STATUS_OK;
     uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
+    assert(rounds->tails->of[0]->starts_count ==
+           plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
     size_t starts_bytes = slots * rounds->tails->of[0]->starts_count * sizeof *tails->starts;
     *tails = (struct round_tails){.tails = rounds->tails,
                                   .fills = calloc(send, sizeof *tails->fills),

@@ -119,16 +119,12 @@ def _check(loader, sharding):
             f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
             "choose another batch.global_size"
         )
-    by_budget = info.steps_per_epoch > -(-info.dataset_samples // info.global_batch_size)
-    if by_budget and max(local, info.world_size) > 1:
+    is_unequal = info.steps_per_epoch * info.global_batch_size != info.dataset_samples
+    if is_unequal and loader.state()["last"] == "partial" and max(local, info.world_size) > 1:
         raise Invalid(
-            f"with batches by budget (batch.budget_field) steps have unequal numbers of samples, which do not divide among "
-            f"{info.world_size} processes of {local} devices: use one device, or leave the budget out"
-        )
-    if not by_budget and loader.state()["last"] == "partial" and info.dataset_samples % info.global_batch_size:
-        raise Invalid(
-            "the last step of an epoch is short, and need not divide among devices and processes: set batch.last to "
-            "drop or pad"
+            "steps have unequal numbers of samples, as the last one of an epoch (batch.last: partial) or batches by budget "
+            f"(batch.budget_field) have, and these need not divide among {info.world_size} processes of {local} devices: "
+            "use one device, or set batch.last to drop or pad and leave the budget out"
         )
 
 

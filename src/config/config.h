@@ -55,7 +55,7 @@ struct config_range {
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
       "joined arrays, values of variable length, and small arrays chunked unlike the rows, are "   \
-      "held whole up to this size")                                                                \
+      "held whole up to this size, each")                                                          \
     X("dataset.constants", constants, LIST, "", 0, 0, KEEPS_ORDER,                                 \
       "arrays without the sample axis that trainers get once, as they are stored: orography, "     \
       "coordinates, statistics")                                                                   \

@@ -78,8 +78,8 @@ static uint64_t round_tails_bytes(const struct budget_demand *d)
     uint64_t records = add_sat(round_max_records(d->plan, d->shape),
                                round_max_received(d->plan, d->shape, d->trainers_served));
     uint64_t slots = mul_sat(d->shape.steps_per_round, d->trainers_served);
-    uint64_t starts = mul_sat(mul_sat(slots, add_sat(d->plan->batch, 2)), d->ragged.sample_steps);
-    return d->ragged.page_bytes == 0
+    uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
+    return d->ragged.sample_steps == 0
                ? 0
                : add_sat(mul_sat(records, BUDGET_TAIL_BYTES), mul_sat(starts, BUDGET_START_BYTES));
 }

@@ -3,6 +3,7 @@
 #ifndef PENSTOCK_PLAN_RAGGED_H
 #define PENSTOCK_PLAN_RAGGED_H
 
+#include "base/number.h"
 #include "plan/plan.h"
 
 struct dataset;
@@ -12,7 +13,8 @@ struct plan_ragged {
     const struct dataset *dataset; /* borrowed, for the functions */
     size_t page_bytes;
     uint64_t mean_tail_bytes; /* of a sample */
-    uint64_t sample_steps;    /* of all ragged fields */
+    uint64_t sample_steps;    /* of all ragged fields, those that are held among them */
+    uint64_t last_starts;     /* of a batch: those behind the samples' steps, see run/tails.h */
     uint64_t mean_row_bytes;  /* of a row's items */
     uint64_t step_tail_bytes; /* with cuts: of all tails of a step at most; else 0 */
     uint64_t (*most_pages)(const struct dataset *dataset, uint64_t rows);
@@ -26,5 +28,11 @@ struct plan_ragged {
  * 0 without ragged fields. Pure. */
 uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *plan,
                           uint64_t positions, uint64_t records);
+
+/* Starts of a batch of so many samples. */
+static inline uint64_t plan_ragged_starts(const struct plan_ragged *ragged, uint64_t batch)
+{
+    return mul_sat(batch, ragged->sample_steps) + ragged->last_starts;
+}
 
 #endif

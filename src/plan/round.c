@@ -139,7 +139,7 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     if (status)
         return status;
     if (step_bytes > buffer_limit_bytes)
-        return record->ragged.page_bytes > 0
+        return record->ragged.sample_steps > 0
                    ? refuse_step(step_bytes, buffer_limit_bytes, err)
                    : cut_step(plan, record->packed_bytes, buffer_limit_bytes, ret_shape, err);
     uint64_t steps = steps_per_round

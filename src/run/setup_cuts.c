@@ -131,12 +131,12 @@ void run_setup_warn_scarce(const struct config *config, const struct run_setup *
         return;
     uint64_t longest = plan_cuts_bound(cuts, cuts->bucket_count - 1);
     text_append(out,
-                "warning: batch.budget_items is %" PRIu64
-                ", and %s sample%s of '%s' ha%s more than "
-                "%" PRIu64 " items: steps of these have fewer samples than the %u trainers, of "
-                "which some get no sample then; with %" PRIu64
-                " items steps of the longest samples have one for each\n",
-                cuts->items, count_format(count).text, count_plural(count), config->budget_field,
-                count == 1 ? "s" : "ve", cuts->items / plan->trainer_count, plan->trainer_count,
-                mul_sat(longest, plan->trainer_count));
+                "warning: %s sample%s of '%s' count%s as more than %" PRIu64
+                " items, which are batch.budget_items (%" PRIu64
+                ") over %u trainers: a step of such samples has fewer samples than there are "
+                "trainers, of which some get an empty batch; with %" PRIu64
+                " items a full step has a sample for each trainer\n",
+                count_format(count).text, count_plural(count), config->budget_field,
+                count == 1 ? "s" : "", cuts->items / plan->trainer_count, cuts->items,
+                plan->trainer_count, mul_sat(longest, plan->trainer_count));
 }

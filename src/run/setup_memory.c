@@ -75,7 +75,7 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
 {
     if (dataset->ragged_count == 0)
         return (struct plan_ragged){0};
-    uint64_t sample_steps = 0;
+    uint64_t sample_steps = 0, last_starts = 0;
     double all = 0, steps = 0; /* bytes of all items, once, and as often as the steps have them */
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
@@ -83,11 +83,13 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
         all += bytes;
         steps += bytes * (double)max_u64(ragged->step_count, 1);
         sample_steps += max_u64(ragged->step_count, 1);
+        last_starts += ragged->form == RAGGED_BOUND ? 2 : 1;
     }
     return (struct plan_ragged){.dataset = dataset,
                                 .page_bytes = dataset->page_bytes,
                                 .mean_tail_bytes = (uint64_t)(steps / (double)dataset->frame_count),
                                 .sample_steps = sample_steps,
+                                .last_starts = last_starts,
                                 .mean_row_bytes = (uint64_t)(all / (double)dataset->row_count),
                                 .step_tail_bytes = setup_step_tail(dataset, plan),
                                 .most_pages = dataset_most_pages,

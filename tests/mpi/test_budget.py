@@ -4,6 +4,8 @@ a reader that is killed.
 Run by a Python with NumPy, xxhash and zarr 3.
 """
 
+import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -135,6 +137,27 @@ with open(f"{sys.argv[0]}.{rank}", "w") as file:
 """
 
 
+TENSORS = """
+import json, sys
+import penstock
+def batches():
+    if sys.argv[1] == "torch":
+        import penstock.torch
+        with penstock.torch.Loader() as loader:
+            for _ in range(loader.epochs):
+                yield from loader
+    else:
+        import jax, penstock.jax
+        mesh = jax.sharding.Mesh(jax.devices()[:1], "data")
+        with penstock.connect(wait_for_release=True) as loader:
+            yield from penstock.jax.batches(loader, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data")))
+
+seen = [[batch.sample_count, *map(len, (batch.indices, batch["frames"]))] for batch in batches()]
+with open(sys.argv[0] + ".seen", "w") as file:
+    json.dump(seen, file)
+"""
+
+
 class World(RecoveryTest):
     @classmethod
     def setUpClass(cls):
@@ -195,6 +218,33 @@ class Short(World):
         with mock.patch.multiple(sys.modules[__name__], buckets=BUCKETS):
             lines = self.digests(2, 2, self.settings(**settings))
             self.assertEqual(lines, list(self.with_padded_digests()))
+
+    def test_samples_too_long_for_a_step_of_all_trainers(self):
+        command = [program("penstock"), "plan"]
+        for key, value in self.settings(**{"delivery.trainers": 8}).items():
+            command += ["--set", f"{key}={value}"]
+        count = sum(bound(int(length)) > ITEMS // 8 for length in self.lengths)
+        self.assertIn(f"warning: {count} samples of 'tokens' count as more than {ITEMS // 8} items, which are batch.budget_items "
+                      f"({ITEMS}) over 8 trainers: ", run(command).output)
+
+    def test_other_steps_of_the_same_number(self):
+        """The budget bounds the items of a field's steps, not those of another field with other steps."""
+        more = {"dataset.fields.tokens.steps": "0:2", "dataset.fields.near.steps": "-1:1", "batch.global_size": 64,
+                "dataset.fields.near.ragged.offsets": "tokens/offsets", "dataset.fields.near.ragged.columns": "[tokens/values]",
+                "batch.budget_items": 2 * ITEMS}
+        lines = self.digests(2, 1, self.settings(**more))
+        for line in lines:
+            i, digest = int(line[3]), xxhash.xxh3_64(self.frames[int(line[3])].tobytes())
+            for first in (i - 1, i):  # fields by name
+                digest.update(np.array(self.lengths[first:first + 2], "i8").tobytes())
+                digest.update(self.tokens[self.starts[first]:self.starts[first + 2]].tobytes())
+            self.assertEqual(line[4], digest.hexdigest(), f"sample {i}")
+        for epoch in range(3):
+            samples = sorted(int(line[3]) for line in lines if line[0] == str(epoch))
+            self.assertEqual(samples, list(range(1, SAMPLES - 1)))
+        near = max(sum(sum(self.lengths[int(line[3]) - 1:int(line[3]) + 1]) for line in lines if line[:2] == [str(epoch), str(s)])
+                   for epoch in range(3) for s in range(int(lines[-1][1]) + 1))
+        self.assertGreater(near, 2 * ITEMS, "a step has more of the other field: the case is worth something")
 
 
 class Budget(World):
@@ -284,6 +334,31 @@ class Budget(World):
                 self.assertEqual(others, [[count, longest]] * len(others))
                 self.assertLessEqual(longest * count, ITEMS)
         self.assertLessEqual(set(bounds), set(BUCKETS))
+
+    @unittest.skipIf(SANITIZED, "an interpreter without sanitizers cannot load a library with them")
+    def test_torch_and_jax_count_samples(self):
+        """By a budget that binds, and by one that never does: then only the last step of an epoch is short."""
+        trainer, self.trainers = os.path.join(self.folder, "tensors.py"), 1
+        with open(trainer, "w", encoding="utf-8") as file:
+            file.write(TENSORS)
+        python = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+        wide = {"order.window_rows": 1000, "batch.budget_items": 900 * MOST}
+        sizes = [len(step) for epoch in range(3) for step in self.steps(epoch)]
+        for kind, name in itertools.product(("binds", "wide"), ("torch", "jax")):
+            if not importlib.util.find_spec(name):
+                continue
+            with self.subTest(kind=kind, name=name):
+                outcome = self.reader(2, self.settings(**(wide if kind == "wide" else {})), (sys.executable, trainer, name),
+                                      ["--quiet"], env=environment(PYTHONPATH=python, JAX_PLATFORMS="cpu"))
+                self.assertEqual(outcome.code, 0, outcome.output)
+                with open(trainer + ".seen", encoding="ascii") as file:
+                    seen = json.load(file)
+                counts = [step[0] for step in seen]
+                self.assertEqual(seen, [[count] * 3 for count in counts])
+                if kind == "binds":
+                    self.assertEqual(counts, sizes)
+                else:
+                    self.assertEqual((len(counts), sum(counts)), (3 * -(-SAMPLES // MOST), 3 * SAMPLES))
 
     def test_the_plan_prints_the_same(self):
         command = [program("penstock"), "plan", "--order", "--epoch", "1"]

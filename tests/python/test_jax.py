@@ -146,7 +146,11 @@ class Refusals(unittest.TestCase):
         self.refuse("3 samples of a local batch do not divide among 2 devices", batch=3)
 
     def test_a_short_last_step(self):
-        self.refuse("the last step of an epoch is short", samples=SAMPLES, last="partial")
+        self.refuse("steps have unequal numbers of samples", samples=SAMPLES, last="partial")
+        with Demo(samples=SAMPLES, last="partial") as demo, connect(demo) as loader:
+            batches = list(penstock.jax.batches(loader, sharding(1)))
+        self.assertEqual([batch.sample_count for batch in batches[:STEPS]], [BATCH] * (STEPS - 1) + [SAMPLES % BATCH])
+        self.assertEqual({len(batch["image"]) - batch.sample_count for batch in batches}, {0})
 
     def test_a_rank_that_jax_does_not_have(self):
         with Demo(trainers=2) as demo:

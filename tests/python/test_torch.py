@@ -47,6 +47,10 @@ class Epochs(unittest.TestCase):
                 self.assertEqual(batches, [(epoch, step, True) for step in range(STEPS)])
             self.assertEqual(list(loader), [])
 
+    def test_samples_of_a_short_last_step_are_counted(self):
+        with Demo(samples=SAMPLES, epochs=1, last="partial") as demo, open_loader(demo) as loader:
+            self.assertEqual([batch.sample_count for batch in loader], [BATCH] * (STEPS - 1) + [SAMPLES % BATCH])
+
     def test_tensors_share_the_slot(self):
         with Demo() as demo, open_loader(demo) as loader:
             batch = next(iter(loader))

@@ -91,7 +91,11 @@ static struct budget_demand make_demand(const struct plan *plan, uint32_t reader
         .worker_count = 2,
         .row_bytes = 64,
         .packed_bytes = 16,
-        .ragged = {.page_bytes = PAGE, .most_pages = most_pages, .most_tail = most_tail},
+        .ragged = {.page_bytes = PAGE,
+                   .sample_steps = 3, /* of two fields */
+                   .last_starts = 2,
+                   .most_pages = most_pages,
+                   .most_tail = most_tail},
         .ring_bytes = 20 * MIB,
         .scratch_bytes = MIB,
         .keep = BUDGET_KEEP_DECODED,
@@ -119,6 +123,13 @@ static struct budget settle(const struct budget_demand *demand)
                                         b.exchange_bytes + b.scratch_bytes + b.plan_bytes +
                                         b.stored_bytes);
     return b;
+}
+
+static uint64_t settle_plan(const struct budget_demand *demand)
+{
+    struct budget b;
+    assert_int_equal(budget_settle(demand, &b, NULL), STATUS_OK);
+    return b.plan_bytes;
 }
 
 /* All but buffers, and what grows with them. */
@@ -249,6 +260,26 @@ static void exchange(void **state)
     assert_int_equal(b.send_tail_bytes, 2 * (MIB + 31 * KIB));
 }
 
+/* Starts of each slot of a round, and what it notes of records, also where all ragged fields are
+ * held whole. */
+static void starts(void **state)
+{
+    (void)state;
+    set_one_giant();
+    struct plan plan = make_plan(100000, 100, 100, 256, PLAN_DROP);
+    struct budget_demand demand = make_demand(&plan, 4), without;
+    uint64_t records = 2 * 2 * 512 + 512 * (demand.trainers_served - 1);
+    for (int held = 0; held < 2; held++) {
+        if (held)
+            demand.ragged.page_bytes = 0;
+        without = demand;
+        without.ragged.sample_steps = 0;
+        uint64_t tails = settle_plan(&demand) - settle_plan(&without);
+        assert_int_equal(tails, 2 * (2 * (256 * 3 + 2) * BUDGET_START_BYTES) +
+                                    records * BUDGET_TAIL_BYTES);
+    }
+}
+
 /* Counts how often a sample comes among positions that follow one another. */
 static uint64_t count_copies(const struct plan *plan, uint64_t epoch, uint64_t positions)
 {
@@ -288,7 +319,10 @@ static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps
     const struct round_record record = {
         .bytes = 16,
         .packed_bytes = 16,
-        .ragged = {.page_bytes = PAGE, .mean_tail_bytes = mean, .most_tail = most_tail}};
+        .ragged = {.page_bytes = PAGE,
+                   .sample_steps = 1,
+                   .mean_tail_bytes = mean,
+                   .most_tail = most_tail}};
     return round_shape_choose(plan, 4, 16, &record, steps, limit, ret_shape, err);
 }
 
@@ -313,6 +347,10 @@ static void shapes(void **state)
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(choose(&plan, KIB, 0, step - 1, &shape, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "raise the limit to at least 2MiB"));
+    struct round_record held = {.bytes = 16, .packed_bytes = 16, .ragged.sample_steps = 1};
+    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4096, &shape, NULL), STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4095, &shape, &err),
+                     STATUS_INVALID); /* starts are of whole steps, wherever the items are */
     assert_int_equal(choose(&plan, KIB, 2, step + more, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 2);
     assert_int_equal(choose(&plan, KIB, 2, step + more - 1, &shape, &err), STATUS_INVALID);
@@ -324,7 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(least_limit), cmocka_unit_test(giant_row), cmocka_unit_test(random_limits),
         cmocka_unit_test(all_ways),    cmocka_unit_test(exchange),  cmocka_unit_test(copies),
-        cmocka_unit_test(shapes),
+        cmocka_unit_test(shapes),      cmocka_unit_test(starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
