@@ -22,10 +22,9 @@ import jobs
 from jobs import Failed, Jobs, say
 
 RECORD_BYTES = 20 * 4 * 32 * 32 * 2
-EPOCHS = 5
-COLD, CACHED = range(1), range(1, EPOCHS - 1)  # of the last epoch, the end has no next one behind it
+EPOCHS, EPOCHS_SENT = 12, 5  # the latter where most samples travel, so that an epoch takes seconds
 GOAL, GOAL_BYTES, GOAL_FORMULA = 0.90, 0.05, 1.15
-MODES = {"cold": COLD, "cached": CACHED}
+MODES = ["cold", "cached"]
 PLACEMENTS = ["fixed", "local"]
 TCP_RECORDS = 400
 CONSUMER = ("--digest=/dev/null",)  # reads every byte
@@ -84,7 +83,8 @@ def settings_of(arguments, hosts, placement, dataset):
     for path in dataset.rglob("*"):
         if path.is_file():
             path.read_bytes()
-    return {"dataset.uri": dataset, "order.epochs": EPOCHS, "order.seed": 17, "order.placement": placement,
+    epochs = EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
+    return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
             **dict(option.split("=", 1) for option in arguments.set)}
 
@@ -146,8 +146,13 @@ def measure_all(arguments):
 # --- what came of it ----------------------------------------------------------------------------------------------
 
 
+def epochs_of(run, mode):
+    """Of the last epoch, the end has no next one behind it."""
+    return range(1) if mode == "cold" else range(1, len(run["report"]["epochs"]) - 1)
+
+
 def rate(run, mode):
-    epochs = [run["report"]["epochs"][e] for e in MODES[mode]]
+    epochs = [run["report"]["epochs"][e] for e in epochs_of(run, mode)]
     return sum(epoch["samples"] for epoch in epochs) / sum(epoch["seconds"] for epoch in epochs)
 
 
@@ -158,30 +163,30 @@ def samples_of(run):
 
 def sent(run, mode):
     """Payload bytes of an epoch that all hosts send."""
-    return statistics.mean(run["report"]["epochs"][e]["sent_bytes"] for e in MODES[mode])
+    return statistics.mean(run["report"]["epochs"][e]["sent_bytes"] for e in epochs_of(run, mode))
 
 
 def forecast(run, mode):
     """The same as `penstock plan` has it: of the first epochs, where later ones are much like the last of these."""
     known = run["forecast_bytes"]
-    return statistics.mean(known[min(e, len(known) - 1)] for e in MODES[mode])
+    return statistics.mean(known[min(e, len(known) - 1)] for e in epochs_of(run, mode))
 
 
 def forecast_error(run, mode):
     """Of the epochs that are forecast; None where nothing is to be sent."""
-    epochs = [e for e in MODES[mode] if e < len(run["forecast_bytes"])]
+    epochs = [e for e in epochs_of(run, mode) if e < len(run["forecast_bytes"])]
     expected = sum(run["forecast_bytes"][e] for e in epochs)
     return sum(run["report"]["epochs"][e]["sent_bytes"] for e in epochs) / expected - 1 if expected else None
 
 
 def stored_of_hosts(run, mode):
     """Bytes of an epoch that each host reads from storage."""
-    return [statistics.mean(reader["epochs"][e]["stored_bytes"] for e in MODES[mode])
+    return [statistics.mean(reader["epochs"][e]["stored_bytes"] for e in epochs_of(run, mode))
             for reader in run["report"]["readers"]]
 
 
 def sent_of_hosts(run, mode):
-    return [statistics.mean(reader["epochs"][e]["sent_bytes"] for e in MODES[mode])
+    return [statistics.mean(reader["epochs"][e]["sent_bytes"] for e in epochs_of(run, mode))
             for reader in run["report"]["readers"]]
 
 
