@@ -170,7 +170,7 @@ static void measure_plan(const struct anchors *anchors, uint64_t *sum)
     uint64_t start = clock_process_cpu_ns();
     check(plan_init(&plan, &options, &err), &err);
     uint64_t epochs = plan_epochs_at_once(&plan, PLANNED_WINDOWS);
-    check(plan_tables_new(&plan, epochs, &err), &err);
+    check(plan_tables_new(&plan, epochs, 1, &err), &err);
     double plan_s = (double)(clock_process_cpu_ns() - start) / 1e9;
     start = clock_process_cpu_ns();
     plan_epoch_init(&epoch, &plan, 0);
@@ -179,7 +179,7 @@ static void measure_plan(const struct anchors *anchors, uint64_t *sum)
     printf(",\"window_rows\":%" PRIu64
            ",\"plan_mb\":%.1f,\"plan_s\":%.3f,\"epoch_s\":%.3f,\"position_ns\":%.0f,"
            "\"order_ns\":%.1f",
-           plan.window_rows, (double)plan_tables_bytes(&plan, epochs) / 1e6, plan_s, epoch_s,
+           plan.window_rows, (double)plan_tables_bytes(&plan, epochs, 1) / 1e6, plan_s, epoch_s,
            position_ns, order_ns);
     plan_tables_free(plan.tables);
 }

@@ -90,7 +90,7 @@ static enum status open_dataset(struct limit *limit, struct error *err)
     if (status != STATUS_OK)
         return status;
     status = run_plan_settle(config, limit->dataset, &limit->plan, err);
-    return status == STATUS_OK ? plan_tables_new(&limit->plan, 1, err) : status;
+    return status == STATUS_OK ? plan_tables_new(&limit->plan, 1, 1, err) : status;
 }
 
 /* The pool that one reader with these trainers beside it would have. */

@@ -65,7 +65,8 @@ static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
 {
     uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
     uint64_t rows = mul_sat(plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
-    uint64_t tables = plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows));
+    uint64_t tables =
+        plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows), planned_windows);
     uint64_t window = add_sat(add_sat(items, rows), sizeof(struct plan_epoch));
     if (plan->mix)
         window = add_sat(window, BUDGET_MIXED_WINDOW_BYTES);

@@ -219,42 +219,52 @@ struct plan_cuts_padding plan_cuts_padding(const struct plan_cuts *cuts, uint64_
 /* Samples of a window
  * ---------------------------------------------------------------------------------------------- */
 
-/* The bucket of each sample of the window, row after row. */
+/* The bucket of each sample of the window, row after row, and how many there are of each bucket. */
 static void find_buckets(const struct plan_epoch *epoch, const struct plan_window *window,
-                         uint16_t *ret_buckets)
+                         const struct plan_cut_scratch *scratch)
 {
+    enum { BLOCK = 128 };
     const struct plan *plan = &epoch->plan;
     const struct plan_cuts *cuts = &plan->cuts;
+    uint16_t *buckets = scratch->buckets;
+    uint64_t rows[BLOCK];
+    memset(scratch->counts, 0, cuts->bucket_count * sizeof *scratch->counts);
     for (uint64_t i = 0; i < window->row_count; i++) {
-        uint64_t row = plan_row_at(epoch, window->first_row_position + i);
+        size_t at = i % BLOCK, count = min_u64(BLOCK, window->row_count - i);
+        for (size_t k = 0; at == 0 && k < count; k++)
+            rows[k] = window->first_row_position + i + k;
+        if (at == 0)
+            plan_rows_at(epoch, rows, count);
         uint64_t samples = plan_window_row_samples(window, i);
-        for (uint64_t s = 0; s < samples; s++)
-            *ret_buckets++ =
-                (uint16_t)cuts->bucket(cuts->of, cuts->field, plan_frame_at(plan, row, s));
+        for (uint64_t s = 0; s < samples; s++) {
+            uint32_t k = cuts->bucket(cuts->of, cuts->field, plan_frame_at(plan, rows[at], s));
+            scratch->counts[k]++;
+            *buckets++ = (uint16_t)k;
+        }
     }
 }
 
-/* Puts the window's samples in order of bucket, those of one bucket in the window's own order. Adds
- * the window's steps to `cutter`. */
+/* Adds the steps of a window to `cutter`. */
+static void cut_window(const struct plan *plan, const uint64_t *counts, struct cutter *cutter)
+{
+    for (uint32_t k = 0; k < plan->cuts.bucket_count; k++)
+        if (counts[k] > 0)
+            cut_bucket(cutter, counts[k], plan_cuts_most(&plan->cuts, plan->global_batch, k));
+    cut_rest(cutter);
+}
+
+/* Puts the window's samples in order of bucket, those of one bucket in the window's own order. */
 static void sort_window(const struct plan_epoch *epoch, const struct plan_window *window,
-                        const struct plan_cut_scratch *scratch, uint32_t *ret_numbers,
-                        struct cutter *cutter)
+                        const struct plan_cut_scratch *scratch, uint32_t *ret_numbers)
 {
     enum { BLOCK = 256 };
-    const struct plan *plan = &epoch->plan;
-    uint64_t *ends = scratch->ends, numbers[BLOCK], sum = 0;
-    memset(ends, 0, plan->cuts.bucket_count * sizeof *ends);
-    find_buckets(epoch, window, scratch->buckets);
-    for (uint64_t i = 0; i < window->sample_count; i++)
-        ends[scratch->buckets[i]]++;
-    for (uint32_t k = 0; k < plan->cuts.bucket_count; k++) {
+    uint64_t *ends = scratch->counts, numbers[BLOCK], sum = 0;
+    find_buckets(epoch, window, scratch);
+    for (uint32_t k = 0; k < epoch->plan.cuts.bucket_count; k++) {
         uint64_t samples = ends[k];
         ends[k] = sum;
         sum += samples;
-        if (samples > 0)
-            cut_bucket(cutter, samples, plan_cuts_most(&plan->cuts, plan->global_batch, k));
     }
-    cut_rest(cutter);
     for (uint64_t done = 0; done < window->sample_count;) {
         size_t count = min_u64(BLOCK, window->sample_count - done);
         for (size_t i = 0; i < count; i++)
@@ -303,28 +313,37 @@ static uint32_t divide_steps(const uint32_t *sizes, uint32_t count, struct divis
     return parts;
 }
 
-/* Puts a window's steps in their order. `numbers` are the samples before; steps begin at
- * `position`. */
-static void order_steps(const struct plan_epoch *epoch, const struct plan_window *window,
-                        const uint32_t *begins, uint32_t step_count, const uint32_t *sorted,
-                        uint32_t *ret_numbers, uint64_t *ret_step_begins)
+/* The order of a window's steps: which of those from short to long comes as number `s`. */
+struct step_order {
+    bool shuffle;
+    struct permutation permutation;
+};
+
+static struct step_order step_order_of(const struct plan_epoch *epoch, uint64_t window,
+                                       uint64_t step_count)
 {
-    uint64_t key = random_u64(epoch->plan.seed, KEY_STEPS, epoch->epoch), at = 0;
-    struct permutation order;
-    permutation_init(&order, step_count, random_u64(key, 0, window->index));
-    for (uint64_t s = 0; s < step_count; s++) {
-        uint64_t step = window->shuffle ? permutation_apply(&order, s) : s;
-        uint64_t size = begins[step + 1] - begins[step];
-        ret_step_begins[s] = window->first_position + at;
-        memcpy(ret_numbers + at, sorted + begins[step], size * sizeof *ret_numbers);
-        at += size;
-    }
+    uint64_t key = random_u64(epoch->plan.seed, KEY_STEPS, epoch->epoch);
+    struct step_order order = {.shuffle = epoch->plan.shuffle};
+    permutation_init(&order.permutation, step_count, random_u64(key, 0, window));
+    return order;
 }
 
-static void invert(const uint32_t *numbers, uint64_t count, uint32_t *ret_positions)
+static uint64_t step_at(const struct step_order *order, uint64_t s)
 {
-    for (uint64_t i = 0; i < count; i++)
-        ret_positions[numbers[i]] = (uint32_t)i;
+    return order->shuffle ? permutation_apply(&order->permutation, s) : s;
+}
+
+/* Where each of a window's steps begins, in their order. */
+static void order_steps(const struct plan_epoch *epoch, const struct plan_window *window,
+                        const uint32_t *begins, uint32_t step_count, uint64_t *ret_step_begins)
+{
+    struct step_order order = step_order_of(epoch, window->index, step_count);
+    uint64_t at = window->first_position;
+    for (uint64_t s = 0; s < step_count; s++) {
+        uint64_t step = step_at(&order, s);
+        ret_step_begins[s] = at;
+        at += begins[step + 1] - begins[step];
+    }
 }
 
 void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
@@ -336,7 +355,8 @@ void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
     for (uint64_t w = 0; w < plan->window_count; w++) {
         uint64_t before = cutter.count;
         plan_window_at(&window, epoch, w);
-        sort_window(epoch, &window, scratch, cut->positions + window.first_position, &cutter);
+        find_buckets(epoch, &window, scratch);
+        cut_window(plan, scratch->counts, &cutter);
         scratch->window_steps[w] = (uint32_t)(cutter.count - before);
     }
     assert(cutter.count <= plan->steps_per_epoch);
@@ -346,16 +366,52 @@ void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
     uint64_t step = 0;
     for (uint64_t w = 0; w < plan->window_count; w++) {
         plan_window_at(&window, epoch, w);
-        uint32_t *sorted = cut->positions + window.first_position;
-        uint32_t *numbers = cut->numbers + window.first_position;
         uint32_t count = divide_steps(sizes, scratch->window_steps[w], &divisions, scratch->begins);
-        order_steps(epoch, &window, scratch->begins, count, sorted, numbers,
-                    cut->step_begins + step);
-        invert(numbers, window.sample_count, sorted);
+        order_steps(epoch, &window, scratch->begins, count, cut->step_begins + step);
         sizes += scratch->window_steps[w];
         step += count;
     }
     assert(step == plan->steps_per_epoch);
     cut->step_begins[step] = plan->sample_count;
+    for (uint64_t s = 0; s < step; s++)
+        cut->step_buckets[s] = PLAN_NO_BUCKET;
     cut->epoch = epoch->epoch;
+}
+
+/* Steps of a window
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Where the window's steps begin in its samples by bucket, before they are put in their order. */
+static void undo_order(const struct step_order *order, const uint64_t *step_begins,
+                       uint64_t step_count, uint32_t *ret_begins)
+{
+    ret_begins[0] = 0;
+    for (uint64_t s = 0; s < step_count; s++)
+        ret_begins[step_at(order, s) + 1] = (uint32_t)(step_begins[s + 1] - step_begins[s]);
+    for (uint64_t s = 0; s < step_count; s++)
+        ret_begins[s + 1] += ret_begins[s];
+}
+
+void plan_cut_window_fill(struct plan_cut_window *table, const struct plan_cut_scratch *scratch,
+                          const struct plan_epoch *epoch, const struct plan_window *window)
+{
+    uint64_t first = plan_step_of(&epoch->plan, window->first_position), count = 0, at = 0;
+    const uint64_t *step_begins = epoch->cut->step_begins + first;
+    while (step_begins[count] < window->first_position + window->sample_count)
+        count++;
+    struct step_order order = step_order_of(epoch, window->index, count);
+    uint32_t *sorted = table->positions; /* for now */
+    undo_order(&order, step_begins, count, scratch->begins);
+    sort_window(epoch, window, scratch, sorted);
+    for (uint64_t s = 0; s < count; s++) {
+        uint64_t step = step_at(&order, s), size = step_begins[s + 1] - step_begins[s];
+        const uint32_t *from = sorted + scratch->begins[step];
+        memcpy(table->numbers + at, from, size * sizeof *from);
+        epoch->cut->step_buckets[first + s] = scratch->buckets[from[size - 1]];
+        at += size;
+    }
+    for (uint64_t i = 0; i < window->sample_count; i++)
+        table->positions[table->numbers[i]] = (uint32_t)i;
+    table->epoch = epoch->epoch;
+    table->window = window->index;
 }

@@ -188,7 +188,8 @@ enum status plan_sources_tables_new(struct plan *plan, const uint64_t *planned_w
     enum status status = STATUS_OK;
     for (uint32_t d = 0; d < plan_source_count(plan) && !status; d++) {
         struct plan *source = plan->mix ? &plan->mix->sources[d] : plan;
-        status = plan_tables_new(source, plan_epochs_at_once(source, planned_windows[d]), err);
+        status = plan_tables_new(source, plan_epochs_at_once(source, planned_windows[d]),
+                                 planned_windows[d], err);
     }
     return status;
 }

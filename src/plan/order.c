@@ -154,10 +154,13 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
         .shorts = &epoch->shorts[first_short],
         .short_count = end_short - first_short,
         .shuffle = plan->shuffle,
-        .numbers = epoch->cut ? epoch->cut->numbers + first_position : NULL,
-        .positions = epoch->cut ? epoch->cut->positions + first_position : NULL,
     };
     permutation_init(&window.samples, window.sample_count, random_u64(epoch->window_key, 0, index));
+    if (epoch->cut) {
+        const struct plan_cut_window *cut = plan_tables_cut_window(epoch, &window);
+        window.numbers = cut->numbers;
+        window.positions = cut->positions;
+    }
     *ret_window = window;
 }
 
@@ -306,12 +309,15 @@ uint64_t plan_sample_at(const struct plan_epoch *epoch, uint64_t position)
     return plan_frame_at(&epoch->plan, row, location.offset);
 }
 
-/* A step's samples come by length. */
 uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step)
 {
     const struct plan_cuts *cuts = &epoch->plan.cuts;
     if (cuts->items == 0)
         return 0;
-    uint64_t last = plan_sample_at(epoch, plan_step_first(&epoch->plan, step + 1) - 1);
-    return plan_cuts_bound(cuts, cuts->bucket(cuts->of, cuts->field, last));
+    if (epoch->cut->step_buckets[step] == PLAN_NO_BUCKET) {
+        struct plan_window window;
+        uint64_t first = plan_step_first(&epoch->plan, step);
+        plan_window_at(&window, epoch, plan_window_of(epoch, first));
+    }
+    return plan_cuts_bound(cuts, epoch->cut->step_buckets[step]);
 }

@@ -14,23 +14,34 @@ struct plan_counts {
 
 /* The steps of one epoch, with cuts. */
 struct plan_cut {
-    uint64_t epoch;        /* UINT64_MAX: none yet */
-    uint64_t *step_begins; /* [steps_per_epoch + 1] the first position of each step; N */
-    uint32_t *numbers;     /* [N] as in struct plan_window, window after window */
-    uint32_t *positions;   /* [N] */
+    uint64_t epoch;         /* UINT64_MAX: none yet */
+    uint64_t *step_begins;  /* [steps_per_epoch + 1] the first position of each step; N */
+    uint16_t *step_buckets; /* [steps_per_epoch] of the longest sample of each step; those of a
+                             * window are PLAN_NO_BUCKET until plan_window_at() was called */
+};
+#define PLAN_NO_BUCKET UINT16_MAX
+
+/* The samples of one window of such an epoch, step after step. */
+struct plan_cut_window {
+    uint64_t epoch, window; /* UINT64_MAX: none yet */
+    uint32_t *numbers;      /* [window_most] as in struct plan_window */
+    uint32_t *positions;    /* [window_most] */
 };
 
-/* For filling a struct plan_cut. */
+/* For filling these. */
 struct plan_cut_scratch {
     uint32_t *sizes;        /* [steps_per_epoch] samples of steps */
     uint32_t *window_steps; /* [window_count] */
     uint32_t *begins;  /* [steps_per_epoch + 1] of a window's steps, before these are permuted */
     uint16_t *buckets; /* [window_most] of a window's samples */
-    uint64_t *ends;    /* [bucket_count] where each bucket's samples end */
+    uint64_t *counts;  /* [bucket_count] a window's samples of each bucket */
 };
 
 struct plan_cut_tables {
     struct plan_cut_scratch scratch;
+    uint64_t window_count;
+    struct plan_cut_window *windows; /* [window_count] window w of epoch e at (e windows + w) mod
+                                      * window_count */
     uint64_t count;
     struct plan_cut epochs[]; /* [count] epoch e at e mod count */
 };
@@ -67,14 +78,22 @@ const struct plan_counts *plan_tables_epoch(const struct plan_epoch *epoch);
 /* The steps of an epoch of a plan with cuts, which has all but these. */
 const struct plan_cut *plan_tables_cut(const struct plan_epoch *epoch);
 
-/* cuts.c: finds the steps of the epoch, which has all but these. */
+/* The samples of a window of such an epoch; the window has all but these. */
+const struct plan_cut_window *plan_tables_cut_window(const struct plan_epoch *epoch,
+                                                     const struct plan_window *window);
+
+/* cuts.c: finds the steps of the epoch, which has all but these; and the samples of a window. */
 void plan_cut_fill(struct plan_cut *cut, const struct plan_cut_scratch *scratch,
                    const struct plan_epoch *epoch);
+void plan_cut_window_fill(struct plan_cut_window *table, const struct plan_cut_scratch *scratch,
+                          const struct plan_epoch *epoch, const struct plan_window *window);
 
-/* cut_tables.c: the tables of so many epochs of a plan with cuts, and their bytes. NULL: no memory.
- */
-uint64_t plan_cut_tables_bytes(const struct plan *plan, uint64_t epoch_count);
-struct plan_cut_tables *plan_cut_tables_new(const struct plan *plan, uint64_t epoch_count);
+/* cut_tables.c: the tables of so many epochs and windows of a plan with cuts, and their bytes.
+ * NULL: no memory. */
+uint64_t plan_cut_tables_bytes(const struct plan *plan, uint64_t epoch_count,
+                               uint64_t window_count);
+struct plan_cut_tables *plan_cut_tables_new(const struct plan *plan, uint64_t epoch_count,
+                                            uint64_t window_count);
 void plan_cut_tables_free(struct plan_cut_tables *tables);
 
 /* The samples that short rows of the window lack, added up: over the rows that end at or before

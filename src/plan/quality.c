@@ -136,7 +136,7 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
     enum status status = sequence_new(&sequence, count, err);
     if (status)
         return status;
-    status = plan_tables_new(&own, 1, err);
+    status = plan_tables_new(&own, 1, 1, err);
     if (status) {
         sequence_done(&sequence);
         return status;

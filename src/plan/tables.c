@@ -50,7 +50,13 @@ static uint64_t windows_bytes(const struct plan *plan)
     return mul_sat(plan->window_count + 1, sizeof(uint64_t));
 }
 
-uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count)
+/* Of cuts: one is looked at, at least. */
+static uint64_t cut_windows(uint64_t planned_windows)
+{
+    return max_u64(planned_windows, 1);
+}
+
+uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count, uint64_t planned_windows)
 {
     uint64_t bytes = rows_bytes(plan);
     if (has_unequal_rows(plan)) {
@@ -58,7 +64,7 @@ uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count)
         bytes = add_sat(bytes, mul_sat(epoch_count, add_sat(counts, sizeof(struct plan_counts))));
     }
     if (plan->cuts.items > 0)
-        bytes = add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count));
+        bytes = add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count, cut_windows(planned_windows)));
     return bytes > 0 ? add_sat(bytes, sizeof(struct plan_tables)) : 0;
 }
 
@@ -105,9 +111,10 @@ static bool list_rows(struct plan_tables *tables, const struct plan *plan)
     return true;
 }
 
-enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, struct error *err)
+enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, uint64_t planned_windows,
+                            struct error *err)
 {
-    uint64_t bytes = plan_tables_bytes(plan, epoch_count);
+    uint64_t bytes = plan_tables_bytes(plan, epoch_count, planned_windows);
     plan->tables = NULL;
     if (bytes == 0)
         return STATUS_OK;
@@ -115,7 +122,8 @@ enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, struct erro
     struct plan_tables *tables = calloc(1, sizeof *tables + unequal * sizeof tables->epochs[0]);
     bool fine = tables && (!has_empty_rows(plan) || list_rows(tables, plan));
     if (fine && plan->cuts.items > 0)
-        fine = (tables->cuts = plan_cut_tables_new(plan, epoch_count)) != NULL;
+        fine = (tables->cuts = plan_cut_tables_new(plan, epoch_count,
+                                                   cut_windows(planned_windows))) != NULL;
     for (uint64_t e = 0; e < unequal && fine; e++) {
         fine = counts_init(&tables->epochs[e], plan);
         tables->epoch_count++;
@@ -188,7 +196,7 @@ static void fill(struct plan_counts *counts, const struct plan_epoch *epoch)
 const struct plan_counts *plan_tables_epoch(const struct plan_epoch *epoch)
 {
     struct plan_tables *tables = epoch->plan.tables;
-    assert(tables || plan_tables_bytes(&epoch->plan, 1) == 0);
+    assert(tables || plan_tables_bytes(&epoch->plan, 1, 1) == 0);
     if (!tables || tables->epoch_count == 0)
         return NULL;
     struct plan_counts *counts = &tables->epochs[epoch->epoch % tables->epoch_count];

@@ -209,7 +209,8 @@ static uint64_t row_of(struct source_pass *pass, const struct plan *source, uint
         window->sample_count = 0;
     }
     position = plan_unpad(&pass->epoch, position);
-    if (position - window->first_position >= window->sample_count)
+    bool shared = source->cuts.items > 0; /* windows that are given out may have the same tables */
+    if (shared || position - window->first_position >= window->sample_count)
         plan_window_at(window, &pass->epoch, plan_window_of(&pass->epoch, position));
     return plan_row_at(&pass->epoch,
                        window->first_row_position + plan_location_at(window, position).window_row);

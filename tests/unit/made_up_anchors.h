@@ -87,7 +87,7 @@ static inline struct plan made_up_plan(const struct made_up_anchors *made_up,
     options.store_count = MADE_UP_STORES;
     options.anchors = made_up->anchors;
     if (plan_init(&plan, &options, &err) != STATUS_OK ||
-        plan_tables_new(&plan, epoch_count, &err) != STATUS_OK)
+        plan_tables_new(&plan, epoch_count, 1, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return plan;
 }

@@ -188,7 +188,7 @@ static void all_frames(void **state)
     assert_int_equal(plan_init(&without, &options, NULL), STATUS_OK);
     options.anchors = anchors;
     assert_int_equal(plan_init(&with, &options, NULL), STATUS_OK);
-    assert_int_equal(plan_tables_new(&with, 1, NULL), STATUS_OK);
+    assert_int_equal(plan_tables_new(&with, 1, 1, NULL), STATUS_OK);
     assert_int_equal(with.window_count, without.window_count);
     assert_int_equal(with.position_count, without.position_count);
     assert_true(plan_order_id(&with, 1) != plan_order_id(&without, 1));

@@ -155,13 +155,13 @@ static void tables_of_anchors(void **state)
     assert_int_equal(b.planned_windows, 2 + 8); /* three rounds may touch as many */
     assert_int_equal(plan_epochs_at_once(&plan, 10), 2);
     uint64_t tables = 2000 * 4 + 2 * (2000 * 4 + 21 * 8);
-    assert_in_range(plan_tables_bytes(&plan, 2), tables, tables + 128);
+    assert_in_range(plan_tables_bytes(&plan, 2, 1), tables, tables + 128);
     uint64_t windows = 10 * (6000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                              sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +
                                        assigner_replica_bytes(b.replica_rows, 4) +
-                                       plan_tables_bytes(&plan, 2) + 12345);
+                                       plan_tables_bytes(&plan, 2, 1) + 12345);
     anchors_free(anchors);
 }
 

@@ -152,6 +152,7 @@ static void check_step(const struct plan_epoch *epoch, uint64_t step, bool *seen
         last = bound;
     }
     assert_true((end - first) * last <= plan->cuts.items);
+    assert_int_equal(plan_step_bound(epoch, step), last);
 }
 
 /* Positions lead to samples, and samples back. Returns the steps that the window needs. */
@@ -191,16 +192,40 @@ static void check_same(const struct plan *plan, uint64_t e, const uint64_t *fram
     plan_epoch_init(&epoch, plan, e);
     for (uint64_t p = 0; p < plan->sample_count; p++)
         assert_int_equal(plan_sample_at(&epoch, p), frames[p]);
+    for (uint64_t s = plan->steps_per_epoch; s-- > 0;) {
+        uint64_t last = frames[plan_step_first(&epoch.plan, s + 1) - 1];
+        assert_int_equal(plan_step_bound(&epoch, s), bound_in(&plan->cuts, last));
+    }
 }
 
-/* Epochs are the same with room for one and with room for more, and once more. */
+/* Windows that are in use together stay as they are. */
+static void check_windows(const struct plan *plan, uint64_t e, uint64_t room,
+                          const uint64_t *frames)
+{
+    struct plan_epoch epoch;
+    struct plan_window windows[EPOCHS];
+    plan_epoch_init(&epoch, plan, e);
+    for (uint64_t w = 0; w < plan->window_count; w++) {
+        plan_window_at(&windows[w % room], &epoch, w);
+        for (uint64_t v = w - min_u64(w, room - 1); v <= w; v++) {
+            const struct plan_window *window = &windows[v % room];
+            uint64_t last = window->first_position + window->sample_count - 1;
+            struct plan_location at = plan_location_at(window, last);
+            uint64_t row = plan_row_at(&epoch, window->first_row_position + at.window_row);
+            assert_int_equal(plan_frame_at(plan, row, at.offset), frames[last]);
+            assert_int_equal(plan_position_of(window, at), last);
+        }
+    }
+}
+
+/* Epochs are the same with room for one epoch and window and with room for more, and once more. */
 static void check_epochs(const struct plan *plan)
 {
     static uint64_t frames[EPOCHS][MOST_SAMPLES];
     struct plan one = *plan, more = *plan;
     struct error error;
-    assert_int_equal(plan_tables_new(&one, 1, &error), STATUS_OK);
-    assert_int_equal(plan_tables_new(&more, 2, &error), STATUS_OK);
+    assert_int_equal(plan_tables_new(&one, 1, 1, &error), STATUS_OK);
+    assert_int_equal(plan_tables_new(&more, 2, EPOCHS, &error), STATUS_OK);
     for (uint64_t e = 0; e < EPOCHS; e++) {
         struct plan_epoch epoch;
         plan_epoch_init(&epoch, &one, e);
@@ -211,6 +236,8 @@ static void check_epochs(const struct plan *plan)
     for (uint64_t e = EPOCHS; e-- > 0;) {
         check_same(&more, e, frames[e]);
         check_same(&one, e, frames[e]);
+        check_windows(&more, e, EPOCHS, frames[e]);
+        check_windows(&one, e, 1, frames[e]);
     }
     plan_tables_free(one.tables);
     plan_tables_free(more.tables);

@@ -353,7 +353,7 @@ static void golden_order_of_anchors(void **state)
                                          .trainer_count = 1};
     struct plan plan;
     assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
-    assert_int_equal(plan_tables_new(&plan, 1, NULL), STATUS_OK);
+    assert_int_equal(plan_tables_new(&plan, 1, 1, NULL), STATUS_OK);
     check_golden(&plan, GOLDEN_FOLDER "/order_v1_anchors.txt");
     plan_tables_free(plan.tables);
     anchors_free(anchors);

@@ -251,7 +251,7 @@ static struct seen look(const struct fixture *fixture, const struct walk *walk, 
     assert_ok(dataset_open(&wanted, &dataset, &err), &err);
     if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
         fail_msg("%s: %s", setting, err.message);
-    assert_ok(plan_tables_new(&setup.plan, 1, &err), &err);
+    assert_ok(plan_tables_new(&setup.plan, 1, 1, &err), &err);
     void *held = NULL;
     if (setup.plan.cuts.items > 0) {
         held = aligned_alloc(64, (dataset->held_bytes + 63) / 64 * 64);
