@@ -132,12 +132,9 @@ static const struct cli_command command = {
 
 static enum status run(struct options *options, struct making_result *ret_result, struct error *err)
 {
-    struct config config;
     struct store *source;
-    enum status status = cli_settings_read(&options->settings, &config, err);
-    if (!status)
-        status = cli_open_store(&config, options->derive.source, &source, err);
-    config_done(&config);
+    enum status status =
+        cli_settings_open_store(&options->settings, options->derive.source, &source, err);
     if (status)
         return status;
     status = derive_run(&options->derive, source, ret_result, err);

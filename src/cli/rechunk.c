@@ -145,12 +145,9 @@ static const struct cli_command command = {
 
 static enum status run(struct options *options, struct making_result *ret_result, struct error *err)
 {
-    struct config config;
     struct store *source;
-    enum status status = cli_settings_read(&options->settings, &config, err);
-    if (!status)
-        status = cli_open_store(&config, options->rechunk.source, &source, err);
-    config_done(&config);
+    enum status status =
+        cli_settings_open_store(&options->settings, options->rechunk.source, &source, err);
     if (status)
         return status;
     status = rechunk_run(&options->rechunk, source, ret_result, err);

@@ -42,6 +42,17 @@ enum status cli_open_store(const struct config *config, const char *uri, struct 
     return store_open_with(uri, &options, ret_store, err);
 }
 
+enum status cli_settings_open_store(const struct cli_settings *settings, const char *uri,
+                                    struct store **ret_store, struct error *err)
+{
+    struct config config;
+    enum status status = cli_settings_read(settings, &config, err);
+    if (!status)
+        status = cli_open_store(&config, uri, ret_store, err);
+    config_done(&config);
+    return status;
+}
+
 enum status cli_settings_open(const struct cli_settings *settings, struct config *ret_config,
                               struct dataset **ret_dataset, struct error *err)
 {

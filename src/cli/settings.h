@@ -38,6 +38,10 @@ struct cli_settings cli_settings_of_also(const struct cli_settings *settings, in
 MUST_USE enum status cli_open_store(const struct config *config, const char *uri,
                                     struct store **ret_store, struct error *err);
 
+/* cli_settings_read() and cli_open_store(), where nothing else of the configuration is wanted. */
+MUST_USE enum status cli_settings_open_store(const struct cli_settings *settings, const char *uri,
+                                             struct store **ret_store, struct error *err);
+
 /* Reads and checks the configuration, and opens the dataset as a run would, but for the disk cache:
  * looking writes nothing. Errors as of cli_settings_read(), config_check() and dataset_open();
  * *ret_dataset is the caller's. */

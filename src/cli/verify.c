@@ -160,11 +160,8 @@ static enum status open_subject(const struct options *options, struct subject *s
 {
     struct zarr_wanted wanted = {.paths = options->path_count > 0 ? options->paths : NULL,
                                  .path_count = options->path_count};
-    struct config config;
-    enum status status = cli_settings_read(&options->settings, &config, err);
-    if (!status)
-        status = cli_open_store(&config, options->uri, &subject->store, err);
-    config_done(&config);
+    enum status status =
+        cli_settings_open_store(&options->settings, options->uri, &subject->store, err);
     if (!status)
         status = zarr_hierarchy_open_wanted(subject->store, &wanted, &subject->hierarchy, err);
     if (!status)

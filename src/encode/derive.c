@@ -24,6 +24,7 @@ struct derive {
     struct zarr_hierarchy *hierarchy;
     struct target *inputs; /* in order of path; owned, what is in them is borrowed */
     size_t input_count;
+    const char **names; /* of the field and the copies, in order; [copy_count + 1] */
     struct encoding_plan plan;
     struct encoding *encoding;
     struct targets targets;
@@ -98,6 +99,24 @@ static enum status find_inputs(struct derive *derive, struct error *err)
     return count > 0 ? find_named(derive, err) : find_largest(derive, err);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum status sort_names(struct derive *derive, struct error *err)
+{
+    const struct derive_options *options = derive->options;
+    derive->names = calloc(options->copy_count + 1, sizeof *derive->names);
+    if (!derive->names)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for arrays");
+    for (size_t i = 0; i < options->copy_count; i++)
+        derive->names[i] = options->copies[i];
+    derive->names[options->copy_count] = options->field;
+    qsort(derive->names, options->copy_count + 1, sizeof *derive->names, compare_names);
+    return STATUS_OK;
+}
+
 /* The request
  * ------------------------------------------------------------------------------------------- */
 
@@ -116,9 +135,10 @@ static enum status make_request(const struct derive *derive, struct digest_text 
             zarr_hierarchy_find(derive->hierarchy, derive->inputs[i].array.path);
         text_append(&text, "%s\n%s\n", node->array.path, node->document);
     }
-    for (size_t i = 0; i < options->copy_count && !status; i++) {
-        const struct zarr_node *node = zarr_hierarchy_find(derive->hierarchy, options->copies[i]);
-        text_append(&text, "with %s\n%s\n", options->copies[i], node ? node->document : "");
+    for (size_t i = 0; i <= options->copy_count && !status; i++) {
+        const struct zarr_node *node = zarr_hierarchy_find(derive->hierarchy, derive->names[i]);
+        if (derive->names[i] != options->field)
+            text_append(&text, "with %s\n%s\n", derive->names[i], node ? node->document : "");
     }
     *ret_request = digest_of_text(text.data ? text.data : "", text.length);
     text_done(&text);
@@ -193,23 +213,12 @@ static enum status add_copy(struct derive *derive, const char *name, struct erro
     return status;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The field among the copies, in order of path. */
 static enum status add_arrays(struct derive *derive, const struct target_wish *wish,
                               struct error *err)
 {
     const struct derive_options *options = derive->options;
-    const char **names = calloc(options->copy_count + 1, sizeof *names);
-    if (!names)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for arrays");
-    for (size_t i = 0; i < options->copy_count; i++)
-        names[i] = options->copies[i];
-    names[options->copy_count] = options->field;
-    qsort(names, options->copy_count + 1, sizeof *names, compare_names);
+    const char **names = derive->names;
     enum status status = STATUS_OK;
     for (size_t i = 0; i <= options->copy_count && !status; i++) {
         if (i > 0 && strcmp(names[i - 1], names[i]) == 0)
@@ -222,7 +231,6 @@ static enum status add_arrays(struct derive *derive, const struct target_wish *w
         if (!status && names[i] == options->field)
             encoding_cut(&options->encoding, &derive->targets.arrays[i]);
     }
-    free(names);
     return status;
 }
 
@@ -309,6 +317,7 @@ static enum status prepare(struct derive *derive, const char *request, struct er
 {
     derive->plan = (struct encoding_plan){
         .options = &derive->options->encoding,
+        .memory_bytes = derive->options->making.memory_bytes,
         .inner = rechunk_source(derive->source),
         .inputs = derive->inputs,
         .input_count = derive->input_count,
@@ -335,6 +344,8 @@ static enum status derive_all(struct derive *derive, struct making_result *resul
     enum status status = making_path(making->destination, &derive->path, err);
     if (!status)
         status = find_inputs(derive, err);
+    if (!status)
+        status = sort_names(derive, err);
     if (!status)
         status = rechunk_check_apart(derive->source, derive->hierarchy, making, err);
     if (!status)
@@ -368,6 +379,7 @@ enum status derive_run(const struct derive_options *options, const struct store 
     if (derive.folder_fd >= 0)
         close(derive.folder_fd);
     targets_done(&derive.targets);
+    free(derive.names);
     free(derive.inputs);
     zarr_hierarchy_free(derive.hierarchy);
     return status;

@@ -50,6 +50,7 @@ struct encoders {
     int wake_fd;
     char run_dir[256];
     uint64_t start_ns;
+    struct keeper keeper;
     struct encoder all[ENCODERS_MOST];
     struct error error; /* the first failure */
 };

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,15 +103,21 @@ static enum status open_server(struct encoders *encoders, struct error *err)
         .takes_results = true,
     };
     enum status status = server_new(&server, &encoders->server, err);
-    return status ? status : server_listen(encoders->server, err);
+    if (status) {
+        rmdir(encoders->run_dir);
+        return status;
+    }
+    return server_listen(encoders->server, err);
 }
 
 static enum status start_all(struct encoders *encoders, struct error *err)
 {
     enum status status = open_server(encoders, err);
+    if (!status)
+        status = keeper_start(encoders->run_dir, &encoders->keeper, err);
     encoders->start_ns = clock_now_ns();
     for (uint32_t i = 0; i < encoders->options.count && !status; i++)
-        status = process_start(encoders->options.command, encoders->run_dir, i,
+        status = process_start(&encoders->keeper, encoders->options.command, encoders->run_dir, i,
                                encoders->options.count, &encoders->all[i].process, err);
     return status;
 }
@@ -254,6 +261,12 @@ static bool serve_one(struct encoders *encoders, uint32_t i)
         lose(encoders, i, state, &reason);
         return true;
     }
+    uint64_t from, to;
+    if (server_take_skip(encoders->server, encoder->trainer, &from, &to)) {
+        fail_encoder(encoders, i, STATUS_INVALID,
+                     "skipped batches: give a result for each batch, and skip none");
+        return true;
+    }
     if (encoder->given < server_trainer_seen(encoders->server, encoder->trainer) ||
         (encoder->asks && encoder->given < encoder->published)) {
         fail_encoder(
@@ -313,6 +326,14 @@ static void serve(struct encoders *encoders)
     }
 }
 
+static bool all_have_ended(struct encoders *encoders)
+{
+    bool ended = true;
+    for (uint32_t i = 0; i < encoders->options.count; i++)
+        ended &= encoders->all[i].process.pid <= 0 || process_has_ended(&encoders->all[i].process);
+    return ended;
+}
+
 /* Encoders hear that there is no more, or why all ended. */
 static void finish(struct encoders *encoders)
 {
@@ -322,14 +343,25 @@ static void finish(struct encoders *encoders)
     if (!failed)
         (void)!error_set(&outcome, STATUS_ENDED, "all samples are encoded");
     server_finish(encoders->server, &outcome);
-    for (bool left = true; left && clock_now_ns() < end_ns;) {
-        left = false;
-        for (uint32_t i = 0; i < encoders->options.count; i++)
-            left |=
-                encoders->all[i].process.pid > 0 && !process_has_ended(&encoders->all[i].process);
+    while (!all_have_ended(encoders) && clock_now_ns() < end_ns) {
         (void)!server_progress(encoders->server, &active, NULL);
         clock_sleep_ns(second_ns / 200);
     }
+}
+
+/* Ends all at once, and what they have left: SIGTERM, and after a second SIGKILL. */
+static void end_processes(struct encoders *encoders)
+{
+    uint64_t end_ns = clock_now_ns() + second_ns;
+    for (uint32_t i = 0; i < encoders->options.count; i++)
+        process_signal(&encoders->all[i].process, SIGTERM);
+    while (!all_have_ended(encoders) && clock_now_ns() < end_ns)
+        clock_sleep_ns(second_ns / 200);
+    keeper_dismiss(&encoders->keeper);
+    for (uint32_t i = 0; i < encoders->options.count; i++)
+        process_signal(&encoders->all[i].process, SIGKILL);
+    for (uint32_t i = 0; i < encoders->options.count; i++)
+        process_reap(&encoders->all[i].process);
 }
 
 static void *service(void *argument)
@@ -345,8 +377,7 @@ static void *service(void *argument)
     pthread_mutex_unlock(&encoders->mutex);
     if (encoders->server)
         finish(encoders);
-    for (uint32_t i = 0; i < encoders->options.count; i++)
-        process_stop(&encoders->all[i].process, second_ns);
+    end_processes(encoders);
     return NULL;
 }
 

@@ -48,6 +48,32 @@ static enum status make_fields(const struct encoding_plan *plan, struct ring_fie
     return status;
 }
 
+/* Rings, and results that were given and not collected, as far as their size is known. */
+static uint64_t encoding_bytes(const struct encoding *encoding)
+{
+    uint64_t batch = min_u64(encoding->plan->options->batch, encoding->sample_count);
+    uint64_t results = encoding->sample_bytes * batch;
+    return encoders_bytes(encoding->encoders) +
+           results * encoding->plan->options->encoders * ENCODERS_SLOTS;
+}
+
+enum status encoding_check_memory(const struct encoding *encoding, struct error *err)
+{
+    const struct encoding_plan *plan = encoding->plan;
+    uint64_t bytes = encoding_bytes(encoding), most = plan->memory_bytes;
+    if (bytes < most)
+        return STATUS_OK;
+    return error_set(err, STATUS_NO_MEMORY,
+                     "%" PRIu64 " encoder%s with %d batches of %" PRIu64
+                     " samples each%s take %s of "
+                     "shared memory, and --memory is %s: raise --memory, or lower --batch or "
+                     "--encoders",
+                     plan->options->encoders, count_plural(plan->options->encoders), ENCODERS_SLOTS,
+                     min_u64(plan->options->batch, encoding->sample_count),
+                     encoding->sample_bytes > 0 ? ", and with as many results," : "",
+                     size_format(bytes).text, size_format(most).text);
+}
+
 enum status encoding_new(const struct encoding_plan *plan, struct encoding **ret_encoding,
                          struct error *err)
 {
@@ -70,8 +96,10 @@ enum status encoding_new(const struct encoding_plan *plan, struct encoding **ret
         .fields = fields,
     };
     status = encoders_new(&options, &encoding->encoders, err);
+    if (!status)
+        status = encoding_check_memory(encoding, err);
     if (status)
-        free(encoding);
+        encoding_free(encoding);
     else
         *ret_encoding = encoding;
     return status;
@@ -84,15 +112,6 @@ void encoding_free(struct encoding *encoding)
     encoders_free(encoding->encoders);
     free(encoding->first);
     free(encoding);
-}
-
-/* Rings, and results that were given and not collected. */
-uint64_t encoding_bytes(const struct encoding *encoding)
-{
-    uint64_t batch = min_u64(encoding->plan->options->batch, encoding->sample_count);
-    uint64_t results = encoding->sample_bytes * batch;
-    return encoders_bytes(encoding->encoders) +
-           results * encoding->plan->options->encoders * ENCODERS_SLOTS;
 }
 
 /* Reading
@@ -258,13 +277,11 @@ enum status encoding_make(const struct encoding *encoding, const struct making_o
 {
     uint64_t bytes = encoding_bytes(encoding);
     struct making_options rest = *making;
-    if (bytes >= rest.memory_bytes)
-        return error_set(err, STATUS_NO_MEMORY,
-                         "encoders take %s of shared memory, and there are %s: raise --memory, or "
-                         "lower --batch or --encoders",
-                         size_format(bytes).text, size_format(rest.memory_bytes).text);
+    enum status status = encoding_check_memory(encoding, err);
+    if (status)
+        return status;
     rest.memory_bytes -= bytes;
-    enum status status = making_run(&rest, targets, ret_result, err);
+    status = making_run(&rest, targets, ret_result, err);
     if (!status)
         ret_result->memory_bytes += bytes;
     return status;

@@ -34,6 +34,7 @@ struct encoding_options {
 /* What encoders make of what. */
 struct encoding_plan {
     const struct encoding_options *options;
+    uint64_t memory_bytes; /* that the process takes, encoders' included */
     struct sample_source inner;
     const struct target *inputs; /* [input_count] of the inner source, in order of path; encoders
                                   * get fields of these names */
@@ -44,13 +45,11 @@ struct encoding_plan {
 struct encoding;
 
 /* All of `plan` is borrowed. UNSUPPORTED: an input that encoders cannot get. INVALID: inputs of
- * unequal lengths. NO_MEMORY. encoding_free() ends the encoders; NULL is fine. */
+ * unequal lengths. NO_MEMORY, also where memory_bytes does not hold the encoders' rings.
+ * encoding_free() ends the encoders; NULL is fine. */
 MUST_USE enum status encoding_new(const struct encoding_plan *plan, struct encoding **ret_encoding,
                                   struct error *err);
 void encoding_free(struct encoding *encoding);
-
-/* Memory of this process for encoders, beside that of readers. */
-uint64_t encoding_bytes(const struct encoding *encoding);
 
 /* What a sample is: from the folder `folder_fd`, or from the first batch. `digest` stands for all
  * that decides the results: those of another one are refused. `wish` gets dtype, rank and the shape

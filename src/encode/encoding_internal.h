@@ -26,6 +26,8 @@ struct encoding_reader {
 /* Has samples [begin, begin + count) encoded. `ret_encoded` is the caller's. */
 MUST_USE enum status encoding_ask(struct encoding_reader *reader, uint64_t begin, uint32_t count,
                                   struct encoded *ret_encoded, struct error *err);
+/* Rings, and results once their size is known, within what the process may take. NO_MEMORY: not. */
+MUST_USE enum status encoding_check_memory(const struct encoding *encoding, struct error *err);
 MUST_USE enum status encoding_open(void *encoding, void **ret_reader, struct error *err);
 void encoding_close(void *reader);
 

@@ -112,14 +112,17 @@ static enum status read_file(struct encoding *encoding, int fd, const char *dige
 
 static enum status keep(struct encoding *encoding, const struct encoded *encoded, struct error *err)
 {
-    encoding->first = malloc(encoded->bytes);
-    if (!encoding->first)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the first batch");
-    memcpy(encoding->first, encoded->data, encoded->bytes);
     encoding->dtype = encoded->dtype;
     encoding->rank = encoded->rank;
     memcpy(encoding->shape, encoded->shape, sizeof encoding->shape);
     encoding->sample_bytes = encoded->bytes / encoded->shape[0];
+    enum status status = encoding_check_memory(encoding, err);
+    if (status)
+        return status;
+    encoding->first = malloc(encoded->bytes);
+    if (!encoding->first)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the first batch");
+    memcpy(encoding->first, encoded->data, encoded->bytes);
     return STATUS_OK;
 }
 

@@ -1,16 +1,12 @@
 /* See processes.h. */
 #include "encode/processes.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,35 +52,106 @@ static char **make_environment(char own[OWN_SET][320], const char *run_dir, uint
     return entries;
 }
 
-/* Between fork and exec of a process with threads: system calls alone. */
-static void become(const char *command, char **environment, const sigset_t *mask)
+/* Starting
+ * ------------------------------------------------------------------------------------------- */
+
+/* Between fork and exec of a process with threads, as what calls it: system calls alone. */
+static void become(const char *words[], char **environment, const sigset_t *mask, int input)
 {
-    char shell[] = "sh", option[] = "-c";
-    char *words[] = {shell, option, (char *)(uintptr_t)command, NULL};
-    int input = open("/dev/null", O_RDONLY);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, mask, NULL);
     if (input >= 0 && dup2(input, STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
-        execve("/bin/sh", words, environment);
+        execve("/bin/sh", (char **)(uintptr_t)words, environment);
     _exit(127);
 }
 
-enum status process_start(const char *command, const char *run_dir, uint32_t rank, uint32_t count,
-                          struct process *ret_process, struct error *err)
+/* fork() without signals, which the child takes again in become(). */
+static pid_t fork_quietly(sigset_t *ret_mask)
 {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, ret_mask);
+    pid_t pid = fork();
+    int number = errno;
+    if (pid != 0)
+        pthread_sigmask(SIG_SETMASK, ret_mask, NULL);
+    errno = number;
+    return pid;
+}
+
+/* The keeper
+ * ------------------------------------------------------------------------------------------- */
+
+/* Reads process groups until the last writer is gone. */
+static const char keeper_script[] =
+    "while read -r group; do all=\"$all -$group\"; done\n"
+    "[ -z \"$all\" ] || { kill -s TERM -- $all; sleep 1; kill -s KILL -- $all; }\n"
+    "rm -rf -- \"$0\"\n";
+
+enum status keeper_start(const char *folder, struct keeper *ret_keeper, struct error *err)
+{
+    const char *words[] = {"sh", "-c", keeper_script, folder, NULL};
+    sigset_t mask;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_set_errno(err, STATUS_IO, "make a pipe for encoders");
+    pid_t pid = fork_quietly(&mask);
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        setsid(); /* what ends this process by its terminal or its group leaves the keeper */
+        dup2(null, STDERR_FILENO);
+        become(words, environ, &mask, ends[0]);
+    }
+    int number = errno;
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        errno = number;
+        return error_set_errno(err, STATUS_IO, "start what ends encoders");
+    }
+    *ret_keeper = (struct keeper){.pid = pid, .pipe = ends[1]};
+    return STATUS_OK;
+}
+
+void keeper_dismiss(struct keeper *keeper)
+{
+    if (keeper->pid <= 0)
+        return;
+    kill(keeper->pid, SIGKILL);
+    while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    close(keeper->pipe);
+    *keeper = (struct keeper){0};
+}
+
+/* By the process itself, before there is anything to end: whoever dies when, the keeper knows. */
+static void tell_keeper(const struct keeper *keeper)
+{
+    char line[16];
+    int length = snprintf(line, sizeof line, "%d\n", (int)getpid());
+    if (write(keeper->pipe, line, (size_t)length) != length)
+        _exit(127);
+}
+
+/* Processes
+ * ------------------------------------------------------------------------------------------- */
+
+enum status process_start(const struct keeper *keeper, const char *command, const char *run_dir,
+                          uint32_t rank, uint32_t count, struct process *ret_process,
+                          struct error *err)
+{
+    const char *words[] = {"sh", "-c", command, NULL};
     char own[OWN_SET][320];
-    sigset_t all, mask;
+    sigset_t mask;
     char **environment = make_environment(own, run_dir, rank, count);
     if (!environment)
         return error_set(err, STATUS_NO_MEMORY, "no memory for an encoder's environment");
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &mask);
-    pid_t pid = fork();
-    if (pid == 0)
-        become(command, environment, &mask);
+    pid_t pid = fork_quietly(&mask);
+    if (pid == 0) {
+        setpgid(0, 0);
+        tell_keeper(keeper);
+        become(words, environment, &mask, open("/dev/null", O_RDONLY));
+    }
     int number = errno;
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
     free(environment);
     errno = number;
     if (pid < 0)
@@ -94,41 +161,46 @@ enum status process_start(const char *command, const char *run_dir, uint32_t ran
     return STATUS_OK;
 }
 
+/* The process stays a zombie, so that its number is nobody else's until process_reap(). */
 bool process_has_ended(struct process *process)
 {
-    if (process->pid > 0 && !process->ended)
-        process->ended = waitpid(process->pid, &process->outcome, WNOHANG) == process->pid;
-    return process->pid > 0 && process->ended;
+    siginfo_t info = {0};
+    if (process->pid <= 0 || process->ended)
+        return process->pid > 0;
+    if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        info.si_pid != process->pid)
+        return false;
+    process->ended = true;
+    process->killed = info.si_code != CLD_EXITED;
+    process->outcome = info.si_status;
+    return true;
 }
 
 const char *process_ending(const struct process *process)
 {
     static _Thread_local char text[96];
     int outcome = process->outcome;
-    if (WIFSIGNALED(outcome))
-        snprintf(text, sizeof text, "was killed by signal %d (%s)", WTERMSIG(outcome),
-                 strsignal(WTERMSIG(outcome)));
-    else if (WEXITSTATUS(outcome) == 127)
+    if (process->killed)
+        snprintf(text, sizeof text, "was killed by signal %d (%s)", outcome, strsignal(outcome));
+    else if (outcome == 127)
         snprintf(text, sizeof text, "ended with exit code 127: the shell found no such command");
     else
-        snprintf(text, sizeof text, "ended with exit code %d", WEXITSTATUS(outcome));
+        snprintf(text, sizeof text, "ended with exit code %d", outcome);
     return text;
 }
 
-static void wait_for(struct process *process, uint64_t patience_ns)
+void process_signal(const struct process *process, int number)
 {
-    uint64_t end_ns = clock_now_ns() + patience_ns;
-    while (!process_has_ended(process) && clock_now_ns() < end_ns)
-        clock_sleep_ns(5000000);
+    if (process->pid > 0)
+        kill(-process->pid, number);
 }
 
-void process_stop(struct process *process, uint64_t patience_ns)
+void process_reap(struct process *process)
 {
     if (process->pid <= 0)
         return;
-    kill(-process->pid, SIGTERM); /* also what a shell that has ended left */
-    wait_for(process, patience_ns);
-    kill(-process->pid, SIGKILL);
-    while (!process_has_ended(process))
-        clock_sleep_ns(1000000);
+    process_signal(process, SIGKILL);
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *process = (struct process){0};
 }

@@ -61,6 +61,7 @@ static enum status add_encoded(struct ingest *ingest, const char *request, struc
     if (status)
         return status;
     ingest->encoders = (struct encoding_plan){.options = &options->encoding,
+                                              .memory_bytes = options->making.memory_bytes,
                                               .inner = ingest_source(ingest),
                                               .inputs = ingest->frames.arrays,
                                               .input_count = 1,

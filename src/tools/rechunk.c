@@ -51,7 +51,10 @@ static enum status use_array(struct array_reader *reader, const struct zarr_arra
     zarr_chunk_reader_free(reader->chunks);
     reader->chunks = NULL;
     reader->array = NULL;
-    enum status status = zarr_chunk_reader_new(reader->store, &array, 1, &reader->chunks, err);
+    struct zarr_read_options options = zarr_read_defaults;
+    options.keeps = true; /* encoders get parts of chunks, one after another */
+    enum status status =
+        zarr_chunk_reader_new_with(reader->store, &array, 1, &options, &reader->chunks, err);
     if (!status)
         reader->array = array;
     return status;

@@ -60,7 +60,8 @@ enum { ZARR_TOLD_BYTES = 4096, ZARR_TOLD_ALL_BYTES = 64 * 1024 };
  * more than ZARR_TOLD_BYTES is null. Those behind the first ZARR_TOLD_ALL_BYTES are left out; the
  * names of the dimensions and the encoding neither count nor are left out.
  * Where the array does not have "encoding" itself, that is "utf-8" for strings of variable length,
- * and "bytes" for byte strings. `left_out` (NULL: not wanted) gets the names of both, as a list. Bare NaN and Infinity stay. */
+ * and "bytes" for byte strings. `left_out` (NULL: not wanted) gets the names of both, as a list.
+ * Bare NaN and Infinity stay. */
 void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct text *left_out);
 
 /* For building hierarchies. Puts the attributes of a v2 array into its document, as the member

@@ -90,6 +90,8 @@ struct zarr_read_options {
     size_t coalesce_bytes; /* the most bytes of one range, and of chunks read ahead of decoding */
     struct shard_cache *indices; /* borrowed; NULL: a reader keeps the index that it used last */
     bool lists_only;             /* no memory for chunks: for zarr_list_pieces() alone */
+    bool keeps;                  /* the last chunk stays decoded, for ranges of samples that follow
+                                  * one another: of what nobody writes meanwhile, without a tape */
     bool direct;                 /* large values are read into memory that fits O_DIRECT */
 };
 extern const struct zarr_read_options zarr_read_defaults;

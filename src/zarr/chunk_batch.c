@@ -18,7 +18,7 @@ size_t chunk_batch_next(struct zarr_chunk_reader *reader, struct chunk_walk *wal
     size_t count = 0;
 
     do {
-        reader->batch[count++] = chunk_of(walk->array, walk->chunk, key, begin, end);
+        reader->batch[count++] = chunk_of(reader, walk->array, walk->chunk, key, begin, end);
         *ret_more = chunk_walk_next(walk);
     } while (*ret_more && count < BATCH_CHUNKS);
     return count;

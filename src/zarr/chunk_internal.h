@@ -77,9 +77,10 @@ struct zarr_chunk_reader {
     /* A bit for each array, by its address: set if the last chunk of the array that was looked at
      * is compressed. */
     uint64_t compressed_arrays;
-    /* The key of the value that scratch memory holds decoded; "": none. Several members of a
-     * structured dtype are read one after another. */
+    /* The key of the value that scratch memory holds decoded, or of which it holds the chunk of
+     * this index; "": none. Several members of a structured dtype are read one after another. */
     char scratch_key[ZARR_KEY_BYTES];
+    uint64_t scratch_index[ZARR_MAX_RANK];
 };
 
 /* chunk_walk.c: goes through the chunks that hold something of a range of samples: value by value
@@ -123,9 +124,11 @@ void chunk_overlap_find(const struct zarr_array *array, const uint64_t *chunk_in
 bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_index, uint64_t begin,
                         uint64_t end, struct chunk_overlap *overlap);
 
-/* chunk_overlap.c: the chunk before it is located and fetched. `key` is borrowed. */
-struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
-                             const char *key, uint64_t begin, uint64_t end);
+/* chunk_overlap.c: the chunk before it is located and fetched. `key` is borrowed; without a reader
+ * (NULL), as most readers have it. */
+struct stored_chunk chunk_of(const struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             const uint64_t *chunk_index, const char *key, uint64_t begin,
+                             uint64_t end);
 
 /* stored_chunk.c: writes the wanted range of a chunk to `decoded`, fetching the chunk unless that
  * was done. Byte order is native if the chunk has no other array's members. If the chunk is

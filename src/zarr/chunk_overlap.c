@@ -169,19 +169,19 @@ static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_in
     return true;
 }
 
-struct stored_chunk chunk_of(const struct zarr_array *array, const uint64_t *chunk_index,
-                             const char *key, uint64_t begin, uint64_t end)
+struct stored_chunk chunk_of(const struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             const uint64_t *chunk_index, const char *key, uint64_t begin,
+                             uint64_t end)
 {
     struct stored_chunk chunk = {.array = array, .key = key, .wanted = array->chunk_bytes};
 
     memcpy(chunk.index, chunk_index, sizeof chunk.index);
-    if (array->shard_level_count > 0) {
-        chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+    bool raw = codec_chain_is_raw(&array->codecs), whole = reader && reader->options.keeps && !raw;
+    bool part = !whole && chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
+    if (array->shard_level_count > 0)
         return chunk;
-    }
     chunk.located = true;
-    chunk.is_range = chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted) &&
-                     codec_chain_is_raw(&array->codecs);
+    chunk.is_range = part && raw;
     chunk.offset = chunk.begin;
     chunk.bytes = chunk.wanted;
     return chunk;

@@ -140,7 +140,7 @@ enum status zarr_list_pieces(struct zarr_chunk_reader *reader, const struct zarr
             status = tell_shard(reader, &walk, key, begin, end, &listener, err);
             continue;
         }
-        struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
+        struct stored_chunk chunk = chunk_of(reader, array, walk.chunk, key, begin, end);
         status = tell_chunk(reader, &chunk, &listener, err);
     } while (status == STATUS_OK && chunk_walk_next_value(&walk));
     return status;

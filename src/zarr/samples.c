@@ -37,20 +37,27 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
 }
 
 /* Whether the chunk is what scratch memory holds already: of several members of a structured dtype,
- * or of several fields that convert the same items. */
+ * of several fields that convert the same items, or of the samples before. */
 static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
-    bool may_be = zarr_array_is_member(chunk->array) || chunk->array->convert.to != DTYPE_NONE;
+    const struct zarr_array *array = chunk->array;
+    bool may_be =
+        reader->options.keeps || (array->shard_level_count == 0 &&
+                                  (zarr_array_is_member(array) || array->convert.to != DTYPE_NONE));
 
-    return may_be && chunk->wanted == chunk->array->chunk_bytes &&
-           strcmp(reader->scratch_key, chunk->key) == 0;
+    return may_be && chunk->wanted == array->chunk_bytes &&
+           strcmp(reader->scratch_key, chunk->key) == 0 &&
+           memcmp(reader->scratch_index, chunk->index,
+                  (size_t)array->rank * sizeof *chunk->index) == 0;
 }
 
 /* Notes what scratch memory holds now; what was decoded partially is not worth it. */
 static void note_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
-    if (chunk->array->shard_level_count == 0 && chunk->wanted == chunk->array->chunk_bytes)
-        memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
+    if (chunk->wanted != chunk->array->chunk_bytes)
+        return;
+    memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
+    memcpy(reader->scratch_index, chunk->index, sizeof reader->scratch_index);
 }
 
 static void put_overlap(const struct zarr_array *array, const struct stored_chunk *chunk,
@@ -112,8 +119,9 @@ static enum status read_overlap(struct zarr_chunk_reader *reader, const struct r
 {
     bool missing = false;
 
-    unsigned char *decoded = choose_memory(reader, chunk, overlap, request->destination);
+    unsigned char *decoded = reader->scratch;
     if (!is_decoded(reader, chunk)) {
+        decoded = choose_memory(reader, chunk, overlap, request->destination);
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
         enum status status = chunk_load(reader, chunk, decoded, &missing, request->stats, err);
@@ -172,7 +180,9 @@ static enum status read_shard(struct zarr_chunk_reader *reader, const struct req
         for (size_t done = 0; done < count && status == STATUS_OK;) {
             size_t ready = count - done;
 
-            if (from_store)
+            if (is_decoded(reader, &reader->batch[done]))
+                ready = 1;
+            else if (from_store)
                 ready = chunk_batch_fetch(reader, reader->batch + done, ready, request->stats);
             for (size_t i = 0; i < ready && status == STATUS_OK; i++)
                 status = read_chunk(reader, request, &reader->batch[done + i], err);
@@ -201,7 +211,7 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
             status = read_shard(reader, &request, &walk, key, err);
             continue;
         }
-        struct stored_chunk chunk = chunk_of(array, walk.chunk, key, begin, end);
+        struct stored_chunk chunk = chunk_of(reader, array, walk.chunk, key, begin, end);
         status = read_chunk(reader, &request, &chunk, err);
     } while (status == STATUS_OK && chunk_walk_next_value(&walk));
     return status;

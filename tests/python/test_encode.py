@@ -1,9 +1,10 @@
 """penstock derive and penstock ingest --encode: what encoders give is what is written, whatever dies; wrong encoders.
 
-test_encode.py --penstock PROGRAM --library LIBPENSTOCK [--long] [unittest arguments]
+test_encode.py --penstock PROGRAM --library LIBPENSTOCK --encoder PENSTOCK-BENCH-ENCODER [--long] [unittest arguments]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ except ImportError as error:
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAM = LIBRARY = FOLDER = LONG = None
+PROGRAM = LIBRARY = ENCODER_IN_C = FOLDER = LONG = None
 COUNT, SHAPE = 23, (4, 6)
 
 # What a test's encoder is: notes each sample that it gets, and does what the mode says.
@@ -95,7 +96,7 @@ def model(frames):
 
 def environment():
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMI_", "SLURM_"))}
-    return clean | {"PYTHONPATH": str(HERE.parent.parent / "python"), "PENSTOCK_LIBRARY": str(LIBRARY)}
+    return clean | {"TMPDIR": str(FOLDER / "tmp"), "PYTHONPATH": str(HERE.parent.parent / "python"), "PENSTOCK_LIBRARY": str(LIBRARY)}
 
 
 def penstock(*arguments):
@@ -130,6 +131,9 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
         self.out, self.notes = self.folder / "out.zarr", self.folder / "notes"
         self.notes.mkdir()
+
+    def tearDown(self):
+        self.assertFalse(list(FOLDER.joinpath("tmp").iterdir()), "a run directory is left")
 
     def command(self, mode):
         return f"exec {sys.executable} {FOLDER}/encode.py {mode} {self.notes}"
@@ -167,8 +171,13 @@ class Short(Case):
         done = self.derive("good", "--batch", 3, "--with", "lables")
         self.assertFails(done, "has no array 'lables'")
         self.assertFalse(self.out.exists(), "the corrected command would be refused")
-        done = self.derive("killed", "--batch", 3)
-        self.assertFails(done, "encoder 0", "killed by signal 9")
+        done = self.derive("good", "--batch", 3, "--encoders", 2, "--memory", "20KiB")
+        self.assertFails(done, "2 encoders with 4 batches of 3 samples each take", "and --memory is 20.0 KiB")
+        self.assertEqual(self.busy_encoders(), 0)
+        self.assertFalse(self.out.exists())
+        for names in ("labels,frames", "frames,labels"):  # the same command
+            done = self.derive("killed", "--batch", 3, "--with", names)
+            self.assertFails(done, "encoder 0", "killed by signal 9")
         done = self.derive("good", "--batch", 4)
         self.assertFails(done, "another command")
         self.forget()
@@ -182,6 +191,12 @@ class Short(Case):
         self.assertFalse(list(self.out.glob(".penstock-derive")))
         verified = penstock("verify", self.out, "--digest")
         self.assertIn(digest_of(done.stdout), verified.stdout)
+
+    def test_an_encoder_in_c(self):
+        done = penstock("derive", self.source, self.out, "--field", "copy", "--run", ENCODER_IN_C, "--codec", "none", "--from", "frames",
+                        "--batch", 3, "--chunk", 4, "--encoders", 2, "--threads", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(read(self.out, "copy", np.uint8), self.frames)
 
 
 class Long(Case):
@@ -262,6 +277,46 @@ class Long(Case):
             self.assertFails(self.derive(mode, "--encoder-timeout", patience), words)
             self.assertLess(time.monotonic() - start, 120)
 
+    def encoders(self):
+        """Processes that have this test's folder on their command line."""
+        lines = [(file.parent.name, file) for file in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
+        found = []
+        for number, file in lines:
+            with contextlib.suppress(OSError):
+                if str(self.notes).encode() in file.read_bytes() and int(number) != self.penstock:
+                    found.append(number)
+        return found
+
+    def test_nothing_is_left_when_penstock_is_killed(self):
+        for mode, kill in (("deaf", signal.SIGINT), ("hangs", signal.SIGKILL)):
+            shutil.rmtree(self.out, ignore_errors=True)
+            command = f"trap '' TERM; {self.command(mode)[5:]}; true"  # a shell, whose programs ignore SIGTERM
+            arguments = ["derive", self.source, self.out, "--field", "x", "--from", "frames", "--run", command]
+            running = subprocess.Popen([PROGRAM, *map(str, arguments)], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.penstock = running.pid
+            while len(self.encoders()) < 2 or (mode == "hangs" and not self.noted()):
+                self.assertIsNone(running.poll())
+                time.sleep(0.02)
+            running.send_signal(kill)
+            self.assertEqual(running.wait(), -kill)
+            end = time.monotonic() + 60
+            while (self.encoders() or list(FOLDER.joinpath("tmp").iterdir())) and time.monotonic() < end:
+                time.sleep(0.1)
+            self.assertFalse(self.encoders())
+            self.assertFalse(list(FOLDER.joinpath("tmp").iterdir()))
+            self.forget()
+
+    def test_all_encoders_are_ended_at_once(self):
+        script = (f"import pathlib, signal, sys, time\ndef note(*_):\n    pathlib.Path('{self.notes}', sys.argv[1]).write_text(str(time.monotonic()))\n"
+                  "signal.signal(signal.SIGTERM, note)\nwhile True:\n    time.sleep(60)\n")
+        self.folder.joinpath("stubborn.py").write_text(script)
+        command = f'exec {sys.executable} {self.folder}/stubborn.py $RANK'
+        done = penstock("derive", self.source, self.out, "--field", "x", "--from", "frames", "--encoders", 4, "--encoder-timeout", 3, "--run", command)
+        self.assertFails(done, "asked for no batch within 3 s")
+        times = [float(file.read_text()) for file in self.notes.iterdir()]
+        self.assertEqual(len(times), 4)
+        self.assertLess(max(times) - min(times), 1)  # what SIGTERM waits for
+
     def test_goes_on_once_the_cause_is_gone(self):
         flag = self.folder / "flag"
         script = f"if [ -e {flag} ]; then {self.command('good')}; else {self.command('raises')}; fi"
@@ -308,9 +363,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--penstock", required=True)
     parser.add_argument("--library", required=True)
+    parser.add_argument("--encoder", required=True)
     parser.add_argument("--long", action="store_true")
     options, rest = parser.parse_known_args()
     PROGRAM, LIBRARY, LONG = str(pathlib.Path(options.penstock).resolve()), pathlib.Path(options.library).resolve(), options.long or "PENSTOCK_TEST_LONG" in os.environ
+    ENCODER_IN_C = pathlib.Path(options.encoder).resolve()
     with tempfile.TemporaryDirectory(prefix="penstock-test-encode-") as folder:
         FOLDER = pathlib.Path(folder)
+        FOLDER.joinpath("tmp").mkdir()
         unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -15,7 +15,8 @@ set_tests_properties(python.ingest PROPERTIES LABELS python SKIP_RETURN_CODE 77 
 # penstock derive and penstock ingest --encode, with encoders of NumPy; the long part kills and hangs.
 foreach(part encode encode_long)
   add_test(NAME python.${part}
-    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/test_encode.py --penstock $<TARGET_FILE:penstock-cli> --library $<TARGET_FILE:penstock>)
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/test_encode.py --penstock $<TARGET_FILE:penstock-cli> --library $<TARGET_FILE:penstock>
+            --encoder $<TARGET_FILE:penstock-bench-encoder>)
   set_tests_properties(python.${part} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
   if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS) # an interpreter without sanitizers cannot load a library with them
     set_tests_properties(python.${part} PROPERTIES DISABLED TRUE)

@@ -128,6 +128,29 @@ static void check_region(const struct store *store, struct zarr_chunk_reader *re
     free(out);
 }
 
+/* Short ranges, up and down, by a reader that keeps the last chunk. */
+static void check_kept(const struct store *store, const struct zarr_array *array, uint64_t seed,
+                       const unsigned char *items)
+{
+    struct zarr_read_options options = zarr_read_defaults;
+    size_t sample = zarr_array_sample_bytes(array);
+    unsigned char *out = malloc(array->shape[0] * sample);
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    struct error err;
+
+    options.keeps = true;
+    assert_ok(zarr_chunk_reader_new_with(store, &array, 1, &options, &reader, &err), &err);
+    for (uint64_t i = 0; i < 2 * array->shape[0]; i++) {
+        uint64_t begin = i % array->shape[0], left = array->shape[0] - begin;
+        uint64_t end = begin + 1 + pick(seed, 70 + i, left < 3 ? left : 3);
+        assert_ok(zarr_read_samples(reader, array, begin, end, out, &stats, &err), &err);
+        assert_memory_equal(out, items + begin * sample, (end - begin) * sample);
+    }
+    zarr_chunk_reader_free(reader);
+    free(out);
+}
+
 static void check_case(uint64_t seed)
 {
     struct fixture *fixture;
@@ -154,6 +177,7 @@ static void check_case(uint64_t seed)
                      begin + 1 + pick(seed, 60 + i, array.shape[0] - begin), items);
     }
     zarr_chunk_reader_free(reader);
+    check_kept(fixture->store, &array, seed, items);
     free(items);
     fixture_teardown(&state);
 }

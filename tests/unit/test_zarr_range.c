@@ -59,6 +59,33 @@ static uint64_t read_range(struct ranges *ranges, uint64_t begin, uint64_t end)
     return stats.stored_bytes;
 }
 
+/* Samples one by one decode a chunk once, where the reader keeps what it has decoded. */
+static void test_a_kept_chunk(void **state)
+{
+    static const char *const codecs[] = {"{\"id\": \"zstd\", \"level\": 1}",
+                                         "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, "
+                                         "\"shuffle\": 1, \"blocksize\": 0}"};
+    struct zarr_read_options options = zarr_read_defaults;
+    struct error err;
+
+    options.keeps = true;
+    for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
+        struct ranges ranges;
+        open_ranges(*state, codecs[i], false, &ranges);
+        const struct zarr_array *arrays[] = {&ranges.array};
+        uint64_t whole = read_range(&ranges, 0, RANGE_ROWS);
+        zarr_chunk_reader_free(ranges.reader);
+        assert_ok(zarr_chunk_reader_new_with(ranges.fixture->store, arrays, 1, &options,
+                                             &ranges.reader, &err),
+                  &err);
+        assert_int_equal(read_range(&ranges, 0, 1), whole);
+        for (uint64_t row = 1; row < RANGE_ROWS; row++)
+            assert_int_equal(read_range(&ranges, row, row + 1), 0);
+        assert_int_equal(read_range(&ranges, 0, RANGE_ROWS), 0);
+        close_ranges(&ranges);
+    }
+}
+
 static void expect_corrupt(struct ranges *ranges, const char *message)
 {
     struct zarr_read_stats stats = {0};
@@ -259,6 +286,7 @@ int main(void)
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_range_of_a_compressed_chunk, fixture_setup,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_kept_chunk, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_ranges_on_a_tape, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_range_between_two_views, fixture_setup,
                                         fixture_teardown),

@@ -22,6 +22,22 @@ static void test_any_order_with_gaps(void **state)
     }
 }
 
+/* What stays decoded is the chunk that is wanted, whatever was read before. */
+static void test_kept_chunks(void **state)
+{
+    static const char zstd[] =
+        ", {\"name\": \"zstd\", \"configuration\": {\"level\": 1, \"checksum\": false}}";
+    const struct zarr_read_options options = {.coalesce_bytes = 1000, .keeps = true};
+    struct shard_entry entries[ENTRIES];
+    struct sharded *sharded = make(*state, "end", zstd, entries);
+    struct zarr_chunk_reader *reader = open_reader_with(sharded, options);
+
+    for (uint64_t step = 1; step <= LENGTH; step++)
+        check_all(reader, sharded, step);
+    zarr_chunk_reader_free(reader);
+    free(sharded);
+}
+
 /* An index is read once; what lies between chunks only where it is less than the gap. */
 static void test_what_is_read(void **state)
 {
@@ -211,8 +227,11 @@ static void test_a_bad_index_is_asked_for_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_any_order_with_gaps),           TEST(test_what_is_read),
-        TEST(test_ranges_of_raw_chunks),          TEST(test_indices_that_make_no_sense),
+        TEST(test_any_order_with_gaps),
+        TEST(test_kept_chunks),
+        TEST(test_what_is_read),
+        TEST(test_ranges_of_raw_chunks),
+        TEST(test_indices_that_make_no_sense),
         TEST(test_a_bad_index_is_asked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,13 +127,10 @@ static inline struct sharded *make(const struct fixture *fixture, const char *lo
     return sharded;
 }
 
-static inline struct zarr_chunk_reader *open_reader(const struct sharded *sharded, size_t gap,
-                                                    size_t coalesce_bytes,
-                                                    struct shard_cache *indices)
+static inline struct zarr_chunk_reader *open_reader_with(const struct sharded *sharded,
+                                                         struct zarr_read_options options)
 {
     const struct zarr_array *arrays[] = {&sharded->array};
-    struct zarr_read_options options = {
-        .coalesce_gap = gap, .coalesce_bytes = coalesce_bytes, .indices = indices};
     struct zarr_chunk_reader *reader;
     struct error err;
 
@@ -141,6 +138,15 @@ static inline struct zarr_chunk_reader *open_reader(const struct sharded *sharde
         zarr_chunk_reader_new_with(sharded->fixture->store, arrays, 1, &options, &reader, &err),
         &err);
     return reader;
+}
+
+static inline struct zarr_chunk_reader *open_reader(const struct sharded *sharded, size_t gap,
+                                                    size_t coalesce_bytes,
+                                                    struct shard_cache *indices)
+{
+    return open_reader_with(sharded, (struct zarr_read_options){.coalesce_gap = gap,
+                                                                .coalesce_bytes = coalesce_bytes,
+                                                                .indices = indices});
 }
 
 /* Reads all there is and compares; returns the stored bytes that it took. */
