@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Ways of samples: what the chosen ways deliver, against each way alone, and against the best mixture there is.
 
-    bench/run.sh ways              all of the matrix: an hour or two
-    bench/run.sh ways --quick      ten minutes: what tells most
+    bench/run.sh ways              nine cases, about ten minutes: any two values of two dimensions occur together
+    bench/run.sh ways --all        all 108 cases of the matrix
     bench/run.sh ways --hosts 4 --rows 8 --stores shared,slow     a part of the matrix
-    bench/run.sh ways --keep ways.jsonl --budget 600               the matrix in pieces: the same command goes on
+    bench/run.sh ways --keep ways.jsonl --budget 600               in pieces: the same command goes on
 
 Jobs of a case run in turns: send, auto, send, auto. The bound is of the best mixture of ways, from rates that are measured
 one by one: what hosts do each by itself, from memory and from the store; what TCP takes of the processors; links and stores
@@ -37,15 +37,20 @@ import servers  # noqa: E402
 RECORD_BYTES = 160 << 10
 SINGLE_SAMPLES = 1024  # of the dataset that each host reads by itself
 SINGLE_EPOCHS, SINGLE_ROUNDS = {"decoded": 64, "off": 16}, 2
-EPOCHS = {"send": 6, "each": 30, "auto": 30}  # a choice shows when the windows that were assigned before are over
+EPOCHS = {"send": 5, "each": 30, "auto": 30}  # a choice shows when the windows that were assigned before are over
 HEAD = "10.77.0.1"
 STORES = {"local": None, "shared": "1gbit", "slow": "250mbit"}  # of the link that all hosts read the store through
 WAYS = ("send", "each", "auto")
 PAYLOAD = (1500 - 52) / (1500 + 14)  # TCP with timestamps, of what a shaped link counts
 GOALS = {"least_share_of_bound": 0.85, "least_later_over_first": 1.0}
 GOAL_BYTES = 0.03
-QUICK = (("local", "4", 1), ("local", "4", 8), ("shared", "4", 1), ("shared", "4", 8), ("shared", "15", 1), ("shared", "1.1", 1),
-         ("slow", "4", 1))
+SLOW_PART = 4  # a slow store has a fourth of the samples
+MATRIX = {"stores": ["local", "shared", "slow"], "ratios": ["1.1", "4", "15"], "rows": [1, 8], "hosts": [2, 3, 4],
+          "placements": ["fixed", "local"]}
+# Of these cases any two values of two dimensions occur together: see covers().
+COVER = (("local", "1.1", 8, 2, "local"), ("local", "4", 1, 3, "local"), ("local", "15", 1, 4, "fixed"),
+         ("shared", "1.1", 1, 3, "fixed"), ("shared", "4", 8, 4, "fixed"), ("shared", "15", 1, 2, "local"),
+         ("slow", "1.1", 1, 4, "local"), ("slow", "4", 1, 2, "fixed"), ("slow", "15", 8, 3, "fixed"))
 
 
 def numbers(text):
@@ -59,24 +64,22 @@ def words(text):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs.add_arguments(parser)
-    parser.add_argument("--quick", action="store_true", help="seven cases of the matrix: 4 hosts, placement fixed")
-    parser.add_argument("--hosts", type=numbers, default=[2, 3, 4], help="numbers of hosts (2,3,4)")
-    parser.add_argument("--rows", type=numbers, default=[1, 8], help="samples of a row (1,8)")
-    parser.add_argument("--ratios", type=words, default=["1.1", "4", "15"], help="how far data compresses (1.1,4,15)")
-    parser.add_argument("--stores", type=words, default=list(STORES), help="of local, shared, slow (all)")
-    parser.add_argument("--placements", type=words, default=["fixed", "local"], help="of samples (fixed,local)")
+    parser.add_argument("--all", action="store_true", help="the whole matrix, instead of nine cases")
+    parser.add_argument("--hosts", type=numbers, help="numbers of hosts: that part of the matrix (2,3,4)")
+    parser.add_argument("--rows", type=numbers, help="likewise, samples of a row (1,8)")
+    parser.add_argument("--ratios", type=words, help="likewise, how far data compresses (1.1,4,15)")
+    parser.add_argument("--stores", type=words, help="likewise, of local, shared, slow")
+    parser.add_argument("--placements", type=words, help="likewise, of samples (fixed,local)")
     parser.add_argument("--rate", default="1gbit", help="of each host's link (1gbit)")
-    parser.add_argument("--samples", type=int, default=6144, help="160 KiB each (6144)")
+    parser.add_argument("--samples", type=int, default=6144, help="160 KiB each; a fourth where the store is slow (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
-    parser.add_argument("--ways", type=words, default=list(WAYS), help="of send, each, auto: send and auto at least (all)")
+    parser.add_argument("--ways", type=words, default=["send", "auto"], help="send and auto, and each if you like (send,auto)")
     parser.add_argument("--rounds", type=int, default=1, help="jobs of each way, in turns (1)")
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plot")
     parser.add_argument("--keep", type=pathlib.Path, help="file of cases that are measured, a line each: not measured again")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no case begins (no end)")
     arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.hosts, arguments.placements, arguments.ways = [4], ["fixed"], ["send", "auto"]
     if not {"send", "auto"} <= set(arguments.ways) <= set(WAYS):
         parser.error("--ways: send and auto, and each if you like")
     if arguments.hostfile or arguments.launch:
@@ -308,9 +311,20 @@ def judge(case, reports, forecast, single, stored):
             "epochs": {way: [rates(report) for report in reports[way]] for way in reports}}
 
 
+def covers(cases):
+    """Whether any two values of two dimensions of the matrix occur together in one of the cases."""
+    pairs = {(one, other, case[one], case[other]) for case in cases for one, other in itertools.combinations(range(len(case)), 2)}
+    values = list(MATRIX.values())
+    return all((one, other, *pair) in pairs for one, other in itertools.combinations(range(len(values)), 2)
+               for pair in itertools.product(values[one], values[other]))
+
+
 def cases_of(arguments):
-    cases = itertools.product(arguments.stores, arguments.ratios, arguments.rows)
-    return QUICK if arguments.quick else tuple(cases)
+    """Stores, ratios, rows, hosts and placements: those that are asked for, of the whole matrix, or of the cover."""
+    asked = {name: getattr(arguments, name) for name in MATRIX}
+    if not arguments.all and not any(asked.values()):
+        return COVER
+    return tuple(itertools.product(*(asked[name] or values for name, values in MATRIX.items())))
 
 
 def same_case(case, found):
@@ -341,29 +355,25 @@ class Results:
 def measure_all(arguments):
     jobs_, results, singles, end = Jobs(arguments), Results(arguments.keep), {}, time.monotonic() + arguments.budget
     tcp_s = scaling.tcp_cost(jobs_)
-    for kind, ratio, rows in cases_of(arguments):
-        cases = [{"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement, "rate": arguments.rate,
-                  "samples": arguments.samples, "batch": arguments.batch, "rounds": arguments.rounds, "set": arguments.set}
-                 for hosts, placement in itertools.product(arguments.hosts, arguments.placements)]
-        cases = [case for case in cases if not results.recall(case)]
-        if not cases or time.monotonic() > end:
-            results.missing += len(cases)
+    for kind, ratio, rows, hosts, placement in cases_of(arguments):
+        samples = arguments.samples // (SLOW_PART if kind == "slow" else 1)
+        case = {"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement, "rate": arguments.rate,
+                "samples": samples, "batch": arguments.batch, "rounds": arguments.rounds, "set": arguments.set}
+        if results.recall(case):
             continue
-        path = make_dataset(jobs_, arguments.samples, ratio, rows)
+        if time.monotonic() > end:
+            results.missing += 1
+            continue
+        path, alone_ = make_dataset(jobs_, samples, ratio, rows), (ratio, rows, hosts)
+        if alone_ not in singles:
+            singles[alone_] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
         store = Store(jobs_.work, kind)
         try:
-            for case in cases:
-                if time.monotonic() > end:
-                    results.missing += 1
-                    continue
-                alone_ = (ratio, rows, case["hosts"])
-                if alone_ not in singles:
-                    singles[alone_] = single_rates(jobs_, arguments, ratio, rows, case["hosts"], tcp_s)
-                found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_], store.bytes_per_s())
-                results.add(found)
-                say(" ".join(line(found)))
+            found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_], store.bytes_per_s())
         finally:
             store.close()
+        results.add(found)
+        say(" ".join(line(found)))
     if results.missing:
         say(f"ways: {results.missing} cases are not measured: the end of --budget")
     return results.all
@@ -412,9 +422,10 @@ def evaluate(arguments, results):
 
 def main():
     arguments = parse()
+    assert covers(COVER)
     arguments.work.mkdir(parents=True, exist_ok=True)
     if "CLUSTER_NAME" not in os.environ:
-        jobs.on_new_hosts(arguments, max(arguments.hosts), ["--rate", arguments.rate])
+        jobs.on_new_hosts(arguments, max(hosts for *_, hosts, _ in cases_of(arguments)), ["--rate", arguments.rate])
     try:
         evaluate(arguments, measure_all(arguments))
     except Failed as failure:

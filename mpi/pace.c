@@ -27,6 +27,7 @@ struct pace {
     struct job *job;
     struct rates *rates;     /* NULL: rank 0 has no choice of ways */
     uint64_t posted, passed; /* meetings */
+    uint64_t interval;       /* rounds */
     MPI_Request request;
     struct pace_sample mine;
     uint64_t seen_rows, seen_ns;   /* as of the last pace sample */
@@ -41,6 +42,11 @@ struct pace {
 
 _Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), "sent as numbers");
 
+uint64_t pace_interval(const struct job *job)
+{
+    return max_u64(PACE_ROUNDS / job->setup.shape.steps_per_round, 1);
+}
+
 enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
 {
     struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
@@ -48,6 +54,7 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d reader%s",
                          job->comm.size, count_plural((uint64_t)job->comm.size));
     pace->job = job;
+    pace->interval = pace_interval(job);
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->sample_ns = clock_now_ns();
@@ -150,7 +157,7 @@ void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
         pace->passed++;
         tell_assigner(pace);
     }
-    if (pace->posted < published / PACE_ROUNDS) {
+    if (pace->posted < published / pace->interval) {
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
         if (pace->rates)
@@ -164,10 +171,10 @@ void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
 
 bool pace_allows(const struct pace *pace, uint64_t serial)
 {
-    return serial < (pace->passed + 2) * PACE_ROUNDS;
+    return serial < pace->passed * pace->interval + UINT64_C(2) * PACE_ROUNDS;
 }
 
 bool pace_settled(const struct pace *pace, uint64_t published)
 {
-    return pace->passed == published / PACE_ROUNDS;
+    return pace->passed == published / pace->interval;
 }

@@ -1,10 +1,10 @@
 /* Pace: no reader runs far ahead of another, and rank 0 knows how fast each of them reads.
  *
  * A reader that receives nothing from another reader could send to it without limit, into its
- * unexpected messages. So all readers meet every few rounds in a nonblocking collective, which is
+ * unexpected messages. So all readers meet every few steps in a nonblocking collective, which is
  * usually complete long before a reader needs it. There they tell each other how far they have read
  * and how long a row takes, and what else they have measured (rates.h); rank 0 gives these figures
- * to the assigner. Main thread only.
+ * to the assigner, whose choices wait for the first meeting. Main thread only.
  */
 #ifndef PENSTOCK_MPI_PACE_H
 #define PENSTOCK_MPI_PACE_H
@@ -18,6 +18,9 @@ MUST_USE enum status pace_new(struct job *job, struct pace **ret_pace, struct er
 void pace_free(struct pace *pace);
 
 enum { PACE_ROUNDS = 8 }; /* no reader is more than twice this many rounds ahead of another */
+
+/* How many rounds lie between two meetings: as many as have PACE_ROUNDS steps, or stripes. */
+uint64_t pace_interval(const struct job *job);
 
 /* What the next round waits for. */
 enum pace_wait {

@@ -54,7 +54,7 @@ static uint32_t meetings_ahead(const struct job *job)
                      (double)plan->row_length;
     double rounds = samples / (double)plan_mean_samples(plan) * job->setup.shape.stripes_per_step /
                     job->setup.shape.steps_per_round;
-    return (uint32_t)fmin(rounds / PACE_ROUNDS, MOST_AHEAD) + 1;
+    return (uint32_t)fmin(rounds / (double)pace_interval(job), MOST_AHEAD) + 1;
 }
 
 enum status rates_new(struct job *job, struct rates **ret_rates, struct error *err)

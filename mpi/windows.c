@@ -50,10 +50,11 @@ static uint64_t unmeasured_windows(const struct windows *windows)
 {
     const struct run_setup *setup = &windows->job->setup;
     const struct plan *plan = &setup->plan;
-    if (setup->budget.each_rows == 0 || windows->round_count <= 2 * PACE_ROUNDS)
+    uint64_t rounds = 2 * pace_interval(windows->job);
+    if (setup->budget.each_rows == 0 || windows->round_count <= rounds)
         return UINT64_MAX;
     struct round_reach last; /* before others, since its epoch may be far ahead */
-    round_reach_at(&last, setup, 2 * PACE_ROUNDS - 1);
+    round_reach_at(&last, setup, rounds - 1);
     uint64_t position = (last.sources[0].end_draw - 1) % plan->sample_count;
     uint64_t behind =
         last.epoch.epoch * plan->window_count + plan_window_of(&last.epoch, position) + 1;

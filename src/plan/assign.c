@@ -98,6 +98,9 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
                    mean_row_samples(options->plan), assigner->share))
         return false;
     assigner->ways.tape_bytes = (double)options->tape_bytes;
+    if (!assigner->kept_are_read)
+        assigner->ways.stays =
+            (double)assigner->replica_rows / (double)options->plan->all_rows;
     if (options->plan->locality && window_match_possible(options->plan) && readers > 1) {
         assigner->ways.moved = locality_moved(options->plan, readers);
         assigner->ways.replicas = (double)assigner->replica_rows * (readers - 1);
@@ -133,6 +136,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .most_rows = options->most_rows,
                                       .each_rows = options->each_rows,
                                       .replica_rows = options->replica_rows,
+                                      .epochs = options->epochs,
                                       .kept_are_read = options->kept_are_read};
     if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);
@@ -326,7 +330,8 @@ static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t read
         return;
     ways_add_read(&assigner->ways, reader, false);
     if (wanting != reader)
-        (void)ways_choose_single(&assigner->ways, reader, wanting, false, false, false);
+        (void)ways_choose_single(&assigner->ways, &(struct ways_row){.from = reader}, wanting,
+                                 false, false);
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */
@@ -383,7 +388,8 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
-    ways_begin_window(&assigner->ways);
+    ways_begin_window(&assigner->ways,
+                      assigner->epochs > epoch->epoch ? assigner->epochs - epoch->epoch : 1);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);

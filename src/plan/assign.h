@@ -71,6 +71,7 @@ struct assigner_options {
     uint64_t each_rows;    /* of a window that one reader may load besides, which it does not own or
                             * which another one has in memory; 0: rows are always sent */
     uint64_t replica_rows; /* rows below this one stay at every reader that loads them */
+    uint64_t epochs;       /* of the run; 0: not known */
     uint64_t tape_bytes;   /* of a row as stored; 0: rows are not sent so */
     enum ways_choice way;
     uint64_t record_bytes; /* of a sample, as it is sent */

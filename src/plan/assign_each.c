@@ -162,15 +162,18 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
     uint64_t row = assigner->rows[window_row];
     uint16_t wanting = assigner->wanting[window_row];
     *ret_owner = (uint16_t)(home | ASSIGN_KEEP);
-    if (wanting == home && takes_local(assigner, task, row)) {
+    if (is_reader(wanting) && takes_local(assigner, task, row)) {
         *ret_owner |= ASSIGN_EACH;
         return true;
     }
+    struct ways_row given = {.from = home,
+                             .decodes = assigner->kept_are_read,
+                             .stays = has_buffer(assigner, row)};
     if (is_reader(wanting)) {
         bool held = holds(assigner, wanting, row);
         enum ways_way way = WAY_SEND;
         if (wanting != home)
-            way = ways_choose_single(ways, home, wanting, assigner->kept_are_read, held,
+            way = ways_choose_single(ways, &given, wanting, held,
                                      may_load(assigner, task, wanting, row));
         if (way == WAY_SEND)
             return false;
@@ -185,10 +188,8 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
     if (wanting == WANTED_BY_NONE)
         return false;
     list_holders(assigner, row);
-    struct ways_row given = {.from = home,
-                             .decodes = assigner->kept_are_read,
-                             .holders = assigner->holders,
-                             .holder_count = assigner->holder_count};
+    given.holders = assigner->holders;
+    given.holder_count = assigner->holder_count;
     enum ways_way way = assigner->each_rows > 0 ? ways_prefer(ways, &given) : WAY_SEND;
     bool allowed = way != WAY_SEND && ways_allows_each(ways, &given);
     if (allowed)

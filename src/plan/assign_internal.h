@@ -27,7 +27,7 @@ enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
-    uint64_t keep_rows, most_rows, each_rows, replica_rows;
+    uint64_t keep_rows, most_rows, each_rows, replica_rows, epochs;
     uint64_t
         source_most_rows[MIX_MAX_SOURCES]; /* of a mix: most_rows is of the last window's source */
     bool kept_are_read;

@@ -25,6 +25,7 @@ bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice
                           .row_samples = row_samples,
                           .share = share,
                           .mixes = choice == WAYS_EACH || choice == WAYS_TAPES,
+                          .epochs = 1,
                           .burden = 1,
                           .burden_step = FIRST_STEP};
     ways->rates = calloc(reader_count, sizeof *ways->rates);
@@ -219,18 +220,31 @@ double ways_window_ns(struct ways *ways, enum ways_plan plan)
 }
 
 /* How many times faster the best mixture is than sending: links are busy for
- * (1 - s) * sent + s * stored, workers or the store for s * read. */
-static double best_gain(double sent, double stored, double read)
+ * (1 - s) * sent + s * stored, workers or the store for s * read. In each epoch the share s * kept
+ * of what is left to load is loaded, and stays. With order.placement local s is 1. */
+static double best_gain(const struct ways *ways, double sent, double stored, double read,
+                        double kept)
 {
-    if (sent <= stored)
-        return 1;
-    double share = fmin(sent / (sent - stored + read), 1);
-    return sent / fmax((1 - share) * sent + share * stored, share * read);
+    double share = 1, epochs = ways->epochs;
+    if (read > stored && ways->moved == 0)
+        share = fmin(sent / (sent - stored + read), 1);
+    double took = fmax((1 - share) * sent + share * stored, share * read);
+    if (share * kept > 0)
+        epochs = (1 - pow(1 - share * kept, ways->epochs)) / (share * kept);
+    return took > 0 ? ways->epochs * sent / (epochs * took) : INFINITY;
+}
+
+/* The share of what is not with a reader yet that one epoch's rows have. */
+static double wanted_share(const struct ways *ways)
+{
+    if (ways->moved > 0)
+        return fmin(ways->moved * ways_samples(ways) / (ways->reader_count - 1), 1);
+    return ways->stays * ways->wanted / ways->reader_count;
 }
 
 /* The same of EACH or of TAPE, for rows that are all in memory at their homes: of the rows the
- * share s is loaded by those who want them. */
-static double promised_gain(const struct ways *ways)
+ * share s is loaded by those who want them. Notes whether all that stay are. */
+static double promised_gain(struct ways *ways)
 {
     double elsewhere = ways->moved > 0 ? ways->moved : 1 - 1.0 / ways->reader_count;
     double sent = 0, stored = 0, tape = 0, decode = 0, all_loads = 0;
@@ -247,8 +261,10 @@ static double promised_gain(const struct ways *ways)
         decode = fmax(decode, loads * read.work);
     }
     double store = all_loads * ways->store.row_ns * ways->burden;
-    double each = best_gain(sent, stored, fmax(decode, store));
-    return ways->tape_bytes > 0 ? fmax(each, best_gain(sent, tape, decode)) : each;
+    double read = fmax(decode, store), kept = wanted_share(ways);
+    double each = best_gain(ways, sent, stored, read, kept);
+    ways->loads_all = ways->epochs > 1 && fmax(stored, read) <= sent;
+    return ways->tape_bytes > 0 ? fmax(each, best_gain(ways, sent, tape, decode, kept)) : each;
 }
 
 static void settle_mixing(struct ways *ways)
@@ -257,8 +273,9 @@ static void settle_mixing(struct ways *ways)
         ways->mixes = promised_gain(ways) > (ways->mixes ? STILL_WORTH_IT : WORTH_IT);
 }
 
-void ways_begin_window(struct ways *ways)
+void ways_begin_window(struct ways *ways, uint64_t epochs)
 {
+    ways->epochs = epochs < WAYS_EPOCHS ? (double)epochs : WAYS_EPOCHS;
     settle_mixing(ways);
     ways_refresh(ways);
     for (uint32_t r = 0; r < ways->reader_count; r++) {

@@ -20,10 +20,16 @@
  * links, as faster. And rows are sent as long as the mixture promises little: reading again has to
  * be worth it.
  *
+ * A row that stays with whoever loads it need not be sent in later epochs, either. So for such rows
+ * the promise is that of the epochs to come, WAYS_EPOCHS at most, and SEND is as many times dearer
+ * as the row will be wanted there. Since powers of loads are compared, the busiest resource is busy
+ * for little longer in this epoch. Where loading all rows takes no longer than sending them all,
+ * what is sent only puts off a load: all such rows are EACH.
+ *
  * With order.placement local few samples of each row travel, and which ones is not known when rows
  * are given out. All kept rows that readers have room for as replicas are SEND there, or all are
  * EACH: once the link would take longer to move these samples than their recipients take to load
- * the rows. Rows whose homes are not the readers near them are chosen one by one.
+ * the rows.
  *
  * Without rates nothing is known, and rows are sent. Nothing here is exact, and nothing has to be:
  * every choice delivers the same samples. Plain functions; one thread.
@@ -34,7 +40,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WAYS_POWER = 8 };
+enum { WAYS_POWER = 8, WAYS_EPOCHS = 16 };
 
 /* Which ways may be taken. */
 enum ways_choice {
@@ -93,8 +99,11 @@ struct ways {
     struct ways_load *plans[WAYS_PLANS]; /* [reader_count] of the window */
     struct ways_store store;
     double store_load, plan_store[WAYS_PLANS];
+    double epochs;  /* to come, this one included, WAYS_EPOCHS at most */
+    double stays;   /* the share of rows that stay with whoever loads them */
     bool all_known; /* rates of all readers are */
     bool mixes;     /* rows are given out as chosen; else all are sent */
+    bool loads_all; /* those that stay are not sent */
     double loaded;  /* rows given out that others than their owner load, of the last windows */
     double burden, burden_step; /* the latter: its logarithm changes by so much at most */
     /* Sums over readers that are looked at for each long row: brought up to date now and then. */
@@ -103,8 +112,8 @@ struct ways {
     uint32_t stale;                          /* rows given out since then */
 };
 
-/* All zero for so many readers, but for what is given; `tape_bytes` may be set afterwards. False:
- * no memory. `share` is borrowed. */
+/* All zero for so many readers, but for what is given, and one epoch; `tape_bytes` and `stays` may
+ * be set afterwards. False: no memory. `share` is borrowed. */
 bool ways_init(struct ways *ways, uint32_t reader_count, enum ways_choice choice,
                double record_bytes, uint64_t row_samples, const double *share);
 void ways_done(struct ways *ways);
@@ -121,27 +130,29 @@ void ways_note_store(struct ways *ways, const struct ways_store *store);
 /* What rounds waited for since choices changed last, or began to change what is read and sent. */
 void ways_note_waits(struct ways *ways, const struct ways_waits *waits);
 
-/* A window begins: what was given out before counts half. Settles whether rows may be EACH. */
-void ways_begin_window(struct ways *ways);
+/* A window begins, with so many epochs to come: what was given out before counts half. Settles
+ * whether rows may be EACH. */
+void ways_begin_window(struct ways *ways, uint64_t epochs);
 
 /* `reader` reads a row: the store's time, too, unless the row is in its memory, as stored. */
 void ways_add_read(struct ways *ways, uint32_t reader, bool from_memory);
 
-/* The way of a row whose samples all go to the reader `to`, and which `from` has in memory.
- * `decodes`: rows in memory are as stored. `holds`: `to` has the row in memory, too. Adds the
- * choice. `allowed` false: `to` may not load the row. */
-enum ways_way ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes,
-                                 bool holds, bool allowed);
-
-/* A row whose samples go to many readers. */
+/* A row that one reader wants, or many. */
 struct ways_row {
     uint32_t from;           /* has the row in memory, or is to read it */
     bool reads;              /* it is to */
     bool decodes;            /* rows in memory are as stored */
+    bool stays;              /* with whoever loads the row, decoded */
     const uint16_t *holders; /* [holder_count], ascending: other readers that have the row in
                               * memory, too */
     uint32_t holder_count;
 };
+
+/* The way of a row whose samples all go to the reader `to`, and which `from` has in memory.
+ * `holds`: `to` has the row in memory, too. Adds the choice. `allowed` false: `to` may not load the
+ * row. */
+enum ways_way ways_choose_single(struct ways *ways, const struct ways_row *row, uint32_t to,
+                                 bool holds, bool allowed);
 
 /* The way that is best for such a row; and whether all may load the row: while the mixture is not
  * worth it, only a row that all have in memory. Add nothing. What was better is added even if it

@@ -42,9 +42,23 @@ static enum ways_way cheapest(double send, double each, double tape)
     return each < send ? WAY_EACH : WAY_SEND;
 }
 
-static enum ways_way cheapest_single(const struct ways *ways, uint32_t from, uint32_t to,
-                                     bool decodes, bool holds)
+/* Whether a row that its home has in memory is loaded, since it stays and is not sent again. */
+static bool is_loaded(const struct ways *ways, const struct ways_row *row)
 {
+    return row->stays && ways->mixes && ways->loads_all;
+}
+
+/* How often a row is sent, in this epoch and in later ones, that stays if it is loaded. */
+static double times_sent(const struct ways *ways, const struct ways_row *row)
+{
+    return row->stays ? 1 + (ways->epochs - 1) * ways->wanted / ways->reader_count : 1;
+}
+
+static enum ways_way cheapest_single(const struct ways *ways, const struct ways_row *row,
+                                     uint32_t to, bool holds)
+{
+    uint32_t from = row->from;
+    bool decodes = row->decodes;
     const struct ways_load *sender = &ways->loads[from], *receiver = &ways->loads[to];
     double send = ways_price(sender, ways_move_load(ways, from, ways_samples(ways), 0)) +
                   ways_price(receiver, ways_move_load(ways, to, 0, ways_samples(ways))) +
@@ -56,7 +70,7 @@ static enum ways_way cheapest_single(const struct ways *ways, uint32_t from, uin
     double tape = ways->tape_bytes > 0 ? ways_price(sender, ways_tape_load(ways, from, 1, 0)) +
                                              ways_price(receiver, ways_tape_load(ways, to, 0, 1))
                                        : INFINITY;
-    return cheapest(send, each, tape);
+    return is_loaded(ways, row) ? WAY_EACH : cheapest(send * times_sent(ways, row), each, tape);
 }
 
 /* The way that is forced on rows that others than their owner may load. */
@@ -67,14 +81,16 @@ static enum ways_way forced(const struct ways *ways, bool all_hold)
     return ways->choice == WAYS_EACH ? WAY_EACH : WAY_SEND;
 }
 
-enum ways_way ways_choose_single(struct ways *ways, uint32_t from, uint32_t to, bool decodes,
+enum ways_way ways_choose_single(struct ways *ways, const struct ways_row *row, uint32_t to,
                                  bool holds, bool allowed)
 {
+    uint32_t from = row->from;
+    bool decodes = row->decodes;
     enum ways_way way = allowed ? forced(ways, holds) : WAY_SEND;
     if (!ways->all_known)
         return way;
     if (allowed && ways->choice == WAYS_AUTO)
-        way = cheapest_single(ways, from, to, decodes, holds);
+        way = cheapest_single(ways, row, to, holds);
     if (way == WAY_TAPE) {
         ways_add_planned(ways, WAYS_CHOSEN, from, ways_tape_load(ways, from, 1, 0));
         ways_add_planned(ways, WAYS_CHOSEN, to, ways_tape_load(ways, to, 0, 1));
@@ -165,9 +181,10 @@ enum ways_way ways_prefer(struct ways *ways, const struct ways_row *row)
                   (row->reads || row->decodes ? own_read : 0) +
                   (row->reads ? ways_store_price(ways) : 0);
     double each = each_price(ways, row);
-    if (row->holder_count > 0 && each <= 0)
+    if ((row->holder_count > 0 && each <= 0) || is_loaded(ways, row))
         return WAY_EACH;
-    return cheapest(send, each, may_tape ? tape_price(ways, from) : INFINITY);
+    return cheapest(send * times_sent(ways, row), each,
+                    may_tape ? tape_price(ways, from) : INFINITY);
 }
 
 bool ways_allows_each(const struct ways *ways, const struct ways_row *row)

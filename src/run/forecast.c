@@ -314,6 +314,7 @@ static void give_out_epoch(struct model *model, uint64_t number,
     const struct plan *plan = &model->setup.plan;
     struct assigner_stats before, middle, after;
     uint32_t source;
+    double held = assigner_ways(model->assigner)->held;
     assigner_stats(model->assigner, &before);
     middle = before;
     for (uint64_t end = (number + 1) * plan->steps_per_epoch, half = plan->steps_per_epoch / 2;
@@ -323,6 +324,7 @@ static void give_out_epoch(struct model *model, uint64_t number,
         give_out_window(model, source);
     }
     assigner_stats(model->assigner, &after);
+    held = assigner_ways(model->assigner)->held - held; /* loaded with order.placement local */
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
     double tapes = (double)(after.tapes - before.tapes);
@@ -333,7 +335,8 @@ static void give_out_epoch(struct model *model, uint64_t number,
         (double)(model->setup.record_bytes + model->setup.demand.ragged.mean_tail_bytes);
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
-        .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows),
+        .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows) +
+                     held * model->scale,
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
         .exchanged_bytes = exchanged * model->sample_scale * record_bytes +
                            tapes * model->scale * (double)model->setup.stored_row_bytes,

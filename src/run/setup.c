@@ -324,6 +324,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .source_most_rows = setup->budget.source_most_rows,
         .each_rows = setup->budget.each_rows,
         .replica_rows = setup->budget.replica_rows,
+        .epochs = setup->service.epochs,
         .tape_bytes = setup->budget.tape_buffers > 0 ? max_u64(setup->stored_row_bytes, 1) : 0,
         .way = setup->way,
         .record_bytes = setup->record_bytes + setup->demand.ragged.mean_tail_bytes,

@@ -21,7 +21,7 @@ static void bench_init(struct ways *ways, enum ways_choice choice, uint64_t row_
     ways_note_shares(ways);
     for (uint32_t r = 0; r < READERS; r++)
         ways_note_rates(ways, r, &rates);
-    ways_begin_window(ways);
+    ways_begin_window(ways, 1);
 }
 
 /* Rows of one sample that another reader has: how many are not sent. */
@@ -30,7 +30,8 @@ static uint64_t take_single(struct ways *ways, uint64_t counts[READERS])
     uint64_t each = 0;
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t from = i % READERS, to = (from + 1 + i / READERS % (READERS - 1)) % READERS;
-        bool chosen = ways_choose_single(ways, from, to, false, false, true) == WAY_EACH;
+        struct ways_row row = {.from = from};
+        bool chosen = ways_choose_single(ways, &row, to, false, true) == WAY_EACH;
         each += chosen;
         counts[to] += chosen;
     }
@@ -121,7 +122,7 @@ static void the_store_is_shared(void **state)
         uint64_t counts[READERS] = {0};
         bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
         ways_note_store(&ways, &(struct ways_store){.row_ns = shared ? 5000 : 0});
-        ways_begin_window(&ways);
+        ways_begin_window(&ways, 1);
         uint64_t each = take_single(&ways, counts);
         if (shared) /* 4 links send in 8,000 ns each, one store gives a row in 5,000 */
             assert_in_range(each, ROWS / 5, ROWS / 3);
@@ -138,7 +139,7 @@ static uint64_t take_windows(struct ways *ways, int windows, const struct ways_w
     uint64_t each = 0;
     for (int w = 0; w < windows; w++) {
         uint64_t counts[READERS] = {0};
-        ways_begin_window(ways);
+        ways_begin_window(ways, 1);
         each = take_single(ways, counts);
         ways_note_waits(ways, waits);
     }
@@ -165,6 +166,47 @@ static void little_is_not_worth_it(void **state)
         assert_true(take_windows(&ways, 4, &for_both) > ROWS * 9 / 10);
         ways_done(&ways);
     }
+}
+
+/* Rows of one sample that stay with whoever loads them, in a run of so many epochs: how many of
+ * them are loaded in the first. */
+static uint64_t take_staying(struct ways *ways, uint64_t epochs)
+{
+    uint64_t each = 0;
+    ways->stays = 1;
+    ways_begin_window(ways, epochs);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct ways_row row = {.from = i % READERS, .stays = true};
+        uint32_t to = (row.from + 1 + i / READERS % (READERS - 1)) % READERS;
+        each += ways_choose_single(ways, &row, to, false, true) == WAY_EACH;
+    }
+    return each;
+}
+
+/* What little is not worth in one epoch, many epochs are: the store gives rows while links send,
+ * and these rows are not sent again. The epoch takes little longer for that. */
+static void what_stays_is_worth_it(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 100, .byte_ns = 8});
+    ways_note_store(&ways, &(struct ways_store){.row_ns = 12000, .row_bytes = 100});
+    assert_int_equal(take_staying(&ways, 1), 0);
+    assert_in_range(take_staying(&ways, 16), ROWS / 8, ROWS / 4);
+    assert_true(ways_window_ns(&ways, WAYS_CHOSEN) < 1.3 * ways_window_ns(&ways, WAYS_ALL_SEND));
+    ways_done(&ways);
+}
+
+/* Where loading all takes less than sending all, sending only puts off a load; but not in the last
+ * epoch. */
+static void what_stays_is_loaded_at_once(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 6000, .byte_ns = 8});
+    assert_in_range(take_staying(&ways, 1), ROWS / 2, ROWS * 3 / 4);
+    assert_int_equal(take_staying(&ways, 2), ROWS);
+    ways_done(&ways);
 }
 
 /* Rates that are wrong: what rounds wait for puts them right, and rows are not read again for long.
@@ -240,7 +282,8 @@ static void tapes_where_links_are_scarce(void **state)
         for (uint32_t row = 0; row < ROWS; row++) {
             uint32_t from = row % READERS,
                      to = (from + 1 + row / READERS % (READERS - 1)) % READERS;
-            tapes += ways_choose_single(&ways, from, to, true, false, true) == WAY_TAPE;
+            struct ways_row given = {.from = from, .decodes = true};
+            tapes += ways_choose_single(&ways, &given, to, false, true) == WAY_TAPE;
         }
         double rows = (double)ROWS / READERS, took = ways_window_ns(&ways, WAYS_CHOSEN);
         double send = rows * (reading[i] > 8000 ? reading[i] : 8000);
@@ -256,7 +299,7 @@ static void tapes_where_links_are_scarce(void **state)
 static uint64_t take_tapes(struct ways *ways, const struct ways_waits *waits)
 {
     uint64_t tapes = 0;
-    ways_begin_window(ways);
+    ways_begin_window(ways, 1);
     for (uint32_t row = 0; row < ROWS; row++) {
         struct ways_row given = {.from = row % READERS, .decodes = true};
         enum ways_way way = ways_prefer(ways, &given);
@@ -333,6 +376,8 @@ int main(void)
         cmocka_unit_test(slow_readers_read_less),
         cmocka_unit_test(the_store_is_shared),
         cmocka_unit_test(little_is_not_worth_it),
+        cmocka_unit_test(what_stays_is_worth_it),
+        cmocka_unit_test(what_stays_is_loaded_at_once),
         cmocka_unit_test(waits_have_the_last_word),
         cmocka_unit_test(slow_trainers_need_no_reading),
         cmocka_unit_test(nothing_is_known_and_forced),
