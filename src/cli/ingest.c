@@ -231,7 +231,8 @@ static void tell_configuration(const struct ingest_options *options,
         return;
     text_append(&out, "dataset:\n  uri: ");
     text_append_json(&out, options->making.destination);
-    text_append(&out, "\n  fields:\n    frames: {array: base_frames}\n");
+    text_append(&out, "\n  fields:\n    %s: {array: base_frames}\n",
+                options->encoding.command ? "latents" : "frames");
     if (options->text)
         text_append(&out, "    text: {array: text_emb, index: segment_to_video}\n");
     text_append(&out, "samples: {where: segment_valid}\nbatch: {global_size: %" PRIu64 "}\n",

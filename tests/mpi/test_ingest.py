@@ -3,6 +3,7 @@ as it stands, and the demo."""
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -103,15 +104,42 @@ class Page(JobTest):
         self.assertIn("text_emb", outcome.output)
 
     def test_demo(self):
-        """It trains, and its pictures are of four segments, with frames that differ, and of what comes out of latents."""
+        """It trains on frames and on latents, and its pictures are of four segments, with frames that differ, and of what comes out of latents."""
         outcome = run(["bash", os.path.join(ROOT, "python", "examples", "videos", "demo.sh"), self.folder], env=example_environment(self.folder))
         self.assertEqual(outcome.code, 0, outcome.output)
         quality = [float(number) for number in re.findall(r"^epoch 1, step \d: .*, ([\d.]+) dB$", outcome.output, re.MULTILINE)]
         self.assertEqual(len(quality), 2, outcome.output)
         self.assertGreater(min(quality), 15)
-        for name, rows in (("segments.png", 4), ("decoded.png", 8), ("latents.png", 4)):
+        losses = [float(loss) for loss in re.findall(r"^epoch \d, step \d: a loss of [\d.]+, (\d\.\d{3}) of that of frames", outcome.output, re.MULTILINE)]
+        self.assertEqual((len(losses), losses[0]), (4, 1), outcome.output)
+        self.assertLess(max(losses[2:]), 0.9)
+        for name, rows in (("segments.png", 4), ("decoded.png", 8), ("latents.png", 8)):
             frames = self.frames(os.path.join(self.folder, name), rows)
             self.assertEqual(len({frame for row in frames for frame in row}), 5 * rows)
+
+        self.check_encoded()
+
+    def check_encoded(self):
+        """The same latents without frames in between, and the configuration that ingest prints for them."""
+        environment = example_environment(self.folder)
+        encoder = shlex.quote(os.path.join(ROOT, "python", "examples", "videos", "encode.py"))
+        outcome = run([program("penstock"), "ingest", "video", "videos", "encoded.zarr", "--segments", "2", "--encode", f"python3 {encoder}"],
+                      cwd=self.folder, env=environment)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        config = re.search(r"^dataset:\n.*?^order: .*?\n", outcome.output, re.MULTILINE | re.DOTALL)[0]
+        self.assertIn("latents: {array: base_frames}", config)
+        with open(os.path.join(self.folder, "printed.yaml"), "w", encoding="utf-8") as file:
+            file.write(config)
+        digests = []
+        for options in (["-c", "printed.yaml"],
+                        ["--set", "dataset.uri=latents.zarr", "--set", "dataset.fields.latents=latents", "--set", "samples.where=segment_valid",
+                         "--set", "order.seed=17", "--set", "batch.global_size=8"]):
+            outcome = run([program("penstock-run"), *options, "--", program("penstock-trainer"), "--digest", "digest"], cwd=self.folder, env=environment)
+            self.assertEqual(outcome.code, 0, f"{config}\n{outcome.output}")
+            with open(os.path.join(self.folder, "digest"), encoding="ascii") as file:
+                digests.append(sorted(line.split()[3:] for line in file))  # the order goes by rows, which differ
+        self.assertEqual(len(digests[0]), 8)
+        self.assertEqual(*digests)
 
     def frames(self, path, rows):
         """The frames of a picture that the demo wrote: rows of five, 128 x 128 pixels each."""

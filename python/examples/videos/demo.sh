@@ -3,9 +3,10 @@
 #
 #     python/examples/videos/demo.sh [FOLDER]
 #
-# ffmpeg makes videos, `penstock ingest` cuts segments out of them, and train.py trains an autoencoder on their frames. In FOLDER (demo-videos)
-# there are afterwards segments.png, a row of frames for each of four segments, and decoded.png, frames above what comes back from latents of
-# 4 x 32 x 32. `penstock derive` writes the latents of all frames; latents.png is what show.py decodes of them. Needs penstock, ffmpeg, and a Python with NumPy and penstock.
+# ffmpeg makes videos, `penstock ingest` cuts segments out of them, and train.py trains an autoencoder on their frames. `penstock derive` writes
+# the latents of all frames, 4 x 32 x 32 each, and predict.py trains on these. In FOLDER (demo-videos) there are afterwards segments.png, a row of
+# frames for each of four segments; decoded.png, frames above what comes back from their latents; and latents.png, frames decoded from the latents
+# of the dataset, above those that predict.py foresaw. Needs penstock, ffmpeg, and a Python with NumPy and penstock.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,5 +27,5 @@ sed -n '/^dataset:/,$p' ingest.log >run.yaml
 penstock-run -c run.yaml --set order.epochs=2 --set batch.global_size=4 -- python3 "$here/train.py"
 
 penstock derive frames.zarr latents.zarr --field latents --run "python3 '$here/encode.py'" --with segment_to_video,segment_valid
-penstock-run --set dataset.uri=latents.zarr --set dataset.fields.latents=latents --set samples.where=segment_valid --set batch.global_size=4 -- \
-    python3 "$here/show.py"
+penstock-run --set dataset.uri=latents.zarr --set dataset.fields.latents=latents --set samples.where=segment_valid --set batch.global_size=4 \
+    --set order.epochs=2 -- python3 "$here/predict.py"
