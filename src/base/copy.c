@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Bytes that are copied between requests: more of these at once would only wait for one another. */
-enum { FETCHED_TOGETHER = 1024 };
+enum { FETCHED_TOGETHER = 256 };
 
 void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
                     size_t next_bytes)

@@ -141,7 +141,7 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     enum status status = blosc_frame_open(stored, room.capacity, &frame, err);
     if (status)
         return status;
-    struct room exact = {room.data, frame.decoded_bytes};
+    struct room exact = {room.data, frame.decoded_bytes, room.streams};
     status = blosc_decoder_takes(state, &frame) ? blosc_decoder_decode(state, &frame, 0, exact, err)
                                                 : decode_by_library(&frame, room.data, err);
     if (status)

@@ -171,6 +171,7 @@ struct block {
     size_t element_count;
     enum blosc_filter filter;
     uint8_t *out; /* where byte `begin` belongs */
+    bool streams; /* codec_context_stream() */
 };
 
 static enum status damaged(const struct block *block, struct error *err)
@@ -289,7 +290,7 @@ static void unshuffle(const struct blosc_decoder *decoder, const struct block *b
     }
     for (size_t k = 0; k < type_bytes; k++)
         from[k] = planes[k] + begin;
-    unshuffle_bytes(decoder->loops, from, type_bytes, end - begin, out);
+    unshuffle_bytes(decoder->loops, from, type_bytes, end - begin, block->streams, out);
 }
 
 /* One element, of which a part is wanted. */
@@ -382,6 +383,7 @@ enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blo
                               .bytes = next - first,
                               .begin = max_u64(begin, first) - first,
                               .end = min_u64(end, next) - first,
+                              .streams = range.streams,
                               .out = range.data + (max_u64(begin, first) - begin)};
         enum status status = decode_block(decoder, &block, err);
         if (status)

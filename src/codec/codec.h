@@ -98,6 +98,10 @@ size_t codec_context_bytes(const struct codec_chain *const *chains, size_t chain
                            size_t decoded_bytes);
 void codec_context_free(struct codec_context *context);
 
+/* Whether what codec_decode() decodes from now on is read so late that the caches have forgotten it
+ * by then. Codecs that can then write past the caches, which cost less. At first: no. */
+void codec_context_stream(struct codec_context *context, bool streams);
+
 /* Decodes `stored_size` bytes into exactly `decoded_size` bytes at `decoded`. `stored` and
  * `decoded` must not overlap; on failure `decoded` holds anything.
  * CORRUPT: whatever is wrong with the bytes, e.g. "blosc: header says 163840 bytes, chunk holds

@@ -19,6 +19,7 @@ struct bytes {
 struct room {
     uint8_t *data;
     size_t capacity;
+    bool streams; /* codec_context_stream() */
 };
 
 struct codec {

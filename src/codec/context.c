@@ -20,6 +20,7 @@ struct codec_context {
     uint8_t *scratch[SCRATCH_COUNT];
     size_t scratch_count;
     size_t scratch_bytes; /* each */
+    bool streams;
 };
 
 /* What decoding through some chains takes
@@ -133,6 +134,11 @@ void codec_context_free(struct codec_context *context)
     free(context);
 }
 
+void codec_context_stream(struct codec_context *context, bool streams)
+{
+    context->streams = streams;
+}
+
 /* Decoding
  * ----------------------------------------------------------------------------------------- */
 
@@ -178,7 +184,7 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
     for (size_t i = chain->step_count; i-- > 0;) {
         const struct codec *codec = chain->steps[i].codec;
         size_t index = codec_index(codec);
-        struct room room = {decoded, decoded_size};
+        struct room room = {decoded, decoded_size, context->streams};
         who = codec->name;
         if (codec->state_new && !context->states[index])
             return unprepared(codec, err);
@@ -222,7 +228,7 @@ enum status codec_decode_partial(const struct codec_chain *chain, struct codec_c
         return unprepared(codec, err);
     enum status status =
         codec->decode_partial(state, (struct bytes){stored, stored_size}, decoded_size, begin,
-                              (struct room){range, range_size}, ret_done, err);
+                              (struct room){range, range_size, false}, ret_done, err);
     return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }
 
@@ -238,7 +244,7 @@ static enum status encode_steps(const struct codec_chain *chain, struct bytes da
         const struct codec_step *step = &chain->steps[i];
         struct room here = room;
         if (i + 1 < chain->step_count)
-            here = (struct room){scratch + i % SCRATCH_COUNT * scratch_bytes, scratch_bytes};
+            here = (struct room){scratch + i % SCRATCH_COUNT * scratch_bytes, scratch_bytes, false};
         size_t size = 0;
         if (!step->codec->encode)
             return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
@@ -270,7 +276,7 @@ enum status codec_encode(const struct codec_chain *chain, const void *decoded, s
         return error_set(err, STATUS_NO_MEMORY, "encode: no memory for %zu bytes of scratch",
                          SCRATCH_COUNT * bound);
     enum status status = encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
-                                      (struct room){stored, capacity}, ret_stored_size, err);
+                                      (struct room){stored, capacity, false}, ret_stored_size, err);
     free(scratch);
     return status;
 }

@@ -27,7 +27,7 @@ static void unshuffle(const uint8_t *restrict in, uint8_t *restrict out, size_t 
     if (element_bytes <= UNSHUFFLE_MAX_TYPE_BYTES) {
         for (size_t k = 0; k < element_bytes; k++)
             planes[k] = in + k * count;
-        unshuffle_bytes(unshuffle_best(), planes, element_bytes, count, out);
+        unshuffle_bytes(unshuffle_best(), planes, element_bytes, count, false, out);
         return;
     }
     for (size_t i = 0; i < count; i++)

@@ -85,13 +85,13 @@ static void bits_left(const uint8_t *planes, size_t plane_bytes, size_t begin, s
  * --------------------------------------------------------------------------------------- */
 
 void unshuffle_bytes(const struct unshuffle_loops *loops, const uint8_t *const *planes,
-                     size_t type_bytes, size_t count, uint8_t *out)
+                     size_t type_bytes, size_t count, bool streams, uint8_t *out)
 {
     if (type_bytes == 1) {
         memcpy(out, planes[0], count);
         return;
     }
-    size_t done = loops->bytes(planes, type_bytes, count, out);
+    size_t done = loops->bytes(planes, type_bytes, count, streams, out);
     bytes_left(planes, type_bytes, done, count, out);
 }
 
@@ -125,7 +125,7 @@ void unshuffle_bits(const struct unshuffle_loops *loops, const uint8_t *const *p
         unshuffle_block(loops, planes, type_bytes, count / 8, group, group_count, bytes);
         for (size_t k = 0; k < type_bytes; k++)
             rows[k] = bytes + k * group_count * 8 + begin % 8;
-        unshuffle_bytes(loops, rows, type_bytes, stop - begin, out);
+        unshuffle_bytes(loops, rows, type_bytes, stop - begin, false, out);
         out += (stop - begin) * type_bytes;
         begin = stop;
     }

@@ -7,6 +7,7 @@
 #ifndef PENSTOCK_CODEC_UNSHUFFLE_H
 #define PENSTOCK_CODEC_UNSHUFFLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,8 +15,9 @@ enum { UNSHUFFLE_MAX_TYPE_BYTES = 255 };
 
 struct unshuffle_loops {
     /* Makes `count` elements of `type_bytes`: byte k of element i is planes[k][i]. Returns how many
-     * it has made, from the first on. */
-    size_t (*bytes)(const uint8_t *const *planes, size_t type_bytes, size_t count, uint8_t *out);
+     * it has made, from the first on. `streams`: as of unshuffle_bytes(). */
+    size_t (*bytes)(const uint8_t *const *planes, size_t type_bytes, size_t count, bool streams,
+                    uint8_t *out);
 
     /* Makes 8 * `count` bytes of eight planes of bits, one every `plane_bytes`: bit k of byte i is
      * bit i % 8 of plane k's byte i / 8. Returns of how many of `count` it has done so. */
@@ -35,9 +37,10 @@ const char *unshuffle_variant_name(enum unshuffle_variant variant);
 const struct unshuffle_loops *unshuffle_best(void);
 
 /* `count` elements whose byte k is planes[k][i]. `type_bytes` is in [1, UNSHUFFLE_MAX_TYPE_BYTES].
- */
+ * `streams`: elements of 2, 4 or 8 bytes are written past the caches, where the CPU can and `out`
+ * is at a multiple of 64. */
 void unshuffle_bytes(const struct unshuffle_loops *loops, const uint8_t *const *planes,
-                     size_t type_bytes, size_t count, uint8_t *out);
+                     size_t type_bytes, size_t count, bool streams, uint8_t *out);
 
 /* The elements from `begin` to before `end` of `count`, a multiple of 8. planes[k] has the bits of
  * all elements' byte k: eight planes of count / 8 bytes, one after another. */

@@ -40,15 +40,30 @@ VECTOR_FUNCTION vector vector_turn(vector x)
     return _mm256_xor_si256(x, _mm256_xor_si256(swapped, _mm256_slli_epi64(swapped, 28)));
 }
 
+/* Past the caches, or not; vector_fence() orders the former with other stores. */
+VECTOR_FUNCTION void vector_store(__m256i *out, vector x, bool streams)
+{
+    if (streams)
+        _mm256_stream_si256(out, x);
+    else
+        _mm256_storeu_si256(out, x);
+}
+
+VECTOR_FUNCTION void vector_fence(void)
+{
+    _mm_sfence();
+}
+
 /* The vectors' first lanes, then all second lanes. */
-VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, uint8_t *out)
+VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, bool streams,
+                                        uint8_t *out)
 {
     __m256i *to = (__m256i *)out;
     for (int i = 0; i < count; i += 2) {
-        _mm256_storeu_si256(to + i / 2,
-                            _mm256_permute2x128_si256(vectors[i], vectors[i + 1], 0x20));
-        _mm256_storeu_si256(to + (count + i) / 2,
-                            _mm256_permute2x128_si256(vectors[i], vectors[i + 1], 0x31));
+        vector_store(to + i / 2, _mm256_permute2x128_si256(vectors[i], vectors[i + 1], 0x20),
+                     streams);
+        vector_store(to + (count + i) / 2,
+                     _mm256_permute2x128_si256(vectors[i], vectors[i + 1], 0x31), streams);
     }
 }
 

@@ -36,14 +36,29 @@ VECTOR_FUNCTION vector vector_turn(vector x)
     return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(0x8040201008040201), x, 0);
 }
 
+/* Past the caches, or not; vector_fence() orders the former with other stores. */
+VECTOR_FUNCTION void vector_store(uint8_t *out, vector x, bool streams)
+{
+    if (streams)
+        _mm512_stream_si512((void *)out, x);
+    else
+        _mm512_storeu_si512(out, x);
+}
+
+VECTOR_FUNCTION void vector_fence(void)
+{
+    _mm_sfence();
+}
+
 /* The vectors' first lanes, then all second lanes, and so on. */
-VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, uint8_t *out)
+VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, bool streams,
+                                        uint8_t *out)
 {
     if (count == 2) {
         const vector front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
         const vector back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-        _mm512_storeu_si512(out, _mm512_permutex2var_epi64(vectors[0], front, vectors[1]));
-        _mm512_storeu_si512(out + 64, _mm512_permutex2var_epi64(vectors[0], back, vectors[1]));
+        vector_store(out, _mm512_permutex2var_epi64(vectors[0], front, vectors[1]), streams);
+        vector_store(out + 64, _mm512_permutex2var_epi64(vectors[0], back, vectors[1]), streams);
         return;
     }
     for (int i = 0; i < count; i += 4, out += 64) {
@@ -51,10 +66,10 @@ VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, uint8_
         vector b = _mm512_shuffle_i64x2(vectors[i + 2], vectors[i + 3], 0x44);
         vector c = _mm512_shuffle_i64x2(vectors[i], vectors[i + 1], 0xee);
         vector d = _mm512_shuffle_i64x2(vectors[i + 2], vectors[i + 3], 0xee);
-        _mm512_storeu_si512(out, _mm512_shuffle_i64x2(a, b, 0x88));
-        _mm512_storeu_si512(out + 16 * count, _mm512_shuffle_i64x2(a, b, 0xdd));
-        _mm512_storeu_si512(out + 32 * count, _mm512_shuffle_i64x2(c, d, 0x88));
-        _mm512_storeu_si512(out + 48 * count, _mm512_shuffle_i64x2(c, d, 0xdd));
+        vector_store(out, _mm512_shuffle_i64x2(a, b, 0x88), streams);
+        vector_store(out + 16 * count, _mm512_shuffle_i64x2(a, b, 0xdd), streams);
+        vector_store(out + 32 * count, _mm512_shuffle_i64x2(c, d, 0x88), streams);
+        vector_store(out + 48 * count, _mm512_shuffle_i64x2(c, d, 0xdd), streams);
     }
 }
 

@@ -51,9 +51,15 @@ VECTOR_FUNCTION void vector_scatter_lanes(const vector *vectors, int count, size
         memcpy(out, &vectors[i], sizeof vectors[i]);
 }
 
-VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, uint8_t *out)
+VECTOR_FUNCTION void vector_store_lanes(const vector *vectors, int count, bool streams,
+                                        uint8_t *out)
 {
+    (void)streams;
     vector_scatter_lanes(vectors, count, VECTOR_BYTES, out);
+}
+
+VECTOR_FUNCTION void vector_fence(void)
+{
 }
 
 #define UNSHUFFLE_LOOPS unshuffle_portable

@@ -30,34 +30,37 @@ VECTOR_FUNCTION void interleave(vector *vectors, int count)
 
 /* Elements of 2, 4 or 8 bytes. The last vectors overlap those before them. */
 VECTOR_FUNCTION size_t bytes_of(const uint8_t *const *planes, int type_bytes, size_t count,
-                                uint8_t *out)
+                                bool streams, uint8_t *out)
 {
     if (count < VECTOR_BYTES)
         return 0;
+    streams = streams && (uintptr_t)out % VECTOR_BYTES == 0;
     for (size_t i = 0; i < count; i += VECTOR_BYTES) {
         vector vectors[MOST_VECTORS];
         size_t at = min_u64(i, count - VECTOR_BYTES);
         for (int k = 0; k < type_bytes; k++)
             vectors[k] = vector_load(planes[k] + at);
         interleave(vectors, type_bytes);
-        vector_store_lanes(vectors, type_bytes, out + at * (size_t)type_bytes);
+        vector_store_lanes(vectors, type_bytes, streams && at == i, out + at * (size_t)type_bytes);
     }
+    if (streams)
+        vector_fence();
     return count;
 }
 
-VECTOR_ENTRY size_t bytes_2(const uint8_t *const *planes, size_t count, uint8_t *out)
+VECTOR_ENTRY size_t bytes_2(const uint8_t *const *planes, size_t count, bool streams, uint8_t *out)
 {
-    return bytes_of(planes, 2, count, out);
+    return bytes_of(planes, 2, count, streams, out);
 }
 
-VECTOR_ENTRY size_t bytes_4(const uint8_t *const *planes, size_t count, uint8_t *out)
+VECTOR_ENTRY size_t bytes_4(const uint8_t *const *planes, size_t count, bool streams, uint8_t *out)
 {
-    return bytes_of(planes, 4, count, out);
+    return bytes_of(planes, 4, count, streams, out);
 }
 
-VECTOR_ENTRY size_t bytes_8(const uint8_t *const *planes, size_t count, uint8_t *out)
+VECTOR_ENTRY size_t bytes_8(const uint8_t *const *planes, size_t count, bool streams, uint8_t *out)
 {
-    return bytes_of(planes, 8, count, out);
+    return bytes_of(planes, 8, count, streams, out);
 }
 
 /* Sixteen bytes of as many elements as a vector has bytes; `planes` are those of these bytes, and
@@ -92,15 +95,16 @@ VECTOR_ENTRY size_t bytes_any(const uint8_t *const *planes, size_t type_bytes, s
     return i;
 }
 
-static size_t bytes(const uint8_t *const *planes, size_t type_bytes, size_t count, uint8_t *out)
+static size_t bytes(const uint8_t *const *planes, size_t type_bytes, size_t count, bool streams,
+                    uint8_t *out)
 {
     switch (type_bytes) {
     case 2:
-        return bytes_2(planes, count, out);
+        return bytes_2(planes, count, streams, out);
     case 4:
-        return bytes_4(planes, count, out);
+        return bytes_4(planes, count, streams, out);
     case 8:
-        return bytes_8(planes, count, out);
+        return bytes_8(planes, count, streams, out);
     default:
         return bytes_any(planes, type_bytes, count, out);
     }
@@ -119,7 +123,7 @@ VECTOR_ENTRY size_t bits(const uint8_t *planes, size_t plane_bytes, size_t count
         interleave(vectors, 8);
         for (int k = 0; k < 8; k++)
             vectors[k] = vector_turn(vectors[k]);
-        vector_store_lanes(vectors, 8, out + at * 8);
+        vector_store_lanes(vectors, 8, false, out + at * 8);
     }
     return count;
 }

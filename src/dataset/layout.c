@@ -490,6 +490,8 @@ enum status layout_settle_rows(struct dataset *dataset, struct error *err)
         status = steps_settle(dataset, err);
     if (status == STATUS_OK)
         status = settle_rows(dataset, err);
+    if (status == STATUS_OK)
+        ragged_note_late(dataset);
     return status;
 }
 

@@ -127,6 +127,11 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
 /* ragged_layout.c: bytes of the items of a row, in the mean, of all ragged fields. */
 uint64_t ragged_row_bytes(const struct dataset *dataset);
 
+/* ragged_layout.c: with the rows' length settled, says of columns of large rows that they are read
+ * late (struct zarr_array): samples are copied when all rows of their window are there. Not of
+ * RAGGED_DENSE, whose indices are checked behind the decoder. */
+void ragged_note_late(struct dataset *dataset);
+
 /* ragged_offsets.c: takes the offsets of one store, of the array's dtype, as numbers of all items:
  * out[0] is the store's first item. `items` may be in the memory of `out`, each at or behind the
  * place of what it becomes. INVALID: they do not begin with 0, fall, or do not end with the number

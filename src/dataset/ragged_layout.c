@@ -267,6 +267,21 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
     return frames < 1 ? 1 : frames > UINT32_MAX ? UINT32_MAX : (uint64_t)frames;
 }
 
+void ragged_note_late(struct dataset *dataset)
+{
+    const uint64_t least_bytes = (uint64_t)16 << 20; /* a large part of the last cache */
+
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged *ragged = &dataset->ragged[r];
+        struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        bool is_late = ragged->form != RAGGED_DENSE && ragged_row_bytes(dataset) >= least_bytes;
+
+        for (size_t c = 0; c < origin->column_count; c++)
+            for (size_t s = 0; s < dataset->store_count; s++)
+                origin->columns[c].views[s].is_read_late = is_late;
+    }
+}
+
 uint64_t ragged_row_bytes(const struct dataset *dataset)
 {
     uint64_t bytes = 0;

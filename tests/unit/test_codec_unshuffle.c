@@ -49,6 +49,21 @@ static void check(const uint8_t *out, const uint8_t *expected, size_t size, cons
             fail_msg("%s: written behind %zu elements of %zu bytes", variant, count, type_bytes);
 }
 
+/* Past the caches: at a multiple of 64, and not. */
+static void check_streamed(enum unshuffle_variant variant, const uint8_t *const *planes,
+                           size_t type_bytes, size_t count, const uint8_t *expected)
+{
+    size_t size = count * type_bytes, capacity = (size + 64 + GUARD_BYTES + 63) / 64 * 64;
+    for (size_t offset = 0; offset < 64; offset += 24) {
+        uint8_t *room = aligned_alloc(64, capacity);
+        assert_non_null(room);
+        memset(room, GUARD, capacity);
+        unshuffle_bytes(unshuffle_variant(variant), planes, type_bytes, count, true, room + offset);
+        check(room + offset, expected, size, unshuffle_variant_name(variant), type_bytes, count);
+        free(room);
+    }
+}
+
 static void check_bytes(enum unshuffle_variant variant, size_t type_bytes, size_t count)
 {
     const uint8_t *planes[UNSHUFFLE_MAX_TYPE_BYTES];
@@ -59,8 +74,9 @@ static void check_bytes(enum unshuffle_variant variant, size_t type_bytes, size_
         planes[k] = stored[k] = make_bytes(count, k);
     for (size_t i = 0; i < count * type_bytes; i++)
         expected[i] = planes[i % type_bytes][i / type_bytes];
-    unshuffle_bytes(unshuffle_variant(variant), planes, type_bytes, count, out);
+    unshuffle_bytes(unshuffle_variant(variant), planes, type_bytes, count, false, out);
     check(out, expected, count * type_bytes, unshuffle_variant_name(variant), type_bytes, count);
+    check_streamed(variant, planes, type_bytes, count, expected);
     for (size_t k = 0; k < type_bytes; k++)
         free(stored[k]);
     free(expected);
@@ -130,7 +146,7 @@ static void test_no_elements(void **state)
         const struct unshuffle_loops *loops = unshuffle_variant((enum unshuffle_variant)variant);
         if (!loops)
             continue;
-        unshuffle_bytes(loops, planes, 2, 0, out);
+        unshuffle_bytes(loops, planes, 2, 0, true, out);
         unshuffle_bits(loops, planes, 2, 8, 3, 3, out);
         assert_int_equal(out[0], GUARD);
     }
