@@ -114,6 +114,7 @@ fill_venv() {
     [[ ! $long ]] || in_venv transformers || true
     [[ ! $long ]] || in_venv mosaicml || true
     [[ ! $long ]] || in_venv tonic || true
+    [[ ! $long ]] || in_venv onnxscript onnxruntime || true
 }
 
 use_venv() {

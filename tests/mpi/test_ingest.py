@@ -1,6 +1,7 @@
 """penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. docs/videos.md
 as it stands, and the demo."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -157,6 +158,38 @@ class Page(JobTest):
         stride = 1 + 5 * 128 * 3
         self.assertEqual(len(lines), rows * 128 * stride)
         return [[b"".join(lines[(row * 128 + y) * stride + 1 + at * 384:][:384] for y in range(128)) for at in range(5)] for row in range(rows)]
+
+
+class Example(JobTest):
+    """python/examples/encode as its page has it: an autoencoder that trains in seconds, and encodes by PyTorch and by ONNX Runtime."""
+
+    def test_both_ways(self):
+        missing = [name for name in ("torch", "zarr", "onnxscript", "onnxruntime") if not importlib.util.find_spec(name)]
+        if missing:
+            self.skipTest(f"{sys.executable} has no {missing[0]}")
+        example = os.path.join(ROOT, "python", "examples", "encode")
+        for name in os.listdir(example):
+            if name.endswith(".py"):
+                shutil.copy(os.path.join(example, name), self.folder)
+        os.mkdir(os.path.join(self.folder, "videos"))
+        for number, source in enumerate(("testsrc2=size=160x128:rate=24", "mandelbrot=size=160x128:rate=24")):
+            subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", source, "-t", "11", "-c:v", "mpeg4",
+                            os.path.join(self.folder, "videos", f"{number}.mp4")], check=True)
+        with open(os.path.join(example, "README.md"), encoding="utf-8") as file:
+            commands = file.read().split("```sh\n")[1].split("```")[0]
+        both = commands + commands[commands.index("penstock-run"):].replace("model.pt", "model.onnx").replace(" latents.zarr", " onnx.zarr")
+        outcome = run(["bash", "-euo", "pipefail", "-c", both], cwd=self.folder, env=example_environment(self.folder))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", outcome.output, re.MULTILINE)]
+        self.assertEqual(len(losses), 12, outcome.output)
+        for first, *_, last in (losses[:6], losses[6:]):
+            self.assertLess(last, first / 2)
+        import zarr  # pylint: disable=import-outside-toplevel
+
+        by_torch, by_onnx = (zarr.open(os.path.join(self.folder, name))["latents"][:].astype("f4") for name in ("latents.zarr", "onnx.zarr"))
+        self.assertEqual(by_torch.shape, (4, 20, 4, 8, 8))
+        self.assertGreater(by_torch.std(), 0.1)
+        self.assertLess(abs(by_torch - by_onnx).max(), 0.01 * abs(by_torch).max())
 
 
 if __name__ == "__main__":

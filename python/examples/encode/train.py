@@ -14,7 +14,7 @@ def train(steps):
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     with penstock.Loader() as loader:
         for step, batch in enumerate(loader):
-            pictures = pictures_of(batch.torch("base_frames"))
+            pictures = pictures_of(batch.torch("frames")[:, ::4])
             loss = torch.nn.functional.mse_loss(model(pictures), pictures)
             optimizer.zero_grad()
             loss.backward()
@@ -33,10 +33,9 @@ def main():
     options = parser.parse_args()
     model = train(options.steps)
     if options.model.endswith(".onnx"):
-        example = torch.zeros(1, 3, 64, 64)
-        free = {0: "pictures", 2: "height", 3: "width"}
-        torch.onnx.export(model.encoder, example, options.model, input_names=["pictures"], output_names=["latents"],
-                          dynamic_axes={"pictures": free, "latents": free})
+        free = {axis: torch.export.Dim.AUTO for axis in (0, 2, 3)}  # pictures, height, width
+        torch.onnx.export(model.encoder, (torch.zeros(2, 3, 64, 64),), options.model, input_names=["pictures"], output_names=["latents"],
+                          dynamic_shapes=(free,), external_data=False, verbose=False)
     else:
         torch.save(model.state_dict(), options.model)
 
