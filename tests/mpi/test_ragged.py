@@ -118,6 +118,14 @@ class World(test_samples.World):
         if rng.random() < 0.3:  # ragged fields alone
             self.fields = {name: self.fields[name] for name in self.ragged}
 
+    def damages_beside_joins(self):
+        return self.joins() and all(name in self.ragged for name in self.fields)
+
+    def longest(self, name):
+        """The most items that any sample has of the field, or more."""
+        lengths = [len(next(iter(self.items_at(name, number + 1).values()))) for number in range(self.model.frames)]
+        return max(lengths) * np.size(self.model.sample(self.model.anchors()[0], 0)[name])
+
     def joins(self):
         return super().joins() or any("index" in field for field in self.ragged.values())
 
@@ -176,9 +184,12 @@ class World(test_samples.World):
 
     def digest(self, t, key, good=True):
         digest = xxhash.xxh3_64()
-        lengths = {f"{name}.{which}" for name in self.ragged for which in ("offsets", "length")}
+        kept = {f"{name}.{which}" for name in self.ragged for which in ("offsets", "length")}
+        joined = {name for name, field in self.ragged.items() if "index" in field}  # these are held: no chunk is missing
         for name, value in self.sample(t, key).items():
-            digest.update(value.tobytes() if good or name in lengths else bytes(value.nbytes))
+            field, _, part = name.partition(".")
+            is_kept = good or name in kept or (field in joined and part != "valid")
+            digest.update(value.tobytes() if is_kept else bytes(value.nbytes))
         return digest.hexdigest()
 
     def __str__(self):
@@ -190,6 +201,14 @@ class Ragged(test_samples.Model):
 
     def make_world(self, rng):
         return test_samples.make_world(rng, self.folder, World)
+
+    def draw_budget(self, rng, world, anchors, order):
+        """Batches by budget have the same samples, in steps of other sizes."""
+        names = [name for name, field in world.ragged.items() if "dense" not in field.get("deliver", "csr")]
+        if names and rng.random() < 0.3:
+            name = rng.choice(names)
+            order |= {"batch.budget_field": name, "batch.budget_items": max(world.longest(name), 1) * rng.randint(1, 5),
+                      "batch.last": "partial"}
 
     def test_random_configurations(self):
         compared = 0
@@ -205,6 +224,9 @@ EVENTS = {"dataset.fields.events.ragged.offsets": "events/offsets",
           "dataset.fields.events.ragged.values": "events/count"}
 DENSE = {**EVENTS, "dataset.fields.events.deliver.dense": "[4,9,16]", "dataset.fields.events.cast": "uint8",
          "dataset.fields.events.steps": "0:2", "samples.pad_after": 1}
+# Beside them a joined field, whose items make the budget of a step.
+JOINED = {"dataset.fields.note.ragged.offsets": "events/offsets", "dataset.fields.note.ragged.values": "events/count",
+          "dataset.fields.note.index": "join", "batch.budget_field": "note", "batch.budget_items": 1000}
 
 
 class Jobs(RecoveryTest):
@@ -224,7 +246,7 @@ class Jobs(RecoveryTest):
     @classmethod
     def write(cls, name, numbers, lengths):
         path, items = os.path.join(cls.datasets, name), int(lengths.sum())
-        arrays = {"events/offsets": np.concatenate(([0], np.cumsum(lengths)))}
+        arrays = {"events/offsets": np.concatenate(([0], np.cumsum(lengths))), "join": numbers.integers(0, cls.SAMPLES, cls.SAMPLES)}
         for column, high, dtype in (("bin", 4, "u2"), ("y", 9, "u2"), ("x", 16, "u2"), ("count", 9, "u1")):
             arrays[f"events/{column}"] = numbers.integers(0, high, items).astype(dtype)
         test_samples.write_store(path, arrays, {name: (64,) for name in arrays}, {})
@@ -278,7 +300,7 @@ class Jobs(RecoveryTest):
 
     @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
     def test_a_reader_is_killed(self):
-        self.kill_and_go_on({"reader": 1})
+        self.kill_and_go_on({"reader": 1}, **JOINED)
 
     def test_a_trainer_is_killed(self):
         self.kill_and_go_on({"trainers": [1]}, **{"order.placement": "local"})

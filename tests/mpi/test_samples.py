@@ -160,6 +160,10 @@ class World:
         if rng.random() < 0.4:
             self.samples["fill"] = rng.choice(("edge", "zero"))
 
+    def damages_beside_joins(self):
+        """Whether a sample can be bad where arrays are held."""
+        return False
+
     def joins(self):
         return any("index" in field for field in self.fields.values())
 
@@ -272,6 +276,9 @@ class Model(JobTest):
                 "dataset.hold_limit": rng.choice(("0", "1KiB", "1GiB")),
                 "order.shuffle": rng.choice(("true", "true", "false"))}, trainers
 
+    def draw_budget(self, rng, world, anchors, order):
+        """Batches by budget are for ragged fields."""
+
     @staticmethod
     def shape(rng):
         return {"readers.threads": rng.randint(1, 3), "delivery.slots": rng.choice((2, 4)),
@@ -306,10 +313,11 @@ class Model(JobTest):
         if world.joins():
             order["dataset.hold_limit"] = "1GiB"
         options, bad = ["--config", world.write()], set()
-        if order["dataset.hold_limit"] != "1GiB" and rng.random() < 0.4:
+        self.draw_budget(rng, world, anchors, order)
+        if world.damages_beside_joins() or (order["dataset.hold_limit"] != "1GiB" and rng.random() < 0.4):
             bad = world.damage()
-            order |= {"dataset.hold_limit": "0", "errors.bad_sample": "mask", "errors.max_bad": 1000000,
-                      "errors.missing_chunk": "fail", "errors.report": ""}
+            order |= {"dataset.hold_limit": "1GiB" if world.joins() else "0", "errors.bad_sample": "mask",
+                      "errors.max_bad": 1000000, "errors.missing_chunk": "fail", "errors.report": ""}
         lines = self.digests(1, 1, order, PADDING, options)
         self.check(world, anchors, bad, order, lines)
         return len(lines) + self.try_shape(rng, trainers, order, lines, options, world)
