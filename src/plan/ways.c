@@ -91,9 +91,13 @@ void ways_note_store(struct ways *ways, const struct ways_store *store)
 
 /* Where rows are read again, the burden goes to where rounds wait for reading as much as for links.
  * Time in which they wait for neither speaks against reading again, a little. Steps get longer as
- * long as they lead the same way. Where all rows are sent, a burden is forgotten slowly. */
+ * long as they lead the same way. Where all rows are sent, a burden is forgotten slowly. With
+ * order.placement local each load is the last one of its row, and few of what rounds wait for are
+ * loads: waits say nothing of these. */
 void ways_note_waits(struct ways *ways, const struct ways_waits *waits)
 {
+    if (ways->moved > 0)
+        return;
     if (ways->loaded < 1) {
         if (waits->links > 0.5 && ways->burden > 1)
             ways->burden -= (ways->burden - 1) / 32;

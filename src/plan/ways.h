@@ -29,7 +29,7 @@
  * With order.placement local few samples of each row travel, and which ones is not known when rows
  * are given out. All kept rows that readers have room for as replicas are SEND there, or all are
  * EACH: once the link would take longer to move these samples than their recipients take to load
- * the rows.
+ * the rows. What rounds wait for has no say there: a row is loaded once and stays.
  *
  * Without rates nothing is known, and rows are sent. Nothing here is exact, and nothing has to be:
  * every choice delivers the same samples. Plain functions; one thread.

@@ -227,6 +227,25 @@ static void waits_have_the_last_word(void **state)
     ways_done(&ways);
 }
 
+/* With order.placement local readers load few rows, once: rounds that wait for reads, as where
+ * processors are the limit, do not wait for these. */
+static void waits_do_not_end_local_loads(void **state)
+{
+    (void)state;
+    struct ways ways;
+    bench_init(&ways, WAYS_AUTO, 1, (struct ways_rates){.row_ns = 1000, .byte_ns = 8});
+    ways.moved = 0.05;
+    ways.replicas = 1e6;
+    for (int w = 0; w < 30; w++) {
+        ways_begin_window(&ways, 16);
+        assert_true(ways_loads_local(&ways));
+        for (uint32_t i = 0; i < ROWS; i++)
+            ways_add_local(&ways);
+        ways_note_waits(&ways, &for_reads);
+    }
+    ways_done(&ways);
+}
+
 /* While trainers are what all wait for, rows are read again less and less. */
 static void slow_trainers_need_no_reading(void **state)
 {
@@ -379,6 +398,7 @@ int main(void)
         cmocka_unit_test(what_stays_is_worth_it),
         cmocka_unit_test(what_stays_is_loaded_at_once),
         cmocka_unit_test(waits_have_the_last_word),
+        cmocka_unit_test(waits_do_not_end_local_loads),
         cmocka_unit_test(slow_trainers_need_no_reading),
         cmocka_unit_test(nothing_is_known_and_forced),
         cmocka_unit_test(rates_do_not_swing),
