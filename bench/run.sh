@@ -14,6 +14,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   small_chunks   100,000 chunks of 8 KiB from a directory, in random order, beside the same
   exchange       ways to exchange records between ranks, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
+  derive         penstock derive with an encoder that only copies, beside decoding and encoding alone (options of its own)
   scaling        1 to 4 hosts, cold and from memory, order.placement fixed and local, against what links and processors
                  allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
@@ -79,7 +80,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | ways | cluster_peers | remote | local | shards | windows | events | csr | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | ways | cluster_peers | remote | local | shards | windows | events | csr | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
