@@ -55,6 +55,7 @@ static enum status decode(struct video *video, const struct video_segment *segme
     bool more = true;
     uint64_t left = 0;
     enum status status = video_seek(video, segment->key_pts, err);
+    avcodec_flush_buffers(video->decoder);
     while (!status && more) {
         status = video_read(video, &more, err);
         if (!status && more && left == 0 && video->packet->pts == segment->key_pts)

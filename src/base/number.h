@@ -44,6 +44,13 @@ static inline uint64_t mul_sat(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* Where share `i` of [0, count) begins: `shares` of them follow one another, and differ by one at
+ * most. `i` may be `shares`: the end. */
+static inline uint64_t share_begin(uint64_t count, uint64_t i, uint64_t shares)
+{
+    return count / shares * i + min_u64(i, count % shares);
+}
+
 /* 0 of two zeros. */
 static inline uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {

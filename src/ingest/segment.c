@@ -2,7 +2,7 @@
  *
  * The packets of a segment are read first: their timestamps say which frames are wanted. Then they
  * are decoded until all of these are there. A frame that is not wanted, and that no other frame
- * needs, is not decoded.
+ * needs, is not decoded. Where the segment before began at the same keyframe, the decoder goes on.
  */
 #include "ingest/segment.h"
 
@@ -210,14 +210,37 @@ static bool is_whole(const struct segment_reader *reader)
     return reader->made_count == reader->wish->frame_count;
 }
 
+/* How many packets of this segment the decoder has had already, from the same keyframe on. 0 where
+ * a wanted frame is among them: the segment before may have skipped it. */
+static uint64_t packets_decoded(const struct segment_reader *reader)
+{
+    const struct video *video = reader->video;
+    if (video->decoded_key_pts != reader->segment->key_pts ||
+        video->decoded_count > reader->packet_count)
+        return 0;
+    for (uint64_t i = 0; i < video->decoded_count; i++)
+        if (reader->packets[i]->pts >= reader->chosen[0])
+            return 0;
+    return video->decoded_count;
+}
+
 static enum status decode_packets(struct segment_reader *reader, struct error *err)
 {
+    struct video *video = reader->video;
+    uint64_t i = packets_decoded(reader);
     enum status status = STATUS_OK;
-    avcodec_flush_buffers(reader->video->decoder);
-    for (uint64_t i = 0; i < reader->packet_count && !status && !is_whole(reader); i++)
+    if (i > 0) /* frames that the segment before did not want */
+        status = take_frames(reader, err);
+    else
+        avcodec_flush_buffers(video->decoder);
+    for (; i < reader->packet_count && !status && !is_whole(reader); i++)
         status = decode_packet(reader, reader->packets[i], err);
-    if (!status && !is_whole(reader))
+    video->decoded_key_pts = reader->segment->key_pts;
+    video->decoded_count = i;
+    if (!status && !is_whole(reader)) {
         status = decode_packet(reader, NULL, err);
+        video->decoded_count = 0;
+    }
     return status;
 }
 
@@ -226,6 +249,7 @@ static enum status decode_from_start(struct segment_reader *reader, struct error
 {
     bool more = true;
     reader->from_start = true;
+    reader->video->decoded_count = 0;
     enum status status = STATUS_OK;
     if (!reader->video->untouched)
         status = video_rewind(reader->video, err);

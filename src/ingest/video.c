@@ -260,7 +260,6 @@ enum status video_read(struct video *video, bool *ret_read, struct error *err)
 enum status video_seek(struct video *video, int64_t pts, struct error *err)
 {
     said[0] = '\0';
-    avcodec_flush_buffers(video->decoder);
     video->untouched = false;
     int got = av_seek_frame(video->format, video->stream->index, pts, AVSEEK_FLAG_BACKWARD);
     if (got < 0)

@@ -28,6 +28,9 @@ struct video {
     AVFrame *frame;
     struct orientation orientation;
     bool untouched; /* no packet was read yet */
+    /* What the decoder has been given since it began at a keyframe; segment.c keeps this. */
+    int64_t decoded_key_pts;
+    uint64_t decoded_count; /* packets, the keyframe's among them; 0: nothing to go on from */
 };
 
 /* Before all else: FFmpeg's messages go to no terminal. */
@@ -43,8 +46,8 @@ bool video_is_bad(enum status status);
 /* Reads the next packet of the stream into video->packet. False without an error: the end. */
 MUST_USE enum status video_read(struct video *video, bool *ret_read, struct error *err);
 
-/* Goes to a packet at or before `pts`, and forgets what was decoded. NOT_FOUND: the file has no
- * index, or nothing there. */
+/* Goes to a packet at or before `pts`; the decoder is as it was. NOT_FOUND: the file has no index,
+ * or nothing there. */
 MUST_USE enum status video_seek(struct video *video, int64_t pts, struct error *err);
 
 /* Goes back to the first packet, by opening the video anew: some formats cannot seek there. */

@@ -99,8 +99,7 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
         return false;
     assigner->ways.tape_bytes = (double)options->tape_bytes;
     if (!assigner->kept_are_read)
-        assigner->ways.stays =
-            (double)assigner->replica_rows / (double)options->plan->all_rows;
+        assigner->ways.stays = (double)assigner->replica_rows / (double)options->plan->all_rows;
     if (options->plan->locality && window_match_possible(options->plan) && readers > 1) {
         assigner->ways.moved = locality_moved(options->plan, readers);
         assigner->ways.replicas = (double)assigner->replica_rows * (readers - 1);

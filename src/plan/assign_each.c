@@ -166,9 +166,8 @@ bool each_takes_kept(struct assigner *assigner, const struct assigner_task *task
         *ret_owner |= ASSIGN_EACH;
         return true;
     }
-    struct ways_row given = {.from = home,
-                             .decodes = assigner->kept_are_read,
-                             .stays = has_buffer(assigner, row)};
+    struct ways_row given = {
+        .from = home, .decodes = assigner->kept_are_read, .stays = has_buffer(assigner, row)};
     if (is_reader(wanting)) {
         bool held = holds(assigner, wanting, row);
         enum ways_way way = WAY_SEND;

@@ -19,9 +19,9 @@
  * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all
  * samples. position -> sample and sample -> position cost O(1), and a search among the short rows
  * where there are any, or among the window's rows with anchors. The structs are plain values; all
- * functions are safe from any thread, but for plan_epoch_init() with anchors or cuts, and, with cuts,
- * plan_window_at() and what calls it (tables.h). Positions and samples are 64-bit throughout: 10^10
- * samples work.
+ * functions are safe from any thread, but for plan_epoch_init() with anchors or cuts, and, with
+ * cuts, plan_window_at() and what calls it (tables.h). Positions and samples are 64-bit throughout:
+ * 10^10 samples work.
  */
 #ifndef PENSTOCK_PLAN_PLAN_H
 #define PENSTOCK_PLAN_PLAN_H

@@ -64,7 +64,8 @@ uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count, uint64
         bytes = add_sat(bytes, mul_sat(epoch_count, add_sat(counts, sizeof(struct plan_counts))));
     }
     if (plan->cuts.items > 0)
-        bytes = add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count, cut_windows(planned_windows)));
+        bytes =
+            add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count, cut_windows(planned_windows)));
     return bytes > 0 ? add_sat(bytes, sizeof(struct plan_tables)) : 0;
 }
 
@@ -122,8 +123,8 @@ enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, uint64_t pl
     struct plan_tables *tables = calloc(1, sizeof *tables + unequal * sizeof tables->epochs[0]);
     bool fine = tables && (!has_empty_rows(plan) || list_rows(tables, plan));
     if (fine && plan->cuts.items > 0)
-        fine = (tables->cuts = plan_cut_tables_new(plan, epoch_count,
-                                                   cut_windows(planned_windows))) != NULL;
+        fine = (tables->cuts =
+                    plan_cut_tables_new(plan, epoch_count, cut_windows(planned_windows))) != NULL;
     for (uint64_t e = 0; e < unequal && fine; e++) {
         fine = counts_init(&tables->epochs[e], plan);
         tables->epoch_count++;

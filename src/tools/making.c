@@ -150,11 +150,17 @@ static bool is_late(const struct making *making, uint64_t slab)
     return making->targets->arrays[targets_find(making->targets, slab)].late;
 }
 
+/* Parts have slabs that follow one another: those of one video, say. */
+static uint64_t part_begin(const struct making *making, uint64_t part)
+{
+    return share_begin(making->targets->slab_count, part, making->options->part_count);
+}
+
 /* Piece `number` of this part. */
 static enum status run(void *argument, void *state, uint64_t number, struct error *err)
 {
     struct making *making = argument;
-    uint64_t slab = making->options->part + number * making->options->part_count;
+    uint64_t slab = part_begin(making, making->options->part) + number;
     struct slab_bytes bytes = {0};
     struct digest_sum sum;
     if (is_late(making, slab))
@@ -202,11 +208,9 @@ static enum status write_slabs(struct making *making, struct making_result *resu
                                struct error *err)
 {
     const struct making_options *options = making->options;
-    uint64_t count = making->targets->slab_count;
     struct team team = {
         .thread_count = result->thread_count,
-        .work_count =
-            count > options->part ? (count - options->part - 1) / options->part_count + 1 : 0,
+        .work_count = part_begin(making, options->part + 1) - part_begin(making, options->part),
         .label = options->label,
         .unit = "slabs",
         .bytes = &making->read_bytes,

@@ -1,5 +1,6 @@
-/* A team of threads takes numbered pieces of work from one counter, while the caller's thread draws
- * the progress and waits. The first error stops all threads.
+/* A team of threads does numbered pieces of work, while the caller's thread draws the progress and
+ * waits. A thread does pieces that follow one another, in order. A thread that has none left takes
+ * half of another one's. The first error stops all threads.
  */
 #ifndef PENSTOCK_TOOLS_TEAM_H
 #define PENSTOCK_TOOLS_TEAM_H

@@ -316,13 +316,12 @@ static void copies(void **state)
 static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps, uint64_t limit,
                           struct round_shape *ret_shape, struct error *err)
 {
-    const struct round_record record = {
-        .bytes = 16,
-        .packed_bytes = 16,
-        .ragged = {.page_bytes = PAGE,
-                   .sample_steps = 1,
-                   .mean_tail_bytes = mean,
-                   .most_tail = most_tail}};
+    const struct round_record record = {.bytes = 16,
+                                        .packed_bytes = 16,
+                                        .ragged = {.page_bytes = PAGE,
+                                                   .sample_steps = 1,
+                                                   .mean_tail_bytes = mean,
+                                                   .most_tail = most_tail}};
     return round_shape_choose(plan, 4, 16, &record, steps, limit, ret_shape, err);
 }
 
