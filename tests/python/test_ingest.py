@@ -111,10 +111,10 @@ def decoded(path):
     return frames[timed], ticks - ticks[0], numerator / denominator
 
 
-def expected(video, start):
+def expected(video, start, count=FRAMES, fps=FPS):
     """The frames of a segment that starts there, before they are cut."""
     frames, ticks, tick = video
-    moments = [round(start / tick) + round(k / FPS / tick) for k in range(FRAMES)]
+    moments = [round(start / tick) + round(k / fps / tick) for k in range(count)]
     return frames[[int(np.searchsorted(ticks, moment, "right")) - 1 for moment in moments]]
 
 
@@ -170,6 +170,22 @@ class Frames(Case):
         np.testing.assert_allclose(durations, 4, atol=0.3)
         names = read(dataset, "video_name", np.uint32)
         self.assertEqual(["".join(map(chr, name[name > 0])) for name in names], self.names)
+
+    def test_decoder_goes_on_from_segment_to_segment(self):
+        """Segments one behind the other, several of each keyframe, with frames that nobody refers to at their ends."""
+        for name, options, segments in (("b_frames", "-bf 8 -g 100", 18), ("long", "-bf 0 -g 90", 18), ("short", "-bf 0 -g 25", 9)):
+            with self.subTest(video=name):
+                path, dataset = self.folder / f"{name}.mp4", self.scratch(f"{name}.zarr")
+                source = f"testsrc2=size={WIDTH}x{HEIGHT}:rate=30000/1001:duration=8"
+                ffmpeg("-f", "lavfi", "-i", source, "-c:v", "libx264", "-preset", "veryfast", "-b_strategy", 0, *options.split(), path)
+                listed = self.folder / f"{name}.txt"
+                listed.write_text(f"{path}\n")
+                self.whole(listed, dataset, "--segments", segments, "--seconds", 0.4, "--fps", 15, "--threads", 1)
+                frames, starts = read(dataset, "base_frames", np.uint8), read(dataset, "segment_start", np.float64)
+                self.assertEqual(len(frames), segments)
+                video = decoded(path)
+                for segment, start in enumerate(starts):
+                    self.assertEqual(len(crops(expected(video, start, 6, 15), frames[segment])), 1, f"segment {segment} at {start} s")
 
     def test_starts_are_spread_and_follow_the_seed(self):
         starts = []
