@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +69,26 @@ void address_set_port(struct address *address, uint16_t port)
         ((struct sockaddr_in6 *)&address->socket)->sin6_port = htons(port);
     else
         ((struct sockaddr_in *)&address->socket)->sin_port = htons(port);
+}
+
+static bool has_all_hosts(const struct address *address)
+{
+    return address->socket.ss_family == AF_INET6
+               ? IN6_IS_ADDR_UNSPECIFIED(
+                     &((const struct sockaddr_in6 *)&address->socket)->sin6_addr)
+               : ((const struct sockaddr_in *)&address->socket)->sin_addr.s_addr == INADDR_ANY;
+}
+
+bool address_same_host(const struct address *a, const struct address *b)
+{
+    bool all = has_all_hosts(a), other_all = has_all_hosts(b);
+    if (a->socket.ss_family != b->socket.ss_family)
+        return (all && a->socket.ss_family == AF_INET6) ||
+               (other_all && b->socket.ss_family == AF_INET6);
+    struct address first = *a, second = *b;
+    address_set_port(&first, 0);
+    address_set_port(&second, 0);
+    return all || other_all || memcmp(&first.socket, &second.socket, first.length) == 0;
 }
 
 struct address_text address_print(const struct address *address)

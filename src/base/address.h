@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,10 @@ MUST_USE enum status address_parse(const char *text, struct address *ret_address
 
 uint16_t address_port(const struct address *address);
 void address_set_port(struct address *address, uint16_t port);
+
+/* Whether both have the same host, or one has all hosts: "0.0.0.0" those of IPv4, "[::]" all. Of
+ * two that listen at one port the second is refused. */
+bool address_same_host(const struct address *a, const struct address *b);
 
 /* "127.0.0.1:9400", "[::1]:9400" */
 struct address_text {

@@ -88,11 +88,8 @@ static bool share_a_port(const struct also_outputs *a, const struct also_outputs
         address_parse(b->metrics_listen, &second, &ignored) != STATUS_OK)
         return false;
     int low = address_port(&first), other = address_port(&second);
-    address_set_port(&first, 0);
-    address_set_port(&second, 0);
     return low > 0 && other > 0 && low < other + b->readers_on_node &&
-           other < low + a->readers_on_node &&
-           strcmp(address_print(&first).text, address_print(&second).text) == 0;
+           other < low + a->readers_on_node && address_same_host(&first, &second);
 }
 
 static bool is_of_both(const char *file, const struct also_outputs *other)

@@ -126,12 +126,13 @@ def look(run):
                 return answer.read().decode()
         with open(os.path.join(folder, run + ".prom"), encoding="utf-8") as file:
             return file.read()
-    out = {}
+    out, deadline = {}, time.monotonic() + 100
     for way in "http", "file":
         while text := fetch(way):
             taken = re.findall(r"penstock_trainer_batches_total{.*} (\d+)", text)
             if len(taken) == 2 and min(map(int, taken)) >= 5:
                 break
+            assert time.monotonic() < deadline, f"run {run}, by {way}: trainers have taken {taken} batches"
             time.sleep(0.05)
         out[f"{way}.{run}"] = text
     return out

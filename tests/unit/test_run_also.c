@@ -102,6 +102,15 @@ static void each_run_has_its_own_files_and_ports(void **state)
     outputs("test", "", "", "127.0.0.1:9401", &test);
     expect_clash(&test, &train, "metrics.listen '127.0.0.1:9401': readers of the run that is");
     expect_clash(&test, &val, "which has '127.0.0.1:9402', listen at the same ports");
+    outputs("test", "", "", "0.0.0.0:9401", &test);
+    expect_clash(&test, &train, "metrics.listen '0.0.0.0:9401': readers of the run that is");
+    expect_clash(&train, &test, "metrics.listen '127.0.0.1:9400': readers of run 'test'");
+    outputs("test", "", "", "127.0.0.2:9401", &test);
+    assert_int_equal(also_compare_outputs(&test, &train, &err), STATUS_OK);
+    outputs("test", "", "", "[::]:9401", &test);
+    expect_clash(&test, &train, "metrics.listen '[::]:9401': readers of the run that is");
+    outputs("val", "", "", "[::1]:9401", &val);
+    expect_clash(&test, &val, "metrics.listen '[::]:9401': readers of run 'val'");
     outputs("test", "", "", "[::1]:9401", &test);
     assert_int_equal(also_compare_outputs(&test, &train, &err), STATUS_OK);
 }
