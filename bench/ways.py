@@ -221,9 +221,9 @@ class Bound:
                 for at in range(steps + 1)]
         return after[math.ceil(steps * held - 1e-9)]
 
-    def rate(self, epochs):
-        """Of so many later epochs. In the first one all that is needed may have been loaded."""
-        return epochs / self.least_s(epochs, self.next_held(0, 1))
+    def rate(self, epochs, loaded):
+        """Of so many later epochs. `loaded`: the share of rows that readers loaded of others in the first one."""
+        return epochs / self.least_s(epochs, self.next_held(0, loaded))
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -298,14 +298,16 @@ def judge(case, reports, forecast, single, stored):
     if stored:
         capacities["store"] = stored
     sent = later(reports["send"][0], "sent_bytes") / later(reports["send"][0], "samples")
-    bound = Bound(case, single, sent, busiest_sender(reports["send"][0]), capacities, bool(stored)).rate(EPOCHS["auto"] - 2)
     chosen = sorted(reports["auto"], key=later_rate)[len(reports["auto"]) // 2]
+    loaded = min(chosen["epochs"][0]["ways"]["each_rows"] * case["rows"] / case["samples"], 1)
+    bound = Bound(case, single, sent, busiest_sender(reports["send"][0]), capacities,
+                  bool(stored)).rate(EPOCHS["auto"] - 2, loaded)
     speeds, found = rates(chosen), {way: median_rate(reports[way]) for way in reports}
     return {**case, **found, "first": speeds[0], "later": speeds[1:-1], "bound": bound,
             "share_of_bound": found["auto"] / bound, "auto_over_send": found["auto"] / found["send"],
             "later_over_first": min(speeds[1:-1]) / speeds[0],
             "sent_bytes": later(chosen, "sent_bytes"), "stored_bytes": later(chosen, "stored_bytes"),
-            "moved_over_forecast": foreseen(case, reports, forecast), "single": single, "ways": chosen["ways"],
+            "moved_over_forecast": foreseen(case, reports, forecast), "single": single, "sent_by_send": sent, "ways": chosen["ways"],
             "each_rows": [epoch["ways"]["each_rows"] for epoch in chosen["epochs"]],
             "rates": [reader["rates"] for reader in chosen["readers"]],
             "epochs": {way: [rates(report) for report in reports[way]] for way in reports}}
