@@ -249,7 +249,6 @@ static enum status decode_from_start(struct segment_reader *reader, struct error
 {
     bool more = true;
     reader->from_start = true;
-    reader->video->decoded_count = 0;
     enum status status = STATUS_OK;
     if (!reader->video->untouched)
         status = video_rewind(reader->video, err);

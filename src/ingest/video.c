@@ -218,6 +218,7 @@ enum status video_rewind(struct video *video, struct error *err)
 {
     close_all(video);
     video->untouched = true;
+    video->decoded_count = 0; /* the decoder is another one */
     return open_all(video, video->path, err);
 }
 

@@ -28,7 +28,8 @@ struct video {
     AVFrame *frame;
     struct orientation orientation;
     bool untouched; /* no packet was read yet */
-    /* What the decoder has been given since it began at a keyframe; segment.c keeps this. */
+    /* What the decoder has been given since it began at a keyframe; segment.c keeps this, and
+     * video_rewind() forgets it. */
     int64_t decoded_key_pts;
     uint64_t decoded_count; /* packets, the keyframe's among them; 0: nothing to go on from */
 };

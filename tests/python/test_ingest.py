@@ -187,6 +187,22 @@ class Frames(Case):
                 for segment, start in enumerate(starts):
                     self.assertEqual(len(crops(expected(video, start, 6, 15), frames[segment])), 1, f"segment {segment} at {start} s")
 
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_decoder_begins_anew_where_a_file_cannot_seek(self):
+        """Without seeking, the file is opened again for each segment: this decoder has had nothing of the keyframe."""
+        source, library = self.folder / "no_seek.c", self.folder / "no_seek.so"
+        source.write_text("int av_seek_frame(void) { return -1; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        video, listed = self.folder / "one_keyframe.avi", self.folder / "one_keyframe.txt"
+        ffmpeg("-f", "lavfi", "-i", SOURCE, "-c:v", "mpeg4", "-q:v", 5, "-g", 200, "-sc_threshold", 10**9, video)
+        listed.write_text(f"{video}\n")
+        sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        digests = []
+        for name, env in (("seeks", {}), ("no_seek", {"LD_PRELOAD": str(library), "ASAN_OPTIONS": sanitizer})):
+            made = self.whole(listed, self.scratch(f"{name}.zarr"), "--segments", 6, "--seconds", 0.4, "--fps", 5, "--threads", 1, env=env)
+            digests.append(digest_of(made.stdout))
+        self.assertEqual(*digests)
+
     def test_starts_are_spread_and_follow_the_seed(self):
         starts = []
         for seed in (1, 1, 2):
