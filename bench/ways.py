@@ -8,7 +8,7 @@
 
 Jobs of a case run in turns: send, auto, send, auto. The bound is of the best mixture of ways, from rates that are measured
 one by one: what hosts do each by itself, from memory and from the store; what TCP takes of the processors; links and stores
-as they are shaped. What a reader has loaded once it holds in later epochs.
+as they are shaped. What a reader has loaded once stays with it in later epochs.
 
 Hosts are made on this machine (root). docs/benchmarks.md says what is measured. The last line of output is one JSON
 object. Only the standard library is used, but for --plots, which takes Matplotlib.
@@ -144,9 +144,6 @@ class Store:
             self.server.close()
             subprocess.run(["tc", "qdisc", "del", "dev", "eth0", "root"], check=True)
 
-    def bytes_per_s(self):
-        return jobs.bits(self.rate) / 8 * PAYLOAD if self.rate else None
-
 
 # --- single rates -------------------------------------------------------------------------------------------------
 
@@ -184,46 +181,83 @@ def single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s):
 
 
 class Bound:
-    """The most samples a second that later epochs of a case can have, all together: a linear program for each epoch. Of the
-    rows that a reader needs and is not home of it holds some since earlier epochs. Of the others a share is loaded, and held
-    from then on, and the rest is sent. capacities: of the links, of one host's link, of the processors and of the store."""
+    """The most samples a second that later epochs of a case can have, all together. No mixture of the two ways can beat it:
 
-    SHARES = 50
+    - A pair is a row and another reader than the row's home. All later epochs together want so many samples of a pair; across
+      pairs the number is binomial, since orders are drawn. Either the reader loads the row at some time, or all these samples
+      are sent. A load takes the row's bytes of the store and of the links, and decoding, once; a sent sample takes bytes of
+      the links, and what TCP takes of the processors.
+    - At best a load comes before the first sample that it saves, and pairs of which most is wanted are loaded. So with as many
+      loads as a schedule has, no schedule sends less than what is counted here.
+    - A schedule takes at least as long as each resource is busy with its loads and sends. The bound is that of the number of
+      loads for which the busiest resource is done soonest. When rows are loaded, and that links are not equally busy, is left
+      out: both could only take more time.
 
-    def __init__(self, case, single, sent_bytes, busiest, capacities, has_store):
-        others, rows = case["hosts"] - 1, case["rows"]
-        moved = sent_bytes / RECORD_BYTES  # of a sample: how likely it is that it goes elsewhere
-        self.needed = others * (1 - (1 - moved / others) ** rows) / rows  # rows that readers need of others, for a sample
-        self.epoch_share = rows * self.needed / others  # of all pairs of a row and another reader than its home
-        self.read_bytes = single["row_bytes"] if has_store else 0
-        self.single, self.sent_bytes, self.busiest, self.capacities = single, sent_bytes, busiest, capacities
+    What the first epoch has read beyond one copy of each row counts as loads that cost nothing, of pairs that are wanted most.
+    Hosts by themselves may be measured at a bad time: a rate that the job kept up for SEEN epochs in a row counts instead where
+    it is higher. The rest is as good as single rates are: MPI, and waits for the slowest reader of a step, are not counted."""
 
-    def sample_s(self, held, loaded):
-        """The time of a sample: that of the busiest resource."""
-        sent = self.sent_bytes * (1 - held) * (1 - loaded)
-        rows = self.needed * (1 - held) * loaded
-        read = rows * self.read_bytes
-        taken = {"links": sent + read, "processors": self.single["sample_s"] + sent * self.single["byte_s"] +
-                 rows * self.single["row_s"], "store": read, "busiest": sent * self.busiest}
-        return max(taken[name] / self.capacities[name] for name in self.capacities)
+    SEEN = 10
 
-    def next_held(self, held, loaded):
-        return held + (1 - held) * loaded * self.epoch_share
+    def __init__(self, found):
+        single, self.samples, self.epochs = found["single"], found["samples"], EPOCHS["auto"] - 2
+        rows, others = self.samples / found["rows"], found["hosts"] - 1
+        self.single, self.pairs = single, rows * others
+        self.sample_s = min(single["sample_s"], self.seen_s(found["later"]))
+        self.had = max(0, found["rows_read"][0] - rows)  # loads of the first epoch, for later ones
+        self.wanted = binomial(self.epochs * found["rows"], found["sent_a_sample"] / RECORD_BYTES / others)
+        self.link = found["hosts"] * single["link"]
+        rate = STORES[found["store"]]
+        self.store = jobs.bits(rate) / 8 * PAYLOAD if rate else None
 
-    def least_s(self, epochs, held):
-        """Of a sample in each of so many epochs: a dynamic program over the share of pairs that are held, in steps that
-        are rounded in the run's favour."""
-        steps = 200
-        after = [0.0] * (steps + 1)
-        for _ in range(epochs):
-            after = [min(self.sample_s(at / steps, share / self.SHARES) + after[min(steps, math.ceil(
-                steps * self.next_held(at / steps, share / self.SHARES) - 1e-9))] for share in range(self.SHARES + 1))
-                for at in range(steps + 1)]
-        return after[math.ceil(steps * held - 1e-9)]
+    def seen_s(self, speeds):
+        """Of a sample, in the fastest epochs in a row."""
+        return min(statistics.mean(1 / speed for speed in speeds[at:at + self.SEEN])
+                   for at in range(len(speeds) - self.SEEN + 1))
 
-    def rate(self, epochs, loaded):
-        """Of so many later epochs. `loaded`: the share of rows that readers loaded of others in the first one."""
-        return epochs / self.least_s(epochs, self.next_held(0, loaded))
+    def sent_samples(self, loads):
+        """Of all later epochs, if the rows of so many pairs are loaded: those of which most is wanted."""
+        sent = 0
+        for count in reversed(range(len(self.wanted))):
+            pairs = self.pairs * self.wanted[count]
+            sent += count * max(0, pairs - loads)
+            loads = max(0, loads - pairs)
+        return sent
+
+    def busy(self, loads):
+        """Seconds that each resource is busy in all later epochs."""
+        sent, paid = self.sent_samples(loads) * RECORD_BYTES, max(0, loads - self.had)
+        read = paid * self.single["row_bytes"] if self.store else 0
+        return {"processors": self.epochs * self.samples * self.sample_s + sent * self.single["byte_s"] +
+                              paid * self.single["row_s"],
+                "links": (sent + read) / self.link, "store": read / self.store if self.store else 0}
+
+    def best(self):
+        """The number of loads, and the resources' seconds. Seconds are convex in the loads."""
+        low, high = 0, self.pairs
+        for _ in range(100):
+            third = (high - low) / 3
+            if max(self.busy(low + third).values()) <= max(self.busy(high - third).values()):
+                high -= third
+            else:
+                low += third
+        return low, self.busy(low)
+
+    def figures(self):
+        loads, busy = self.best()
+        return {"bound": self.epochs * self.samples / max(busy.values()), "bound_loads": loads / self.pairs,
+                "bound_busy_s": busy}
+
+
+def binomial(count, chance_):
+    """How likely 0, 1, ... count are."""
+    return [math.comb(count, k) * chance_ ** k * (1 - chance_) ** (count - k) for k in range(count + 1)]
+
+
+def bounded(found):
+    """The figures of a case, with the bound that follows from them."""
+    figures = Bound(found).figures()
+    return {**found, **figures, "share_of_bound": found["auto"] / figures["bound"]}
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -262,12 +296,6 @@ def later_rate(report):
     return later(report, "samples") / later(report, "seconds")
 
 
-def busiest_sender(report):
-    """The busiest sender's bytes over those of all, in later epochs together."""
-    sent = [sum(epoch["sent_bytes"] for epoch in later_epochs(reader)) for reader in report["readers"]]
-    return max(sent) / max(1, sum(sent))
-
-
 def median_rate(reports):
     return statistics.median(later_rate(report) for report in reports)
 
@@ -292,25 +320,21 @@ def foreseen(case, reports, forecast):
     return max(ratios, key=lambda ratio: abs(ratio - 1), default=1)
 
 
-def judge(case, reports, forecast, single, stored):
-    """The figures of one case; stored: bytes a second of the store that all share, or None."""
-    capacities = {"links": case["hosts"] * single["link"], "busiest": single["link"], "processors": 1}
-    if stored:
-        capacities["store"] = stored
+def judge(case, reports, forecast, single):
+    """The figures of one case."""
     sent = later(reports["send"][0], "sent_bytes") / later(reports["send"][0], "samples")
     chosen = sorted(reports["auto"], key=later_rate)[len(reports["auto"]) // 2]
-    loaded = min(chosen["epochs"][0]["ways"]["each_rows"] * case["rows"] / case["samples"], 1)
-    bound = Bound(case, single, sent, busiest_sender(reports["send"][0]), capacities,
-                  bool(stored)).rate(EPOCHS["auto"] - 2, loaded)
     speeds, found = rates(chosen), {way: median_rate(reports[way]) for way in reports}
-    return {**case, **found, "first": speeds[0], "later": speeds[1:-1], "bound": bound,
-            "share_of_bound": found["auto"] / bound, "auto_over_send": found["auto"] / found["send"],
-            "later_over_first": min(speeds[1:-1]) / speeds[0],
-            "sent_bytes": later(chosen, "sent_bytes"), "stored_bytes": later(chosen, "stored_bytes"),
-            "moved_over_forecast": foreseen(case, reports, forecast), "single": single, "sent_by_send": sent, "ways": chosen["ways"],
-            "each_rows": [epoch["ways"]["each_rows"] for epoch in chosen["epochs"]],
-            "rates": [reader["rates"] for reader in chosen["readers"]],
-            "epochs": {way: [rates(report) for report in reports[way]] for way in reports}}
+    return bounded({
+        **case, **found, "first": speeds[0], "later": speeds[1:-1], "sent_a_sample": sent,
+        "auto_over_send": found["auto"] / found["send"],
+        "later_over_first": min(speeds[1:-1]) / speeds[0],
+        "sent_bytes": later(chosen, "sent_bytes"), "stored_bytes": later(chosen, "stored_bytes"),
+        "moved_over_forecast": foreseen(case, reports, forecast), "single": single, "ways": chosen["ways"],
+        "each_rows": [epoch["ways"]["each_rows"] for epoch in chosen["epochs"]],
+        "rates": [reader["rates"] for reader in chosen["readers"]],
+        **{key: [epoch[key] for epoch in chosen["epochs"]] for key in ("cpu_s", "rows_read")},
+        "epochs": {way: [rates(report) for report in reports[way]] for way in reports}})
 
 
 def covers(cases):
@@ -341,10 +365,10 @@ class Results:
         self.kept = [json.loads(text) for text in keep.read_text(encoding="utf-8").splitlines()] if keep and keep.exists() else []
 
     def recall(self, case):
-        """Whether the case has been measured."""
-        found = next((found for found in self.kept if same_case(case, found)), None)
+        """Whether the case has been measured, with all that the bound needs."""
+        found = next((found for found in self.kept if same_case(case, found) and "rows_read" in found), None)
         if found:
-            self.all.append(found)
+            self.all.append(bounded(found))
         return bool(found)
 
     def add(self, found):
@@ -371,7 +395,7 @@ def measure_all(arguments):
             singles[alone_] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
         store = Store(jobs_.work, kind)
         try:
-            found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_], store.bytes_per_s())
+            found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_])
         finally:
             store.close()
         results.add(found)
@@ -404,8 +428,8 @@ def evaluate(arguments, results):
     for found in results:
         print(" ".join(line(found)))
     print("\nfirst, later: epochs with the ways chosen while running; the job in the middle. least: of the later ones. send, each: "
-          "later epochs, all rows one way.\nbound: of the best mixture of these two, epoch by epoch, from single rates; rows that "
-          "a reader has loaded stay with it. /send: as chosen over "
+          "later epochs, all rows one way.\nbound: of the best mixture of these two, over all later epochs, from single rates; "
+          "rows that a reader has loaded stay with it. /send: as chosen over "
           "send. sent, read: of all hosts in a later epoch.\nforeseen: sent bytes over what the plan (send) or rank 0 (as "
           "chosen) foresaw, where enough is sent for chance to be below 3%.")
     final = {"least_share_of_bound": min(found["share_of_bound"] for found in results),
