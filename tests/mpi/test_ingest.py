@@ -23,6 +23,12 @@ if "built without FFmpeg" in run([program("penstock"), "ingest", "video", "/nowh
     print("skipped: penstock was built without FFmpeg's libraries")
     sys.exit(77)
 
+if "Example" in sys.argv:
+    for name in ("torch", "zarr", "onnxscript", "onnxruntime"):
+        if not importlib.util.find_spec(name):
+            print(f"skipped: {sys.executable} has no {name}")
+            sys.exit(77)
+
 VIDEOS, SEGMENTS = 3, 4
 
 
@@ -164,9 +170,6 @@ class Example(JobTest):
     """python/examples/encode as its page has it: an autoencoder that trains in seconds, and encodes by PyTorch and by ONNX Runtime."""
 
     def test_both_ways(self):
-        missing = [name for name in ("torch", "zarr", "onnxscript", "onnxruntime") if not importlib.util.find_spec(name)]
-        if missing:
-            self.skipTest(f"{sys.executable} has no {missing[0]}")
         example = os.path.join(ROOT, "python", "examples", "encode")
         for name in os.listdir(example):
             if name.endswith(".py"):
