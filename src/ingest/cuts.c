@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/random.h"
+#include "ingest/keyframe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 /* A packet of the stream, in the file's order. */
 struct seen_packet {
     int64_t pts, duration;
-    bool is_key, is_shown;
+    bool is_key, begins, is_shown; /* begins: decoding can begin there */
 };
 
 struct seen {
@@ -55,6 +56,7 @@ static enum status read_packets(struct video *video, struct seen *seen, struct e
             break;
         const AVPacket *packet = video->packet;
         struct seen_packet noted = {packet->pts, packet->duration, packet->flags & AV_PKT_FLAG_KEY,
+                                    keyframe_of(video) != KEYFRAME_NONE,
                                     !(packet->flags & AV_PKT_FLAG_DISCARD)};
         seen->timed = seen->timed && (packet->pts != AV_NOPTS_VALUE || !noted.is_shown);
         status = note_packet(seen, &noted, err);
@@ -185,7 +187,8 @@ static bool is_chosen(const int64_t *chosen, uint32_t count, int64_t pts)
     return bsearch(&pts, chosen, count, sizeof *chosen, compare_times) != NULL;
 }
 
-/* The keyframe that decoding begins at, and the packets from there to the last that is needed. */
+/* The last keyframe that decoding can begin at, else the first one, and the packets from there to
+ * the last that is needed. */
 static enum status find_packets(const struct seen *seen, const int64_t *chosen, uint32_t count,
                                 struct video_segment *segment, struct error *err)
 {
@@ -197,7 +200,7 @@ static enum status find_packets(const struct seen *seen, const int64_t *chosen, 
         }
     for (size_t i = 0; i <= first && i < seen->count; i++)
         if (seen->packets[i].is_key && seen->packets[i].pts != AV_NOPTS_VALUE &&
-            seen->packets[i].pts <= chosen[0])
+            seen->packets[i].pts <= chosen[0] && (seen->packets[i].begins || key == seen->count))
             key = i;
     if (key == seen->count)
         return error_set(err, STATUS_CORRUPT, "there is no keyframe before its frames");

@@ -2,7 +2,6 @@
 #include "ingest/ingest_internal.h"
 
 #include "base/number.h"
-#include "base/random.h"
 #include "ingest/segment.h"
 #include "zarr/array.h"
 
@@ -13,89 +12,52 @@
 /* Frames
  * ------------------------------------------------------------------------------------------- */
 
-/* A thread's: the last video stays open, since its next segment comes soon. */
+/* A thread's. */
 struct reader {
     struct ingest *ingest;
-    struct video *video;
-    size_t number; /* of the video */
-    struct picture_maker maker;
-    unsigned char *pictures; /* of a segment */
+    struct segment_reader *segments;
 };
 
 /* Beside a decoder's frames, of at most 8 bytes a pixel: packets of a segment, and tables. */
 static const uint64_t packets_bytes = 32 << 20;
 enum { DECODER_FRAMES = 18 };
 
-static uint64_t pictures_bytes(const struct ingest *ingest)
+/* How many segments share a pass of the decoder. */
+static uint32_t at_once(const struct ingest *ingest)
 {
-    uint64_t size = ingest->options->size;
-    return ingest->wish.frame_count * size * size * 3;
+    return (uint32_t)min_u64(max_u64(ingest->plan.most_shared, 1), SEGMENTS_AT_ONCE);
 }
 
 static uint64_t reader_bytes(const void *argument, const struct target *target)
 {
     const struct ingest *ingest = argument;
+    uint64_t size = ingest->options->size;
     if (strcmp(target->array.path, "base_frames") != 0)
         return 0;
-    return packets_bytes + pictures_bytes(ingest) +
+    return packets_bytes + at_once(ingest) * ingest->wish.frame_count * size * size * 3 +
            ingest->plan.most_pixels * 3 / 2 * DECODER_FRAMES;
 }
 
 static enum status open_reader(void *argument, void **ret_reader, struct error *err)
 {
+    struct ingest *ingest = argument;
     struct reader *reader = calloc(1, sizeof *reader);
-    if (reader)
-        reader->pictures = malloc(pictures_bytes(argument));
-    if (!reader || !reader->pictures) {
-        free(reader);
+    if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a thread");
-    }
-    reader->ingest = argument;
+    reader->ingest = ingest;
     *ret_reader = reader;
-    return STATUS_OK;
+    enum status status = segment_reader_new(&ingest->wish, ingest->options->size, at_once(ingest),
+                                            &reader->segments, err);
+    if (status)
+        free(reader);
+    return status;
 }
 
 static void close_reader(void *argument)
 {
     struct reader *reader = argument;
-    video_close(reader->video);
-    picture_maker_done(&reader->maker);
-    free(reader->pictures);
+    segment_reader_free(reader->segments);
     free(reader);
-}
-
-static enum status use_video(struct reader *reader, size_t number, struct error *err)
-{
-    if (reader->video && reader->number == number)
-        return STATUS_OK;
-    video_close(reader->video);
-    reader->video = NULL;
-    reader->number = number;
-    return video_open(reader->ingest->list.videos[number].path, &reader->video, err);
-}
-
-/* Random numbers of a segment, beside that of its start. */
-static struct picture_crop choose_crop(const struct ingest *ingest, size_t video, uint64_t i)
-{
-    uint64_t seed = ingest->wish.seed;
-    return (struct picture_crop){random_u64(seed, video, i | 1ull << 62),
-                                 random_u64(seed, video, i | 1ull << 63)};
-}
-
-static enum status decode_segment(struct reader *reader, size_t number, uint64_t i,
-                                  struct error *err)
-{
-    const struct ingest *ingest = reader->ingest;
-    const struct cuts *cuts = &ingest->plan.videos[number].cuts;
-    struct picture_crop crop = choose_crop(ingest, number, i);
-    enum status status =
-        segment_read(reader->video, cuts, &cuts->segments[i], &ingest->wish, &reader->maker,
-                     ingest->options->size, &crop, reader->pictures, err);
-    if (status) { /* what state is it in? */
-        video_close(reader->video);
-        reader->video = NULL;
-    }
-    return status;
 }
 
 static enum status read_segment(struct reader *reader, uint64_t segment, unsigned char *items,
@@ -106,10 +68,12 @@ static enum status read_segment(struct reader *reader, uint64_t segment, unsigne
     size_t number = find_last_u64(ingest->plan.first_segments, 0, ingest->plan.count, segment);
     uint64_t i = segment - ingest->plan.first_segments[number];
     const char *path = ingest->list.videos[number].path;
-    enum status status = use_video(reader, number, err);
+    const unsigned char *pictures;
+    enum status status =
+        segment_reader_use(reader->segments, path, number, &ingest->plan.videos[number].cuts, err);
     if (status) /* the plan says that the video is good */
         return error_prefix(err, STATUS_IO, "video '%s', which could be read before: ", path);
-    status = decode_segment(reader, number, i, err);
+    status = segment_read(reader->segments, i, &pictures, err);
     if (status && (options->bad_is_error || !video_is_bad(status)))
         return error_prefix(err, status, "video '%s', segment %" PRIu64 ": ", path, i);
     if (status) {
@@ -118,7 +82,7 @@ static enum status read_segment(struct reader *reader, uint64_t segment, unsigne
     }
     size_t picture_bytes = (size_t)options->size * options->size * 3;
     for (uint32_t k = 0; k < ingest->wish.frame_count; k++)
-        pixels_put(&ingest->pixels, options->size, reader->pictures + k * picture_bytes,
+        pixels_put(&ingest->pixels, options->size, pictures + k * picture_bytes,
                    items + k * (bytes / ingest->wish.frame_count));
     return STATUS_OK;
 }

@@ -1,17 +1,34 @@
-/* Decodes one segment: from the keyframe before to the last frame that is wanted, and no further.
- * One thread. */
+/* Decodes segments, from the keyframe before to the last frame that is wanted, and no further.
+ * Segments that begin at the same keyframe share one pass of the decoder, where they are asked for
+ * in order: a frame goes to each of them as it comes out. What a segment gets does not depend on
+ * the segments before and after. One thread.
+ */
 #ifndef PENSTOCK_INGEST_SEGMENT_H
 #define PENSTOCK_INGEST_SEGMENT_H
 
 #include "ingest/cuts.h"
-#include "ingest/picture.h"
 
-/* Puts frame_count pictures at `ret_pixels`. Errors of video.h; CORRUPT also: a frame is damaged,
- * or is not there. */
-MUST_USE enum status segment_read(struct video *video, const struct cuts *cuts,
-                                  const struct video_segment *segment,
-                                  const struct segment_wish *wish, struct picture_maker *maker,
-                                  uint32_t size, const struct picture_crop *crop,
-                                  unsigned char *ret_pixels, struct error *err);
+struct segment_reader;
+
+/* At most this many segments share a pass. */
+enum { SEGMENTS_AT_ONCE = 8 };
+
+/* Pictures have size x size pixels, of 3 bytes each. Memory for the pictures of `at_once` segments
+ * is allocated here; `wish` is borrowed. NO_MEMORY. */
+MUST_USE enum status segment_reader_new(const struct segment_wish *wish, uint32_t size,
+                                        uint32_t at_once, struct segment_reader **ret_reader,
+                                        struct error *err);
+void segment_reader_free(struct segment_reader *reader);
+
+/* Opens a video, if another one is open; `path` and `cuts` are borrowed. Errors of video_open(). */
+MUST_USE enum status segment_reader_use(struct segment_reader *reader, const char *path,
+                                        uint64_t number, const struct cuts *cuts,
+                                        struct error *err);
+
+/* Decodes segment `i` of the video: wish->frame_count pictures, valid until the next call. Errors
+ * of video.h; CORRUPT also: a frame is damaged, or is not there. After an error the video is
+ * closed. */
+MUST_USE enum status segment_read(struct segment_reader *reader, uint64_t i,
+                                  const unsigned char **ret_pictures, struct error *err);
 
 #endif

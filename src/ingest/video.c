@@ -218,7 +218,7 @@ enum status video_rewind(struct video *video, struct error *err)
 {
     close_all(video);
     video->untouched = true;
-    video->decoded_count = 0; /* the decoder is another one */
+    video->complained = false;
     return open_all(video, video->path, err);
 }
 
@@ -272,6 +272,7 @@ enum status video_send(struct video *video, const AVPacket *packet, struct error
 {
     said[0] = '\0';
     int got = avcodec_send_packet(video->decoder, packet);
+    video->complained = video->complained || *said;
     return got < 0 && got != AVERROR_EOF ? video_fail(got, "decode", err) : STATUS_OK;
 }
 
@@ -279,6 +280,7 @@ enum status video_take(struct video *video, bool *ret_taken, struct error *err)
 {
     said[0] = '\0';
     int got = avcodec_receive_frame(video->decoder, video->frame);
+    video->complained = video->complained || *said;
     *ret_taken = got >= 0;
     if (got == AVERROR(EAGAIN) || got == AVERROR_EOF)
         return STATUS_OK;

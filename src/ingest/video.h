@@ -27,11 +27,8 @@ struct video {
     AVPacket *packet;
     AVFrame *frame;
     struct orientation orientation;
-    bool untouched; /* no packet was read yet */
-    /* What the decoder has been given since it began at a keyframe; segment.c keeps this, and
-     * video_rewind() forgets it. */
-    int64_t decoded_key_pts;
-    uint64_t decoded_count; /* packets, the keyframe's among them; 0: nothing to go on from */
+    bool untouched;  /* no packet was read yet */
+    bool complained; /* FFmpeg logged an error of the decoder, since the video was opened */
 };
 
 /* Before all else: FFmpeg's messages go to no terminal. */

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,7 +249,23 @@ static enum status lock_folder(int folder_fd, int *ret_fd, struct error *err)
 /* All of it
  * ------------------------------------------------------------------------------------------- */
 
-static void count_all(struct video_plan *plan)
+/* The most segments whose keyframes are before the end of the first of them. */
+static uint64_t count_shared(const struct cuts *cuts, const struct segment_wish *wish)
+{
+    uint64_t most = cuts->segment_count > 0;
+    if (most == 0 || cuts->segments[0].times)
+        return most;
+    int64_t length = llrint(wish->seconds / av_q2d(cuts->time_base));
+    for (size_t i = 0, end = 1; i < cuts->segment_count; i++) {
+        int64_t last = cuts->begin + cuts->segments[i].start + length;
+        while (end < cuts->segment_count && cuts->segments[end].key_pts <= last)
+            end++;
+        most = max_u64(most, end - i);
+    }
+    return most;
+}
+
+static void count_all(struct video_plan *plan, const struct segment_wish *wish)
 {
     for (size_t i = 0; i < plan->count; i++) {
         const struct planned_video *video = &plan->videos[i];
@@ -258,6 +275,7 @@ static void count_all(struct video_plan *plan)
         plan->bad_count += video->reason != NULL;
         plan->most_pixels =
             max_u64(plan->most_pixels, (uint64_t)cuts->width * (uint64_t)cuts->height);
+        plan->most_shared = max_u64(plan->most_shared, count_shared(cuts, wish));
     }
     plan->first_segments[plan->count] = plan->segment_count;
 }
@@ -282,7 +300,7 @@ static enum status make_plan(int folder_fd, const char *request, const struct lo
     enum status status = look_at_all(look, thread_count, err);
     if (status)
         return status;
-    count_all(look->plan);
+    count_all(look->plan, look->wish);
     if (bad_is_error)
         status = refuse_bad(look->plan, look->list, err);
     if (!status && look->plan->segment_count == 0)
@@ -305,7 +323,7 @@ static enum status settle(int folder_fd, const char *request, const struct look 
         status = read_lines(file, request, look->wish->frame_count, look->plan, err);
         fclose(file);
         if (!status)
-            count_all(look->plan);
+            count_all(look->plan, look->wish);
     } else {
         status = make_plan(folder_fd, request, look, thread_count, bad_is_error, err);
     }

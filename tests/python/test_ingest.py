@@ -43,6 +43,7 @@ VIDEOS = {
     "ten_bit": (SOURCE, "-c:v libx264 -preset veryfast -pix_fmt yuv420p10le", "mp4"),
     "full_range": (SOURCE, "-c:v mjpeg -pix_fmt yuvj422p", "mkv"),
     "hd_colours": (SOURCE, "-c:v libx264 -preset veryfast -pix_fmt yuv444p -colorspace bt709 -color_range tv", "mp4"),
+    "intra_refresh": (SOURCE, "-c:v libx264 -preset veryfast -x264-params intra-refresh=1:keyint=30 -pix_fmt yuv420p", "mp4"),
     "silent": (SOURCE, "-an -c:v libx264 -preset veryfast", "mov"),
 }
 
@@ -171,9 +172,10 @@ class Frames(Case):
         names = read(dataset, "video_name", np.uint32)
         self.assertEqual(["".join(map(chr, name[name > 0])) for name in names], self.names)
 
-    def test_decoder_goes_on_from_segment_to_segment(self):
-        """Segments one behind the other, several of each keyframe, with frames that nobody refers to at their ends."""
-        for name, options, segments in (("b_frames", "-bf 8 -g 100", 18), ("long", "-bf 0 -g 90", 18), ("short", "-bf 0 -g 25", 9)):
+    def test_segments_share_the_decoder(self):
+        """Segments that overlap and segments one behind the other, within a keyframe's frames and across keyframes."""
+        for name, options, segments in (("b_frames", "-bf 8 -g 100", 18), ("long", "-bf 0 -g 90", 18), ("short", "-bf 0 -g 25", 9),
+                                        ("idr", "-bf 3 -g 13 -keyint_min 13", 18), ("open", "-bf 3 -g 20 -x264-params open-gop=1", 18)):
             with self.subTest(video=name):
                 path, dataset = self.folder / f"{name}.mp4", self.scratch(f"{name}.zarr")
                 source = f"testsrc2=size={WIDTH}x{HEIGHT}:rate=30000/1001:duration=8"
@@ -189,7 +191,7 @@ class Frames(Case):
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_decoder_begins_anew_where_a_file_cannot_seek(self):
-        """Without seeking, the file is opened again for each segment: this decoder has had nothing of the keyframe."""
+        """Without seeking, the file is opened again for each pass."""
         source, library = self.folder / "no_seek.c", self.folder / "no_seek.so"
         source.write_text("int av_seek_frame(void) { return -1; }\n")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
@@ -307,6 +309,33 @@ class Bad(Case):
         done = ingest(videos, self.scratch("error.zarr"), "--segments", 2, "--bad", "error")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("segment 1", done.stderr)
+
+    def test_segments_near_damage_are_right_or_not_valid(self):
+        """Also where a frame refers to a damaged one that is shown after it, and where others of the same pass have damaged frames."""
+        videos = self.scratch("videos")
+        videos.mkdir()
+        path = videos / "a.mp4"
+        ffmpeg("-f", "lavfi", "-i", SOURCE, "-c:v", "libx264", "-preset", "veryfast", "-g", 24, "-bf", 3, "-b_strategy", 0, path)
+        video, whole = decoded(path), path.read_bytes()
+        packets = [tuple(map(int, line.split(",")[:2])) for line in subprocess.run(
+            ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size", "-of", "csv=p=0", str(path)],
+            capture_output=True, text=True, check=True).stdout.split()]
+        spoiled = 0
+        for packet in range(29, 60, 4): # P frames
+            size, position = packets[packet]
+            path.write_bytes(whole[:position + size // 2] + bytes(size - size // 2) + whole[position + size:])
+            valid = []
+            for threads in (1, 3):
+                dataset = self.scratch(f"{threads}.zarr")
+                self.whole(videos, dataset, "--segments", 9, "--seconds", 0.4, "--fps", 15, "--threads", threads)
+                frames, starts = read(dataset, "base_frames", np.uint8), read(dataset, "segment_start", np.float64)
+                valid.append(read(dataset, "segment_valid", np.uint8).tolist())
+                for segment in np.flatnonzero(valid[-1]):
+                    self.assertEqual(len(crops(expected(video, starts[segment], 6, 15), frames[segment])), 1, (packet, segment, threads))
+            self.assertEqual(*valid)
+            self.assertGreater(sum(valid[0]), 5)
+            spoiled += valid[0].count(0)
+        self.assertGreater(spoiled, 0)
 
     def test_codec_that_ffmpeg_lacks(self):
         videos, dataset = self.scratch("videos"), self.scratch("zarr")
