@@ -137,6 +137,8 @@ class Page(JobTest):
         self.assertIn("latents: {array: base_frames}", config)
         with open(os.path.join(self.folder, "printed.yaml"), "w", encoding="utf-8") as file:
             file.write(config)
+        outcome = run([program("penstock"), "plan", "-c", "printed.yaml"], cwd=self.folder, env=environment)
+        self.assertEqual(outcome.code, 0, outcome.output)
         digests = []
         for options in (["-c", "printed.yaml"],
                         ["--set", "dataset.uri=latents.zarr", "--set", "dataset.fields.latents=latents", "--set", "samples.where=segment_valid",
