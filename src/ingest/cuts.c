@@ -144,7 +144,9 @@ static enum status find_times(struct video *video, struct seen *seen, struct err
         status = decode_times(video, seen, err);
     seen->time_count = cuts_sort(seen->times, seen->time_count);
     if (!status && seen->time_count == 0)
-        status = error_set(err, STATUS_CORRUPT, "no frame has a time");
+        status = error_set(err, STATUS_CORRUPT,
+                           "no frame has a time, as in streams without a container; convert the "
+                           "video: ffmpeg -r RATE -i VIDEO VIDEO.mp4");
     return status;
 }
 

@@ -74,11 +74,14 @@ bool video_is_bad(enum status status)
 static enum status check_file(const char *path, struct error *err)
 {
     struct stat info;
-    if (stat(path, &info) != 0)
-        return error_set_errno(
-            err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO, "open");
-    if (S_ISDIR(info.st_mode))
-        return error_set(err, STATUS_UNSUPPORTED, "this is a folder");
+    if (stat(path, &info) != 0) {
+        bool is_bad_path =
+            errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
+        return error_set_errno(err, is_bad_path ? STATUS_NOT_FOUND : STATUS_IO, "open");
+    }
+    if (!S_ISREG(info.st_mode))
+        return error_set(err, STATUS_UNSUPPORTED, "this is a %s, and not a file",
+                         S_ISDIR(info.st_mode) ? "folder" : "device or a pipe");
     if (info.st_size == 0)
         return error_set(err, STATUS_CORRUPT, "the file is empty");
     return STATUS_OK;

@@ -280,6 +280,23 @@ class Bad(Case):
         self.assertEqual([name for name in os.listdir(dataset) if name.startswith(".")], [])
         self.assertEqual(penstock("verify", dataset).returncode, 0)
 
+    def test_paths_that_are_no_files_and_streams_without_times(self):
+        folder = self.scratch("videos")
+        folder.mkdir()
+        os.mkfifo(folder / "pipe.mp4")
+        (folder / "loop.mp4").symlink_to("loop.mp4")
+        ffmpeg("-f", "lavfi", "-i", SOURCE, "-c:v", "libx264", "-preset", "veryfast", "-bf", 2, folder / "raw.h264")
+        for name, reason in (("pipe.mp4", "this is a device or a pipe, and not a file"), ("loop.mp4", "Too many levels of symbolic links"),
+                             ("raw.h264", "no frame has a time, as in streams without a container"), (".", "this is a folder, and not a file")):
+            listed = folder / "list.txt"
+            listed.write_text(f"{name}\n{self.videos / 'h264.mp4'}\n")
+            done = self.whole(listed, self.scratch("zarr"), "--segments", 1)
+            self.assertIn("1 of 2 videos left out", done.stdout)
+            self.assertIn(reason, done.stderr)
+        ffmpeg("-r", 30, "-i", folder / "raw.h264", folder / "raw.mp4") # what the message says
+        listed.write_text("raw.mp4\n")
+        self.whole(listed, self.scratch("zarr"), "--segments", 1)
+
     def test_are_an_error_by_option(self):
         dataset = self.scratch("zarr")
         done = ingest(self.mixed, dataset, "--bad", "error")
