@@ -135,10 +135,11 @@ static bool is_late(const struct segment_reader *reader, const struct draft *dra
     return false;
 }
 
-/* Lets a segment take part in the pass. *ret_draft is NULL where the segment begins elsewhere,
- * where it is too late, and where there is no room. */
-static enum status join(struct segment_reader *reader, uint64_t number, struct draft **ret_draft,
-                        struct error *err)
+/* Lets a segment take part in the pass, if its keyframe is among the first `end` packets.
+ * *ret_draft is NULL where this is not so, where the segment is too late, and where there is no
+ * room. */
+static enum status join(struct segment_reader *reader, uint64_t number, uint64_t end,
+                        struct draft **ret_draft, struct error *err)
 {
     struct pass *pass = &reader->pass;
     *ret_draft = NULL;
@@ -146,7 +147,7 @@ static enum status join(struct segment_reader *reader, uint64_t number, struct d
         return STATUS_OK;
     const struct video_segment *segment = &reader->cuts->segments[number];
     uint64_t first = pass_find_key(pass, segment->key_pts);
-    struct draft *draft = first < pass->count ? open_draft(reader, number) : NULL;
+    struct draft *draft = first < end ? open_draft(reader, number) : NULL;
     if (!draft)
         return STATUS_OK;
     draft->first = first;
@@ -158,14 +159,17 @@ static enum status join(struct segment_reader *reader, uint64_t number, struct d
     return status;
 }
 
-static enum status join_followers(struct segment_reader *reader, uint64_t number, struct error *err)
+/* Those that begin before the end of `asked`: no packets are read too early. */
+static enum status join_followers(struct segment_reader *reader, const struct draft *asked,
+                                  struct error *err)
 {
+    uint64_t end = asked->first + asked->segment->packet_count, number = asked->number;
     enum status status = STATUS_OK;
     struct draft *draft;
     do {
         draft = find_draft(reader, ++number);
         if (!draft)
-            status = join(reader, number, &draft, err);
+            status = join(reader, number, end, &draft, err);
     } while (!status && draft);
     return status;
 }
@@ -300,7 +304,7 @@ static enum status begin_pass(struct segment_reader *reader, uint64_t number,
     reader->shown = INT64_MIN;
     enum status status =
         pass_begin(&reader->pass, reader->video, reader->cuts->segments[number].key_pts, err);
-    return status ? status : join(reader, number, ret_draft, err);
+    return status ? status : join(reader, number, 1, ret_draft, err);
 }
 
 static enum status read_alone(struct segment_reader *reader, uint64_t number,
@@ -321,11 +325,11 @@ static enum status read_shared(struct segment_reader *reader, uint64_t number,
     close_drafts_before(reader, number);
     *ret_draft = find_draft(reader, number);
     if (!*ret_draft)
-        status = join(reader, number, ret_draft, err);
+        status = join(reader, number, reader->pass.count, ret_draft, err);
     if (!status && !*ret_draft)
         status = begin_pass(reader, number, ret_draft, err);
     if (!status)
-        status = join_followers(reader, number, err);
+        status = join_followers(reader, *ret_draft, err);
     return status ? status : decode_packets(reader, *ret_draft, err);
 }
 
