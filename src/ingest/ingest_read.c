@@ -45,11 +45,12 @@ static enum status open_reader(void *argument, void **ret_reader, struct error *
     if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a thread");
     reader->ingest = ingest;
-    *ret_reader = reader;
     enum status status = segment_reader_new(&ingest->wish, ingest->options->size, at_once(ingest),
                                             &reader->segments, err);
     if (status)
         free(reader);
+    else
+        *ret_reader = reader;
     return status;
 }
 

@@ -125,6 +125,14 @@ def crops(wide, narrow):
     return [(y, x) for y in range(down) for x in range(across) if np.array_equal(wide[:, y:y + SIZE, x:x + SIZE], narrow)]
 
 
+def preload(folder, name, source):
+    """The environment in which a program finds these C functions before FFmpeg's."""
+    (folder / f"{name}.c").write_text(source)
+    library = folder / f"{name}.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, folder / f"{name}.c"], check=True)
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -190,17 +198,45 @@ class Frames(Case):
                     self.assertEqual(len(crops(expected(video, start, 6, 15), frames[segment])), 1, f"segment {segment} at {start} s")
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_no_packet_is_decoded_twice(self):
+        """Overlapping segments, several of each keyframe: each packet goes to the decoder once, and a few more to try the decoder."""
+        count = self.folder / "count"
+        counting = preload(self.folder, "counting", f"""
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stdio.h>
+            static int count;
+            int avcodec_send_packet(void *decoder, const void *packet)
+            {{
+                static int (*send)(void *, const void *);
+                send = send ? send : (int (*)(void *, const void *))dlsym(RTLD_NEXT, "avcodec_send_packet");
+                count += packet != NULL;
+                return send(decoder, packet);
+            }}
+            __attribute__((destructor)) static void tell(void)
+            {{
+                FILE *file = fopen("{count}", "w");
+                fprintf(file, "%d", count);
+                fclose(file);
+            }}
+            """)
+        for name, options in (("one_key", "-bf 2 -g 240"), ("idr_keys", "-bf 2 -g 24 -keyint_min 24")):
+            video, listed = self.folder / f"{name}.mp4", self.folder / f"{name}.txt"
+            ffmpeg("-f", "lavfi", "-i", SOURCE, "-c:v", "libx264", "-preset", "veryfast", *options.split(), video)
+            listed.write_text(f"{video}\n")
+            self.whole(listed, self.scratch(f"{name}.zarr"), "--segments", 4, "--seconds", 1, "--fps", 10, "--threads", 1, env=counting)
+            self.assertGreater(int(count.read_text()), 90)
+            self.assertLessEqual(int(count.read_text()), 120 + 8, name)
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_decoder_begins_anew_where_a_file_cannot_seek(self):
         """Without seeking, the file is opened again for each pass."""
-        source, library = self.folder / "no_seek.c", self.folder / "no_seek.so"
-        source.write_text("int av_seek_frame(void) { return -1; }\n")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        no_seek = preload(self.folder, "no_seek", "int av_seek_frame(void) { return -1; }\n")
         video, listed = self.folder / "one_keyframe.avi", self.folder / "one_keyframe.txt"
         ffmpeg("-f", "lavfi", "-i", SOURCE, "-c:v", "mpeg4", "-q:v", 5, "-g", 200, "-sc_threshold", 10**9, video)
         listed.write_text(f"{video}\n")
-        sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
         digests = []
-        for name, env in (("seeks", {}), ("no_seek", {"LD_PRELOAD": str(library), "ASAN_OPTIONS": sanitizer})):
+        for name, env in (("seeks", {}), ("no_seek", no_seek)):
             made = self.whole(listed, self.scratch(f"{name}.zarr"), "--segments", 6, "--seconds", 0.4, "--fps", 5, "--threads", 1, env=env)
             digests.append(digest_of(made.stdout))
         self.assertEqual(*digests)
