@@ -393,7 +393,7 @@ run_commands() {
 # on each trainer's behalf, gives it the environment that readers give to theirs, and ends with the launcher, however
 # that ends.
 keep() {
-    local restarts=$1 per_node=$2 count=$3 rank tries status since
+    local restarts=$1 per_node=$2 count=$3 rank tries status since last=''
     rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID-}}}
     [[ $rank ]] || fail "--keep is for penstock-run itself"
     if [[ ! ${PENSTOCK_KEEPER-} ]]; then
@@ -410,6 +410,7 @@ keep() {
     set -m
     for ((tries = 0;; tries++)); do
         status=0 since=$SECONDS
+        [[ ! -e ${PENSTOCK_CURSORS-}end ]] || last=1 # all is delivered: see src/delivery/end_marker.h
         [[ ! -s ${PENSTOCK_STATE_FILE-} ]] || export PENSTOCK_STATE=$PENSTOCK_STATE_FILE
         setpriv --pdeathsig KILL -- "$@" </dev/null &
         trainer=$!
@@ -417,8 +418,8 @@ keep() {
         kill -KILL -- "-$trainer" 2>/dev/null || true # what it has left
         ((status)) || exit 0
         ((status != 143)) || sleep 1 # who ended it so may be ending all of the job: that comes here, too, and then by the trap
-        if ((tries == restarts)); then
-            say "trainer $rank on $HOSTNAME $(ending "$status"), after $tries of $restarts restarts"
+        if [[ $last ]] || ((tries == restarts)); then
+            say "trainer $rank on $HOSTNAME $(ending "$status"), after $tries of $restarts restarts${last:+, and after all batches were delivered}"
             exit $((status < 128 ? status : 1)) # more would look as if something had killed the launcher
         fi
         say "trainer $rank on $HOSTNAME $(ending "$status"): restart $((tries + 1)) of $restarts"

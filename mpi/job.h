@@ -150,6 +150,9 @@ struct placement_memory job_ring_memory(const struct job *job, uint32_t rank);
  * before all trainers know of the end, the next readers need not wait for trainers that know. */
 void job_note_end(struct job *job);
 
+/* All batches are delivered: tells the trainers, and those that a supervisor starts later. */
+void job_finish_well(struct job *job);
+
 /* Ends the workers' tasks, when no session follows. Waits a few seconds for a worker that hangs,
  * then leaves it behind and sets job->stuck. */
 void job_drain_workers(struct job *job);

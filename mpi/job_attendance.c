@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "delivery/end_marker.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -125,6 +126,15 @@ void job_note_end(struct job *job)
     for (uint32_t peer = 0; peer < job->trainer_count; peer++)
         job_note_cursor(job, server_trainer_rank(job->server, peer), end_cursor(job));
     fflush(stdout);
+}
+
+void job_finish_well(struct job *job)
+{
+    struct error end;
+    error_set(&end, STATUS_ENDED, "all epochs are consumed");
+    if (job->supervised && job->comm.run_count == 1) /* else readers may serve another session */
+        end_marker_make(getenv("PENSTOCK_CURSORS"));
+    server_finish(job->server, &end);
 }
 
 /* Trainers here that have their last batch, and lost their reader before they heard of the end; or

@@ -117,9 +117,7 @@ enum status job_gather(struct job *job, bool quiet, struct error *err)
 {
     enum status status = job_await_trainers(job, quiet, err);
     if (status == STATUS_OK && job->over) {
-        struct error end;
-        error_set(&end, STATUS_ENDED, "all epochs are consumed");
-        server_finish(job->server, &end);
+        job_finish_well(job);
         return STATUS_OK;
     }
     if (status == STATUS_OK)

@@ -101,10 +101,13 @@ bool service_end_delivery(struct service *service)
         complete = comm_test(&service->job->comm, &service->all_done);
     if (!complete && !service->ends_early)
         return false;
-    struct error end;
-    error_set(&end, STATUS_ENDED, "%s",
-              service->ends_early ? service->early.message : "all epochs are consumed");
-    server_finish(service->job->server, &end);
+    if (complete) {
+        job_finish_well(service->job);
+    } else {
+        struct error end;
+        error_set(&end, STATUS_ENDED, "%s", service->early.message);
+        server_finish(service->job->server, &end);
+    }
     service->ended = true;
     return true;
 }

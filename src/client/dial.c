@@ -2,6 +2,7 @@
 #include "client/dial.h"
 
 #include "base/clock.h"
+#include "delivery/end_marker.h"
 #include "delivery/fdpass.h"
 #include "delivery/protocol.h"
 #include "delivery/rundir.h"
@@ -77,6 +78,18 @@ static enum status nobody_there(const struct dial_options *options, const char *
         "with 'mpirun penstock-reader -c run.yaml', and set PENSTOCK_RUN_DIR to its "
         "delivery.run_dir",
         options->run_dir, seconds(options->timeout_ms), reason);
+}
+
+/* All was delivered, and the readers have left. */
+static enum status all_is_over(const struct dial_options *options, struct error *err)
+{
+    if (options->wish == WISH_STATE)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " has a state, and all trainers had their last batch: "
+                         "the readers have left; if the state is of an earlier step, start a new "
+                         "run",
+                         options->rank);
+    return error_set(err, STATUS_ENDED, "all epochs are consumed, and the readers have left");
 }
 
 static enum status check_peer(int socket, struct error *err)
@@ -172,6 +185,8 @@ static enum status look_for_reader(struct dial *dial, bool *ret_over, uint64_t *
     uint64_t now = clock_now_ns();
     enum status status = reach(dial->options, &dial->socket, &reason);
     *ret_over = true;
+    if (status == STATUS_NOT_FOUND && end_marker_found(dial->options->cursors))
+        return all_is_over(dial->options, err);
     if (status == STATUS_NOT_FOUND && now >= dial->deadline_ns)
         return nobody_there(dial->options, reason.message, err);
     if (status && status != STATUS_NOT_FOUND) {

@@ -287,6 +287,15 @@ timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
 timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
 
+# A trainer killed after its goodbye, when the readers have left: its next process hears of the end, and is the last.
+# shellcheck disable=SC2016
+code=0
+timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
+    [ \$RANK = 0 ] && while [ -e \$PENSTOCK_RUN_DIR/reader-0.sock ]; do sleep 0.05; done && kill -KILL \$\$" >log 2>&1 || code=$?
+contains "$(cat log)" "all epochs are consumed, and the readers have left"
+contains "$(cat log)" "(SIGKILL), after 1 of 3 restarts, and after all batches were delivered"
+[ "$code" -eq 1 ] || fail "a trainer killed after the end: exit code $code: $(cat log)"
+
 # What is kept back is no more than that: halves of lines and lines of dashes come as they are, at once.
 sieve=$bin/../libexec/penstock/penstock-sieve
 dashes=$(printf '%074d' 0 | tr 0 -)

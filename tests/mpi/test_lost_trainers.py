@@ -359,6 +359,24 @@ class Trainers(RecoveryTest):
         self.assertIn("all epochs are consumed", second.output())
         self.assertEqual(self.digest("0"), self.expected()[0])
 
+    def test_comes_when_the_readers_have_left(self):
+        """Killed after its goodbye: a process that comes fresh hears of the end at once, one with a state hears no."""
+        state = self.state_after(7)
+        os.mkdir(self.run_dir, 0o700)
+        cursors = os.path.join(self.run_dir, "cursor-1-")
+        os.environ["PENSTOCK_CURSORS"] = cursors
+        self.addCleanup(os.environ.pop, "PENSTOCK_CURSORS")
+        job = self.start_readers(2, self.settings(**{"delivery.run_dir": self.run_dir}), ["--supervised"])
+        self.assert_ends_well(*self.start_trainers(readers=2, PENSTOCK_CURSORS=cursors), job)
+        self.assertEqual(os.listdir(self.run_dir), ["cursor-1-end"])
+        late = self.start_trainer(1, "digest.late", PENSTOCK_CURSORS=cursors)
+        self.assertEqual(late.wait(10), 0, late.output())
+        self.assertIn("all epochs are consumed, and the readers have left", late.output())
+        greedy = self.start_trainer(1, "digest.greedy", PENSTOCK_CURSORS=cursors, PENSTOCK_STATE=state)
+        self.assertEqual(greedy.wait(10), 1, greedy.output())
+        self.assertIn("start a new run", greedy.output())
+        os.remove(f"{cursors}end")
+
     def test_states_of_different_steps(self):
         states = [self.state_after(7), self.state_after(9)]
         job = self.serve(2)
