@@ -295,13 +295,13 @@ static enum status run_copy(struct copy *copy, const struct limit *limit,
                             struct limit_result *ret_result, struct error *err)
 {
     struct limit_result decoded;
-    enum status status = decode_rows(limit, copy->rows, &decoded, err);
+    enum status status = decode_rows(limit, copy->rows, false, &decoded, err);
     if (status == STATUS_OK && copy->held)
         status = dataset_hold(limit->dataset, copy->held, err);
     if (status != STATUS_OK)
         return status;
     if (copy->fresh)
-        status = decode_open(limit, copy->fresh, &copy->decode, err);
+        status = decode_open(limit, copy->fresh, false, &copy->decode, err);
     if (status != STATUS_OK)
         return status;
     uint64_t start_ns = clock_now_ns();

@@ -1,12 +1,14 @@
-/* The limit of a first epoch: reading and decoding, nothing else. See limit.h.
+/* The limit of a first epoch: reading and decoding, nothing else; or also to copy each ragged item
+ * once. See limit.h.
  *
  * Workers take rows from one counter. There is no queue, no order of completion and no consumer;
- * the decoded row is overwritten by the next. decode_thread() runs on the pool's workers, the rest
- * on the main thread.
+ * the decoded row is overwritten by the next, or by that after KEPT_ROWS. decode_thread() runs on
+ * the pool's workers, the rest on the main thread.
  */
 #include "limit.h"
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/memory.h"
 
 #include <pthread.h>
@@ -20,12 +22,29 @@ struct pages {
     size_t page_bytes;
 };
 
+/* Rows that a worker keeps until their items are copied: more than its part of the last cache. */
+enum { KEPT_ROWS = 4 };
+
+enum { RAGGED_SLOTS = 40 }; /* of delivery.slots "auto" with small ragged batches */
+
+/* A worker's copies of ragged items. */
+struct copies {
+    uint64_t rows[KEPT_ROWS]; /* whose pages lie in each buffer */
+    uint64_t decoded, copied; /* rows */
+    unsigned char *ring;      /* what they go to, again and again */
+    size_t at;
+};
+
 struct decode {
     const struct dataset *dataset;
     struct plan_epoch epoch;
     unsigned char *rows; /* where row r is kept at r * row_bytes; NULL: it is not */
-    void *buffers;       /* a worker's row buffer, and the pages of a row behind */
+    void *buffers; /* a worker's `kept` buffers: a row buffer, and the pages of a row behind */
     size_t buffer_bytes, buffers_bytes;
+    size_t kept;           /* of a worker */
+    struct copies *copies; /* of each worker; NULL: nothing is copied */
+    void *rings;           /* of all workers; NULL likewise */
+    size_t ring_bytes, rings_bytes;
     void *held; /* offsets of ragged fields; NULL: there are none */
     _Atomic uint64_t next;
     pthread_mutex_t mutex; /* guards what follows */
@@ -50,15 +69,90 @@ static unsigned char *page_at(const struct dataset_pages *of, uint32_t page)
     return pages->base + page * pages->page_bytes;
 }
 
+static unsigned char *buffer_of(const struct decode *decode, const struct pool_worker *worker,
+                                uint64_t turn)
+{
+    size_t index = worker->index * decode->kept + turn % decode->kept;
+    return (unsigned char *)decode->buffers + index * decode->buffer_bytes;
+}
+
+static struct pages pages_of(const struct dataset *dataset, unsigned char *buffer)
+{
+    return (struct pages){{page_at}, buffer + dataset->row_bytes, dataset->page_bytes};
+}
+
+/* Where the items of a frame lie, as far as they are in one page, and how many. */
+static uint64_t find_items(const struct ragged *ragged, const struct ragged_row *lies,
+                           const struct pages *pages, uint64_t item, uint64_t end,
+                           const unsigned char *columns[])
+{
+    uint64_t number = item - lies->page_begin, in_page = number % ragged->page_items;
+    uint64_t left = ragged->page_items - in_page;
+    const unsigned char *page =
+        page_at(&pages->pages, lies->first_page + (uint32_t)(number / ragged->page_items));
+    for (size_t c = 0; c < ragged->column_count; c++)
+        columns[c] =
+            page + ragged->columns[c].page_offset + in_page * ragged->columns[c].item_bytes;
+    return end - item < left ? end - item : left;
+}
+
+static void copy_frame(const struct decode *decode, const struct ragged *ragged,
+                       const struct ragged_row *lies, const struct pages *pages, uint64_t frame,
+                       uint64_t next, struct copies *copies)
+{
+    const unsigned char *from[RAGGED_MAX_COLUMNS], *ahead[RAGGED_MAX_COLUMNS];
+    struct ragged_span span = ragged_frame(ragged, frame), after = ragged_frame(ragged, next);
+    uint64_t fetched = find_items(ragged, lies, pages, after.begin, after.end, ahead), count;
+    for (uint64_t item = span.begin; item < span.end; item += count) {
+        count = find_items(ragged, lies, pages, item, span.end, from);
+        for (size_t c = 0; c < ragged->column_count; c++) {
+            size_t item_bytes = ragged->columns[c].item_bytes, bytes = count * item_bytes;
+            if (copies->at + bytes > decode->ring_bytes)
+                copies->at = 0;
+            copy_and_fetch(copies->ring + copies->at, from[c], bytes, ahead[c],
+                           fetched * item_bytes);
+            copies->at += bytes;
+        }
+    }
+}
+
+/* The items of the oldest row that is kept, to the ring: frame by frame in no order. */
+static void copy_oldest(const struct decode *decode, const struct pool_worker *worker)
+{
+    const uint64_t stride = 7919; /* a prime */
+    const struct dataset *dataset = decode->dataset;
+    struct copies *copies = &decode->copies[worker->index];
+    uint64_t row = copies->rows[copies->copied % KEPT_ROWS];
+    uint64_t first = dataset_row_first(dataset, row), count = dataset_row_frames(dataset, row);
+    struct pages pages = pages_of(dataset, buffer_of(decode, worker, copies->copied));
+    for (size_t f = 0; f < dataset->ragged_count; f++) {
+        struct ragged_row lies = dataset_ragged_row(dataset, f, row);
+        for (uint64_t i = 0; i < count; i++)
+            copy_frame(decode, &dataset->ragged[f], &lies, &pages, first + i * stride % count,
+                       first + (i + 1) * stride % count, copies);
+    }
+    copies->copied++;
+}
+
 bool decode_next(struct decode *decode, struct pool_worker *worker)
 {
     const struct dataset *dataset = decode->dataset;
+    struct copies *copies = decode->copies ? &decode->copies[worker->index] : NULL;
     uint64_t position = atomic_fetch_add(&decode->next, 1);
-    if (position >= decode->epoch.plan.row_count)
+    if (position >= decode->epoch.plan.row_count) {
+        while (copies && copies->copied < copies->decoded)
+            copy_oldest(decode, worker);
         return false;
-    uint64_t row = plan_row_at(&decode->epoch, position);
-    unsigned char *own = (unsigned char *)decode->buffers + worker->index * decode->buffer_bytes;
-    const struct pages pages = {{page_at}, own + dataset->row_bytes, dataset->page_bytes};
+    }
+    uint64_t row = plan_row_at(&decode->epoch, position), turn = 0;
+    if (copies) {
+        if (copies->decoded - copies->copied == KEPT_ROWS)
+            copy_oldest(decode, worker);
+        turn = copies->decoded++;
+        copies->rows[turn % KEPT_ROWS] = row;
+    }
+    unsigned char *own = buffer_of(decode, worker, turn);
+    const struct pages pages = pages_of(dataset, own);
     struct error err;
     if (dataset_read_row_with(worker->reader, row,
                               decode->rows ? decode->rows + row * dataset->row_bytes : own,
@@ -111,6 +205,9 @@ static void release(struct decode *decode)
 {
     if (decode->held)
         memory_unmap(decode->held, decode->dataset->held_bytes);
+    if (decode->rings)
+        memory_unmap(decode->rings, decode->rings_bytes);
+    free(decode->copies);
     if (decode->buffers)
         memory_unmap(decode->buffers, decode->buffers_bytes);
     free(decode);
@@ -125,23 +222,54 @@ static enum status hold_offsets(struct decode *decode, struct dataset *dataset, 
     return status == STATUS_OK ? dataset_hold(dataset, decode->held, err) : status;
 }
 
-enum status decode_open(const struct limit *limit, unsigned char *rows, struct decode **ret_decode,
-                        struct error *err)
+static size_t buffer_bytes_of(const struct dataset *dataset)
+{
+    return dataset->row_bytes + dataset_most_row_pages(dataset) * dataset->page_bytes;
+}
+
+/* As large together as one reader's ring of batches. */
+static enum status make_rings(struct decode *decode, const struct limit *limit, uint32_t workers,
+                              struct error *err)
+{
+    const struct dataset *dataset = decode->dataset;
+    uint64_t slots = limit->config.slots ? limit->config.slots : RAGGED_SLOTS, bytes = 0;
+    for (size_t f = 0; f < dataset->ragged_count; f++)
+        bytes += ragged_most_items(&dataset->ragged[f], limit->plan.global_batch) *
+                 ragged_item_bytes(&dataset->ragged[f]);
+    decode->ring_bytes = slots * bytes / workers;
+    decode->rings_bytes = decode->ring_bytes * workers;
+    decode->copies = calloc(workers, sizeof *decode->copies);
+    if (!decode->copies)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to copy items");
+    enum status status = memory_map(decode->rings_bytes, "rings", &decode->rings, err);
+    if (status != STATUS_OK)
+        return status;
+    memory_touch(decode->rings, decode->rings_bytes);
+    for (uint32_t w = 0; w < workers; w++)
+        decode->copies[w].ring = (unsigned char *)decode->rings + w * decode->ring_bytes;
+    return STATUS_OK;
+}
+
+enum status decode_open(const struct limit *limit, unsigned char *rows, bool copies_items,
+                        struct decode **ret_decode, struct error *err)
 {
     const struct dataset *dataset = limit->dataset;
-    size_t buffer_bytes =
-        dataset->row_bytes + dataset_most_row_pages(dataset) * dataset->page_bytes;
+    uint32_t workers = pool_worker_count(limit->pool);
+    size_t kept = copies_items ? KEPT_ROWS : 1, buffer_bytes = buffer_bytes_of(dataset);
     struct decode *decode = calloc(1, sizeof *decode);
     if (!decode)
         return error_set(err, STATUS_NO_MEMORY, "no memory to decode rows");
     *decode = (struct decode){.dataset = dataset,
                               .rows = rows,
                               .buffer_bytes = buffer_bytes,
-                              .buffers_bytes = pool_worker_count(limit->pool) * buffer_bytes,
+                              .buffers_bytes = workers * kept * buffer_bytes,
+                              .kept = kept,
                               .mutex = PTHREAD_MUTEX_INITIALIZER};
     enum status status = memory_map(decode->buffers_bytes, "row buffers", &decode->buffers, err);
     if (status == STATUS_OK)
         status = hold_offsets(decode, limit->dataset, err);
+    if (status == STATUS_OK && copies_items)
+        status = make_rings(decode, limit, workers, err);
     if (status != STATUS_OK) {
         release(decode);
         return status;
@@ -161,11 +289,11 @@ enum status decode_close(struct decode *decode, struct error *err)
     return status;
 }
 
-enum status decode_rows(const struct limit *limit, unsigned char *rows,
+enum status decode_rows(const struct limit *limit, unsigned char *rows, bool copies_items,
                         struct limit_result *ret_result, struct error *err)
 {
     struct decode *decode;
-    enum status status = decode_open(limit, rows, &decode, err);
+    enum status status = decode_open(limit, rows, copies_items, &decode, err);
     if (status != STATUS_OK)
         return status;
     run_decode(decode, limit, ret_result);

@@ -42,6 +42,7 @@ CONFIG = """dataset:
     label: {{array: label}}
 batch: {{global_size: {batch}, last: drop}}
 order: {{seed: 17, window_rows: 8}}
+exchange: {{buffer_limit: 256MiB}}
 """
 
 

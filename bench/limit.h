@@ -12,6 +12,9 @@
  *   both   at once: each row is decoded once, into memory, while each sample is copied once from
  *          rows that were decoded before. Nothing waits for anything but a slot, so that this is
  *          what the cores and the memory can do of a first epoch together (copy.c)
+ *
+ * Of ragged fields `both` copies the items of each frame once, in no order, from rows that the
+ * worker has decoded before, to memory of a ring's size (decode.c); there is no `warm`.
  */
 #ifndef PENSTOCK_BENCH_LIMIT_H
 #define PENSTOCK_BENCH_LIMIT_H
@@ -39,9 +42,9 @@ struct limit_result {
 };
 
 /* Reads and decodes all rows, in the row order of epoch 0. `rows` NULL: each worker into one row
- * buffer of its own; otherwise row r goes to rows + r * row_bytes. IO, CORRUPT: as
- * dataset_read_row(). */
-MUST_USE enum status decode_rows(const struct limit *limit, unsigned char *rows,
+ * buffer of its own; otherwise row r goes to rows + r * row_bytes. `copies_items`: each ragged item
+ * is copied once, too. IO, CORRUPT: as dataset_read_row(). */
+MUST_USE enum status decode_rows(const struct limit *limit, unsigned char *rows, bool copies_items,
                                  struct limit_result *ret_result, struct error *err);
 
 /* The rows of epoch 0, which workers take one by one. decode_open(): as decode_rows() takes them.
@@ -49,7 +52,7 @@ MUST_USE enum status decode_rows(const struct limit *limit, unsigned char *rows,
  * decode_share(): how much of the rows is taken, above 1 in the end. decode_close() frees, and
  * returns the first failure. Workers call the two in the middle. */
 struct decode;
-MUST_USE enum status decode_open(const struct limit *limit, unsigned char *rows,
+MUST_USE enum status decode_open(const struct limit *limit, unsigned char *rows, bool copies_items,
                                  struct decode **ret_decode, struct error *err);
 bool decode_next(struct decode *decode, struct pool_worker *worker);
 double decode_share(const struct decode *decode);

@@ -135,9 +135,10 @@ static enum status measure(const struct arguments *arguments, struct limit *limi
         status = start_pool(limit, err);
     if (status != STATUS_OK)
         return status;
-    if (strcmp(arguments->mode, "cold") == 0)
-        status = decode_rows(limit, NULL, &result, err);
-    else if (strcmp(arguments->mode, "both") == 0)
+    bool both = strcmp(arguments->mode, "both") == 0;
+    if (strcmp(arguments->mode, "cold") == 0 || (both && limit->dataset->ragged_count > 0))
+        status = decode_rows(limit, NULL, both, &result, err);
+    else if (both)
         status = copy_samples(limit, 1, true, &result, err);
     else
         status = copy_samples(limit, arguments->passes, false, &result, err);

@@ -57,26 +57,53 @@ static void fill_record(const struct round *round, const struct fragments *fragm
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
 }
 
+/* Where the items of a row's ragged fields lie. Fills of one row are many, and take turns with
+ * those of the window's other rows. */
+struct found_row {
+    int32_t buffer; /* -1: none */
+    const struct tails *tails;
+    struct row_store_pages pages;
+    struct tail_row row;
+};
+enum { FOUND_ROWS = 16 };
+
 /* Where the items of a fill's ragged fields lie. */
 struct found {
     const struct tails *tails;
-    struct row_store_pages pages;
     struct tail_source source;
 };
 
-static void find_tail(const struct round *round, const struct fragments *fragments,
-                      const struct fill *fill, struct found *ret_found)
+static void forget_rows(struct found_row *rows)
+{
+    for (size_t r = 0; r < FOUND_ROWS; r++)
+        rows[r].buffer = -1;
+}
+
+static const struct found_row *find_row(const struct round *round, int32_t buffer,
+                                        struct found_row *rows)
 {
     const struct row_store *store = round->job->store;
+    struct found_row *found = &rows[(uint32_t)buffer % FOUND_ROWS];
+    if (found->buffer == buffer)
+        return found;
     uint64_t row;
     uint32_t source =
-        dataset_source_of_row(round->job->dataset, row_store_row(store, *fill->buffer), &row);
-    ret_found->tails = round->tails->tails->of[source];
-    ret_found->source.row = row;
+        dataset_source_of_row(round->job->dataset, row_store_row(store, buffer), &row);
+    found->buffer = buffer;
+    found->tails = round->tails->tails->of[source];
+    tails_find(found->tails, row, row_store_pages(store, buffer, &found->pages), &found->row);
+    return found;
+}
+
+static void find_tail(const struct round *round, const struct fragments *fragments,
+                      const struct fill *fill, struct found_row *rows, struct found *ret_found)
+{
+    const struct found_row *row = find_row(round, *fill->buffer, rows);
+    ret_found->tails = row->tails;
+    ret_found->source.row = &row->row;
     ret_found->source.frame = round->tails->fills[fill - round->fills].frame;
-    ret_found->source.pages = row_store_pages(store, *fill->buffer, &ret_found->pages);
-    ret_found->source.good = is_good(fragments, fill, row_store_data(store, *fill->buffer));
-    tails_find(ret_found->tails, &ret_found->source);
+    ret_found->source.good =
+        is_good(fragments, fill, row_store_data(round->job->store, *fill->buffer));
 }
 
 /* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;
@@ -141,10 +168,14 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
+    struct found_row rows[2][FOUND_ROWS];
     struct found found[2]; /* of a fill, and of the next */
-    if (round->tails)
+    if (round->tails) {
+        forget_rows(rows[0]);
+        forget_rows(rows[1]);
         find_tail(round, only ? only : round_fragments_of(round, begin), &round->fills[begin],
-                  &found[begin % 2]);
+                  rows[begin % 2], &found[begin % 2]);
+    }
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
@@ -160,7 +191,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         bool has_next = round->tails && i + 1 < end;
         if (has_next)
             find_tail(round, only ? only : round_fragments_of(round, i + 1), &round->fills[i + 1],
-                      &found[(i + 1) % 2]);
+                      rows[(i + 1) % 2], &found[(i + 1) % 2]);
         if (round->tails)
             fill_tail(round, fill, &found[i % 2], has_next ? &found[(i + 1) % 2] : NULL);
         if (!remote || fragments->messages == 0)

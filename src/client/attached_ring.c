@@ -56,8 +56,8 @@ static void advance_tail(struct attached_ring *attached)
             break;
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
-    if (moved && attached->connection.release_fd >= 0 && atomic_load(&ring->control->reader_waits))
-        wakeup_signal(attached->connection.release_fd);
+    if (moved && attached->connection.release_fd >= 0)
+        wakeup_waiting(&ring->control->reader_waits, attached->connection.release_fd);
 }
 
 void attached_ring_pass_over(struct attached_ring *attached, uint64_t sequence)

@@ -21,8 +21,8 @@
  * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
  * trainer may release in any order, and advances `tail` when the oldest slot is released.
  *
- * A trainer may write to `tail`, `waits` and `trainer_waits`, and to the arrays of the slots that
- * it leases; outside the ring, to its cursor page (cursor_page.h) and its cursor file
+ * A trainer may write to `tail`, `waits` and both words for wake-ups, and to the arrays of the
+ * slots that it leases; outside the ring, to its cursor page (cursor_page.h) and its cursor file
  * (client/cursor_file.h). The rest is its reader's. Neither side trusts the other's memory. The
  * reader keeps its own copy of the layout and of head, and checks tail and cursor
  * (server/trainer.c). The trainer copies the header once, and checks the copy before it uses the
@@ -123,13 +123,14 @@ struct ring_waits {
                                                   * for */
 };
 
-/* Each line is written by one side only. */
+/* A line each for what one side writes. Who sleeps sets its word for wake-ups, and who wakes the
+ * sleeper clears it. */
 struct ring_control {
     _Alignas(64) _Atomic uint64_t head;          /* reader: slots published */
     _Alignas(64) _Atomic uint64_t tail;          /* trainer: slots released, in order */
     struct ring_waits waits;                     /* trainer */
-    _Alignas(64) _Atomic uint32_t trainer_waits; /* trainer: wants a wake-up at the next publish */
-    _Alignas(64) _Atomic uint32_t reader_waits;  /* reader: wants a wake-up at the next release */
+    _Alignas(64) _Atomic uint32_t trainer_waits; /* wants a wake-up at the next publish */
+    _Alignas(64) _Atomic uint32_t reader_waits;  /* wants a wake-up at the next release */
 };
 
 _Static_assert(sizeof(struct ring_control) == 256, "shared layout");

@@ -95,6 +95,5 @@ void ring_give_back(const struct ring *ring, uint32_t slot)
 void ring_publish(struct ring *ring, uint64_t head, int wake_fd)
 {
     atomic_store(&ring->control->head, head);
-    if (atomic_load(&ring->control->trainer_waits))
-        wakeup_signal(wake_fd);
+    wakeup_waiting(&ring->control->trainer_waits, wake_fd);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,12 @@ void wakeup_signal(int fd)
     uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof one);
     (void)written; /* a full counter means that the sleeper is woken already */
+}
+
+void wakeup_waiting(_Atomic uint32_t *waits, int fd)
+{
+    if (atomic_load(waits) && atomic_exchange(waits, 0))
+        wakeup_signal(fd);
 }
 
 void wakeup_drain(int fd)

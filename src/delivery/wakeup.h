@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Makes a non-blocking eventfd, which is the caller's. IO: no descriptor is free, or no memory. */
 MUST_USE enum status wakeup_new(int *ret_fd, struct error *err);
@@ -15,6 +16,11 @@ bool wakeup_check(int fd);
 
 /* Wakes the process that polls `fd`. Signals that were not taken yet count as one. */
 void wakeup_signal(int fd);
+
+/* wakeup_signal(), if the sleeper has set `waits`. Clears `waits`: who is woken once need not be
+ * woken again before the next sleep. The sleeper sets `waits` before it looks for the last time
+ * whether there is something to do. */
+void wakeup_waiting(_Atomic uint32_t *waits, int fd);
 
 /* Takes all signals that have come; none is fine. */
 void wakeup_drain(int fd);

@@ -175,11 +175,13 @@ static struct ragged_items items_in_row(const struct ragged_row *row,
                                  .first_page = row->first_page};
 }
 
-void tails_find(const struct tails *tails, struct tail_source *source)
+void tails_find(const struct tails *tails, uint64_t row, const struct dataset_pages *pages,
+                struct tail_row *ret_row)
 {
+    ret_row->pages = pages;
     for (size_t i = 0; i < tails->count; i++)
         if (!tails->fields[i].target.ragged->is_held)
-            source->lies[i] = dataset_ragged_row(tails->dataset, i, source->row);
+            ret_row->lies[i] = dataset_ragged_row(tails->dataset, i, row);
 }
 
 /* Writes a sample's items of a held field to its slot, also of samples that could not be read: they
@@ -219,7 +221,7 @@ static unsigned char *pack_field(const struct tails *tails, size_t i,
     const struct ragged *ragged = field->target.ragged;
     for (size_t c = 0; c < ragged->column_count; c++)
         for (size_t k = 0; k < field->step_count; k++) {
-            struct ragged_items items = items_in_row(&source->lies[i], source->pages,
+            struct ragged_items items = items_in_row(&source->row->lies[i], source->row->pages,
                                                      span_at(field, episode, source->frame, k));
             tail = pack_column(ragged, c, &items, tail);
         }
@@ -254,9 +256,9 @@ static void clear_field(const struct tail_field *field, unsigned char *slot, uin
 static bool find_piece(const struct tails *tails, size_t i, const struct tail_source *source,
                        struct ragged_piece *ret_piece)
 {
-    const struct ragged_row *lies = &source->lies[i];
+    const struct ragged_row *lies = &source->row->lies[i];
     struct ragged_span span = ragged_frame(tails->fields[i].target.ragged, source->frame);
-    struct ragged_items items = items_in_row(lies, source->pages, span);
+    struct ragged_items items = items_in_row(lies, source->row->pages, span);
     if (items.count == 0 || span.begin < lies->items.begin || span.end > lies->items.end)
         return false;
     ragged_items_piece(tails->fields[i].target.ragged, &items, 0, ret_piece);
@@ -272,7 +274,7 @@ static void fill_field(const struct tails *tails, size_t i, const struct anchors
     bool has_next = next && next->good && find_piece(tails, i, next, &piece);
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
-        struct ragged_items items = items_in_row(&source->lies[i], source->pages,
+        struct ragged_items items = items_in_row(&source->row->lies[i], source->row->pages,
                                                  span_at(field, episode, source->frame, k));
         if (has_next && k + 1 == field->step_count)
             items.next = &piece;

@@ -75,16 +75,22 @@ void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index,
 void tails_start(const struct tails *tails, uint32_t sample_count, uint64_t bound, uint64_t *starts,
                  unsigned char *slot);
 
-/* Where a sample's items lie: in the pages of its row, which has the anchor `frame`. */
-struct tail_source {
-    uint64_t row, frame; /* of a source of a mix: its own */
+/* Where the items of a row's samples lie: in its pages, which are borrowed. */
+struct tail_row {
     const struct dataset_pages *pages;
-    bool good; /* the sample could be read; otherwise its items are taken for zeros */
-    struct ragged_row lies[RAGGED_MAX_FIELDS]; /* by tails_find() */
+    struct ragged_row lies[RAGGED_MAX_FIELDS]; /* of each ragged field that is not held */
 };
 
-/* Finds where the items of each ragged field lie in the row. Everything else is set. */
-void tails_find(const struct tails *tails, struct tail_source *source);
+/* `row`: of a source of a mix, its own. */
+void tails_find(const struct tails *tails, uint64_t row, const struct dataset_pages *pages,
+                struct tail_row *ret_row);
+
+/* Where a sample's items lie. */
+struct tail_source {
+    const struct tail_row *row; /* has the anchor `frame` */
+    uint64_t frame;             /* of a source of a mix: its own */
+    bool good; /* the sample could be read; otherwise its items are taken for zeros */
+};
 
 /* Writes a sample's tail: dataset_tail_bytes() bytes. */
 void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);

@@ -1,4 +1,5 @@
 penstock_unit_test(delivery layout LINKS delivery)
+penstock_unit_test(delivery wakeup LINKS delivery)
 penstock_unit_test(delivery rundir LINKS client delivery)
 penstock_unit_test(delivery protocol LINKS delivery server)
 penstock_unit_test(delivery ring THREADS LINKS delivery server SYSTEM penstock)

@@ -239,6 +239,9 @@ static void check_epochs(const struct plan *plan)
         check_windows(&more, e, EPOCHS, frames[e]);
         check_windows(&one, e, 1, frames[e]);
     }
+    struct plan_epoch other;
+    plan_epoch_init(&other, &more, 2); /* takes the place of epoch 0, whose windows stay */
+    check_same(&more, 0, frames[0]);
     plan_tables_free(one.tables);
     plan_tables_free(more.tables);
 }
