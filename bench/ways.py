@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ways of samples: what the chosen ways deliver, against each way alone, and against the best mixture there is.
 
-    bench/run.sh ways              nine cases, about ten minutes: any two values of two dimensions occur together
+    bench/run.sh ways              nine cases, about eight minutes: any two values of two dimensions occur together
     bench/run.sh ways --all        all 108 cases of the matrix
     bench/run.sh ways --hosts 4 --rows 8 --stores shared,slow     a part of the matrix
     bench/run.sh ways --keep ways.jsonl --budget 600               in pieces: the same command goes on
@@ -44,7 +44,6 @@ WAYS = ("send", "each", "auto")
 PAYLOAD = (1500 - 52) / (1500 + 14)  # TCP with timestamps, of what a shaped link counts
 GOALS = {"least_share_of_bound": 0.85, "least_later_over_first": 1.0}
 GOAL_BYTES = 0.03
-SLOW_PART = 4  # a slow store has a fourth of the samples
 MATRIX = {"stores": ["local", "shared", "slow"], "ratios": ["1.1", "4", "15"], "rows": [1, 8], "hosts": [2, 3, 4],
           "placements": ["fixed", "local"]}
 # Of these cases any two values of two dimensions occur together: see covers().
@@ -71,7 +70,7 @@ def parse():
     parser.add_argument("--stores", type=words, help="likewise, of local, shared, slow")
     parser.add_argument("--placements", type=words, help="likewise, of samples (fixed,local)")
     parser.add_argument("--rate", default="1gbit", help="of each host's link (1gbit)")
-    parser.add_argument("--samples", type=int, default=6144, help="160 KiB each; a fourth where the store is slow (6144)")
+    parser.add_argument("--samples", type=int, default=6144, help="160 KiB each (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
     parser.add_argument("--ways", type=words, default=["send", "auto"], help="send and auto, and each if you like (send,auto)")
     parser.add_argument("--rounds", type=int, default=1, help="jobs of each way, in turns (1)")
@@ -382,15 +381,14 @@ def measure_all(arguments):
     jobs_, results, singles, end = Jobs(arguments), Results(arguments.keep), {}, time.monotonic() + arguments.budget
     tcp_s = scaling.tcp_cost(jobs_)
     for kind, ratio, rows, hosts, placement in cases_of(arguments):
-        samples = arguments.samples // (SLOW_PART if kind == "slow" else 1)
         case = {"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement, "rate": arguments.rate,
-                "samples": samples, "batch": arguments.batch, "rounds": arguments.rounds, "set": arguments.set}
+                "samples": arguments.samples, "batch": arguments.batch, "rounds": arguments.rounds, "set": arguments.set}
         if results.recall(case):
             continue
         if time.monotonic() > end:
             results.missing += 1
             continue
-        path, alone_ = make_dataset(jobs_, samples, ratio, rows), (ratio, rows, hosts)
+        path, alone_ = make_dataset(jobs_, arguments.samples, ratio, rows), (ratio, rows, hosts)
         if alone_ not in singles:
             singles[alone_] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
         store = Store(jobs_.work, kind)
