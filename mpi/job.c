@@ -65,11 +65,6 @@ static enum status take_memory(struct job *job, struct error *err)
                                  &job->fetches, err);
     if (status == STATUS_OK)
         row_store_use_stage(job->store, job->fetches);
-    job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
-    job->given = calloc(job->config.trainers, sizeof *job->given);
-    job->localities = calloc(job->config.trainers, sizeof *job->localities);
-    if (status == STATUS_OK && (!job->left_off || !job->given || !job->localities))
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
     if (status == STATUS_OK)
         status = keep_stored(job, err);
     if (status == STATUS_OK)
@@ -184,6 +179,24 @@ static void announce(struct job *job, const struct job_options *options)
     }
 }
 
+/* Where trainers had stopped. Before trainers can come: they wait for the next readers if a
+ * launcher dies while it passes the list on. */
+static enum status hear_of_trainers(struct job *job, const struct job_options *options,
+                                    struct error *err)
+{
+    enum status status = STATUS_OK;
+    job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
+    job->given = calloc(job->config.trainers, sizeof *job->given);
+    job->localities = calloc(job->config.trainers, sizeof *job->localities);
+    if (!job->left_off || !job->given || !job->localities)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
+    status = comm_agree(&job->comm, status, err);
+    return status != STATUS_OK ? status
+                               : left_share(&job->comm, options->left_path, job->config.trainers,
+                                            job_cursor(job, job->setup.service.epochs, 0),
+                                            job->left_off, &job->known_locality, err);
+}
+
 /* Runs of --also first: where trainers find the run that they train on, they find all. */
 static enum status open_servers(struct job *job, const struct job_options *options,
                                 struct error *err)
@@ -206,10 +219,6 @@ static enum status make_ready(struct job *job, const struct job_options *options
     if (status == STATUS_OK)
         status = take_memory(job, err);
     if (status == STATUS_OK)
-        status = left_share(&job->comm, options->left_path, job->config.trainers,
-                            job_cursor(job, job->setup.service.epochs, 0), job->left_off,
-                            &job->known_locality, err);
-    if (status == STATUS_OK)
         status = load_held(job, options, err);
     return status;
 }
@@ -222,8 +231,10 @@ enum status job_start(struct job *job, const struct job_options *options, struct
     enum status status = settle_all(job, options, err);
     if (status == STATUS_OK) {
         announce(job, options);
-        status = open_servers(job, options, err);
+        status = job_agree_runs(job, hear_of_trainers(job, options, err), err);
     }
+    if (status == STATUS_OK)
+        status = open_servers(job, options, err);
     if (status == STATUS_OK)
         status = job_agree_runs(job, make_ready(job, options, err), err);
     return status;

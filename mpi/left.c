@@ -35,7 +35,10 @@ static enum status read_text(int fd, size_t most, struct text *ret_text, struct 
         if (count < 0)
             return error_set_errno(err, STATUS_IO, "--left");
         if (count == 0)
-            return error_set(err, STATUS_INVALID, "--left: the list ends without a line '.'");
+            return error_set(
+                err, STATUS_IO,
+                "--left: the list ends without a line '.': whoever passes it on was cut "
+                "short; start the readers again");
         text_append_bytes(ret_text, piece, (size_t)count);
         if (ret_text->length > most)
             return error_set(err, STATUS_INVALID, "--left: more than %zu bytes", most);

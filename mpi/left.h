@@ -23,8 +23,9 @@
  * other elements stay. *ret_locality stays without such a line. `path` counts on rank 0 alone;
  * NULL: there is no text. Rank 0 waits up to a minute for each part of the text. The same error on
  * all ranks. INVALID: a line is not as above, a rank is not below `trainers`, a cursor is above
- * `end`, the text is too long, or the file ends without the line ".". NOT_FOUND, IO: the file
- * cannot be read. TIMEOUT: the text did not end in time. */
+ * `end`, or the text is too long. NOT_FOUND, IO: the file cannot be read. IO: the text ends without
+ * the line ".", as where a launcher is killed that passes it on. TIMEOUT: the text did not end in
+ * time. */
 MUST_USE enum status left_share(const struct comm *comm, const char *path, uint64_t trainers,
                                 uint64_t end, uint64_t *ret_left, uint32_t *ret_locality,
                                 struct error *err);

@@ -99,6 +99,23 @@ class Readers(RecoveryTest):
         job = self.serve(1, left={0: end, 1: end}, **{**self.AT_ONCE, "delivery.connect_timeout": 3600})
         self.assert_ends_well(trainers[0], job)
 
+    def test_a_list_of_cursors_is_cut_short(self):
+        """As by a launcher that is killed while it passes the list on: trainers wait for the next readers."""
+        expected = self.expected(**self.AT_ONCE)
+        trainers = self.until_one_has_all(expected)
+        trainers[1].popen.send_signal(signal.SIGCONT)
+        path = self.left_file({0: 20, 1: 20})
+        with open(path, "r+", encoding="ascii") as file:
+            file.truncate(os.path.getsize(path) - 2)
+        settings = self.settings(**{**self.AT_ONCE, "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100})
+        job = self.start_readers(1, settings, ["--supervised", "--left", path])
+        self.assertEqual(job.wait(), 1, job.output())
+        self.assertIn("the list ends without a line '.'", job.output())
+        job = self.serve(1, **self.AT_ONCE)
+        self.assert_ends_well(*trainers, job)
+        for rank in range(self.trainers):
+            self.assertEqual(self.digest(rank), expected[rank])
+
     def test_all_had_everything_and_nobody_comes_back(self):
         expected = self.expected(**self.AT_ONCE)
         trainers = self.until_one_has_all(expected, **{"delivery.reconnect_timeout": 1})
