@@ -180,77 +180,88 @@ def single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s):
 
 
 class Bound:
-    """The most samples a second that later epochs of a case can have, all together. No mixture of the two ways can beat it:
+    """The most samples a second that later epochs of a case can have, all together, for whoever does not know beforehand which
+    rows later epochs want.
 
-    - A pair is a row and another reader than the row's home. All later epochs together want so many samples of a pair; across
-      pairs the number is binomial, since orders are drawn. Either the reader loads the row at some time, or all these samples
-      are sent. A load takes the row's bytes of the store and of the links, and decoding, once; a sent sample takes bytes of
-      the links, and what TCP takes of the processors.
-    - At best a load comes before the first sample that it saves, and pairs of which most is wanted are loaded. So with as many
-      loads as a schedule has, no schedule sends less than what is counted here.
-    - A schedule takes at least as long as each resource is busy with its loads and sends. The bound is that of the number of
-      loads for which the busiest resource is done soonest. When rows are loaded, and that links are not equally busy, is left
-      out: both could only take more time.
+    - A pair is a row and another reader than the row's home. An epoch wants a share of all pairs, drawn anew each time, and some
+      samples of each of these. Either the reader loads the row then, and keeps it; or the samples are sent. A load takes the row's
+      bytes of the store and of the links, and decoding, once; a sent sample takes bytes of the links, and what TCP takes of the
+      processors.
+    - An epoch takes as long as its busiest resource is busy with the epoch's loads and sends. How many rows each epoch loads is a
+      linear program, solved backwards: the least seconds of the epochs to come, over the pairs that are not loaded.
+    - What the first epoch has read beyond one copy of each row counts as loads that cost nothing; so do loads for the second
+      epoch, as many as the store had time for in the first.
 
-    What the first epoch has read beyond one copy of each row counts as loads that cost nothing, of pairs that are wanted most.
     Hosts by themselves may be measured at a bad time: a rate that the job kept up for SEEN epochs in a row counts instead where
-    it is higher. The rest is as good as single rates are: MPI, and waits for the slowest reader of a step, are not counted."""
+    it is higher. The rest is as good as single rates are: MPI, links that are not equally busy, and waits for the slowest reader
+    of a step are not counted. Neither is work that is done in the time of the epoch before, but for that of the first."""
 
     SEEN = 10
+    STEPS, SHARES = 300, 30  # numbers of pairs, and shares of the wanted ones that are loaded, which are looked at
 
     def __init__(self, found):
         single, self.samples, self.epochs = found["single"], found["samples"], EPOCHS["auto"] - 2
         rows, others = self.samples / found["rows"], found["hosts"] - 1
+        chance_ = found["sent_a_sample"] / RECORD_BYTES / others
         self.single, self.pairs = single, rows * others
+        self.wanted = 1 - (1 - chance_) ** found["rows"]  # share of all pairs
+        self.sent = found["rows"] * chance_ / self.wanted * RECORD_BYTES  # bytes of a wanted pair
         self.sample_s = min(single["sample_s"], self.seen_s(found["later"]))
-        self.had = max(0, found["rows_read"][0] - rows)  # loads of the first epoch, for later ones
-        self.wanted = binomial(self.epochs * found["rows"], found["sent_a_sample"] / RECORD_BYTES / others)
         self.link = found["hosts"] * single["link"]
         rate = STORES[found["store"]]
         self.store = jobs.bits(rate) / 8 * PAYLOAD if rate else None
+        self.had = max(0, found["rows_read"][0] - rows) + (self.ahead(found["first"], rows) if self.store else 0)
+
+    def ahead(self, first, rows):
+        """Loads for the second epoch that the store had time for in the first."""
+        idle_s = max(0, self.samples / first - rows * self.single["row_bytes"] / self.store)
+        return min(self.wanted * self.pairs, idle_s * self.store / self.single["row_bytes"])
 
     def seen_s(self, speeds):
         """Of a sample, in the fastest epochs in a row."""
         return min(statistics.mean(1 / speed for speed in speeds[at:at + self.SEEN])
                    for at in range(len(speeds) - self.SEEN + 1))
 
-    def sent_samples(self, loads):
-        """Of all later epochs, if the rows of so many pairs are loaded: those of which most is wanted."""
-        sent = 0
-        for count in reversed(range(len(self.wanted))):
-            pairs = self.pairs * self.wanted[count]
-            sent += count * max(0, pairs - loads)
-            loads = max(0, loads - pairs)
-        return sent
-
-    def busy(self, loads):
-        """Seconds that each resource is busy in all later epochs."""
-        sent, paid = self.sent_samples(loads) * RECORD_BYTES, max(0, loads - self.had)
-        read = paid * self.single["row_bytes"] if self.store else 0
-        return {"processors": self.epochs * self.samples * self.sample_s + sent * self.single["byte_s"] +
-                              paid * self.single["row_s"],
+    def busy(self, left, share):
+        """Seconds that each resource is busy in an epoch that finds so many pairs not loaded, and loads a share of what it wants
+        of them."""
+        loads = self.wanted * left * share
+        sent, read = (self.wanted * left - loads) * self.sent, loads * self.single["row_bytes"] if self.store else 0
+        return {"processors": self.samples * self.sample_s + sent * self.single["byte_s"] + loads * self.single["row_s"],
                 "links": (sent + read) / self.link, "store": read / self.store if self.store else 0}
 
     def best(self):
-        """The number of loads, and the resources' seconds. Seconds are convex in the loads."""
-        low, high = 0, self.pairs
-        for _ in range(100):
-            third = (high - low) / 3
-            if max(self.busy(low + third).values()) <= max(self.busy(high - third).values()):
-                high -= third
-            else:
-                low += third
-        return low, self.busy(low)
+        """The share that each epoch loads."""
+        most = max(1, self.pairs - self.had)
+        grid = [most * (i / self.STEPS) ** 3 for i in range(self.STEPS + 1)]  # finer where little is left
+        shares = [i / self.SHARES for i in range(self.SHARES + 1)]
+        steps = [[max(self.busy(left, share).values()) for share in shares] for left in grid]
+        after = [[position(left * (1 - self.wanted * share) / most, self.STEPS) for share in shares] for left in grid]
+        to_come, choices = [0.0] * len(grid), []
+        for _ in range(self.epochs):
+            found = [min((step + to_come[at] + (to_come[at + 1] - to_come[at]) * part, i)
+                         for i, (step, (at, part)) in enumerate(zip(*row))) for row in zip(steps, after)]
+            to_come, choice = (list(column) for column in zip(*found))
+            choices.insert(0, choice)
+        path, left = [], most
+        for choice in choices:
+            at, part = position(left / most, self.STEPS)
+            path.append((left, shares[choice[min(self.STEPS, at + round(part))]]))
+            left *= 1 - self.wanted * path[-1][1]
+        return to_come[-1], path, left
 
     def figures(self):
-        loads, busy = self.best()
-        return {"bound": self.epochs * self.samples / max(busy.values()), "bound_loads": loads / self.pairs,
-                "bound_busy_s": busy}
+        seconds, path, left = self.best()
+        busy = [self.busy(*step) for step in path]
+        return {"bound": self.epochs * self.samples / seconds, "bound_loads": 1 - left / self.pairs,
+                "bound_busy_s": {name: sum(epoch[name] for epoch in busy) for name in busy[0]}}
 
 
-def binomial(count, chance_):
-    """How likely 0, 1, ... count are."""
-    return [math.comb(count, k) * chance_ ** k * (1 - chance_) ** (count - k) for k in range(count + 1)]
+def position(share, steps):
+    """Where a share lies between points that are (i / steps) ** 3: the point below, and how far it is to the next."""
+    at = min(steps - 1, int(share ** (1 / 3) * steps))
+    low, high = (at / steps) ** 3, ((at + 1) / steps) ** 3
+    return at, (share - low) / (high - low)
 
 
 def bounded(found):
