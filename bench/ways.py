@@ -205,7 +205,7 @@ class Bound:
         chance_ = found["sent_a_sample"] / RECORD_BYTES / others
         self.single, self.pairs = single, rows * others
         self.wanted = 1 - (1 - chance_) ** found["rows"]  # share of all pairs
-        self.sent = found["rows"] * chance_ / self.wanted * RECORD_BYTES  # bytes of a wanted pair
+        self.sent = found["rows"] * chance_ / self.wanted * RECORD_BYTES if self.wanted else 0  # bytes of a wanted pair
         self.sample_s = min(single["sample_s"], self.seen_s(found["later"]))
         self.link = found["hosts"] * single["link"]
         rate = STORES[found["store"]]
