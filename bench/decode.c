@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/copy.h"
 #include "base/memory.h"
+#include "base/number.h"
+#include "run/ragged_items.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -81,36 +83,33 @@ static struct pages pages_of(const struct dataset *dataset, unsigned char *buffe
     return (struct pages){{page_at}, buffer + dataset->row_bytes, dataset->page_bytes};
 }
 
-/* Where the items of a frame lie, as far as they are in one page, and how many. */
-static uint64_t find_items(const struct ragged *ragged, const struct ragged_row *lies,
-                           const struct pages *pages, uint64_t item, uint64_t end,
-                           const unsigned char *columns[])
+static struct ragged_items items_of(const struct ragged *ragged, const struct ragged_row *lies,
+                                    const struct pages *pages, uint64_t frame)
 {
-    uint64_t number = item - lies->page_begin, in_page = number % ragged->page_items;
-    uint64_t left = ragged->page_items - in_page;
-    const unsigned char *page =
-        page_at(&pages->pages, lies->first_page + (uint32_t)(number / ragged->page_items));
-    for (size_t c = 0; c < ragged->column_count; c++)
-        columns[c] =
-            page + ragged->columns[c].page_offset + in_page * ragged->columns[c].item_bytes;
-    return end - item < left ? end - item : left;
+    struct ragged_span span = ragged_frame(ragged, frame);
+    return (struct ragged_items){.count = span.end - span.begin,
+                                 .pages = &pages->pages,
+                                 .page_item = span.begin - lies->page_begin,
+                                 .first_page = lies->first_page};
 }
 
 static void copy_frame(const struct decode *decode, const struct ragged *ragged,
                        const struct ragged_row *lies, const struct pages *pages, uint64_t frame,
                        uint64_t next, struct copies *copies)
 {
-    const unsigned char *from[RAGGED_MAX_COLUMNS], *ahead[RAGGED_MAX_COLUMNS];
-    struct ragged_span span = ragged_frame(ragged, frame), after = ragged_frame(ragged, next);
-    uint64_t fetched = find_items(ragged, lies, pages, after.begin, after.end, ahead), count;
-    for (uint64_t item = span.begin; item < span.end; item += count) {
-        count = find_items(ragged, lies, pages, item, span.end, from);
+    struct ragged_items items = items_of(ragged, lies, pages, frame);
+    struct ragged_items after = items_of(ragged, lies, pages, next);
+    struct ragged_piece piece, ahead = {0};
+    if (after.count > 0)
+        ragged_items_piece(ragged, &after, 0, &ahead);
+    for (uint64_t at = 0; at < items.count; at += piece.count) {
+        ragged_items_piece(ragged, &items, at, &piece);
         for (size_t c = 0; c < ragged->column_count; c++) {
-            size_t item_bytes = ragged->columns[c].item_bytes, bytes = count * item_bytes;
+            size_t item_bytes = ragged->columns[c].item_bytes, bytes = piece.count * item_bytes;
             if (copies->at + bytes > decode->ring_bytes)
                 copies->at = 0;
-            copy_and_fetch(copies->ring + copies->at, from[c], bytes, ahead[c],
-                           fetched * item_bytes);
+            copy_and_fetch(copies->ring + copies->at, piece.columns[c], bytes, ahead.columns[c],
+                           ahead.count * item_bytes);
             copies->at += bytes;
         }
     }
@@ -127,7 +126,7 @@ static void copy_oldest(const struct decode *decode, const struct pool_worker *w
     struct pages pages = pages_of(dataset, buffer_of(decode, worker, copies->copied));
     for (size_t f = 0; f < dataset->ragged_count; f++) {
         struct ragged_row lies = dataset_ragged_row(dataset, f, row);
-        for (uint64_t i = 0; i < count; i++)
+        for (uint64_t i = 0; i < count && !dataset->ragged[f].is_held; i++)
             copy_frame(decode, &dataset->ragged[f], &lies, &pages, first + i * stride % count,
                        first + (i + 1) * stride % count, copies);
     }
@@ -232,11 +231,14 @@ static enum status make_rings(struct decode *decode, const struct limit *limit, 
                               struct error *err)
 {
     const struct dataset *dataset = decode->dataset;
-    uint64_t slots = limit->config.slots ? limit->config.slots : RAGGED_SLOTS, bytes = 0;
-    for (size_t f = 0; f < dataset->ragged_count; f++)
+    uint64_t slots = limit->config.slots ? limit->config.slots : RAGGED_SLOTS, bytes = 0, frame = 0;
+    for (size_t f = 0; f < dataset->ragged_count; f++) {
+        frame = max_u64(frame, dataset->ragged[f].most_frame_items *
+                                   ragged_item_bytes(&dataset->ragged[f]));
         bytes += ragged_most_items(&dataset->ragged[f], limit->plan.global_batch) *
                  ragged_item_bytes(&dataset->ragged[f]);
-    decode->ring_bytes = slots * bytes / workers;
+    }
+    decode->ring_bytes = max_u64(slots * bytes / workers, frame);
     decode->rings_bytes = decode->ring_bytes * workers;
     decode->copies = calloc(workers, sizeof *decode->copies);
     if (!decode->copies)
