@@ -15,6 +15,7 @@ object. Only the standard library is used, but for --plots, which takes Matplotl
 """
 import argparse
 import concurrent.futures
+import functools
 import itertools
 import json
 import math
@@ -44,6 +45,7 @@ WAYS = ("send", "each", "auto")
 PAYLOAD = (1500 - 52) / (1500 + 14)  # TCP with timestamps, of what a shaped link counts
 GOALS = {"least_share_of_bound": 0.85, "least_later_over_first": 1.0}
 GOAL_BYTES = 0.03
+EVENNESS_DRAWS = 200
 MATRIX = {"stores": ["local", "shared", "slow"], "ratios": ["1.1", "4", "15"], "rows": [1, 8], "hosts": [2, 3, 4],
           "placements": ["fixed", "local"]}
 # Of these cases any two values of two dimensions occur together: see covers().
@@ -192,9 +194,12 @@ class Bound:
     - What the first epoch has read beyond one copy of each row counts as loads that cost nothing; so do loads for the second
       epoch, as many as the store had time for in the first.
 
+    - Links are not equally busy, whoever sends: which samples of a step are at a host that has too many of them is chance. Of the
+      bytes that are sent, an epoch's busiest link has more than the mean one: see evenness().
+
     Hosts by themselves may be measured at a bad time: a rate that the job kept up for SEEN epochs in a row counts instead where
-    it is higher. The rest is as good as single rates are: MPI, links that are not equally busy, and waits for the slowest reader
-    of a step are not counted. Neither is work that is done in the time of the epoch before, but for that of the first."""
+    it is higher. The rest is as good as single rates are: MPI, and waits for the slowest reader of a step are
+    not counted. Neither is work that is done in the time of the epoch before, but for that of the first."""
 
     SEEN = 10
     STEPS, SHARES = 300, 30  # numbers of pairs, and shares of the wanted ones that are loaded, which are looked at
@@ -208,6 +213,7 @@ class Bound:
         self.sent = found["rows"] * chance_ / self.wanted * RECORD_BYTES if self.wanted else 0  # bytes of a wanted pair
         self.sample_s = min(single["sample_s"], self.seen_s(found["later"]))
         self.link = found["hosts"] * single["link"]
+        self.even = evenness(self.samples, found["batch"], found["hosts"], found["placement"])
         rate = STORES[found["store"]]
         self.store = jobs.bits(rate) / 8 * PAYLOAD if rate else None
         self.had = max(0, found["rows_read"][0] - rows) + (self.ahead(found["first"], rows) if self.store else 0)
@@ -228,7 +234,7 @@ class Bound:
         loads = self.wanted * left * share
         sent, read = (self.wanted * left - loads) * self.sent, loads * self.single["row_bytes"] if self.store else 0
         return {"processors": self.samples * self.sample_s + sent * self.single["byte_s"] + loads * self.single["row_s"],
-                "links": (sent + read) / self.link, "store": read / self.store if self.store else 0}
+                "links": (sent / self.even + read) / self.link, "store": read / self.store if self.store else 0}
 
     def best(self):
         """The share that each epoch loads."""
@@ -255,6 +261,31 @@ class Bound:
         busy = [self.busy(*step) for step in path]
         return {"bound": self.epochs * self.samples / seconds, "bound_loads": 1 - left / self.pairs,
                 "bound_busy_s": {name: sum(epoch[name] for epoch in busy) for name in busy[0]}}
+
+
+@functools.lru_cache(maxsize=None)
+def evenness(samples, batch, hosts, placement):
+    """Bytes of the mean link over those of the busiest one, of an epoch whose samples are all sent, so many of a step for each
+    host. By drawing; long rows are no different, as far as an epoch has many of them."""
+    drawn, total, busiest = random.Random(17), 0, 0
+    homes = [number % hosts for number in range(samples)]
+    for _ in range(EVENNESS_DRAWS):
+        drawn.shuffle(homes)
+        out, in_ = [0] * hosts, [0] * hosts
+        for first in range(0, samples, hosts * batch):
+            step = homes[first:first + hosts * batch]
+            if placement == "local":
+                surplus = [step.count(host) - len(step) // hosts for host in range(hosts)]
+                for host, count in enumerate(surplus):
+                    out[host] += max(0, count)
+                    in_[host] += max(0, -count)
+            else:
+                for number, home in enumerate(step):
+                    out[home] += home != number % hosts
+                    in_[number % hosts] += home != number % hosts
+        total += sum(out) / hosts
+        busiest += max(out + in_)
+    return total / busiest if busiest else 1
 
 
 def position(share, steps):

@@ -143,9 +143,9 @@ struct config_range {
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
-      "batches in each trainer's ring; auto: 4, or with order.placement local twice the steps of " \
-      "a round, up to 32 and while rings take 256 MiB and an eighth of a reader's memory at "      \
-      "most; with one reader the same within 16 MiB")                                              \
+      "batches in each trainer's ring; auto: 4, or with order.placement local the steps of all "   \
+      "rounds in flight, up to 16 each, while rings take 512 MiB and an eighth of a reader's "     \
+      "memory at most; with one reader the steps of two rounds within 16 MiB")                     \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
       "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
       "spawned trainers are told")                                                                 \

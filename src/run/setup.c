@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* delivery.slots "auto" */
-enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 256 << 20 };
+enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 512 << 20 };
 enum { AUTO_RINGS_ALONE_BYTES = 16 << 20 }; /* a last cache may have room for it */
 enum { AUTO_RINGS_PART = 8 };               /* of the reader's memory */
 
@@ -157,13 +157,24 @@ static uint32_t spare_slots(const struct config *config, struct round_shape shap
     return shape.steps_per_round - 1 + run_reserve_slots(config, shape);
 }
 
+/* Rounds that a ring has room for with delivery.slots "auto". With order.placement local all that
+ * are in flight: what a reader sends differs from step to step, and rounds in flight even it out.
+ */
+static uint32_t rounds_in_ring(const struct plan *plan, const struct run_shape *run,
+                               struct round_shape shape)
+{
+    return plan->locality && run->reader_count > 1 ? shape.in_flight : 2;
+}
+
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
-                                 const struct plan *plan, struct round_shape shape,
-                                 struct ring_layout *ret_layout, struct error *err)
+                                 const struct plan *plan, const struct run_shape *run,
+                                 struct round_shape shape, struct ring_layout *ret_layout,
+                                 struct error *err)
 {
     uint32_t spare = spare_slots(config, shape);
-    uint32_t slots = config->slots ? (uint32_t)config->slots
-                                   : max_u32(LEAST_AUTO_SLOTS, 2 * shape.steps_per_round);
+    uint32_t auto_slots = rounds_in_ring(plan, run, shape) * shape.steps_per_round;
+    uint32_t slots =
+        config->slots ? (uint32_t)config->slots : max_u32(LEAST_AUTO_SLOTS, auto_slots);
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
         .slot_count = slots + spare,
@@ -179,10 +190,10 @@ static enum status settle_layout(const struct config *config, const struct datas
     return status;
 }
 
-/* The most slots that delivery.slots "auto" may come to. With order.placement local little of a
- * step travels, and rounds have many steps: with all that such rounds need besides, the rings of a
- * reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone has
- * several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES, and unless
+/* Twice the most steps that a round may have with delivery.slots "auto". With order.placement local
+ * little of a step travels, and rounds have many steps: with all that such rounds need, the rings
+ * of a reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone
+ * has several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES, and unless
  * steps_per_round is given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
@@ -198,10 +209,10 @@ static enum status most_slots(const struct config *config, const struct dataset 
     *ret_slots = (uint32_t)given;
     if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
-    enum status status = settle_layout(config, dataset, plan, small, &layout, err);
+    enum status status = settle_layout(config, dataset, plan, shape, small, &layout, err);
     if (status)
         return status;
-    uint64_t step_slots = 2 + 1 + run_reserve_slots(config, small);
+    uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
     uint64_t most = alone ? AUTO_RINGS_ALONE_BYTES : AUTO_RINGS_BYTES;
     uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
     uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
@@ -285,7 +296,8 @@ static enum status settle_with(const struct config *config, const struct dataset
                                     (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup->shape, err);
     if (!status)
-        status = settle_layout(config, dataset, &setup->plan, setup->shape, &setup->layout, err);
+        status =
+            settle_layout(config, dataset, &setup->plan, shape, setup->shape, &setup->layout, err);
     if (!status)
         status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
     setup->record_bytes = record.bytes;

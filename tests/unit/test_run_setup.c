@@ -290,8 +290,8 @@ static void resuming(void **state)
 }
 
 /* Of steps of 40 MiB 4.3% travels with local placement: ten of them would make messages of 1 MiB,
- * and 256 MiB are room for rings of 16 slots with the seven that rounds of eight steps need
- * besides. */
+ * and 512 MiB are room for rings of four such rounds, with the nine slots that they need besides.
+ */
 static void slots_follow_rounds(void **state)
 {
     (void)state;
@@ -304,11 +304,11 @@ static void slots_follow_rounds(void **state)
         const char *text;
         uint32_t steps, slots;
     } cases[] = {
-        {"order: {placement: local}\n", 8, 16 + 7},
+        {"order: {placement: local}\n", 10, 40 + 9},
         {"order: {placement: fixed}\n", 1, 4},
-        {"order: {placement: local}\nexchange: {steps_per_round: 6}\n", 6, 12 + 5},
-        {"order: {placement: local, epochs: 0}\n", 3, 6 + 2 + 15},
-        {"order: {placement: local}\nreaders: {memory_limit: 1GiB}\n", 4, 8 + 3},
+        {"order: {placement: local}\nexchange: {steps_per_round: 6}\n", 6, 24 + 5},
+        {"order: {placement: local, epochs: 0}\n", 5, 20 + 4 + 25},
+        {"order: {placement: local}\nreaders: {memory_limit: 1GiB}\n", 2, 8 + 1},
     };
     struct dataset dataset = make_dataset();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
