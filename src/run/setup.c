@@ -172,9 +172,11 @@ static enum status settle_layout(const struct config *config, const struct datas
                                  struct error *err)
 {
     uint32_t spare = spare_slots(config, shape);
-    uint32_t auto_slots = rounds_in_ring(plan, run, shape) * shape.steps_per_round;
-    uint32_t slots =
-        config->slots ? (uint32_t)config->slots : max_u32(LEAST_AUTO_SLOTS, auto_slots);
+    uint32_t most = RING_MAX_SLOTS - (uint32_t)min_u64(spare, RING_MAX_SLOTS);
+    uint32_t wanted =
+        (uint32_t)min_u64(rounds_in_ring(plan, run, shape) * shape.steps_per_round, most);
+    uint32_t least = max_u32(LEAST_AUTO_SLOTS, 2 * shape.steps_per_round);
+    uint32_t slots = config->slots ? (uint32_t)config->slots : max_u32(least, wanted);
     struct ring_layout layout = {
         .field_count = (uint32_t)dataset->field_count,
         .slot_count = slots + spare,

@@ -326,6 +326,28 @@ static void slots_follow_rounds(void **state)
     }
 }
 
+/* Rounds of 512 steps, four of which no ring has room for. */
+static void rings_have_an_end(void **state)
+{
+    (void)state;
+    static const struct run_shape two_nodes = {.reader_count = 2,
+                                               .readers_on_node = 1,
+                                               .trainers_served = 1,
+                                               .worker_count = 2,
+                                               .node_available_bytes = UINT64_C(64) << 30};
+    struct dataset dataset = make_dataset();
+    struct config config =
+        make_config("order: {placement: local}\nexchange: {steps_per_round: 512}\n"
+                    "delivery: {trainers: 2}\nbatch: {global_size: 2}\n");
+    struct run_setup setup;
+    struct error err;
+    if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err))
+        fail_msg("%s", err.message);
+    assert_int_equal(setup.shape.steps_per_round, 512);
+    assert_int_equal(setup.layout.slot_count, RING_MAX_SLOTS);
+    config_done(&config);
+}
+
 /* One reader alone: steps of 164,096 bytes come to 2 MiB by twelves, and their 35 slots fit in 16
  * MiB. */
 static void slots_of_one_reader(void **state)
@@ -395,6 +417,7 @@ int main(void)
         cmocka_unit_test(resuming),
         cmocka_unit_test(impossible_configurations),
         cmocka_unit_test(slots_follow_rounds),
+        cmocka_unit_test(rings_have_an_end),
         cmocka_unit_test(slots_of_one_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
