@@ -193,12 +193,11 @@ class Bound:
       linear program, solved backwards: the least seconds of the epochs to come, over the pairs that are not loaded.
     - What the first epoch has read beyond one copy of each row counts as loads that cost nothing; so do loads for the second
       epoch, as many as the store had time for in the first.
-
     - Links are not equally busy, whoever sends: which samples of a step are at a host that has too many of them is chance. Of the
       bytes that are sent, an epoch's busiest link has more than the mean one: see evenness().
 
     Hosts by themselves may be measured at a bad time: a rate that the job kept up for SEEN epochs in a row counts instead where
-    it is higher. The rest is as good as single rates are: MPI, and waits for the slowest reader of a step are
+    it is higher. The rest is as good as single rates are: MPI and waits for the slowest reader of a step are
     not counted. Neither is work that is done in the time of the epoch before, but for that of the first."""
 
     SEEN = 10
