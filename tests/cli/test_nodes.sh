@@ -43,6 +43,7 @@ case "$*" in
         if (($(record readers "$@") == 1)); then
             until [[ -e $AT/trainers.1 ]]; do sleep 0.05; done
             awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
+            [[ ! $LOCALITY ]] || echo "$LOCALITY"
             exit 1
         fi
         if [[ $* =~ --left\ (/[^ ]*) ]]; then cat "${BASH_REMATCH[1]}"; else cat; fi >"$AT/heard"
@@ -63,7 +64,7 @@ chmod +x agent mpiexec
 start() {
     rm -rf at && mkdir at
     code=0
-    AT=$PWD/at SLOW=$slow VERSION=${version-"mpiexec (OpenRTE) 4.1.4"} HYDRA_LAUNCHER_EXEC=$PWD/agent TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
+    AT=$PWD/at LOCALITY=${locality-} SLOW=$slow VERSION=${version-"mpiexec (OpenRTE) 4.1.4"} HYDRA_LAUNCHER_EXEC=$PWD/agent TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
         here/bin/penstock-run --hosts "$(seq -s , -f 'n%04g' "$nodes")" --set dataset.uri=data.zarr --restarts 2 \
         --set delivery.trainers="$1" --set batch.global_size="$1" "${@:3}" -- true 2>err || code=$?
 }
@@ -97,9 +98,11 @@ grep -qx 'left 7899 1000007899' at/heard || fail "not the cursor of the last: $(
 
 # MPICH's mpiexec fails at more than 64 KiB that rank 0 has not read: the same list comes by a file, which goes.
 slow=0
-version=HYDRA start 7900 2 --state state.json
+locality='locality 3' version=HYDRA start 7900 2 --state state.json
 [ "$code" -eq 0 ] || fail "with MPICH: $code: $(cat err)"
 [ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] || fail "with MPICH: $(wc at/heard)"
+# With order.placement: local cursors are those of a locality, which the next readers hear of, too.
+[ "$(tail -n 2 at/heard)" = $'locality 3\n.' ] || fail "not the locality: $(tail -n 2 at/heard)"
 grep -q '\.left$' at/readers.2 && [ -z "$(find . -name '*.left')" ] || fail "no file, or it stays: $(find . -name '*.left')"
 
 nodes=100
