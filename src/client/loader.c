@@ -189,12 +189,24 @@ static void say_end(struct loader *loader)
                   cursor.epoch, cursor.step);
 }
 
+enum { HEAR_NS = 1000000 };
+
+/* Messages are rare, and to ask for one costs as much as a small batch. */
+static void hear_now_and_then(struct loader *loader)
+{
+    uint64_t now = clock_now_ns();
+    if (loader_sees_batch(loader) && now - loader->heard_ns < HEAR_NS)
+        return;
+    loader->heard_ns = now;
+    loader_hear(loader);
+}
+
 static enum status next(struct loader *loader, int64_t timeout_ms, struct loader_batch *ret_batch,
                         struct error *err)
 {
     uint64_t deadline = clock_deadline_ns(timeout_ms);
     for (bool waited = false;; waited = true) {
-        loader_hear(loader);
+        hear_now_and_then(loader);
         if (atomic_load(&loader->left) && !loader->final.status)
             error_set(&loader->final, STATUS_ENDED, "this trainer has said goodbye");
         if (!loader->final.status && loader_take(loader, ret_batch))

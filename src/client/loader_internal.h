@@ -31,6 +31,7 @@ struct loader {
     bool dialing; /* `dial` is under way, to another reader */
     bool ended;   /* END came: nothing more is published */
     bool said_done;
+    uint64_t heard_ns; /* when messages were last asked for */
     uint64_t skip_deadline_ns; /* until then the next batch may come although a batch from before a
                                 * skip is leased: once all trainers have skipped. 0: rings have no
                                 * slots in reserve for skips */
