@@ -32,6 +32,12 @@ static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
     return true;
 }
 
+static uint64_t last_slot(const struct round *round)
+{
+    const struct round_reach *reach = &round->reach;
+    return reach->first_sequence + reach->round.end_step - reach->round.first_step - 1;
+}
+
 void rounds_prepare(struct rounds *rounds, struct round *round)
 {
     if (round->serial == rounds->opened)
@@ -51,9 +57,7 @@ static bool open_next(struct rounds *rounds)
         return false;
     struct round *round = rounds_lane_of(rounds, rounds->opened);
     rounds_prepare(rounds, round);
-    uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
-    if (!windows_find(rounds->windows, &round->reach) ||
-        !slots_free(rounds, round->reach.first_sequence + steps - 1))
+    if (!windows_find(rounds->windows, &round->reach) || !slots_free(rounds, last_slot(round)))
         return false;
     round_reset(round, rounds->windows);
     if (!round_plan_start(round))
@@ -303,6 +307,15 @@ bool rounds_look(struct rounds *rounds)
     return moved || (busy && end_ns - rounds->moved_ns < EXCHANGE_PATIENCE_NS);
 }
 
+uint64_t rounds_awaited_slot(const struct rounds *rounds)
+{
+    const struct round *next = &rounds->lanes[rounds->opened % rounds->lane_count];
+    bool may_open = rounds->opened < rounds->span.count &&
+                    rounds->opened < rounds->published + rounds->lane_count;
+    bool waits = may_open && next->serial == rounds->opened && !slots_free(rounds, last_slot(next));
+    return waits ? last_slot(next) : UINT64_MAX;
+}
+
 bool rounds_finished(const struct rounds *rounds)
 {
     return rounds->published == rounds->span.count && !rounds->end_is_open;
@@ -320,9 +333,7 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     if (round->serial != serial)
         return BLOCK_PLAN;
     if (rounds->opened == rounds->published) {
-        uint64_t steps = round->reach.round.end_step - round->reach.round.first_step;
-        bool slots = slots_free(rounds, round->reach.first_sequence + (steps ? steps - 1 : 0));
-        return slots ? BLOCK_PLAN : BLOCK_SLOTS;
+        return slots_free(rounds, last_slot(round)) ? BLOCK_PLAN : BLOCK_SLOTS;
     }
     switch (round->state) {
     case ROUND_PLANNING:

@@ -46,6 +46,9 @@ bool rounds_look(struct rounds *rounds);
  * read. */
 MUST_USE enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err);
 
+/* The last slot of the next round, if that is what the round waits for; else UINT64_MAX. */
+uint64_t rounds_awaited_slot(const struct rounds *rounds);
+
 bool rounds_finished(const struct rounds *rounds);
 
 /* Prepares an early end. rounds_hold(): from now on only those rounds are opened that complete a

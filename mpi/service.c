@@ -143,7 +143,7 @@ static void turn_or_sleep(struct service *service)
         return;
     }
     waker_arm(&service->job->waker);
-    server_arm(service->job->server);
+    server_arm(service->job->server, rounds_awaited_slot(service->rounds));
     bool active = turn(service);
     books_keep(&service->books);
     if (active)

@@ -42,6 +42,14 @@ void attached_ring_lease(struct attached_ring *attached, uint64_t sequence, uint
     atomic_store(&lease->stamp, 2 * sequence + 1);
 }
 
+void attached_ring_wake_reader(struct attached_ring *attached)
+{
+    struct ring_control *control = attached->connection.ring.control;
+    if (attached->connection.release_fd >= 0)
+        wakeup_waiting_for(&control->reader_waits, atomic_load(&control->tail),
+                           attached->connection.release_fd);
+}
+
 /* Moves the tail over everything that is released. Any number of threads; each slot is passed by
  * exactly one. */
 static void advance_tail(struct attached_ring *attached)
@@ -56,8 +64,8 @@ static void advance_tail(struct attached_ring *attached)
             break;
         moved |= atomic_compare_exchange_strong(shared_tail, &tail, tail + 1);
     }
-    if (moved && attached->connection.release_fd >= 0)
-        wakeup_waiting(&ring->control->reader_waits, attached->connection.release_fd);
+    if (moved)
+        attached_ring_wake_reader(attached);
 }
 
 void attached_ring_pass_over(struct attached_ring *attached, uint64_t sequence)

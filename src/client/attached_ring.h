@@ -61,6 +61,9 @@ void attached_ring_lease(struct attached_ring *attached, uint64_t sequence, uint
 /* Releases the slot of `sequence` without a lease: the trainer had this batch before. */
 void attached_ring_pass_over(struct attached_ring *attached, uint64_t sequence);
 
+/* Wakes the reader if the tail has come to where the reader waits for it. */
+void attached_ring_wake_reader(struct attached_ring *attached);
+
 /* Gives slot `slot` back. False: the trainer does not lease the batch of (epoch, step) in that slot
  * of this ring. */
 bool attached_ring_release(struct attached_ring *attached, uint32_t slot, uint64_t epoch,

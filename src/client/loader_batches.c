@@ -205,9 +205,7 @@ void loader_note_released(struct loader *loader)
     if (atomic_load(loader->page.cursor) >= cursor)
         return;
     atomic_store(loader->page.cursor, cursor);
-    if (attached->connection.release_fd >= 0)
-        wakeup_waiting(&attached->connection.ring.control->reader_waits,
-                       attached->connection.release_fd);
+    attached_ring_wake_reader(attached);
 }
 
 /* Tells those who watch rings of one that the trainer needs no more. Returns the ring if another

@@ -130,7 +130,7 @@ struct ring_control {
     _Alignas(64) _Atomic uint64_t tail;          /* trainer: slots released, in order */
     struct ring_waits waits;                     /* trainer */
     _Alignas(64) _Atomic uint32_t trainer_waits; /* wants a wake-up at the next publish */
-    _Alignas(64) _Atomic uint32_t reader_waits;  /* wants a wake-up at the next release */
+    _Alignas(64) _Atomic uint32_t reader_waits;  /* wants a wake-up at this tail */
 };
 
 _Static_assert(sizeof(struct ring_control) == 256, "shared layout");

@@ -42,6 +42,13 @@ void wakeup_waiting(_Atomic uint32_t *waits, int fd)
         wakeup_signal(fd);
 }
 
+void wakeup_waiting_for(_Atomic uint32_t *waits, uint64_t reached, int fd)
+{
+    uint32_t count = atomic_load(waits);
+    if (count && (uint32_t)reached - count <= INT32_MAX)
+        wakeup_waiting(waits, fd);
+}
+
 void wakeup_drain(int fd)
 {
     uint64_t count;

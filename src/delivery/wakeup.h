@@ -22,6 +22,11 @@ void wakeup_signal(int fd);
  * whether there is something to do. */
 void wakeup_waiting(_Atomic uint32_t *waits, int fd);
 
+/* Likewise for a sleeper who waits for a count: `waits` is the count, modulo 2^32, that `reached`
+ * has to come to. 0: nobody waits. A sleeper who waits for a count that is 0 modulo 2^32 sets the
+ * one before, and is woken too early. */
+void wakeup_waiting_for(_Atomic uint32_t *waits, uint64_t reached, int fd);
+
 /* Takes all signals that have come; none is fine. */
 void wakeup_drain(int fd);
 

@@ -319,7 +319,7 @@ static void serve(struct encoders *encoders)
     while (!encoders->stopping && encoders->error.status == STATUS_OK) {
         if (turn(encoders))
             continue;
-        server_arm(encoders->server);
+        server_arm(encoders->server, 0);
         if (!turn(encoders) && !encoders->stopping && encoders->error.status == STATUS_OK)
             sleep_until_woken(encoders);
         server_disarm(encoders->server);

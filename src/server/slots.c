@@ -1,5 +1,6 @@
 /* The slots of the trainers' rings. Pool workers fill slots; this file publishes them, and asks for
- * wake-ups at the next release. */
+ * wake-ups when slots are free. */
+#include "base/number.h"
 #include "delivery/wakeup.h"
 #include "server/server_internal.h"
 
@@ -90,20 +91,35 @@ struct server_ring_view server_trainer_ring(const struct server *server, uint32_
     return view;
 }
 
-static void set_waits(struct server *server, uint32_t waits)
+/* The least tail with which server_slot_free(). */
+static uint64_t tail_for(const struct server *server, const struct trainer *t, uint64_t sequence)
 {
-    for (uint32_t i = 0; server->started && i < server->trainer_count; i++)
-        atomic_store(&server->trainers[i].ring.control->reader_waits, waits);
+    uint64_t end = add_sat(add_sat(t->base, sequence), 1);
+    uint64_t tail = end - min_u64(end, t->ring.slot_count);
+    return tail < t->base ? tail : add_sat(tail, server->reserve_slots);
 }
 
-void server_arm(struct server *server)
+/* For wakeup_waiting_for(). */
+static uint32_t awaited(const struct server *server, const struct trainer *t, uint64_t sequence)
 {
-    set_waits(server, 1);
+    uint64_t tail, awaited = min_u64(tail_for(server, t, sequence), t->head);
+    if (trainer_read_tail(t, &tail))
+        awaited = max_u64(awaited, tail + 1);
+    return (uint32_t)awaited ? (uint32_t)awaited : UINT32_MAX;
+}
+
+void server_arm(struct server *server, uint64_t sequence)
+{
+    for (uint32_t i = 0; server->started && i < server->trainer_count; i++) {
+        const struct trainer *t = &server->trainers[i];
+        atomic_store(&t->ring.control->reader_waits, awaited(server, t, sequence));
+    }
 }
 
 void server_disarm(struct server *server)
 {
-    set_waits(server, 0);
-    for (uint32_t i = 0; server->started && i < server->trainer_count; i++)
+    for (uint32_t i = 0; server->started && i < server->trainer_count; i++) {
+        atomic_store(&server->trainers[i].ring.control->reader_waits, 0);
         wakeup_drain(server->trainers[i].release_fd);
+    }
 }

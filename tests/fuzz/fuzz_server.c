@@ -204,7 +204,7 @@ static void look(struct stage *stage)
     uint32_t rank;
     uint64_t cursor;
     bool active;
-    server_arm(stage->server);
+    server_arm(stage->server, 5);
     server_disarm(stage->server);
     enum status status = server_progress(stage->server, &active, &err);
     CHECK(status == STATUS_OK || (err.status == (int32_t)status && err.message[0]));

@@ -377,7 +377,7 @@ static void serve(struct demo *demo)
         (void)status; /* late comers are told by the server */
         if (serve_once(demo, total, &left) || heard)
             continue;
-        server_arm(demo->server);
+        server_arm(demo->server, 0);
         if (!serve_once(demo, total, &left))
             sleep_a_little(demo, POLL_MS);
         server_disarm(demo->server);

@@ -306,7 +306,7 @@ static void garbage_in_a_ring_changes_nothing(void **state)
     atomic_store(&control->head, UINT64_MAX);
     atomic_store(&control->trainer_waits, UINT32_MAX);
     atomic_store(&control->reader_waits, UINT32_MAX);
-    server_arm(couple.server);
+    server_arm(couple.server, 0);
     progress(couple.server);
     server_disarm(couple.server);
     assert_int_equal(server_trainer_state(couple.server, 1, NULL), SERVER_PEER_CONNECTED);

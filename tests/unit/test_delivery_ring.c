@@ -381,7 +381,7 @@ struct serving {
 
 static void sleep_for_slot(struct server *server, uint64_t sequence)
 {
-    server_arm(server);
+    server_arm(server, sequence);
     if (!server_slot_free(server, 0, sequence)) {
         struct pollfd fds[8];
         size_t sockets;
@@ -438,6 +438,41 @@ static enum penstock_status next_patiently(struct penstock *client, struct penst
     while ((status = penstock_next(client, batch, 10000)) == PENSTOCK_INVALID)
         sched_yield();
     return status;
+}
+
+static bool is_woken(struct server *server)
+{
+    struct pollfd fds[8];
+    size_t sockets;
+    size_t count = server_pollfds(server, fds, 8, &sockets);
+    return poll(fds + sockets, (nfds_t)(count - sockets), 0) > 0;
+}
+
+/* `releases`: after how many of a full ring the server is woken that sleeps for `sequence`. */
+static void wakes_after(uint64_t sequence, int releases)
+{
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    for (int i = 0; i < SUPPORT_SLOTS; i++)
+        publish(&pair);
+    server_arm(pair.server, sequence);
+    for (int i = 1; i <= SUPPORT_SLOTS; i++) {
+        struct penstock_batch batch = take(&pair);
+        give(&pair, &batch);
+        assert_int_equal(is_woken(pair.server), i >= releases);
+    }
+    server_disarm(pair.server);
+    assert_false(is_woken(pair.server));
+    pair_done(&pair);
+}
+
+static void a_server_sleeps_until_its_slot_is_free(void **state)
+{
+    (void)state;
+    wakes_after(0, 1); /* free before */
+    wakes_after(SUPPORT_SLOTS, 1);
+    wakes_after(SUPPORT_SLOTS + 2, 3);
+    wakes_after(SUPPORT_SLOTS + 9, SUPPORT_SLOTS); /* the ring is empty */
+    wakes_after(UINT64_MAX, SUPPORT_SLOTS);
 }
 
 static void stress(uint32_t slots, uint64_t count)
@@ -499,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_wild_head_or_slot_stops_the_trainer),
         cmocka_unit_test(a_dead_reader_is_seen_at_once),
         cmocka_unit_test(a_dead_trainer_is_seen_at_once),
+        cmocka_unit_test(a_server_sleeps_until_its_slot_is_free),
         cmocka_unit_test(no_wake_up_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -330,18 +330,18 @@ static void slots_follow_rounds(void **state)
 static void rings_have_an_end(void **state)
 {
     (void)state;
-    static const struct run_shape two_nodes = {.reader_count = 2,
-                                               .readers_on_node = 1,
-                                               .trainers_served = 1,
-                                               .worker_count = 2,
-                                               .node_available_bytes = UINT64_C(64) << 30};
+    static const struct run_shape two_readers = {.reader_count = 2,
+                                                 .readers_on_node = 1,
+                                                 .trainers_served = 1,
+                                                 .worker_count = 2,
+                                                 .node_available_bytes = UINT64_C(64) << 30};
     struct dataset dataset = make_dataset();
     struct config config =
         make_config("order: {placement: local}\nexchange: {steps_per_round: 512}\n"
                     "delivery: {trainers: 2}\nbatch: {global_size: 2}\n");
     struct run_setup setup;
     struct error err;
-    if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err))
+    if (run_setup_settle(&config, &dataset, &two_readers, NULL, &setup, &err))
         fail_msg("%s", err.message);
     assert_int_equal(setup.shape.steps_per_round, 512);
     assert_int_equal(setup.layout.slot_count, RING_MAX_SLOTS);
