@@ -9,6 +9,8 @@ enum {
     REST_ROUNDS = 24,   /* after a try that brought nothing */
     REST_THROTTLED = 8, /* after the server asked for fewer */
     LEAST_ROUND = 32,   /* answers */
+    LEAST_OF_SIZE = 8,  /* answers of a class in a round, to learn from */
+    FORGETS = 1024,     /* a part of the least latency, in each round */
 };
 static const double second_share = 0.03, second_most = 4;
 static const uint64_t least_late_ns = 20000000, least_round_ns = 20000000;
@@ -17,6 +19,7 @@ void http_pace_init(struct http_pace *pace, uint32_t requests)
 {
     memset(pace, 0, sizeof *pace);
     pace->adapts = requests == 0;
+    pace->doubles = true;
     pace->limit = requests ? requests : HTTP_PACE_FIRST;
     pace->most = requests ? requests : HTTP_PACE_MOST;
 }
@@ -79,25 +82,47 @@ static void begin_round(struct http_pace *pace, uint64_t now_ns)
     pace->round_waited = true;
 }
 
+/* How many times as long as in the fastest round answers took, and learns from that. */
+static double take_slowness(struct http_pace *pace)
+{
+    double took_ns = 0, least_ns = 0;
+    for (uint32_t class = 0; class < HTTP_PACE_CLASSES; class ++) {
+        uint32_t count = pace->sizes[class].count;
+        uint64_t mean_ns = count ? pace->sizes[class].latency_ns / count : 0;
+        uint64_t *least = &pace->sizes[class].least_ns;
+        *least += *least / FORGETS;
+        if (count >= LEAST_OF_SIZE && (*least == 0 || mean_ns < *least))
+            *least = mean_ns;
+        if (*least > 0) {
+            took_ns += (double)pace->sizes[class].latency_ns;
+            least_ns += (double)*least * count;
+        }
+        pace->sizes[class].latency_ns = pace->sizes[class].count = 0;
+    }
+    return least_ns > 0 ? took_ns / least_ns : 1;
+}
+
 static void grow(struct http_pace *pace, double rate)
 {
-    uint32_t higher = pace->limit + pace->limit / 2;
+    uint32_t higher = pace->limit + (pace->doubles ? pace->limit : pace->limit / 2);
     pace->rate_before = rate;
     pace->limit_before = pace->limit;
     pace->limit = higher < pace->most ? higher : pace->most;
 }
 
 /* The end of a round in which the limit was what held things up. */
-static void judge_round(struct http_pace *pace, double rate)
+static void judge_round(struct http_pace *pace, double rate, double slowness)
 {
-    bool tried = pace->rate_before > 0;
+    const double most_slowness = 2, enough = pace->doubles ? 1.2 : 1.1;
+    bool tried = pace->rate_before > 0, slow = slowness > most_slowness;
     if (pace->rest > 0) {
         pace->rest--;
-    } else if (tried && rate < 1.1 * pace->rate_before) {
+    } else if (tried && (slow || rate < enough * pace->rate_before)) {
         pace->limit = pace->limit_before;
         pace->rate_before = 0;
         pace->rest = REST_ROUNDS;
-    } else if (pace->limit < pace->most) {
+        pace->doubles = false;
+    } else if (!slow && pace->limit < pace->most) {
         grow(pace, rate);
     }
 }
@@ -113,6 +138,8 @@ void http_pace_answered(struct http_pace *pace, uint64_t now_ns, uint64_t latenc
         return;
     if (pace->round_start_ns == 0)
         begin_round(pace, now_ns);
+    pace->sizes[size_class(bytes)].latency_ns += latency_ns;
+    pace->sizes[size_class(bytes)].count++;
     pace->round_count++;
     pace->round_bytes += bytes;
     pace->round_waited = pace->round_waited && waiting;
@@ -120,8 +147,9 @@ void http_pace_answered(struct http_pace *pace, uint64_t now_ns, uint64_t latenc
     uint32_t enough = pace->limit > LEAST_ROUND ? pace->limit : LEAST_ROUND;
     if (pace->round_count < enough || elapsed_ns < least_round_ns)
         return;
+    double slowness = take_slowness(pace);
     if (pace->round_waited)
-        judge_round(pace, (double)pace->round_bytes / (double)elapsed_ns * 1e9);
+        judge_round(pace, (double)pace->round_bytes / (double)elapsed_ns * 1e9, slowness);
     begin_round(pace, now_ns);
 }
 

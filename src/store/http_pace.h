@@ -1,11 +1,17 @@
 /* How many requests a server is sent at once, and when a request is late. Pure; one thread.
  *
  * The concurrency limit climbs the hill of throughput, round by round. A round is as many answers
- * as the limit, at least 32, and takes at least 20 ms. The limit grows by half while a round brings
- * at least a tenth more bytes a second than the round before the growth. Otherwise the limit goes
- * back, rests for 24 rounds, and is tried again. A server that says "too many" (429, 503) halves
- * the limit, once in 200 ms at most. A round in which the limit did not always hold back a request
- * says nothing, and is left out.
+ * as the limit, at least 32, and takes at least 20 ms. The limit doubles while a round brings at
+ * least a fifth more bytes a second than the round before the growth, and from the first round that
+ * does not, grows by half for a tenth. Otherwise the limit goes back, rests for 24 rounds, and is
+ * tried again. The limit begins low: requests beyond what the link carries only delay one another,
+ * and those that are needed first.
+ *
+ * Whoever has more requests under way gets more of a link that several readers share. So that they
+ * do not outbid each other, the limit grows only while answers take at most twice as long as in the
+ * fastest round. How long that was, of each size, is forgotten slowly: it doubles in 710 rounds. A
+ * server that says "too many" (429, 503) halves the limit, once in 200 ms at most. A round in which
+ * the limit did not always hold back a request says nothing, and is left out.
  *
  * A request is late that takes twice as long as 95 of 100 answers of about its size, over the last
  * few hundred, and at least 20 ms. At most 3 in 100 requests are sent a second time for lateness.
@@ -19,7 +25,7 @@
 
 enum {
     HTTP_PACE_LEAST = 4,
-    HTTP_PACE_FIRST = 32,
+    HTTP_PACE_FIRST = 8,
     HTTP_PACE_MOST = 256,
     HTTP_PACE_CLASSES = 12,   /* of sizes, each four times the one before */
     HTTP_PACE_LATENCIES = 48, /* classes of latencies, each 1.41 times the one before */
@@ -33,7 +39,13 @@ struct http_pace {
     uint64_t round_start_ns, round_bytes;
     uint32_t round_count; /* answers */
     bool round_waited;    /* at each answer another request waited because of the limit */
+    struct {
+        uint64_t latency_ns; /* of all answers of the round */
+        uint32_t count;
+        uint64_t least_ns; /* mean latency of the fastest round; 0: none yet */
+    } sizes[HTTP_PACE_CLASSES];
     /* the climb */
+    bool doubles;          /* no growth has been in vain */
     double rate_before;    /* bytes a second of the round before the limit grew; 0: none */
     uint32_t limit_before; /* the limit in that round */
     uint32_t rest;         /* rounds until the limit may grow again */

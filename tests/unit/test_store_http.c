@@ -219,6 +219,30 @@ static void test_the_limit_grows_while_that_helps(void **state)
     assert_int_equal(pace.limit, 17);
 }
 
+/* Readers that share a link of 100 MB/s, to a server that answers at once: rounds of one after
+ * those of another, so that each sees a gain where it takes from the others. */
+static void test_readers_do_not_outbid_each_other(void **state)
+{
+    enum { READERS = 4, BYTES = 340000, TURNS = 4 };
+    struct http_pace paces[READERS];
+    uint64_t now_ns = ms_ns;
+    uint32_t under_way = 0;
+    (void)state;
+    for (unsigned r = 0; r < READERS; r++)
+        http_pace_init(&paces[r], 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        struct http_pace *pace = &paces[i / TURNS % READERS];
+        under_way = 0;
+        for (unsigned r = 0; r < READERS; r++)
+            under_way += paces[r].limit;
+        uint64_t latency_ns = (uint64_t)under_way * BYTES * 10; /* of 100 MB/s */
+        now_ns += latency_ns;
+        for (uint32_t j = 0, count = pace->limit; j < count; j++)
+            http_pace_answered(pace, now_ns, latency_ns, BYTES, true);
+    }
+    assert_in_range(under_way, READERS * HTTP_PACE_LEAST, READERS * 3 * HTTP_PACE_FIRST);
+}
+
 static void test_the_limit_shrinks_when_the_server_says_so(void **state)
 {
     struct http_pace pace;
@@ -263,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_the_limit_grows_while_that_helps),
+        cmocka_unit_test(test_readers_do_not_outbid_each_other),
         cmocka_unit_test(test_the_limit_shrinks_when_the_server_says_so),
         cmocka_unit_test(test_lateness),
     };
