@@ -37,7 +37,7 @@ import servers  # noqa: E402
 
 RECORD_BYTES = 160 << 10
 SINGLE_SAMPLES = 1024  # of the dataset that each host reads by itself
-SINGLE_EPOCHS, SINGLE_ROUNDS = {"decoded": 64, "off": 16}, 2
+SINGLE_EPOCHS = {"decoded": 64, "off": 16}
 EPOCHS = {"send": 5, "each": 30, "auto": 30}  # a choice shows when the windows that were assigned before are over
 HEAD = "10.77.0.1"
 STORES = {"local": None, "shared": "1gbit", "slow": "250mbit"}  # of the link that all hosts read the store through
@@ -168,17 +168,27 @@ def alone(jobs_, hosts, path, rows, cache):
     return 1 / rate, cpu_s, rows_read
 
 
-def single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s):
-    """Seconds of the machine, and bytes: for a sample, for a row that is loaded, for a byte that is sent."""
-    path = make_dataset(jobs_, SINGLE_SAMPLES, ratio, rows)
-    jobs.read_files(path)
-    kept, loaded = ([alone(jobs_, hosts, path, rows, cache) for _ in range(SINGLE_ROUNDS)] for cache in ("decoded", "off"))
-    sample_s = min(wall_s for wall_s, _, _ in kept)
-    kept_s = min(cpu_s for _, cpu_s, _ in kept)
-    # Of a difference of two rates nothing would be left as soon as other work takes from one of them.
-    row_s = min((cpu_s - kept_s) / rows_read for _, cpu_s, rows_read in loaded) / os.cpu_count()
-    return {"sample_s": sample_s, "row_s": max(0.0, row_s), "byte_s": tcp_s / os.cpu_count(),
-            "row_bytes": stored_bytes(path) / SINGLE_SAMPLES * rows, "link": jobs.bits(arguments.rate) / 8 * PAYLOAD}
+class Singles:
+    """Measures single rates of a case, in turns with its jobs: the machine is faster at one time than at another."""
+
+    def __init__(self, jobs_, arguments, ratio, rows, hosts):
+        self.jobs, self.rows, self.hosts, self.link = jobs_, rows, hosts, jobs.bits(arguments.rate) / 8 * PAYLOAD
+        self.path = make_dataset(jobs_, SINGLE_SAMPLES, ratio, rows)
+        self.found = {cache: [] for cache in SINGLE_EPOCHS}
+
+    def take(self):
+        jobs.read_files(self.path)
+        for cache, found in self.found.items():
+            found.append(alone(self.jobs, self.hosts, self.path, self.rows, cache))
+
+    def figures(self, tcp_s):
+        """Seconds of the machine, and bytes: for a sample, for a row that is loaded, for a byte that is sent."""
+        sample_s = statistics.median(wall_s for wall_s, _, _ in self.found["decoded"])
+        kept_s = min(cpu_s for _, cpu_s, _ in self.found["decoded"])
+        # Of a difference of two rates nothing would be left as soon as other work takes from one of them.
+        row_s = min((cpu_s - kept_s) / rows_read for _, cpu_s, rows_read in self.found["off"]) / os.cpu_count()
+        return {"sample_s": sample_s, "row_s": max(0.0, row_s), "byte_s": tcp_s / os.cpu_count(),
+                "row_bytes": stored_bytes(self.path) / SINGLE_SAMPLES * self.rows, "link": self.link}
 
 
 class Bound:
@@ -303,9 +313,9 @@ def bounded(found):
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
-def measure(jobs_, arguments, case, path, uri):
-    """Jobs of each way in turns, and the bytes that `penstock plan` foresees where all rows are sent. Files are read before
-    each job: idle page cache may be paged out."""
+def measure(jobs_, arguments, case, path, uri, singles):
+    """Jobs of each way in turns, single rates before each and behind the last, and the bytes that `penstock plan` foresees where
+    all rows are sent. Files are read before each job: idle page cache may be paged out."""
     hosts = case["hosts"]
     settings = {"dataset.uri": uri, "order.seed": 17, "order.placement": case["placement"],
                 "readers.threads": 1, "batch.global_size": hosts * arguments.batch, "readers.cache": "decoded",
@@ -313,8 +323,10 @@ def measure(jobs_, arguments, case, path, uri):
     reports = {way: [] for way in arguments.ways}
     for _ in range(arguments.rounds):
         for way in arguments.ways:
+            singles.take()
             jobs.read_files(path)
             reports[way].append(jobs_.reader(hosts, {**settings, "order.epochs": EPOCHS[way], "exchange.way": way}))
+    singles.take()
     return reports, jobs_.forecast(hosts, {**settings, "order.epochs": EPOCHS["send"], "exchange.way": "send"})
 
 
@@ -419,7 +431,7 @@ class Results:
 
 
 def measure_all(arguments):
-    jobs_, results, singles, end = Jobs(arguments), Results(arguments.keep), {}, time.monotonic() + arguments.budget
+    jobs_, results, end = Jobs(arguments), Results(arguments.keep), time.monotonic() + arguments.budget
     tcp_s = scaling.tcp_cost(jobs_)
     for kind, ratio, rows, hosts, placement in cases_of(arguments):
         case = {"store": kind, "ratio": ratio, "rows": rows, "hosts": hosts, "placement": placement, "rate": arguments.rate,
@@ -429,12 +441,11 @@ def measure_all(arguments):
         if time.monotonic() > end:
             results.missing += 1
             continue
-        path, alone_ = make_dataset(jobs_, arguments.samples, ratio, rows), (ratio, rows, hosts)
-        if alone_ not in singles:
-            singles[alone_] = single_rates(jobs_, arguments, ratio, rows, hosts, tcp_s)
+        path, singles = make_dataset(jobs_, arguments.samples, ratio, rows), Singles(jobs_, arguments, ratio, rows, hosts)
         store = Store(jobs_.work, kind)
         try:
-            found = judge(case, *measure(jobs_, arguments, case, path, store.uri(path)), singles[alone_])
+            measured = measure(jobs_, arguments, case, path, store.uri(path), singles)
+            found = judge(case, *measured, singles.figures(tcp_s))
         finally:
             store.close()
         results.add(found)
