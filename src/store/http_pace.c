@@ -1,6 +1,8 @@
 /* See http_pace.h. */
 #include "store/http_pace.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 enum {
@@ -115,7 +117,9 @@ static void judge_round(struct http_pace *pace, double rate, double slowness)
 {
     const double most_slowness = 2, enough = pace->doubles ? 1.2 : 1.1;
     bool tried = pace->rate_before > 0, slow = slowness > most_slowness;
-    if (pace->rest > 0) {
+    if (slow && !tried && pace->limit > HTTP_PACE_FIRST) {
+        pace->limit = max_u32(pace->limit - pace->limit / 4, HTTP_PACE_FIRST);
+    } else if (pace->rest > 0) {
         pace->rest--;
     } else if (tried && (slow || rate < enough * pace->rate_before)) {
         pace->limit = pace->limit_before;

@@ -1,17 +1,20 @@
 /* How many requests a server is sent at once, and when a request is late. Pure; one thread.
  *
  * The concurrency limit climbs the hill of throughput, round by round. A round is as many answers
- * as the limit, at least 32, and takes at least 20 ms. The limit doubles while a round brings at
- * least a fifth more bytes a second than the round before the growth, and from the first round that
- * does not, grows by half for a tenth. Otherwise the limit goes back, rests for 24 rounds, and is
- * tried again. The limit begins low: requests beyond what the link carries only delay one another,
- * and those that are needed first.
+ * as the limit, at least 32, and takes at least 20 ms. The limit begins low, since requests beyond
+ * what the link carries only delay those that are needed first. The limit doubles while a round
+ * brings at least a fifth more bytes a second than the round before the growth; from the first
+ * round that does not, the limit grows by half while a round brings at least a tenth more.
+ * Otherwise the limit goes back, rests for 24 rounds, and is tried again.
  *
- * Whoever has more requests under way gets more of a link that several readers share. So that they
+ * Who has more requests under way gets more of a link that several readers share. So that readers
  * do not outbid each other, the limit grows only while answers take at most twice as long as in the
- * fastest round. How long that was, of each size, is forgotten slowly: it doubles in 710 rounds. A
- * server that says "too many" (429, 503) halves the limit, once in 200 ms at most. A round in which
- * the limit did not always hold back a request says nothing, and is left out.
+ * fastest round. After a round of longer ones the limit falls by a quarter, down to where it began.
+ * How long answers of each size took in the fastest round is forgotten slowly: that doubles in 710
+ * rounds.
+ *
+ * A server that says "too many" (429, 503) halves the limit, once in 200 ms at most. A round in
+ * which the limit did not always hold back a request says nothing, and is left out.
  *
  * A request is late that takes twice as long as 95 of 100 answers of about its size, over the last
  * few hundred, and at least 20 ms. At most 3 in 100 requests are sent a second time for lateness.
