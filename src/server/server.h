@@ -208,8 +208,8 @@ struct server_ring_view server_trainer_ring(const struct server *server, uint32_
 
 /* Asks each trainer to signal its release eventfd as soon as the slot of `sequence` is free: at its
  * next release if that is so already, and when its ring is empty at the latest. server_disarm()
- * asks no longer, and takes the signals that came. base/waker.h says in which order to arm, look and sleep. Nothing
- * happens outside a session. */
+ * asks no longer, and takes the signals that came. base/waker.h says in which order to arm, look
+ * and sleep. Nothing happens outside a session. */
 void server_arm(struct server *server, uint64_t sequence);
 void server_disarm(struct server *server);
 
