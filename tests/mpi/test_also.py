@@ -60,7 +60,7 @@ class Also(AlsoTest):
         with open(os.path.join(self.folder, "cpu"), encoding="ascii") as file:
             shares = json.load(file)
         self.assertEqual(len(shares), 4)
-        self.assertLess(max(shares), 0.15)
+        self.assertLess(max(shares), 0.15, shares)
 
     def test_wrong_use(self):
         val = self.val()
