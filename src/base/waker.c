@@ -13,6 +13,7 @@ enum status waker_init(struct waker *waker, struct error *err)
     if (fd < 0)
         return error_set_errno(err, STATUS_IO, "create an eventfd");
     waker->fd = fd;
+    waker->owed = 0;
     atomic_init(&waker->armed, 0);
     return STATUS_OK;
 }
@@ -44,11 +45,11 @@ void waker_arm(struct waker *waker)
 
 void waker_disarm(struct waker *waker)
 {
-    if (atomic_exchange(&waker->armed, 0))
-        return; /* nobody woke us */
+    if (!atomic_exchange(&waker->armed, 0))
+        waker->owed++;
     uint64_t count;
-    ssize_t got = read(waker->fd, &count, sizeof count);
-    (void)got; /* who woke us may not have written yet: then the next sleep ends at once */
+    if (waker->owed && read(waker->fd, &count, sizeof count) == sizeof count)
+        waker->owed -= (unsigned)count;
 }
 
 int waker_fd(const struct waker *waker)

@@ -19,6 +19,7 @@
 struct waker {
     int fd; /* eventfd, owned; -1 when not initialised */
     _Atomic unsigned armed;
+    unsigned owed; /* by wakers that have disarmed, and whose write is not read yet */
 };
 
 /* IO: no descriptor left. */
@@ -32,7 +33,7 @@ void waker_wake(struct waker *waker);
 void waker_arm(struct waker *waker);
 void waker_disarm(struct waker *waker);
 
-/* Readable after a wake-up, until waker_disarm(). */
+/* Readable after a wake-up, until the first waker_disarm() after the waking thread's write. */
 int waker_fd(const struct waker *waker);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 enum { TURNS = 20000, LOST_MS = 20000 };
 
@@ -91,11 +92,49 @@ static void a_sleeper_that_is_awake_costs_no_system_call(void **state)
     waker_done(&waker);
 }
 
+/* A thread that wakes is interrupted just before it writes: the write ends one sleep, not all. */
+static void a_late_write_ends_one_sleep(void **state)
+{
+    (void)state;
+    struct waker waker;
+    struct error err;
+    assert_int_equal(waker_init(&waker, &err), STATUS_OK);
+    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
+    waker_arm(&waker);
+    atomic_store(&waker.armed, 0); /* the first half of waker_wake() */
+    waker_disarm(&waker);
+    uint64_t one = 1;
+    assert_int_equal(write(waker.fd, &one, sizeof one), sizeof one); /* the second half */
+    waker_arm(&waker);
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    waker_disarm(&waker);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    for (int sleeps = 0; sleeps < 2; sleeps++) { /* two of them at once, the first one late */
+        waker_arm(&waker);
+        atomic_store(&waker.armed, 0);
+        waker_disarm(&waker);
+    }
+    waker_arm(&waker);
+    waker_wake(&waker);
+    waker_disarm(&waker);
+    for (int late = 0; late < 2; late++) {
+        assert_int_equal(poll(&fd, 1, 0), 0);
+        assert_int_equal(write(waker.fd, &one, sizeof one), sizeof one);
+        waker_arm(&waker);
+        assert_int_equal(poll(&fd, 1, 0), 1);
+        waker_disarm(&waker);
+    }
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    assert_int_equal(waker.owed, 0);
+    waker_done(&waker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(a_sleeper_that_is_awake_costs_no_system_call),
+        cmocka_unit_test(a_late_write_ends_one_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
