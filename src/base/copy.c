@@ -16,7 +16,7 @@ void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, 
     for (size_t done = 0, end; done < bytes; done = end) {
         end = min_u64(done + FETCHED_TOGETHER, bytes);
         for (size_t at = done; at < end && at < next_bytes; at += MEMORY_LINE_BYTES)
-            __builtin_prefetch((const unsigned char *)next + at);
+            __builtin_prefetch((const unsigned char *)next + at, 0, 2);
         memcpy((unsigned char *)to + done, (const unsigned char *)from + done, end - done);
     }
 }

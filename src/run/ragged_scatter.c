@@ -304,7 +304,7 @@ static void clear_up_to(struct scatter *scatter, size_t bytes)
 static void fetch_cells(const struct scatter *scatter, const struct block *block)
 {
     for (size_t i = 0; i < block->count; i++)
-        __builtin_prefetch(scatter->cells + block->cells[i] * scatter->item_bytes, 1);
+        __builtin_prefetch(scatter->cells + block->cells[i] * scatter->item_bytes, 0, 2);
 }
 
 static void put_piece(struct scatter *scatter, const struct ragged_piece *piece,
