@@ -6,7 +6,8 @@
  *     memset   memset alone: what a tensor of zeros costs
  *     first    memset of all cells, then the items
  *     stream   likewise, by stores that go past the caches
- *     ahead    cells are cleared a little ahead of the items: ragged_scatter()
+ *     ahead    cells are cleared a little ahead of the items, or, where that is 16 MiB at once, by
+ *              stores that go past the caches: ragged_scatter()
  *     undo     only what the tensor held before is cleared, cell by cell
  *     least    memset, and as many items put to cells that all lie in the core's first cache: no
  *              way that clears can be faster
@@ -20,8 +21,6 @@
 
 #include "base/clock.h"
 #include "program.h"
-
-#include <immintrin.h>
 
 enum {
     BINS = 20,
@@ -85,13 +84,6 @@ static void make_task(struct task *task, enum dtype dtype, bool in_order, double
     }
 }
 
-static void stream_zeros(unsigned char *to, size_t bytes)
-{
-    for (size_t at = 0; at < bytes; at += sizeof(__m128i))
-        _mm_stream_si128((__m128i *)(to + at), _mm_setzero_si128());
-    _mm_sfence();
-}
-
 /* Zeros the cells of the items alone. */
 static void undo(const struct task *task, unsigned char *cells)
 {
@@ -119,7 +111,7 @@ static void make_tensor(const struct task *task, enum way way, unsigned char *ce
     if (way == MEMSET || way == FIRST || way == LEAST)
         memset(cells, 0, bytes);
     if (way == STREAM)
-        stream_zeros(cells, bytes);
+        clear_stream(cells, bytes);
     if (way == UNDO)
         undo(task, cells);
     if (way == AHEAD)

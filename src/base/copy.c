@@ -10,13 +10,19 @@
 /* Bytes that are copied between requests: more of these at once would only wait for one another. */
 enum { FETCHED_TOGETHER = 256 };
 
+/* Into the core's second cache: a core has more such requests under way than for its first. */
+static void fetch_line(const unsigned char *line)
+{
+    __builtin_prefetch(line, 0, 2);
+}
+
 void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
                     size_t next_bytes)
 {
     for (size_t done = 0, end; done < bytes; done = end) {
         end = min_u64(done + FETCHED_TOGETHER, bytes);
         for (size_t at = done; at < end && at < next_bytes; at += MEMORY_LINE_BYTES)
-            __builtin_prefetch((const unsigned char *)next + at, 0, 2);
+            fetch_line((const unsigned char *)next + at);
         memcpy((unsigned char *)to + done, (const unsigned char *)from + done, end - done);
     }
 }
@@ -55,7 +61,34 @@ void copy_stream(void *restrict to, const void *restrict from, size_t bytes)
                                       (const unsigned char *)from + head, bytes - head);
     memcpy((unsigned char *)to + done, (const unsigned char *)from + done, bytes - done);
 }
+
+__attribute__((target("avx2"))) static size_t stream_zeros(unsigned char *to, size_t bytes)
+{
+    size_t done = 0;
+    for (; done + LINE <= bytes; done += LINE)
+        for (size_t i = 0; i < LINE; i += VECTOR)
+            _mm256_stream_si256((void *)(to + done + i), _mm256_setzero_si256());
+    _mm_sfence();
+    return done;
+}
+
+void clear_stream(void *to, size_t bytes)
+{
+    size_t head = -(uintptr_t)to % LINE;
+    if (bytes < COPY_STREAM_BYTES || !__builtin_cpu_supports("avx2")) {
+        memset(to, 0, bytes);
+        return;
+    }
+    memset(to, 0, head);
+    size_t done = head + stream_zeros((unsigned char *)to + head, bytes - head);
+    memset((unsigned char *)to + done, 0, bytes - done);
+}
 #else
+void clear_stream(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
 void copy_stream(void *restrict to, const void *restrict from, size_t bytes)
 {
     memcpy(to, from, bytes);

@@ -2,6 +2,7 @@
  * column, then the values. */
 #include "run/ragged_scatter.h"
 
+#include "base/copy.h"
 #include "base/float16.h"
 #include "base/size.h"
 
@@ -14,6 +15,7 @@
 enum {
     BLOCK = 1024,
     CLEARED_TOGETHER = 128 << 10, /* bytes: a part of a core's own cache */
+    CLEARED_PAST = 16 << 20,      /* at once, no cache would keep them until items come */
     SPREAD_BYTES = 256 << 10,     /* cells of a block that are further apart are fetched first */
 };
 
@@ -295,7 +297,10 @@ static void clear_up_to(struct scatter *scatter, size_t bytes)
         end = scatter->dense_bytes;
     if (end <= scatter->cleared)
         return;
-    memset(scatter->cells + scatter->cleared, 0, end - scatter->cleared);
+    if (end - scatter->cleared >= CLEARED_PAST)
+        clear_stream(scatter->cells + scatter->cleared, end - scatter->cleared);
+    else
+        memset(scatter->cells + scatter->cleared, 0, end - scatter->cleared);
     scatter->cleared = end;
 }
 

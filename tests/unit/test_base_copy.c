@@ -1,4 +1,4 @@
-/* Unit tests: copies of large blocks, and of scattered ones. */
+/* Unit tests: copies of large blocks, and of scattered ones; zeros. */
 #include "base/copy.h"
 
 #include <setjmp.h>
@@ -76,9 +76,27 @@ static void copies_every_byte(void **state)
                     copy_and_compare(functions[c], offsets[t], offsets[f], sizes[s]);
 }
 
+static void clears_every_byte_and_no_other(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4095, COPY_STREAM_BYTES - 1, COPY_STREAM_BYTES + 1311};
+    static const size_t offsets[] = {0, 1, 31, 63, 64, 200};
+    unsigned char *to = malloc(ROOM + 2 * EDGE);
+    assert_non_null(to);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (size_t o = 0; o < sizeof offsets / sizeof offsets[0]; o++) {
+            memset(to, 0xa5, ROOM + 2 * EDGE);
+            clear_stream(to + offsets[o], sizes[s]);
+            for (size_t i = 0; i < ROOM + 2 * EDGE; i++)
+                assert_int_equal(to[i], i - offsets[o] < sizes[s] ? 0 : 0xa5);
+        }
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clears_every_byte_and_no_other),
         cmocka_unit_test(copies_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_ITEMS = 5000, MAX_PAGES = MAX_ITEMS + 2, GUARD = 0xe7 };
+enum { MAX_ITEMS = 5000, MAX_PAGES = MAX_ITEMS + 2, GUARD = 0xe7, EDGE = 20 };
 
 static uint64_t state = 7;
 static uint64_t draw(uint64_t below)
@@ -357,23 +357,26 @@ static void large_tensors_are_cleared_ahead_of_their_items(void **unused)
 {
     (void)unused;
     const enum dtype dtypes[] = {DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_INT32};
-    for (int round = 0; round < 9; round++) {
+    for (int round = 0; round < 12; round++) {
         struct world world;
-        enum dtype dtype = dtypes[round % 3];
-        make_dense(&world, dtype, (enum ragged_combine)(round / 3), 1, true, 1000);
+        enum dtype dtype = dtypes[round < 9 ? round % 3 : 2];
+        make_dense(&world, dtype, (enum ragged_combine)(round / 3 % 3), 1, true, 1000);
         struct ragged *ragged = &world.ragged;
-        ragged->dense_shape[0] = ragged->dense_items = 200000 + draw(400000);
+        uint64_t least = round < 9 ? 200000 : 4200000; /* the last ones are beyond 16 MiB */
+        ragged->dense_shape[0] = ragged->dense_items = least + draw(400000);
         ragged->column_count = 0;
         ragged->page_bytes = 0;
         add_column(ragged, DTYPE_UINT32, 4);
         add_column(ragged, dtype, dtype_bytes(dtype));
         make_items(&world, MAX_ITEMS / 2 + draw(MAX_ITEMS / 2), fill_large);
         size_t bytes = ragged->dense_items * dtype_bytes(dtype);
-        unsigned char *cells = malloc(bytes);
+        unsigned char *cells = malloc(bytes + 2 * EDGE);
         for (int way = 0; way < 2; way++) {
-            memset(cells, GUARD, bytes);
-            ragged_scatter(ragged, dtype, way ? &world.together : &world.paged, cells);
-            check_dense(&world, dtype, cells);
+            memset(cells, GUARD, bytes + 2 * EDGE);
+            ragged_scatter(ragged, dtype, way ? &world.together : &world.paged, cells + EDGE);
+            check_dense(&world, dtype, cells + EDGE);
+            for (size_t b = 0; b < EDGE; b++)
+                assert_true(cells[b] == GUARD && cells[EDGE + bytes + b] == GUARD);
         }
         free(cells);
         free_items(&world);
