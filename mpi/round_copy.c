@@ -21,8 +21,17 @@ static bool is_good(const struct fragments *fragments, const struct fill *fill,
     return !fragments->mask || row[fragments->valid_row_offset + fill->offset];
 }
 
+/* Where a fragment of the next fill lies. */
+static const unsigned char *next_of(const struct round *round, const struct fragment *fragment,
+                                    const struct fill *next)
+{
+    return fragment_in_row(fragment, row_store_data(round->job->store, *next->buffer), next->offset,
+                           room_of(round, next));
+}
+
+/* `next`: the fill after this one, if its sample has the same fragments; NULL: there is none. */
 static void fill_slot(const struct round *round, const struct fragments *fragments,
-                      const struct fill *fill, const unsigned char *row)
+                      const struct fill *fill, const struct fill *next, const unsigned char *row)
 {
     const struct fragment_room *room = room_of(round, fill);
     for (size_t f = 0; f < fragments->count; f++) {
@@ -32,7 +41,7 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
         if (fragment->crop)
             fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
         else
-            fragment_fill(fragment, to, from);
+            fragment_fill(fragment, to, from, next ? next_of(round, fragment, next) : NULL);
     }
     if (fragments->finishes)
         fragments_finish(fragments, fill->to.slot, fill->batch_index,
@@ -40,7 +49,7 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
 }
 
 static void fill_record(const struct round *round, const struct fragments *fragments,
-                        const struct fill *fill, const unsigned char *row)
+                        const struct fill *fill, const struct fill *next, const unsigned char *row)
 {
     const struct fragment_room *room = room_of(round, fill);
     unsigned char *record = round->send + fill->to.remote.record * round->fragments->packed_bytes;
@@ -51,7 +60,8 @@ static void fill_record(const struct round *round, const struct fragments *fragm
             fragment_cut(fragment, record + fragment->record_offset, from,
                          round->keys[fill - round->fills]);
         else
-            memcpy(record + fragment->record_offset, from, fragment->bytes);
+            fragment_copy(fragment, record + fragment->record_offset, from,
+                          next ? next_of(round, fragment, next) : NULL);
     }
     if (fragments->mask)
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
@@ -183,13 +193,13 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fetch_ahead(round, only ? only : round_fragments_of(round, i + FETCH_AHEAD),
                         &round->fills[i + FETCH_AHEAD]);
         const struct fragments *fragments = only ? only : round_fragments_of(round, i);
-        bool remote = fill->batch_index == FILL_REMOTE;
+        bool remote = fill->batch_index == FILL_REMOTE, has_next = i + 1 < end;
+        const struct fill *next = only && has_next ? fill + 1 : NULL;
         if (remote)
-            fill_record(round, fragments, fill, row);
+            fill_record(round, fragments, fill, next, row);
         else
-            fill_slot(round, fragments, fill, row);
-        bool has_next = round->tails && i + 1 < end;
-        if (has_next)
+            fill_slot(round, fragments, fill, next, row);
+        if (round->tails && has_next)
             find_tail(round, only ? only : round_fragments_of(round, i + 1), &round->fills[i + 1],
                       rows[(i + 1) % 2], &found[(i + 1) % 2]);
         if (round->tails)

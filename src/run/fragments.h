@@ -142,14 +142,26 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
                   uint64_t key);
 
-/* Copies a fragment without a crop to a slot. */
+/* Copies a fragment without a crop, to a record. `next`: where the fragment of the sample that is
+ * copied next lies; NULL: that is not known. */
+static inline void fragment_copy(const struct fragment *fragment, unsigned char *to,
+                                 const unsigned char *from, const unsigned char *next)
+{
+    bool fetches = next && fragment->bytes >= COPY_FETCH_BYTES;
+    if (fetches && fragment->bytes <= COPY_FETCH_MOST_BYTES)
+        copy_and_fetch(to, from, fragment->bytes, next, fragment->bytes);
+    else
+        memcpy(to, from, fragment->bytes);
+}
+
+/* Likewise, to a slot. */
 static inline void fragment_fill(const struct fragment *fragment, unsigned char *in_slot,
-                                 const unsigned char *from)
+                                 const unsigned char *from, const unsigned char *next)
 {
     if (fragment->streams)
         copy_stream(in_slot, from, fragment->bytes);
     else
-        memcpy(in_slot, from, fragment->bytes);
+        fragment_copy(fragment, in_slot, from, next);
 }
 
 /* Completes a sample in a slot whose fragments are there: fills missing steps, and copies repeats.

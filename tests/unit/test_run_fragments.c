@@ -171,7 +171,8 @@ static void bring(struct world *world, int anchor, uint32_t batch_index, bool re
             assert_true(fragment->record_offset + fragment->bytes <= fragments->packed_bytes);
             memcpy(world->record + fragment->record_offset, from, fragment->bytes);
         } else {
-            fragment_fill(fragment, fragment_in_slot(fragment, world->slot, batch_index), from);
+            fragment_fill(fragment, fragment_in_slot(fragment, world->slot, batch_index), from,
+                          i % 2 ? world->row : NULL);
         }
     }
     for (size_t i = 0; remote && i < fragments->packed_count; i++)
