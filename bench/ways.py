@@ -331,7 +331,8 @@ def measure(jobs_, arguments, case, path, uri, singles):
 
 
 def rates(report):
-    return [epoch["samples"] / epoch["seconds"] for epoch in report["epochs"]]
+    """Of each epoch. The last one, of few steps, may end together with the one before."""
+    return [epoch["samples"] / max(epoch["seconds"], 1e-6) for epoch in report["epochs"]]
 
 
 def later_epochs(report):

@@ -2,6 +2,7 @@
 #include "books.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "job_internal.h"
 #include "store/disk_cache.h"
@@ -116,6 +117,21 @@ void books_add(struct epoch_stats *sum, const struct epoch_stats *more)
     _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "summed as uint64_t");
     for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
         ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
+}
+
+void books_durations(const struct epoch_stats *epochs, uint64_t readers, uint64_t count,
+                     uint64_t *ret_durations_ns)
+{
+    memset(ret_durations_ns, 0, count * sizeof *ret_durations_ns);
+    for (uint64_t r = 0; r < readers; r++) {
+        uint64_t end_ns = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            end_ns += epochs[r * count + i].duration_ns;
+            ret_durations_ns[i] = max_u64(ret_durations_ns[i], end_ns);
+        }
+    }
+    for (uint64_t i = count; i > 1; i--)
+        ret_durations_ns[i - 1] -= ret_durations_ns[i - 2];
 }
 
 /* Whether workers are held up by a call to the store. */

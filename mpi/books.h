@@ -64,6 +64,12 @@ struct service_summary {
 /* Adds up, member by member. */
 void books_add(struct epoch_stats *sum, const struct epoch_stats *more);
 
+/* How long the first `count` epochs took: from the last reader's end of one to the last reader's
+ * end of the next, by `epochs`, [readers][count]. Readers end an epoch at different times, and who
+ * is first waits in the next one for the others. */
+void books_durations(const struct epoch_stats *epochs, uint64_t readers, uint64_t count,
+                     uint64_t *ret_durations_ns);
+
 /* The entry of an epoch, borrowed. An epoch before the first one, where a session goes back, counts
  * in the first entry. */
 struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch);

@@ -1,6 +1,5 @@
 /* service_describe(): the table at the end of a run, its JSON and its page. Clocks of different
- * nodes are not compared: durations are of rank 0's clock, and all other figures are sums over
- * readers. */
+ * nodes are not compared: each reader's clock counts from the session's start. */
 #include "base/size.h"
 #include "meter.h"
 #include "report_internal.h"
@@ -52,7 +51,7 @@ static double seconds(uint64_t ns)
 
 static void append_row(const struct job *job, const struct epoch_line *line, struct text *out)
 {
-    double elapsed = seconds(line->mine->duration_ns);
+    double elapsed = seconds(line->duration_ns);
     double rate = elapsed > 0 ? (double)line->sum.samples / elapsed : 0;
     text_append(
         out, "%5llu %8s %8s %9.2f %11.0f %9.3f %11s %11s  %s\n", (unsigned long long)line->epoch,
@@ -94,7 +93,7 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
                 "{\"epoch\":%llu,\"steps\":%llu,\"samples\":%llu,\"seconds\":%.6f,"
                 "\"sample_bytes\":%zu,",
                 (unsigned long long)line->epoch, (unsigned long long)line->sum.steps,
-                (unsigned long long)line->sum.samples, seconds(line->mine->duration_ns),
+                (unsigned long long)line->sum.samples, seconds(line->duration_ns),
                 job->dataset->sample_bytes);
     uint64_t moved = line->sum.moved_samples, samples = line->sum.samples;
     append_counters(&line->sum, json);
@@ -142,7 +141,8 @@ struct epoch_line report_epoch(const struct service_summary *summary, const stru
                                uint64_t i)
 {
     struct epoch_stats waits;
-    struct epoch_line line = {.epoch = summary->first_epoch + i, .mine = &summary->epochs[i]};
+    struct epoch_line line = {.epoch = summary->first_epoch + i,
+                              .duration_ns = all->durations_ns[i]};
     add_up(all, i, &line.sum, &waits);
     line.bound = bound_by(&line.sum, &waits);
     return line;
@@ -296,14 +296,16 @@ static void gather(const struct job *job, const struct service_summary *summary,
     all->reader_count = readers;
     all->epoch_count = count_epochs(comm, summary);
     all->epochs = calloc(readers * all->epoch_count + 1, sizeof *all->epochs);
+    all->durations_ns = calloc(all->epoch_count + 1, sizeof *all->durations_ns);
     all->readers = calloc(readers + 1, sizeof *all->readers);
-    if (!all->epochs || !all->readers)
+    if (!all->epochs || !all->durations_ns || !all->readers)
         MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB for each reader at the very end */
     MPI_Request request;
     int words = (int)(all->epoch_count * STATS_WORDS);
     MPI_Igather(summary->epochs, words, MPI_UINT64_T, all->epochs, words, MPI_UINT64_T, 0,
                 comm->world, &request);
     comm_wait(comm, &request);
+    books_durations(all->epochs, readers, all->epoch_count, all->durations_ns);
     struct report_reader mine = {.values = *meter_values(job->meter),
                                  .waited_most = meter_longest_wait(job->meter)};
     words = sizeof mine / sizeof(uint64_t);
@@ -324,5 +326,6 @@ void service_describe(const struct job *job, const struct service_summary *summa
             report_page(job, summary, &all, page);
     }
     free(all.epochs);
+    free(all.durations_ns);
     free(all.readers);
 }

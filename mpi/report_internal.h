@@ -25,14 +25,16 @@ struct timeline {
 struct all_epochs {
     uint64_t reader_count, epoch_count;
     struct epoch_stats *epochs;    /* [readers][epochs], owned */
+    uint64_t *durations_ns;        /* [epochs], from the last reader's end of one epoch to the last
+                                    * reader's end of the next; owned */
     struct report_reader *readers; /* [readers], owned */
     struct timeline timeline;
 };
 
-/* One epoch of the report: rank 0's own durations, sums over readers, and what bounded it. */
+/* One epoch of the report: how long it took, sums over readers, and what bounded it. */
 struct epoch_line {
     uint64_t epoch;
-    const struct epoch_stats *mine;
+    uint64_t duration_ns;
     struct epoch_stats sum;
     const char *bound;
 };

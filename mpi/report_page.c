@@ -317,7 +317,7 @@ static void append_epochs(const struct job *job, const struct service_summary *s
         "<th class=\"left\">bounded by</th></tr>\n");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_line line = report_epoch(summary, all, i);
-        double seconds = (double)line.mine->duration_ns / 1e9;
+        double seconds = (double)line.duration_ns / 1e9;
         text_append(out, "<tr>");
         append_count(out, line.epoch);
         append_count(out, line.sum.steps);

@@ -1,6 +1,7 @@
 /* The books and the tally of a session: a reader's rows that are sent as stored count in the epoch
  * they are for, also when the reader sends them late, and so do samples, however many epochs there
- * are. Windows, rounds, the pool, trainers and MPI are made up. */
+ * are. An epoch of the report lasts as long as its slowest reader. Windows, rounds, the pool,
+ * trainers and MPI are made up. */
 #include "books.h"
 
 #include "store/disk_cache.h"
@@ -353,6 +354,26 @@ static void every_epoch_has_its_own_time(void **state)
     books_close(&scene.books);
 }
 
+/* The second reader is late with the first epoch, and the first one waits for the second in the
+ * next one. */
+static void an_epoch_lasts_until_its_last_reader_has_ended_it(void **state)
+{
+    (void)state;
+    const uint64_t durations_ns[2][EPOCHS] = {{10, 25, 5}, {30, 5, 10}};
+    struct epoch_stats epochs[2][EPOCHS] = {0};
+    for (size_t r = 0; r < 2; r++)
+        for (size_t i = 0; i < EPOCHS; i++)
+            epochs[r][i].duration_ns = durations_ns[r][i];
+    uint64_t found_ns[EPOCHS] = {1, 2, 3};
+    books_durations(epochs[0], 2, EPOCHS, found_ns);
+    assert_int_equal(found_ns[0], 30);
+    assert_int_equal(found_ns[1], 5);
+    assert_int_equal(found_ns[2], 10);
+    books_durations(epochs[0], 1, EPOCHS, found_ns);
+    assert_memory_equal(found_ns, durations_ns[0], sizeof found_ns);
+    books_durations(epochs[0], 0, 0, found_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_tape_at_an_early_end_counts),
         cmocka_unit_test(every_epoch_has_its_own_samples),
         cmocka_unit_test(every_epoch_has_its_own_time),
+        cmocka_unit_test(an_epoch_lasts_until_its_last_reader_has_ended_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
