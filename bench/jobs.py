@@ -36,10 +36,20 @@ def has_hosts(arguments):
                 "CLUSTER_NAME" in os.environ)
 
 
+def folders_of(arguments):
+    """Where results go, if that was said: hosts have a /tmp of their own."""
+    plots, keep = getattr(arguments, "plots", None), getattr(arguments, "keep", None)
+    folders = [folder.resolve() for folder in (plots, keep and keep.parent) if folder]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folders
+
+
 def on_new_hosts(arguments, count, options):
     """Runs this very command on hosts that are made for it; never returns."""
-    command = [str(HOSTS_SCRIPT), "with", str(count), "--share", str(arguments.work), "--share",
-               str(arguments.build), *options, "--", sys.executable, *sys.argv]
+    shared = [arguments.work, arguments.build, *folders_of(arguments)]
+    command = [str(HOSTS_SCRIPT), "with", str(count), *(word for folder in shared for word in ("--share", str(folder))),
+               *options, "--", sys.executable, *sys.argv]
     code = subprocess.run(command, check=False).returncode
     if code == CANNOT:
         say("several hosts cannot be made of this machine: give real ones with --hostfile")

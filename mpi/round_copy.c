@@ -21,10 +21,12 @@ static bool is_good(const struct fragments *fragments, const struct fill *fill,
     return !fragments->mask || row[fragments->valid_row_offset + fill->offset];
 }
 
-/* Where a fragment of the next fill lies. */
+/* Where a fragment of the next fill lies; NULL: there is none, or the CPU need not know. */
 static const unsigned char *next_of(const struct round *round, const struct fragment *fragment,
                                     const struct fill *next)
 {
+    if (!next || fragment->bytes < COPY_FETCH_BYTES || fragment->bytes > COPY_FETCH_MOST_BYTES)
+        return NULL;
     return fragment_in_row(fragment, row_store_data(round->job->store, *next->buffer), next->offset,
                            room_of(round, next));
 }
@@ -41,7 +43,7 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
         if (fragment->crop)
             fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
         else
-            fragment_fill(fragment, to, from, next ? next_of(round, fragment, next) : NULL);
+            fragment_fill(fragment, to, from, next_of(round, fragment, next));
     }
     if (fragments->finishes)
         fragments_finish(fragments, fill->to.slot, fill->batch_index,
@@ -61,7 +63,7 @@ static void fill_record(const struct round *round, const struct fragments *fragm
                          round->keys[fill - round->fills]);
         else
             fragment_copy(fragment, record + fragment->record_offset, from,
-                          next ? next_of(round, fragment, next) : NULL);
+                          next_of(round, fragment, next));
     }
     if (fragments->mask)
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];

@@ -143,12 +143,11 @@ void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsi
                   uint64_t key);
 
 /* Copies a fragment without a crop, to a record. `next`: where the fragment of the sample that is
- * copied next lies; NULL: that is not known. */
+ * copied next lies; NULL: that is not known, or not worth knowing (base/copy.h). */
 static inline void fragment_copy(const struct fragment *fragment, unsigned char *to,
                                  const unsigned char *from, const unsigned char *next)
 {
-    bool fetches = next && fragment->bytes >= COPY_FETCH_BYTES;
-    if (fetches && fragment->bytes <= COPY_FETCH_MOST_BYTES)
+    if (next)
         copy_and_fetch(to, from, fragment->bytes, next, fragment->bytes);
     else
         memcpy(to, from, fragment->bytes);
