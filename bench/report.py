@@ -14,7 +14,7 @@ VARIANTS = {
     "cold": ("b", "Penstock, first epoch"),
     "cold_pair": ("", "  the same, 2 readers and 2 trainers"),
     "limit_warm": ("c", "limit: memcpy into a ring, nothing else"),
-    "warm": ("d", "Penstock, second epoch, from memory"),
+    "warm": ("d", "Penstock, later epochs, from memory"),
     "warm_pair": ("", "  the same, 2 readers and 2 trainers"),
     "dataloader": ("e", "PyTorch DataLoader over zarr-python"),
 }
@@ -56,15 +56,18 @@ def add(arguments):
 
 
 def add_epochs(arguments):
-    """The first two epochs as the trainers saw them: all samples in the time of the slowest."""
+    """The first epoch and all later ones together, as the trainers saw them: all samples, from the last trainer's end of one
+    epoch to the last one's end of another. A trainer that is ahead of others at the end of an epoch waits in the next one."""
     reports = []
     for path in arguments.reports:
         with open(path, encoding="utf-8") as file:
-            reports.append(json.load(file))
-    for number, variant in enumerate([arguments.first, arguments.second]):
-        epochs = [report["epochs"][number] for report in reports]
-        samples = sum(epoch["samples"] for epoch in epochs)
-        append(arguments.results, variant, samples / max(epoch["seconds"] for epoch in epochs))
+            reports.append(json.load(file)["epochs"])
+    start = 0
+    for variant, epochs in ((arguments.first, slice(0, 1)), (arguments.later, slice(1, None))):
+        samples = sum(epoch["samples"] for report in reports for epoch in report[epochs])
+        end = max(sum(epoch["seconds"] for epoch in report[: epochs.stop]) for report in reports)
+        append(arguments.results, variant, samples / (end - start))
+        start = end
 
 
 def last(arguments):
@@ -162,7 +165,7 @@ def parse():
     command = commands.add_parser("add-epochs", help=add_epochs.__doc__)
     command.add_argument("results")
     command.add_argument("first", choices=VARIANTS)
-    command.add_argument("second", choices=VARIANTS)
+    command.add_argument("later", choices=VARIANTS)
     command.add_argument("reports", nargs="+")
     command.set_defaults(run=add_epochs)
 

@@ -229,10 +229,10 @@ measure_round() {
     read_files
     limit cold | report add "$results" limit_cold
     read_files
-    penstock 1 1 "$threads" 2 --touch
+    penstock 1 1 "$threads" 5 --touch
     report add-epochs "$results" cold warm "$work"/run/trainer-*.json
     read_files
-    penstock 2 2 $((threads / 2 > 0 ? threads / 2 : 1)) 2 --touch
+    penstock 2 2 $((threads / 2 > 0 ? threads / 2 : 1)) 5 --touch
     report add-epochs "$results" cold_pair warm_pair "$work"/run/trainer-*.json
     limit warm | report add "$results" limit_warm
     if [ -z "$dataloader_missing" ]; then
