@@ -10,7 +10,7 @@
  *              stores that go past the caches: ragged_scatter()
  *     undo     only what the tensor held before is cleared, cell by cell
  *     least    memset, and as many items put to cells that all lie in the core's first cache: no
- *              way that clears can be faster
+ *              way that clears by memset can be faster
  *
  * Tensors are [20, 360, 640], as of an event camera, and lie one behind another as in a ring that
  * no cache has room for (TENSORS: 64). Items are in order of their bins, as events come, or in

@@ -10,7 +10,7 @@
 struct copies {
     const struct job *job; /* borrowed */
     uint32_t numa_count;
-    uint64_t sample_bytes; /* in slots: of ragged fields the most there is room for */
+    uint64_t sample_bytes;   /* in slots: of ragged fields the most there is room for */
     struct ring_numa *rings; /* [job->trainer_count], in order of address; owned */
 };
 
