@@ -118,9 +118,9 @@ def print_shares(reports):
           + " ".join(f"{name[:-2]:>8}" for name in columns) + f" {'CPU us/sample':>14}")
     for entry in reports:
         epochs = entry["report"]["epochs"][1:]
-        middle = [statistics.median(epoch[name] / epoch["seconds"] for epoch in epochs)
+        middle = [statistics.median(epoch[name] / max(epoch["seconds"], 1e-6) for epoch in epochs)
                   for name in columns]
-        rate = statistics.median(epoch["samples"] / epoch["seconds"] for epoch in epochs)
+        rate = statistics.median(epoch["samples"] / max(epoch["seconds"], 1e-6) for epoch in epochs)
         cpu = statistics.median(epoch["cpu_s"] / epoch["samples"] for epoch in epochs)
         print(f"{entry['sample']:>8} {rate:11,.0f} {rate * epochs[0]['sample_bytes'] / 1e9:6.2f} "
               + " ".join(f"{value:8.2f}" for value in middle) + f" {cpu * 1e6:14.2f}")

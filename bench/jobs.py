@@ -36,18 +36,20 @@ def has_hosts(arguments):
                 "CLUSTER_NAME" in os.environ)
 
 
-def folders_of(arguments):
-    """Where results go, if that was said: hosts have a /tmp of their own."""
+def result_folders(arguments):
+    """Makes the folders where results go, if that was said, to share them: hosts have a /tmp of their own."""
     plots, keep = getattr(arguments, "plots", None), getattr(arguments, "keep", None)
     folders = [folder.resolve() for folder in (plots, keep and keep.parent) if folder]
     for folder in folders:
+        if folder == pathlib.Path("/tmp"):
+            sys.exit("--plots and --keep: hosts have a /tmp of their own; name a folder in /tmp, or elsewhere")
         folder.mkdir(parents=True, exist_ok=True)
     return folders
 
 
 def on_new_hosts(arguments, count, options):
     """Runs this very command on hosts that are made for it; never returns."""
-    shared = [arguments.work, arguments.build, *folders_of(arguments)]
+    shared = [arguments.work, arguments.build, *result_folders(arguments)]
     command = [str(HOSTS_SCRIPT), "with", str(count), *(word for folder in shared for word in ("--share", str(folder))),
                *options, "--", sys.executable, *sys.argv]
     code = subprocess.run(command, check=False).returncode

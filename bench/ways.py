@@ -331,7 +331,7 @@ def measure(jobs_, arguments, case, path, uri, singles):
 
 
 def rates(report):
-    """Of each epoch. The last one, of few steps, may end together with the one before."""
+    """Of each epoch. One of few steps may end in the same turn of its last reader as the one before, after no time."""
     return [epoch["samples"] / max(epoch["seconds"], 1e-6) for epoch in report["epochs"]]
 
 

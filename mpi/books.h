@@ -66,7 +66,8 @@ void books_add(struct epoch_stats *sum, const struct epoch_stats *more);
 
 /* How long the first `count` epochs took: from the last reader's end of one to the last reader's
  * end of the next, by `epochs`, [readers][count]. Readers end an epoch at different times, and who
- * is first waits in the next one for the others. */
+ * is first waits in the next one for the others. Of several sessions, a reader's times are added up
+ * first. Pure. */
 void books_durations(const struct epoch_stats *epochs, uint64_t readers, uint64_t count,
                      uint64_t *ret_durations_ns);
 
@@ -126,8 +127,8 @@ void books_break_off(struct books *books);
 void books_count_stall(struct books *books);
 
 /* Prints the log's line of an epoch that has ended, of which all trainers were given `samples`
- * samples since the epoch was told last. The table with all readers' figures comes at the end of
- * the run. */
+ * samples since the epoch was told last, in this reader's own time. The table with all readers'
+ * figures comes at the end of the run. */
 void books_announce(struct books *books, uint64_t epoch, uint64_t samples);
 
 /* Counts what was sent since the last epoch ended, and ends the progress line on standard error. */

@@ -1,5 +1,6 @@
-/* service_describe(): the table at the end of a run, its JSON and its page. Clocks of different
- * nodes are not compared: each reader's clock counts from the session's start. */
+/* service_describe(): the table at the end of a run, its JSON and its page. Of different
+ * readers' clocks only times since a session's start are compared (books_durations()); all other
+ * figures are sums over readers. */
 #include "base/size.h"
 #include "meter.h"
 #include "report_internal.h"

@@ -15,7 +15,7 @@
 enum {
     BLOCK = 1024,
     CLEARED_TOGETHER = 128 << 10, /* bytes: a part of a core's own cache */
-    CLEARED_PAST = 16 << 20,      /* at once, no cache would keep them until items come */
+    CLEARED_PAST = 16 << 20,      /* at once: above a core's part of the last cache */
     SPREAD_BYTES = 256 << 10,     /* cells of a block that are further apart are fetched first */
 };
 

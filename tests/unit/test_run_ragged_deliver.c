@@ -360,7 +360,8 @@ static void large_tensors_are_cleared_ahead_of_their_items(void **unused)
     for (int round = 0; round < 12; round++) {
         struct world world;
         enum dtype dtype = dtypes[round < 9 ? round % 3 : 2];
-        make_dense(&world, dtype, (enum ragged_combine)(round / 3 % 3), 1, true, 1000);
+        make_dense(&world, dtype, (enum ragged_combine)(round < 9 ? round / 3 : round % 3), 1, true,
+                   1000);
         struct ragged *ragged = &world.ragged;
         uint64_t least = round < 9 ? 200000 : 4200000; /* the last ones are beyond 16 MiB */
         ragged->dense_shape[0] = ragged->dense_items = least + draw(400000);
