@@ -29,6 +29,7 @@ declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
+started_by="PENSTOCK_STARTED_BY=$HOSTNAME-$$-$EPOCHSECONDS" # what all that is started has in its environment
 deferred=''             # a code to end with, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
@@ -79,9 +80,9 @@ now_us() {
 # In a process group of its own, so that a ^C comes here alone. What launchers print goes through the sieve; torchrun
 # on this machine has the terminal itself, if there is one.
 start() {
-    local side=$1 words=() input out=$said_out err=$said
+    local side=$1 words=(env "$started_by") input out=$said_out err=$said
     local -n command_of=$1
-    [[ ! $restarts ]] || words=(setpriv --pdeathsig TERM --)
+    [[ ! $restarts ]] || words+=(setpriv --pdeathsig TERM --)
     words+=("${command_of[@]}")
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
@@ -258,23 +259,35 @@ ended() {
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
 # still write: it is waited for. Whoever lives longer has the directory for a run of its own. Other nodes need it only if
-# something was killed.
+# something was killed. MPICH's mpiexec that is ended while it starts may leave a hydra_pmi_proxy that waits for ever, and a
+# reader that waits for that: what is still there of this very run is killed.
 clean_up() {
     # shellcheck disable=SC2016
     local i words=() remove=(sh -c '
-        alive() {
-            readers=$(grep -lsx penstock-reader /proc/[0-9]*/comm | sed "s/comm$/environ/")
-            [ "$readers" ] && grep -qszxF "PENSTOCK_RUN_DIR=$1" $readers
+        environments() {
+            found=$(grep -lsxE "$1" /proc/[0-9]*/comm | sed "s/comm$/environ/")
+            [ "$found" ] && grep -lszxF "$2" $found
         }
+        alive() {
+            [ "$(environments penstock-reader "PENSTOCK_RUN_DIR=$1")" ]
+        }
+        left() {
+            environments "penstock-reader|hydra_pmi_proxy" "$run"
+        }
+        run=$2
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
             rm -rf "$1"
-            [ -e "$1" ] || alive "$0" || break
+            [ -e "$1" ] || alive "$0" || [ "$(left)" ] || break
             sleep 0.2
+        done
+        for i in $(left); do
+            i=${i#/proc/}
+            kill -KILL "${i%/environ}" && sleep 0.1
         done
         for run in "$0" "$0".*; do
             alive "$0" || { cd "$run" && rm -f reader-*.sock reader-*.lock reader-*.metrics reader-*.overview reader-*.json cursor-* && rmdir "$run"; }
         done
-        true' "$run_dir" "$scratch")
+        true' "$run_dir" "$scratch" "$started_by")
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.
     [[ ${host_list[*]-} && ($restarts || $code != 0) ]] || return 0

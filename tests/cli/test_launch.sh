@@ -502,3 +502,15 @@ supervise 2 'sleep 1; exit 1' true
 [ "$code" -eq 0 ] || fail "readers that die at the end make it $code: $(cat out err)"
 contains "$(cat err)" "nothing is lost"
 [[ $(cat err) != *restart* ]] || fail "readers are started again for nobody: $(cat err)"
+
+# What MPICH's mpiexec leaves on this node in sessions of their own, when it is ended while it starts, ends with the run.
+cp "$(command -v sleep)" hydra_pmi_proxy
+printf '#!/bin/sh\n[ "$1" != --version ] || exec echo HYDRA\nsetsid ./hydra_pmi_proxy 100 &\necho $! >proxy; exec sleep 100\n' >mpiexec
+chmod +x mpiexec
+env "$mark" PENSTOCK_MPIEXEC="$PWD/mpiexec" "$penstock" -c run.yaml -q -- true >out 2>err &
+until [ -s proxy ]; do sleep 0.1; done
+kill -TERM $!
+code=0
+wait $! || code=$?
+[ "$code" -eq 143 ] || fail "SIGTERM while an mpiexec starts makes it $code: $(cat out err)"
+no_process "$mark"

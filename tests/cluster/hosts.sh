@@ -190,6 +190,11 @@ ENTER
 # the end of a host that is lost.
 host=\$1
 shift
+# As ssh does: what a launcher has left open, such as the socket it listens on, would outlive it here.
+for fd in /proc/self/fd/*; do
+    fd=\${fd##*/}
+    ((fd < 3 || fd == 255)) || exec {fd}<&-
+done
 cd $(printf %q "$HOME") || exit 1
 env -i HOME=$(printf %q "$HOME") USER=root LOGNAME=root SHELL=/bin/bash PATH=$(printf %q "$PATH") \\
     $dir/enter "\$host" /bin/bash -c "\$*"
