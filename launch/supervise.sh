@@ -29,7 +29,7 @@ declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
-started_by="PENSTOCK_STARTED_BY=$HOSTNAME-$$-$EPOCHSECONDS" # what all that is started has in its environment
+started_by="PENSTOCK_STARTED_BY=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM" # what all that is started has in its environment
 deferred=''             # a code to end with, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
@@ -258,9 +258,9 @@ ended() {
 }
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
-# still write: it is waited for. Whoever lives longer has the directory for a run of its own. Other nodes need it only if
-# something was killed. MPICH's mpiexec that is ended while it starts may leave a hydra_pmi_proxy that waits for ever, and a
-# reader that waits for that: what is still there of this very run is killed.
+# still write: it is waited for, 3 s. MPICH's mpiexec that is ended while it starts may leave a hydra_pmi_proxy that waits
+# for ever, and a reader that waits for the proxy: proxies and readers of this very run are killed then. Readers of another
+# run keep the directory. Other nodes need it only if something was killed.
 clean_up() {
     # shellcheck disable=SC2016
     local i words=() remove=(sh -c '
@@ -272,18 +272,16 @@ clean_up() {
             [ "$(environments penstock-reader "PENSTOCK_RUN_DIR=$1")" ]
         }
         left() {
-            environments "penstock-reader|hydra_pmi_proxy" "$run"
+            environments "penstock-reader|hydra_pmi_proxy" "$mark"
         }
-        run=$2
+        mark=$2
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
             rm -rf "$1"
             [ -e "$1" ] || alive "$0" || [ "$(left)" ] || break
             sleep 0.2
         done
-        for i in $(left); do
-            i=${i#/proc/}
-            kill -KILL "${i%/environ}" && sleep 0.1
-        done
+        pids=$(left | sed "s,/proc/,,; s,/environ,,")
+        [ ! "$pids" ] || { kill -KILL $pids; sleep 0.1; }
         for run in "$0" "$0".*; do
             alive "$0" || { cd "$run" && rm -f reader-*.sock reader-*.lock reader-*.metrics reader-*.overview reader-*.json cursor-* && rmdir "$run"; }
         done

@@ -508,9 +508,14 @@ cp "$(command -v sleep)" hydra_pmi_proxy
 printf '#!/bin/sh\n[ "$1" != --version ] || exec echo HYDRA\nsetsid ./hydra_pmi_proxy 100 &\necho $! >proxy; exec sleep 100\n' >mpiexec
 chmod +x mpiexec
 env "$mark" PENSTOCK_MPIEXEC="$PWD/mpiexec" "$penstock" -c run.yaml -q -- true >out 2>err &
-until [ -s proxy ]; do sleep 0.1; done
-kill -TERM $!
+run=$!
+for ((i = 0; i < 300; i++)); do
+    [[ $(cat "/proc/$(cat proxy 2>/dev/null)/comm" 2>/dev/null) != hydra_pmi_proxy ]] || break
+    sleep 0.1
+done
+((i < 300)) || fail "the mpiexec was not started: $(cat out err)"
+kill -TERM $run
 code=0
-wait $! || code=$?
+wait $run || code=$?
 [ "$code" -eq 143 ] || fail "SIGTERM while an mpiexec starts makes it $code: $(cat out err)"
 no_process "$mark"
