@@ -96,7 +96,7 @@ static void undo(const struct task *task, unsigned char *cells)
     for (uint64_t at = 0; at < piece.count; at += block.count) {
         block.count = min_u64(piece.count - at, BLOCK);
         find_cells(&scatter, &piece, at, &block);
-        kinds[task->dtype].put[RAGGED_LAST](&block, zero, 0, cells);
+        kinds[task->dtype].put[RAGGED_LAST](&block, zero, false, cells);
     }
 }
 
