@@ -15,6 +15,7 @@ enum {
     TASK_MOST_BYTES = 1024 * 1024, /* of few samples */
     TASK_FEW = 8,
     TASK_MOST_ITEMS = 4096,
+    FETCH_AHEAD = 8,
 };
 
 /* A trainer's ring, and the NUMA node whose workers copy there. */
@@ -91,6 +92,13 @@ static uint64_t task_items(const struct copies *copies, uint64_t count)
     return max_u64(items, 1);
 }
 
+/* Rows lie scattered in the row store: the CPU is told of those that come a little later. */
+static void prefetch_row(const struct copies *copies, const struct round *round, uint64_t i)
+{
+    if (i < round->fill_count && *round->fills[i].buffer != ROW_NONE)
+        row_store_prefetch(copies->job->store, *round->fills[i].buffer);
+}
+
 /* How many of the fills from `begin` on have their rows ready, at most `limit`. */
 static enum status count_ready(const struct copies *copies, const struct round *round,
                                uint64_t begin, uint64_t limit, uint64_t *ret_count,
@@ -99,6 +107,7 @@ static enum status count_ready(const struct copies *copies, const struct round *
     const struct row_store *store = copies->job->store;
     uint64_t count = 0;
     for (; count < limit && begin + count < round->fill_count; count++) {
+        prefetch_row(copies, round, begin + count + FETCH_AHEAD);
         int32_t buffer = *round->fills[begin + count].buffer;
         if (buffer == ROW_NONE)
             break;

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct error no_memory_error = {
     .status = STATUS_NO_MEMORY,
@@ -14,13 +15,21 @@ static const struct error no_memory_error = {
     .message = "reading a row failed, and there is no memory left to say why",
 };
 
+static void divide_buffers(struct row_store *store)
+{
+    uint64_t count = store->buffer_count, regions = store->region_count;
+    for (uint32_t n = 0; n < regions; n++) {
+        uint32_t first = (uint32_t)(count * n / regions);
+        store->regions[n] =
+            (struct region){.first_buffer = first,
+                            .buffer_count = (uint32_t)(count * (n + 1) / regions) - first,
+                            .first_free = ROW_NONE};
+    }
+}
+
 static enum status map_region(struct row_store *store, uint32_t numa, struct error *err)
 {
-    struct region *region = &store->regions[numa];
-    uint64_t count = store->buffer_count, regions = store->region_count;
-    region->first_buffer = (uint32_t)(count * numa / regions);
-    region->buffer_count = (uint32_t)(count * (numa + 1) / regions) - region->first_buffer;
-    region->first_free = ROW_NONE;
+    const struct region *region = &store->regions[numa];
     if (region->buffer_count == 0)
         return STATUS_OK;
     void *memory;
@@ -36,7 +45,7 @@ static enum status map_region(struct row_store *store, uint32_t numa, struct err
 
 static void push_free(struct row_store *store, int32_t buffer)
 {
-    struct region *region = &store->regions[store->buffers[buffer].numa];
+    struct region *region = &store->regions[row_store_numa(store, buffer)];
     store->buffers[buffer].next_free = region->first_free;
     region->first_free = buffer;
     region->free_count++;
@@ -47,18 +56,21 @@ static enum status allocate(struct row_store *store, struct error *err)
     enum status status = row_index_init(&store->index, store->buffer_count, err);
     if (status != STATUS_OK)
         return status;
-    store->buffers = calloc(store->buffer_count, sizeof *store->buffers);
+    size_t bytes = store->buffer_count * sizeof *store->buffers;
+    store->buffers = aligned_alloc(MEMORY_LINE_BYTES, bytes);
+    if (store->buffers)
+        memset(store->buffers, 0, bytes);
     store->regions = calloc(store->region_count, sizeof *store->regions);
     store->memory = calloc(store->region_count, sizeof *store->memory);
     if (!store->buffers || !store->regions || !store->memory)
         return error_set(err, STATUS_NO_MEMORY, "row store of %u buffer%s: out of memory",
                          store->buffer_count, count_plural(store->buffer_count));
+    divide_buffers(store);
     for (uint32_t n = 0; n < store->region_count && status == STATUS_OK; n++) {
         status = map_region(store, n, err);
         const struct region *region = &store->regions[n];
         for (uint32_t i = region->buffer_count; status == STATUS_OK && i-- > 0;) {
             int32_t buffer = (int32_t)(region->first_buffer + i);
-            store->buffers[buffer].numa = n;
             push_free(store, buffer); /* last one first, so that the first is taken first */
         }
     }
@@ -153,7 +165,7 @@ int32_t row_store_claim(struct row_store *store, uint64_t row)
         return ROW_NONE;
     int32_t index = region->first_free;
     struct buffer *buffer = &store->buffers[index];
-    if (store->pages && !row_pages_take(store->pages, index, buffer->numa, row))
+    if (store->pages && !row_pages_take(store->pages, index, row_store_numa(store, index), row))
         return ROW_NONE;
     region->first_free = buffer->next_free;
     region->free_count--;
@@ -187,11 +199,18 @@ static void push_ended(struct row_store *store, int32_t index)
     while (!atomic_compare_exchange_weak(&store->ended, &top, index));
 }
 
+/* Whether a buffer that is loaded is kept. */
+static bool stays(const struct buffer *buffer)
+{
+    return buffer->kept && buffer->state == ROW_READY && !buffer->incomplete;
+}
+
 void row_store_used(struct row_store *store, int32_t index, uint64_t count)
 {
-    uint64_t before = atomic_fetch_sub(&store->buffers[index].pending, count);
+    struct buffer *buffer = &store->buffers[index];
+    uint64_t before = atomic_fetch_sub(&buffer->pending, count);
     assert(before >= count);
-    if (count > 0 && before == count)
+    if (count > 0 && before == count && !stays(buffer))
         push_ended(store, index);
 }
 
@@ -220,12 +239,6 @@ uint32_t row_store_kept_count(const struct row_store *store)
     return store->kept_count;
 }
 
-/* Whether a buffer that is loaded is kept. */
-static bool stays(const struct buffer *buffer)
-{
-    return buffer->kept && buffer->state == ROW_READY && !buffer->incomplete;
-}
-
 uint32_t row_store_collect(struct row_store *store)
 {
     if (store->stage)
@@ -252,7 +265,7 @@ void row_store_drop(struct row_store *store, int32_t index)
     struct buffer *buffer = &store->buffers[index];
     assert(buffer->state != ROW_FREE);
     if (buffer->state == ROW_LOADING)
-        store->regions[buffer->numa].loading_count--;
+        store->regions[row_store_numa(store, index)].loading_count--;
     buffer->pending = 0;
     release(store, index);
 }
@@ -275,7 +288,7 @@ void row_store_forget_uses(struct row_store *store)
 static void set_loaded(struct row_store *store, int32_t index, enum row_state state)
 {
     struct buffer *buffer = &store->buffers[index];
-    store->regions[buffer->numa].loading_count--;
+    store->regions[row_store_numa(store, index)].loading_count--;
     atomic_store(&buffer->state, state);
     push_ended(store, index);
 }
@@ -317,11 +330,25 @@ const struct error *row_store_error(const struct row_store *store, int32_t buffe
     return error ? error : &no_memory_error;
 }
 
+/* Without a look at the buffer, which is in no cache. */
+uint32_t row_store_numa(const struct row_store *store, int32_t buffer)
+{
+    uint32_t numa = store->region_count - 1;
+    while ((uint32_t)buffer < store->regions[numa].first_buffer)
+        numa--;
+    return numa;
+}
+
 unsigned char *row_store_data(const struct row_store *store, int32_t buffer)
 {
-    uint32_t numa = store->buffers[buffer].numa;
+    uint32_t numa = row_store_numa(store, buffer);
     uint32_t index = (uint32_t)buffer - store->regions[numa].first_buffer;
     return store->memory[numa].start + index * store->row_bytes;
+}
+
+void row_store_prefetch(const struct row_store *store, int32_t buffer)
+{
+    __builtin_prefetch(&store->buffers[buffer]);
 }
 
 static unsigned char *page_at(const struct dataset_pages *pages, uint32_t page)
@@ -342,11 +369,6 @@ const struct dataset_pages *row_store_pages(const struct row_store *store, int32
 uint64_t row_store_row(const struct row_store *store, int32_t buffer)
 {
     return store->buffers[buffer].row;
-}
-
-uint32_t row_store_numa(const struct row_store *store, int32_t buffer)
-{
-    return store->buffers[buffer].numa;
 }
 
 uint32_t row_store_free_count(const struct row_store *store)

@@ -94,6 +94,9 @@ bool row_store_is_whole(const struct row_store *store, int32_t buffer);
 /* Any thread. */
 enum row_state row_store_state(const struct row_store *store, int32_t buffer);
 
+/* Tells the CPU that the buffer's state or uses are looked at soon. Any thread. */
+void row_store_prefetch(const struct row_store *store, int32_t buffer);
+
 /* The error of a FAILED buffer; borrowed until the buffer is free. */
 const struct error *row_store_error(const struct row_store *store, int32_t buffer);
 

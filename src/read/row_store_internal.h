@@ -6,12 +6,15 @@
  * change are atomic:
  *
  *   state    LOADING -> READY or FAILED, by the worker that fills the buffer
- *   pending  uses still to come; whoever takes `pending` to 0 pushes the buffer on the `ended` list
+ *   pending  uses still to come; whoever takes `pending` to 0 pushes the buffer on the `ended`
+ *            list, unless the row is kept: then nobody has anything to do
+ *   kept     by the owner alone; workers look at it
  *   ended    a lock-free stack of buffers to look at; the owner takes the whole stack at once
  *
  * `ended` is a hint, not a verdict. After a push, more uses of the buffer may be expected, or the
  * buffer may have been dropped and claimed anew. So row_store_collect() decides by the state that
- * it finds. The end of a load pushes the buffer, too: perhaps nobody wants the row any more.
+ * it finds. The end of a load pushes the buffer, too: perhaps nobody wants the row any more. A
+ * worker may see the `kept` of the buffer's next row: then the owner has released the row before.
  *
  * A buffer is on the stack at most once. `queued` is set before the push. The owner clears `queued`
  * before looking at `pending` and `state`. So either the owner sees the last use, or the end of the
@@ -22,29 +25,30 @@
 #ifndef PENSTOCK_READ_ROW_STORE_INTERNAL_H
 #define PENSTOCK_READ_ROW_STORE_INTERNAL_H
 
+#include "base/memory.h"
 #include "read/row_index.h"
 #include "read/row_store.h"
 
 #include <stdatomic.h>
 
-/* A row buffer. */
+/* A row buffer: one line of memory, since each use finds the buffer in no cache. */
 struct buffer {
-    _Atomic int state; /* enum row_state */
-    _Atomic uint64_t pending;
-    _Atomic bool queued;
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t pending;
+    uint64_t row;
+    uint64_t received_bytes;
+    struct error *error;  /* of a FAILED buffer, malloc'ed; NULL: there was no memory */
+    _Atomic int state;    /* enum row_state */
     int32_t next_ended;   /* valid while on the stack */
     int32_t next_free;    /* valid while free */
     int32_t tape;         /* while LOADING: of stored_rows_claim() */
     int32_t fetch_buffer; /* while LOADING: of the fetch stage; FETCH_NONE: none */
     int32_t received;     /* while LOADING: a tape of another reader; RECEIVED_NONE: none */
-    uint64_t received_bytes;
-    uint64_t row;
-    uint32_t numa;
-    bool kept;
-    bool incomplete;     /* written by the worker, before the state */
-    bool expected;       /* uses were expected since the claim */
-    struct error *error; /* of a FAILED buffer, malloc'ed; NULL: there was no memory */
+    _Atomic bool queued;
+    _Atomic bool kept;
+    _Atomic bool incomplete; /* written by the worker, before the state */
+    bool expected;           /* uses were expected since the claim */
 };
+_Static_assert(sizeof(struct buffer) == MEMORY_LINE_BYTES, "a line");
 
 /* The buffers of one NUMA node. */
 struct region {

@@ -340,13 +340,30 @@ static void test_against_model(void **state)
 
 /* Many workers fill, read and let go of rows while the owner claims and collects: every use must
  * find the row's own bytes, and in the end every buffer is free. */
-enum { STRESS_BUFFERS = 24, STRESS_LOADS = 12000, STRESS_ROWS = 60, STRESS_BYTES = 1024 };
+enum {
+    STRESS_BUFFERS = 24,
+    STRESS_LOADS = 12000,
+    STRESS_ROWS = 60,
+    STRESS_KEPT = 12,
+    STRESS_BYTES = 1024
+};
 
 struct stress {
     struct row_store *store;
     _Atomic uint64_t wrong;
     _Atomic uint64_t uses;
 };
+
+/* Some rows are to be kept, and some of these do not stay. */
+static bool is_kept(uint64_t row)
+{
+    return row < STRESS_KEPT;
+}
+
+static bool is_incomplete(uint64_t row)
+{
+    return row % 3 == 1;
+}
 
 static void fill_row(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -356,7 +373,10 @@ static void fill_row(struct pool_worker *worker, void *argument, uint64_t begin,
     uint64_t row = row_store_row(stress->store, (int32_t)begin);
     for (size_t i = 0; i < STRESS_BYTES / sizeof *words; i++)
         words[i] = row * 1000 + i;
-    row_store_loaded(stress->store, (int32_t)begin);
+    if (is_incomplete(row))
+        row_store_loaded_incomplete(stress->store, (int32_t)begin);
+    else
+        row_store_loaded(stress->store, (int32_t)begin);
 }
 
 /* Uses the row `count` = end times, one by one. */
@@ -398,6 +418,7 @@ static void test_stress(void **state)
     struct pool *pool = made_up_pool(2, 6, 64, NULL);
     struct stress stress = {.store = make_store(pool, STRESS_BYTES, STRESS_BUFFERS)};
     uint64_t expected = 0, found = 0;
+    bool stays[STRESS_KEPT] = {0};
     for (uint64_t i = 0; i < STRESS_LOADS; i++) {
         uint64_t row = random_below(random_u64(3, 0, i), STRESS_ROWS);
         uint64_t users = 1 + random_u64(3, 1, i) % 3, uses = 1 + random_u64(3, 2, i) % 4;
@@ -410,6 +431,10 @@ static void test_stress(void **state)
         }
         row_store_expect(stress.store, buffer, users * uses);
         expected += users * uses;
+        if (is_kept(row)) {
+            row_store_keep(stress.store, buffer);
+            stays[row] = !is_incomplete(row);
+        }
         while (row_store_state(stress.store, buffer) != ROW_READY)
             clock_sleep_ns(5000);
         for (uint64_t user = 0; user < users; user++)
@@ -417,9 +442,15 @@ static void test_stress(void **state)
         if (i % 7 == 0)
             row_store_collect(stress.store);
     }
-    while (row_store_free_count(stress.store) < STRESS_BUFFERS)
+    uint32_t kept = 0;
+    for (uint64_t row = 0; row < STRESS_KEPT; row++)
+        kept += stays[row];
+    assert_true(kept > 0);
+    while (row_store_free_count(stress.store) < STRESS_BUFFERS - kept)
         if (row_store_collect(stress.store) == 0)
             clock_sleep_ns(20000);
+    assert_int_equal(row_store_free_count(stress.store), STRESS_BUFFERS - kept);
+    assert_int_equal(row_store_kept_count(stress.store), kept);
     assert_int_equal(stress.wrong, 0);
     assert_int_equal(stress.uses, expected);
     assert_true(found > STRESS_LOADS / 100);
