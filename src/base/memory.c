@@ -16,6 +16,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, struct error *err)
 {
@@ -26,6 +29,22 @@ enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, str
     madvise(memory, bytes, MADV_HUGEPAGE);
     *ret_memory = memory;
     return STATUS_OK;
+}
+
+/* Room is looked for that has an aligned address, and the kernel told of that address: where
+ * another thread takes it meanwhile, the kernel chooses another. */
+void *memory_map_file(int fd, size_t bytes, int protection)
+{
+    void *hint = NULL;
+    size_t room_bytes = bytes + MEMORY_HUGE_PAGE_BYTES;
+    if (bytes >= MEMORY_HUGE_PAGE_BYTES) {
+        void *room = mmap(NULL, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED)
+            return MAP_FAILED;
+        munmap(room, room_bytes);
+        hint = (void *)size_round_up((uintptr_t)room, MEMORY_HUGE_PAGE_BYTES);
+    }
+    return mmap(hint, bytes, protection, MAP_SHARED, fd, 0);
 }
 
 void memory_prefer_huge(void *memory, size_t bytes)
@@ -56,8 +75,46 @@ bool memory_can_populate(void)
     return madvise(NULL, 0, MADV_POPULATE_WRITE) == 0;
 }
 
+bool memory_makes_huge_pages(void)
+{
+    return madvise(NULL, 0, MADV_COLLAPSE) == 0;
+}
+
+/* Where the first huge page of a range would begin, and how many fit. */
+static unsigned char *huge_pages_of(void *memory, size_t bytes, size_t *ret_count)
+{
+    size_t head = -(uintptr_t)memory % MEMORY_HUGE_PAGE_BYTES;
+    *ret_count = bytes > head ? (bytes - head) / MEMORY_HUGE_PAGE_BYTES : 0;
+    return (unsigned char *)memory + head;
+}
+
+/* The kernel makes a huge page where one page is present. */
+static void make_huge_pages(void *memory, size_t bytes)
+{
+    size_t count;
+    unsigned char *first = huge_pages_of(memory, bytes, &count);
+    if (count == 0 || !memory_makes_huge_pages())
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (madvise(first + i * MEMORY_HUGE_PAGE_BYTES, MEMORY_PAGE_BYTES, MADV_POPULATE_WRITE))
+            return;
+    (void)madvise(first, count * MEMORY_HUGE_PAGE_BYTES, MADV_COLLAPSE);
+}
+
+/* Where the kernel has none at hand, it makes no further ones, and not the last. */
+bool memory_is_huge(void *memory, size_t bytes)
+{
+    size_t count;
+    unsigned char *last = huge_pages_of(memory, bytes, &count);
+    if (count == 0)
+        return false;
+    last += (count - 1) * MEMORY_HUGE_PAGE_BYTES;
+    return madvise(last, MEMORY_HUGE_PAGE_BYTES, MADV_COLLAPSE) == 0;
+}
+
 int memory_populate(void *memory, size_t bytes)
 {
+    make_huge_pages(memory, bytes);
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
     if (errno != EINVAL && errno != EAGAIN)

@@ -125,13 +125,14 @@ static void check_huge_pages(struct diagnosis *diagnosis)
     char word[32];
     if (!chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", word, sizeof word))
         return;
-    bool never = strcmp(word, "never") == 0;
-    diagnosis_add(diagnosis, never ? FINDING_WARNING : FINDING_OK, "hugepages",
-                  never
+    bool never = strcmp(word, "never") == 0, asked = never && memory_makes_huge_pages();
+    diagnosis_add(diagnosis, never && !asked ? FINDING_WARNING : FINDING_OK, "hugepages",
+                  never && !asked
                       ? "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, as root: rows "
                         "are copied faster from huge pages"
                       : NULL,
-                  "transparent huge pages: %s", word);
+                  "transparent huge pages: %s%s", word,
+                  asked ? ", but made where they are asked for" : "");
 }
 
 static void check_memory(struct diagnosis *diagnosis)

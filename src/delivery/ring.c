@@ -1,6 +1,7 @@
 /* See ring.h. */
 #include "delivery/ring.h"
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "delivery/sealed.h"
 #include "delivery/wakeup.h"
@@ -13,7 +14,7 @@
 
 enum status ring_map(int memfd, uint64_t bytes, struct ring *ret_ring, struct error *err)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    void *memory = memory_map_file(memfd, bytes, PROT_READ | PROT_WRITE);
     if (memory == MAP_FAILED)
         return error_set_errno(err, STATUS_NO_MEMORY, "map a ring of %s", size_format(bytes).text);
     *ret_ring = (struct ring){.memory = memory, .bytes = bytes, .memfd = memfd};

@@ -84,7 +84,7 @@ static enum status create_of(unsigned flags, const struct ring_layout *layout,
 }
 
 /* Whether shared memory gets transparent huge pages where that is advised. */
-static bool has_transparent_pages(void)
+static bool settings_give_huge_pages(void)
 {
     char line[128] = "";
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
@@ -94,6 +94,13 @@ static bool has_transparent_pages(void)
         fclose(file);
     }
     return line[0] && !strstr(line, "[never]") && !strstr(line, "[deny]");
+}
+
+static bool has_transparent_pages(const struct ring *ring)
+{
+    if (memory_makes_huge_pages())
+        return memory_is_huge(ring->memory, ring->bytes);
+    return ring->bytes >= MEMORY_HUGE_PAGE_BYTES && settings_give_huge_pages();
 }
 
 enum status ring_memory_create(const struct ring_layout *layout, const struct ring_service *service,
@@ -114,7 +121,7 @@ enum status ring_memory_create(const struct ring_layout *layout, const struct ri
                          "global batch",
                          size_format(layout->total_bytes).text, size_format(available).text);
     enum status status = create_of(0, layout, service, &filler, ret_ring, err);
-    if (status == STATUS_OK && huge && has_transparent_pages())
+    if (status == STATUS_OK && has_transparent_pages(ret_ring))
         ret_ring->pages = RING_PAGES_TRANSPARENT;
     return status;
 }
@@ -138,8 +145,7 @@ void ring_memory_describe(const struct ring_layout *layout, const uint64_t count
     if (counts[RING_PAGES_PLAIN] == 0 || !ring_layout_is_huge(layout))
         return;
     text_append(out,
-                "; as root, 'echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled' or "
-                "'sysctl vm.nr_hugepages=%" PRIu64
+                "; as root, 'sysctl vm.nr_hugepages=%" PRIu64
                 "' (for each ring of a node) gives them huge ones",
                 layout->total_bytes / MEMORY_HUGE_PAGE_BYTES);
 }

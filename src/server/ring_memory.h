@@ -16,8 +16,8 @@
 typedef int ring_memory_fill(void *argument, uint32_t rank, void *memory, size_t bytes);
 
 /* Makes a ring and its header. `fill` makes the pages present (NULL: the calling thread does). A
- * ring whose slots begin on huge pages gets pages that were set aside if there are enough; else
- * transparent huge pages if shared memory may have them; else plain pages. Every other ring gets
+ * ring whose slots begin on huge pages gets pages that were set aside if there are enough.
+ * Otherwise a ring of 2 MiB or more gets transparent huge pages if the kernel makes them; else
  * plain pages. *ret_ring is the caller's, for ring_done(). Blocks while pages are made. NO_MEMORY:
  * the ring does not fit; the message has the sizes. IO: a system call failed. */
 MUST_USE enum status ring_memory_create(const struct ring_layout *layout,

@@ -10,7 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 static const char pool_path[] = "/proc/sys/vm/nr_hugepages";
 static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
@@ -170,32 +175,116 @@ static void test_set_aside(void **state)
     close(lock);
 }
 
-static bool transparent_pages(void)
+/* A number of kB that the kernel says of a mapping that begins at `memory`; -1: it says none. */
+static long mapping_kib(const void *memory, const char *key)
 {
-    char line[128] = "";
-    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
-    if (!file)
-        return false;
-    bool on = fgets(line, sizeof line, file) && !strstr(line, "[never]") && !strstr(line, "[deny]");
+    char line[512];
+    long kib = -1;
+    bool found = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    assert_non_null(file);
+    while (kib < 0 && fgets(line, sizeof line, file)) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            found = begin == (unsigned long)memory;
+        else if (found && strncmp(line, key, strlen(key)) == 0)
+            kib = strtol(line + strlen(key), NULL, 10);
+    }
     fclose(file);
-    return on;
+    return kib;
 }
 
-static void test_others(void **state)
+/* Where a file is mapped, so that its huge pages may be mapped whole. */
+static bool is_aligned(const struct ring *ring)
+{
+    return (uintptr_t)ring->memory % MEMORY_HUGE_PAGE_BYTES == 0;
+}
+
+/* Whether the kernel makes a huge page of a file in memory where it is asked to. */
+static bool kernel_collapses(void)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, MEMORY_HUGE_PAGE_BYTES), 0);
+    unsigned char *memory = memory_map_file(fd, MEMORY_HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE);
+    assert_true(memory != MAP_FAILED);
+    memory[0] = 1;
+    bool collapses = madvise(memory, MEMORY_HUGE_PAGE_BYTES, MADV_COLLAPSE) == 0;
+    munmap(memory, MEMORY_HUGE_PAGE_BYTES);
+    close(fd);
+    return collapses;
+}
+
+static void check_transparent(const struct ring_layout *layout)
+{
+    struct ring ring = create(layout), other;
+    struct ring_header header;
+    struct error error;
+    assert_true(is_aligned(&ring));
+    if (ring_open(fcntl(ring.memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error))
+        fail_msg("%s", error.message);
+    assert_true(is_aligned(&other));
+    if (ring.pages != RING_PAGES_HUGETLB) { /* somebody has set some aside */
+        long kib = mapping_kib(ring.memory, "ShmemPmdMapped:");
+        assert_int_equal(mapping_kib(ring.memory, "Rss:"), layout->total_bytes / 1024);
+        assert_int_equal(ring.pages, RING_PAGES_TRANSPARENT);
+        assert_true(kib * 1024 + 2 * MEMORY_HUGE_PAGE_BYTES > (long)layout->total_bytes);
+    }
+    check_both_ends(&ring, layout);
+    ring_done(&other);
+    ring_done(&ring);
+}
+
+/* 40 slots of a little more than 256 KiB. */
+static struct ring_layout small_slots(void)
+{
+    struct ring_layout layout = {.field_count = 1, .slot_count = 40, .batch_size = 1};
+    layout.fields[0] =
+        (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {65537}};
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    return layout;
+}
+
+static void test_transparent(void **state)
 {
     (void)state;
+    if (!kernel_collapses()) {
+        print_message("this kernel makes no huge pages of a file in memory\n");
+        skip();
+    }
     struct ring_layout layout = huge_layout(1);
-    struct ring ring = create(&layout);
-    if (ring.pages != RING_PAGES_HUGETLB) /* somebody has set some aside */
-        assert_int_equal(ring.pages,
-                         transparent_pages() ? RING_PAGES_TRANSPARENT : RING_PAGES_PLAIN);
-    check_both_ends(&ring, &layout);
-    ring_done(&ring);
-    layout = support_layout(3); /* small slots: nothing is gained */
+    check_transparent(&layout);
+    layout = small_slots();
     assert_false(ring_layout_is_huge(&layout));
-    ring = create(&layout);
+    check_transparent(&layout);
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    struct ring_layout layout = support_layout(3); /* no huge page fits */
+    struct ring ring = create(&layout);
     assert_int_equal(ring.pages, RING_PAGES_PLAIN);
     check_both_ends(&ring, &layout);
+    ring_done(&ring);
+}
+
+/* Of slots that share huge pages with others, too. */
+static void test_slots_given_back(void **state)
+{
+    (void)state;
+    struct ring_layout layout = small_slots();
+    struct ring ring = create(&layout);
+    struct stat all, left;
+    assert_int_equal(fstat(ring.memfd, &all), 0);
+    unsigned char *last = ring_slot(&ring, layout.slot_count - 1);
+    last[0] = 7;
+    for (uint32_t slot = 0; slot + 1 < layout.slot_count; slot++)
+        ring_give_back(&ring, slot);
+    assert_int_equal(fstat(ring.memfd, &left), 0);
+    assert_int_equal(last[0], 7);
+    assert_true(left.st_blocks * 512 <= (blkcnt_t)(layout.slot_stride + MEMORY_HUGE_PAGE_BYTES));
+    assert_true(all.st_blocks * 512 >= (blkcnt_t)layout.total_bytes);
     ring_done(&ring);
 }
 
@@ -250,8 +339,8 @@ static void test_what_is_said(void **state)
     assert_string_equal(
         text.data,
         "11 of 38.0 MiB: 8 of huge pages set aside (hugetlb), 1 of transparent huge pages, 2 of "
-        "plain pages; as root, 'echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled' "
-        "or 'sysctl vm.nr_hugepages=19' (for each ring of a node) gives them huge ones");
+        "plain pages; as root, 'sysctl vm.nr_hugepages=19' (for each ring of a node) gives them "
+        "huge ones");
     text_done(&text);
     layout = support_layout(3);
     ring_memory_describe(&layout, (const uint64_t[]){2, 0, 0}, &text);
@@ -263,8 +352,9 @@ static void test_what_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_pages),  cmocka_unit_test(test_set_aside),
-        cmocka_unit_test(test_others),       cmocka_unit_test(test_who_fills),
+        cmocka_unit_test(test_whole_pages),      cmocka_unit_test(test_set_aside),
+        cmocka_unit_test(test_transparent),      cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_slots_given_back), cmocka_unit_test(test_who_fills),
         cmocka_unit_test(test_what_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
