@@ -28,12 +28,16 @@ class HostsTest(SupervisedTest):
         self.assert_nothing_left(before, outcome)
         return outcome
 
-    def look(self, name, looked):
-        """Until `penstock top` on the first host has seen the trainers of that run in the midst of their work."""
+    def look(self, name, looked, readers):
+        """Until `penstock top` on the first host has seen so many readers of that run, their trainers in the midst of their work."""
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             shown = subprocess.run([os.environ["CLUSTER_RSH"], HOSTS[0], program("penstock"), "top", self.run_dir + name, "--once",
                                     "--json"], capture_output=True, text=True, check=False)
-            looked[name] = json.loads(shown.stdout) if shown.returncode == 0 else shown.stderr
-            if shown.returncode == 0 and all(reader["serving"] for reader in looked[name]["readers"]):
+            if shown.returncode != 0:
+                looked[name] = shown.stderr
+                continue
+            looked[name] = json.loads(shown.stdout)
+            serving = [reader["serving"] for reader in looked[name]["readers"]]
+            if len(serving) == readers and all(serving):
                 return

@@ -10,7 +10,7 @@ from also_hosts import HostsTest
 class Hosts(HostsTest):
     def test_two_hosts(self):
         looked = {}
-        threads = [threading.Thread(target=self.look, args=(name, looked)) for name in ("", ".val")]
+        threads = [threading.Thread(target=self.look, args=(name, looked, 2)) for name in ("", ".val")]
         for thread in threads:
             thread.start()
         self.check_hosts(HOSTS[:2], "slow")
