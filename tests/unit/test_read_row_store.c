@@ -339,7 +339,7 @@ static void test_against_model(void **state)
 }
 
 /* Many workers fill, read and let go of rows while the owner claims and collects: every use must
- * find the row's own bytes, and in the end every buffer is free. */
+ * find the row's own bytes, and in the end every buffer is free, but for rows that are kept. */
 enum {
     STRESS_BUFFERS = 24,
     STRESS_LOADS = 12000,
