@@ -76,12 +76,13 @@ static void locate_by_window(const struct window *const *windows, const uint64_t
 static size_t places_in_step(const struct round *round, uint64_t position, uint64_t most,
                              struct round_place *ret_places)
 {
-    const struct plan *plan = &round->job->setup.plan;
+    const struct plan *plan = &round->reach.epoch.plan;
     struct plan_draw draws[PLACES_BLOCK];
     const struct window *windows[PLACES_BLOCK];
     uint64_t positions[PLACES_BLOCK];
-    uint64_t step_left = plan->global_batch - position % plan->global_batch;
-    size_t count = min_u64(min_u64(step_left, most), PLACES_BLOCK);
+    uint64_t step = plan_step_of(plan, position);
+    uint64_t end = plan_step_first(plan, step) + plan_step_samples(plan, step);
+    size_t count = min_u64(min_u64(end - position, most), PLACES_BLOCK);
     plan_draws_at(plan, round->reach.epoch.epoch, position, count, draws);
     for (size_t i = 0; i < count; i++) {
         windows[i] =

@@ -13,8 +13,9 @@ struct round_place {
 
 enum { PLACES_BLOCK = 256 };
 
-/* The places of positions of the epoch from `position` on, at most `most` and PLACES_BLOCK: of as
- * many as are in one step, and without a mix in one window. Returns how many. Any thread. */
+/* The places of positions of the epoch from `position` on, which is a sample's, at most `most` and
+ * PLACES_BLOCK: of as many as are in one step, and without a mix in one window. Returns how many.
+ * Any thread. */
 size_t round_places(const struct round *round, uint64_t position, uint64_t most,
                     struct round_place *ret_places);
 

@@ -50,13 +50,10 @@ void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup
     if (at.epoch == service->start_epoch && reach->round.first_step < service->start_step)
         reach->round.first_step = service->start_step;
     reach->first_sequence = span_serial(&steps, at.epoch, reach->round.first_step);
-    if (plan->mix) {
-        reach->epoch.plan = *plan;
-        reach->epoch.epoch = at.epoch;
-        reach_mix(reach, plan);
-        return;
-    }
     plan_epoch_init(&reach->epoch, plan, at.epoch);
-    reach_epoch(reach, plan, plan_step_first(&reach->epoch.plan, reach->round.first_step),
-                plan_step_first(&reach->epoch.plan, reach->round.end_step));
+    if (plan->mix)
+        reach_mix(reach, plan);
+    else
+        reach_epoch(reach, plan, plan_step_first(&reach->epoch.plan, reach->round.first_step),
+                    plan_step_first(&reach->epoch.plan, reach->round.end_step));
 }

@@ -66,7 +66,7 @@ struct round_reach {
     struct reach_source sources[MIX_MAX_SOURCES]; /* [source_count] */
 };
 
-/* But for the windows. Without a mix plan_epoch_init() of the round's epoch. */
+/* But for the windows. plan_epoch_init() of the round's epoch, and plan_step_draws(). */
 void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
 
 #endif

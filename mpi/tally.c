@@ -80,21 +80,24 @@ static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint
 }
 
 /* With cuts, tables of an epoch may be gone when its samples are counted. Steps count as equal:
- * whole epochs are counted exactly. */
-static uint64_t samples_before(const struct plan *plan, uint64_t step, uint32_t rank)
+ * whole epochs are counted exactly, and in a mix whole passes. */
+static uint64_t samples_before(const struct plan *plan, uint64_t epoch, uint64_t step,
+                               uint32_t rank)
 {
-    unsigned __int128 samples = (unsigned __int128)plan->sample_count * step;
-    return (uint64_t)(samples / plan->steps_per_epoch * (rank + 1) / plan->trainer_count -
-                      samples / plan->steps_per_epoch * rank / plan->trainer_count);
+    unsigned __int128 samples =
+        plan->mix ? plan_mix_cut_before(plan, epoch * plan->steps_per_epoch + step)
+                  : (unsigned __int128)plan->sample_count * step / plan->steps_per_epoch;
+    return (uint64_t)(samples * (rank + 1) / plan->trainer_count -
+                      samples * rank / plan->trainer_count);
 }
 
 /* Samples of its local batches of steps [first, end) of an epoch: all but the epoch's last step are
  * alike. */
-static uint64_t samples_between(const struct plan *plan, uint64_t first, uint64_t end,
-                                uint32_t rank)
+static uint64_t samples_between(const struct plan *plan, uint64_t epoch, uint64_t first,
+                                uint64_t end, uint32_t rank)
 {
     if (plan->cuts.items > 0)
-        return samples_before(plan, end, rank) - samples_before(plan, first, rank);
+        return samples_before(plan, epoch, end, rank) - samples_before(plan, epoch, first, rank);
     return (end - first - 1) * local_batch_samples(plan, first, rank) +
            local_batch_samples(plan, end - 1, rank);
 }
@@ -113,7 +116,8 @@ static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
         uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
         uint64_t epoch = *given / tally->steps;
-        uint64_t samples = samples_between(&tally->job->setup.plan, first, first + count, rank);
+        uint64_t samples =
+            samples_between(&tally->job->setup.plan, epoch, first, first + count, rank);
         books_epoch(tally->summary, epoch)->samples += samples;
         books_recent(tally->summary, epoch)->samples += samples;
         *given += count;

@@ -116,19 +116,28 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
-static void print_sample(const struct options *options, const struct plan *plan,
-                         const struct plan_epoch *epoch, uint64_t p)
+/* The first samples of a step, `most` at most. Returns how many. */
+static uint64_t print_step(const struct options *options, const struct plan_epoch *epoch,
+                           uint64_t step, uint64_t most)
 {
-    struct plan_found found;
-    if (plan->mix)
-        plan_find(plan, options->epoch, p, &found);
-    const struct plan *steps = plan->mix ? plan : &epoch->plan;
-    uint64_t step = plan_step_of(steps, p);
-    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, options->epoch, step,
-           p - plan_step_first(steps, step), plan->mix ? found.frame : plan_sample_at(epoch, p));
-    if (plan->mix)
-        printf(" %" PRIu32, found.source);
-    printf("\n");
+    const struct plan *plan = &epoch->plan;
+    if (plan->mix && plan->cuts.items > 0)
+        plan_mix_cut_fill(plan, plan->first_step + step);
+    uint64_t first = plan_step_first(plan, step);
+    uint64_t count = min_u64(plan_step_samples(plan, step), most);
+    for (uint64_t i = 0; i < count; i++) {
+        struct plan_found found = {0};
+        if (plan->mix)
+            plan_find(plan, options->epoch, first + i, &found);
+        else
+            found.frame = plan_sample_at(epoch, first + i);
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, options->epoch, step, i,
+               found.frame);
+        if (plan->mix)
+            printf(" %" PRIu32, found.source);
+        printf("\n");
+    }
+    return count;
 }
 
 /* The lengths of samples. Fills *ret_held, which is the caller's in any case. */
@@ -147,11 +156,10 @@ static enum status print_order(const struct options *options, struct plan *plan,
     struct plan_epoch epoch;
     enum status status = plan_sources_tables_new(plan, windows, err);
     if (status == STATUS_OK) {
-        if (!plan->mix)
-            plan_epoch_init(&epoch, plan, options->epoch);
-        uint64_t end = min_u64(plan->position_count, options->limit);
-        for (uint64_t p = 0; p < end; p++)
-            print_sample(options, plan, &epoch, p);
+        plan_epoch_init(&epoch, plan, options->epoch);
+        uint64_t left = options->limit;
+        for (uint64_t step = 0; step < plan->steps_per_epoch && left > 0; step++)
+            left -= print_step(options, &epoch, step, left);
     }
     plan_sources_tables_free(plan);
     return status;
@@ -233,8 +241,8 @@ static void print_node(const struct plan_run *runs, int count)
     uint64_t bytes = 0, threads = 0;
     for (int i = 0; i < count; i++)
         bytes += runs[i].node_bytes;
-    printf("\nof a node, the %d runs together\n  memory   %s, with what a process takes itself:", count,
-           size_format(bytes).text);
+    printf("\nof a node, the %d runs together\n  memory   %s, with what a process takes itself:",
+           count, size_format(bytes).text);
     for (int i = 0; i < count; i++)
         printf("%s %s of %s", i ? "," : "", size_format(runs[i].node_bytes).text,
                runs[i].name ? runs[i].name : "the training");

@@ -137,19 +137,27 @@ static void describe_rows(const struct dataset *dataset, struct text *out)
     text_append(out, ", %s each\n", size_format(dataset->row_bytes).text);
 }
 
-static void describe_source(const struct config *config, const struct dataset *mix, uint32_t d,
-                            uint64_t weights, struct text *out)
+static uint64_t mix_samples(const struct config *config, const struct dataset *mix)
+{
+    return config->mix_samples ? config->mix_samples : mix->sample_count;
+}
+
+static void describe_source(const struct config *config, const struct dataset *mix,
+                            const struct plan *plan, uint32_t d, struct text *out)
 {
     const struct config_source *source = &config->sources[d];
     const struct dataset *dataset = dataset_source(mix, d);
-    uint64_t samples = config->mix_samples ? config->mix_samples : mix->sample_count;
-    double share = (double)source->weight / (double)weights;
+    bool by_steps = plan->cuts.items > 0;
+    double share =
+        (double)plan_weight(plan, d) / (double)plan->mix->weight_sums[plan_source_count(plan)];
+    double samples =
+        by_steps ? (double)plan_epoch_draws(plan, d) : share * (double)mix_samples(config, mix);
     text_append(out,
-                "source %-3" PRIu32 " %s: %.3g%% of the samples: %.3g passes an epoch over its %s "
+                "source %-3" PRIu32 " %s: %.3g%% of the %s: %.3g passes an epoch over its %s "
                 "sample%s\n",
-                d, source->name, 100 * share,
-                share * (double)samples / (double)dataset->sample_count,
-                count_format(dataset->sample_count).text, count_plural(dataset->sample_count));
+                d, source->name, 100 * share, by_steps ? "steps" : "samples",
+                samples / (double)dataset->sample_count, count_format(dataset->sample_count).text,
+                count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
                 count_format(dataset->row_count).text, count_plural(dataset->row_count),
@@ -157,26 +165,27 @@ static void describe_source(const struct config *config, const struct dataset *m
                 size_format(dataset->row_bytes).text);
 }
 
-static void describe_mix(const struct config *config, const struct dataset *mix, struct text *out)
+static void describe_mix(const struct config *config, const struct dataset *mix,
+                         const struct plan *plan, struct text *out)
 {
-    uint64_t samples = config->mix_samples ? config->mix_samples : mix->sample_count, weights = 0;
+    bool by_steps = plan->cuts.items > 0;
+    uint64_t samples = by_steps ? plan->epoch_samples : mix_samples(config, mix);
+    text_append(out,
+                "%-11sof %" PRIu32 " source%s: %s%s sample%s an epoch, of %s, fingerprint "
+                "%016" PRIx64 "\n",
+                "mix", mix->source_count, count_plural(mix->source_count), by_steps ? "about " : "",
+                count_format(samples).text, count_plural(samples),
+                size_format(mix->sample_bytes).text, mix->fingerprint);
     for (uint32_t d = 0; d < mix->source_count; d++)
-        weights += config->sources[d].weight;
-    text_append(
-        out,
-        "%-11sof %" PRIu32 " source%s: %s sample%s an epoch, of %s, fingerprint %016" PRIx64 "\n",
-        "mix", mix->source_count, count_plural(mix->source_count), count_format(samples).text,
-        count_plural(samples), size_format(mix->sample_bytes).text, mix->fingerprint);
-    for (uint32_t d = 0; d < mix->source_count; d++)
-        describe_source(config, mix, d, weights, out);
+        describe_source(config, mix, plan, d, out);
     describe_fields(dataset_source(mix, 0), out);
 }
 
 void plan_describe_dataset(const struct config *config, const struct dataset *dataset,
-                           struct text *out)
+                           const struct plan *plan, struct text *out)
 {
     if (dataset->source_count > 0) {
-        describe_mix(config, dataset, out);
+        describe_mix(config, dataset, plan, out);
         return;
     }
     text_append(out, "%-11s%s: %s sample%s of %s, fingerprint %016" PRIx64 "\n", "dataset",

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "plan/mix.h"
 
 /* Appends a line: how many samples at how many frames, and why there are none at the others.
  * Nothing without anchors. `before` comes in front. */
@@ -12,6 +13,6 @@ void plan_describe_samples(const struct dataset *dataset, const char *before, st
 
 /* Appends lines. With anchors: which frames are no samples, and why; and what halos cost. */
 void plan_describe_dataset(const struct config *config, const struct dataset *dataset,
-                           struct text *out);
+                           const struct plan *plan, struct text *out);
 
 #endif

@@ -24,19 +24,50 @@ static const char *last_text(enum plan_last last, bool shuffled)
     return "";
 }
 
+/* Items of an epoch's steps if the samples of each were padded to the longest one. */
+struct padded {
+    double items;          /* without padding */
+    double budget, chance; /* with the budget, and in steps of as many samples by chance */
+};
+
+static struct padded padded_items(const struct plan *plan)
+{
+    struct padded sum = {0};
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        const struct dataset *dataset = source->cuts.of;
+        uint64_t pass_items = dataset->ragged[source->cuts.field].sample_items;
+        struct plan_cuts_padding padding =
+            plan_cuts_padding(&source->cuts, plan->global_batch, source->window_count, pass_items);
+        if (pass_items == 0)
+            continue;
+        double passes = (double)plan_epoch_draws(plan, d) / (double)source->sample_count;
+        double items = passes * (double)pass_items;
+        sum.items += items;
+        sum.budget += items / (1 - padding.budget);
+        sum.chance += items / (1 - padding.chance);
+    }
+    return sum;
+}
+
+static double padding_percent(double items, double padded)
+{
+    return padded > 0 ? 100 * (1 - items / padded) : 0;
+}
+
 /* Behind the number of steps, and the most samples of one. */
 static void describe_budget(const struct config *config, const struct plan *plan, struct text *out)
 {
-    const struct dataset *dataset = plan->cuts.of;
-    struct plan_cuts_padding padding =
-        plan_cuts_padding(&plan->cuts, plan->global_batch, plan->window_count,
-                          dataset->ragged[plan->cuts.field].sample_items);
+    struct padded padded = padded_items(plan);
     text_append(out,
                 " at most, %.1f on average; a budget of %s items of '%s', padded to the longest of "
                 "a step %.1f%% are padding, of steps by chance %.1f%%",
-                (double)plan->sample_count / (double)plan->steps_per_epoch,
-                count_format(plan->cuts.items).text, config->budget_field, 100 * padding.budget,
-                100 * padding.chance);
+                (double)plan->epoch_samples / (double)plan->steps_per_epoch,
+                count_format(plan->cuts.items).text, config->budget_field,
+                padding_percent(padded.items, padded.budget),
+                padding_percent(padded.items, padded.chance));
+    if (plan->mix)
+        text_append(out, "; each step has samples of one source");
 }
 
 static void describe_order(const struct config *config, const struct run_setup *setup,
@@ -259,7 +290,7 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
                         const struct plan_forecasts *forecasts)
 {
     struct text out = {0};
-    plan_describe_dataset(config, dataset, &out);
+    plan_describe_dataset(config, dataset, &setup->plan, &out);
     plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);

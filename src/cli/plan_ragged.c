@@ -17,10 +17,14 @@ static void describe_form(const struct ragged *ragged, const struct run_setup *s
 {
     switch (ragged->form) {
     case RAGGED_CSR:
-        text_append(out, "; a slot has room for %s, those of the %s longest samples%s",
-                    count_format(slot_items(ragged, &setup->layout)).text,
-                    count_format(setup->plan.batch).text,
-                    setup->plan.mix ? " that a step may have of all sources" : "");
+        text_append(out, "; a slot has room for %s, ",
+                    count_format(slot_items(ragged, &setup->layout)).text);
+        if (setup->plan.cuts.items > 0)
+            text_append(out, "the most that a step has for a trainer");
+        else
+            text_append(out, "those of the %s longest samples%s",
+                        count_format(setup->plan.batch).text,
+                        setup->plan.mix ? " that a step may have of all sources" : "");
         break;
     case RAGGED_PAD:
         text_append(out, "; padded to %s%s", count_format(ragged->pad_items).text,

@@ -274,12 +274,6 @@ static enum status check_budget(const struct config *config, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "batch.budget_field and batch.budget_items belong together: set both, or "
                          "none");
-    if (named && config->source_count > 0)
-        return error_set(err, STATUS_INVALID,
-                         "batch.budget_field: a mix has no batches by budget, since each of its "
-                         "epochs has other samples of the sources, which need other numbers of "
-                         "steps: leave the budget out (batch.global_size alone), or make the "
-                         "sources stores of one dataset (dataset.uri: [a.zarr, b.zarr])");
     if (named && config->last == PLAN_PAD)
         return error_set(err, STATUS_INVALID,
                          "batch.last pad: with batch.budget_field each sample comes once, and "

@@ -98,7 +98,8 @@ struct config_range {
       "chunks along the sample axis that are read as one row; auto: as few as keep what is read "  \
       "twice at 5%")                                                                               \
     X("mix.samples", mix_samples, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,              \
-      "samples of an epoch of a mix; auto: as many as its sources have together")                  \
+      "samples of an epoch of a mix, with batch.budget_field on average; auto: as many as its "    \
+      "sources have together")                                                                     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \

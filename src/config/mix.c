@@ -307,6 +307,8 @@ static struct dataset_options source_options(const struct dataset_options *outer
                                              const struct config_source *source)
 {
     struct dataset_options own = config_dataset_options(source->config, NULL);
+    own.length_field = outer->length_field;
+    own.length_bounds = outer->length_bounds;
     own.hold_limit_bytes = outer->hold_limit_bytes;
     own.cache_dir = outer->cache_dir;
     own.cache_dir_bytes = outer->cache_dir_bytes;

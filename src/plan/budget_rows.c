@@ -15,14 +15,14 @@ static uint64_t most_share(const struct budget_source *s)
 /* Of rows with several samples: they are in use until their window ends, and where a step is
  * exchanged in stripes, until all windows end that the step spans. So it is in a mix, where a step
  * has the samples of several windows in any order. There the last window of a pass lies between
- * others, and may be short. */
+ * others, and may be short. With cuts no step has samples of two windows. */
 static void count_windows(const struct budget_demand *d, uint32_t source, struct budget_source *s)
 {
     const struct plan *plan = plan_source(d->plan, source);
     uint64_t draws = plan_most_draws(d->plan, source, d->plan->global_batch);
     uint64_t spans = size_divide_up(draws, plan->window_least) + 1;
     uint64_t last_rows = plan->row_count - (plan->window_count - 1) * plan->window_rows;
-    if (d->plan->mix) {
+    if (d->plan->mix && plan->cuts.items == 0) {
         s->at_once = spans;
         s->short_rows = last_rows < plan->window_rows ? last_rows : 0;
         s->short_windows = s->short_rows > 0 ? draws / plan->sample_count + 1 : 0;

@@ -126,6 +126,14 @@ const struct plan_cut *plan_tables_cut(const struct plan_epoch *epoch)
     return cut;
 }
 
+const struct plan_cut *plan_pass_cut(const struct plan *plan, uint64_t epoch)
+{
+    assert(plan->tables && plan->tables->cuts);
+    const struct plan_cut_tables *tables = plan->tables->cuts;
+    const struct plan_cut *cut = &tables->epochs[epoch % tables->count];
+    return cut->epoch == epoch ? cut : NULL;
+}
+
 const struct plan_cut_window *plan_tables_cut_window(const struct plan_epoch *epoch,
                                                      const struct plan_window *window)
 {

@@ -44,6 +44,15 @@ uint64_t plan_cuts_most(const struct plan_cuts *cuts, uint64_t global_batch, uin
     return min_u64(cuts->items / plan_cuts_bound(cuts, bucket), global_batch);
 }
 
+/* Bounds rise from bucket to bucket. */
+uint64_t plan_cuts_most_samples(const struct plan_cuts *cuts, uint64_t global_batch)
+{
+    uint32_t k = 0;
+    while (k + 1 < cuts->bucket_count && samples_of(cuts, k) == 0)
+        k++;
+    return plan_cuts_most(cuts, global_batch, k);
+}
+
 uint64_t plan_cuts_most_items(const struct plan_cuts *cuts, uint64_t global_batch,
                               uint64_t trainers)
 {

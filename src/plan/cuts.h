@@ -49,6 +49,9 @@ uint64_t plan_cuts_bound(const struct plan_cuts *cuts, uint32_t bucket);
 /* The most samples of a step whose longest one is of that bucket: 1 .. global_batch. */
 uint64_t plan_cuts_most(const struct plan_cuts *cuts, uint64_t global_batch, uint32_t bucket);
 
+/* The most samples of any step. */
+uint64_t plan_cuts_most_samples(const struct plan_cuts *cuts, uint64_t global_batch);
+
 /* The steps of each epoch. */
 uint64_t plan_cuts_steps(const struct plan_cuts *cuts, uint64_t global_batch,
                          uint64_t window_count);

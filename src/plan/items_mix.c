@@ -17,12 +17,13 @@ struct draws_walk {
     uint64_t taken, placed;
 };
 
-/* Whether the item at `position` of an epoch is this reader's to deliver: of rows that each reader
+/* Whether the item at `offset` of a step is this reader's to deliver: of rows that each reader
  * loads, those of its own trainers are. */
-static bool is_wanted(const struct draws_walk *p, const struct round_item *item, uint64_t position)
+static bool is_wanted(const struct draws_walk *p, const struct plan_source_step *step,
+                      const struct round_item *item, uint64_t offset)
 {
     return !(p->owners[item->window_row] & ASSIGN_EACH) ||
-           p->reader_of_trainer[plan_recipient_of(p->outer, position).trainer] == p->reader;
+           p->reader_of_trainer[plan_trainer_of(p->outer, offset, step->samples)] == p->reader;
 }
 
 /* Places the next items, whose draws are of the step, at most BLOCK of them. */
@@ -31,14 +32,13 @@ static void take_block(struct draws_walk *p, const struct plan_source_step *step
     enum { BLOCK = 256 };
     uint64_t offsets[BLOCK];
     uint64_t count = min_u64(end - p->taken, BLOCK);
-    uint64_t step_first = step->step * p->outer->global_batch;
     const struct round_item *items = p->items + p->taken;
     for (uint64_t i = 0; i < count; i++)
         offsets[i] = p->first_draw + items[i].position;
     plan_source_step_offsets(step, offsets, count);
     for (uint64_t i = 0; i < count; i++) {
         struct round_item item = items[i];
-        if (!is_wanted(p, &item, step_first + offsets[i]))
+        if (!is_wanted(p, step, &item, offsets[i]))
             continue;
         item.position = step->first_position + offsets[i];
         item.round = offsets[i];

@@ -81,9 +81,9 @@ void matcher_free(struct matcher *matcher);
 /* The most memory of a matcher, whatever the locality. */
 uint64_t matcher_bytes(const struct plan *plan);
 
-/* With cuts (cuts.h): the first positions of the steps of the epoch to match next, as in its plan;
- * borrowed. NULL without cuts. */
-void matcher_set_steps(struct matcher *matcher, const uint64_t *step_begins);
+/* With cuts (cuts.h): the plan of the epoch to match next, of which the steps are borrowed. Without
+ * cuts nothing needs to be set. */
+void matcher_set_epoch(struct matcher *matcher, const struct plan *plan);
 
 /* Gives destinations to all positions of a step: destinations[i] is the trainer that position i of
  * the step is near, and becomes the position's destination. Each trainer gets its local batch.

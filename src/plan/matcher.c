@@ -214,9 +214,10 @@ static void number_destinations(struct matcher *matcher, uint64_t step, uint32_t
     }
 }
 
-void matcher_set_steps(struct matcher *matcher, const uint64_t *step_begins)
+void matcher_set_epoch(struct matcher *matcher, const struct plan *plan)
 {
-    matcher->plan.step_begins = step_begins;
+    matcher->plan.step_begins = plan->step_begins;
+    matcher->plan.first_step = plan->first_step;
 }
 
 void matcher_match(struct matcher *matcher, uint64_t epoch, uint64_t step, uint32_t *destinations)

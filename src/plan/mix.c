@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const uint64_t MOST_WEIGHT = UINT64_C(1) << 32;
+static const uint64_t MOST_POSITIONS = UINT64_C(1) << 48; /* of an epoch */
 
 uint32_t plan_source_count(const struct plan *plan)
 {
@@ -86,12 +87,48 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
     enum status status = plan_init(&mix->outer, &options, err);
     mix->outer.mix = mix;
     mix->outer.source = PLAN_ALL_SOURCES;
-    mix->outer.sample_count = mix->outer.position_count;
+    mix->outer.sample_count = mix->outer.epoch_samples = mix->outer.position_count;
     mix->end_step = mul_sat(o->epochs, mix->outer.steps_per_epoch);
     mix->outer.row_count = mix->outer.all_rows = mix->outer.window_count = 0;
     mix->outer.window_least = UINT64_MAX;
     mix->outer.window_most = 0;
     return status;
+}
+
+/* Samples of a step on average, in units of 2^-UNIT_BITS. */
+enum { UNIT_BITS = 16 };
+
+static unsigned __int128 mean_units(const struct plan_mix *mix)
+{
+    unsigned __int128 sum = 0;
+    for (uint32_t d = 0; d < mix->source_count; d++) {
+        const struct plan *source = &mix->sources[d];
+        sum += ((unsigned __int128)source->sample_count << UNIT_BITS) / source->steps_per_epoch *
+               plan_weight(&mix->outer, d);
+    }
+    return sum / mix->weight_sums[mix->source_count];
+}
+
+/* The steps of an epoch with cuts, and what follows from them. */
+static enum status settle_cuts(struct plan_mix *mix, const struct plan_mix_options *o,
+                               struct error *err)
+{
+    struct plan *outer = &mix->outer;
+    unsigned __int128 mean = mean_units(mix), steps = 0;
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        steps += mix->sources[d].steps_per_epoch;
+    if (o->sample_count > 0)
+        steps = (((unsigned __int128)o->sample_count << UNIT_BITS) + mean - 1) / mean;
+    if (steps * outer->global_batch > MOST_POSITIONS)
+        return error_set(err, STATUS_INVALID,
+                         "an epoch of the mix has more than 2^48 / batch.global_size steps: lower "
+                         "mix.samples");
+    outer->cuts.items = mix->sources[0].cuts.items;
+    outer->steps_per_epoch = (uint64_t)steps;
+    outer->position_count = outer->sample_count = outer->steps_per_epoch * outer->global_batch;
+    outer->epoch_samples = (uint64_t)((steps * mean) >> UNIT_BITS);
+    mix->end_step = mul_sat(o->epochs, outer->steps_per_epoch);
+    return STATUS_OK;
 }
 
 /* The part of a step that a source gives on average, rounded up. */
@@ -116,7 +153,7 @@ static enum status init_source(struct plan_mix *mix, const struct plan_mix_optio
     options.locality = o->locality;
     enum status status = plan_init(source, &options, err);
     if (status)
-        return error_prefix(err, status, "source %u of the mix", number);
+        return error_prefix(err, status, "source %u of the mix: ", number);
     source->mix = mix;
     source->source = number;
     source->row_base = mix->outer.all_rows;
@@ -150,6 +187,8 @@ enum status plan_mix_new(const struct plan_mix_options *options, struct plan *re
         if (!status)
             add_to_outer(&mix->outer, &mix->sources[d]);
     }
+    if (!status && mix->sources[0].cuts.items > 0)
+        status = settle_cuts(mix, options, err);
     if (status) {
         plan_mix_free(mix);
         return status;

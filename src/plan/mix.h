@@ -13,11 +13,23 @@
  * two sources divide n positions as floor(n * a / (a + b)) and the rest, and more sources do so in
  * a binary tree. Within a step the draws are permuted. So a run may begin at any step.
  *
+ * With cuts (cuts.h) a step's samples are of similar length, and so all of one source. There the
+ * weights divide steps instead of positions, and a source's steps are those of its passes, one pass
+ * after another: with S of them a pass, its step k is step k mod S of pass floor(k / S). Draws are
+ * numbered as ever. Step s begins at position s * B, and the positions behind its samples are not
+ * in use: so positions follow from steps alone.
+ *
+ *     steps of the run          0     1     2     3     4
+ *     source 0, weight 3/4      0     1     2           3      its steps
+ *     source 1, weight 1/4                        0            its steps
+ *
  * Positions here are absolute: they count through all epochs of the run, epoch * position_count +
  * position. So do steps. All functions that take a plan take the mix's own or that of a source, and
  * say so where they also take a plan without a mix.
  *
- * Pure, but for plan_mix_new() and the tables; any thread.
+ * Pure, but for plan_mix_new() and the tables; any thread. With cuts a function that is given a
+ * step or a draw looks into the tables of the source, which must have the pass; those that say so
+ * fill the tables, as plan_epoch_init() does, and on the same thread.
  */
 #ifndef PENSTOCK_PLAN_MIX_H
 #define PENSTOCK_PLAN_MIX_H
@@ -37,9 +49,12 @@ struct plan_mix {
 struct plan_mix_options {
     uint32_t source_count;              /* 1 .. MIX_MAX_SOURCES */
     const struct plan_options *sources; /* [source_count]; seed, global_batch, window_batch, last,
-                                         * trainer_count and locality are not looked at */
+                                         * trainer_count and locality are not looked at. All have
+                                         * cuts, with the same items, or none */
     const uint64_t *weights;            /* [source_count] 1 .. 2^32; what counts is their ratio */
-    uint64_t sample_count; /* samples of an epoch; 0: as many as the sources have together */
+    uint64_t sample_count; /* samples of an epoch; 0: as many as the sources have together. With
+                            * cuts: as many steps as have so many on average, or as the sources have
+                            * together */
     uint64_t epochs;       /* of the run; UINT64_MAX: no end */
     uint64_t seed;         /* the rest: as in struct plan_options */
     uint64_t global_batch;
@@ -94,11 +109,12 @@ struct plan_pass {
 };
 struct plan_pass plan_draw_pass(const struct plan *plan, struct plan_draw draw);
 
-/* How many draws each source has before a step: ret_first[source_count]. */
+/* How many draws each source has before a step: ret_first[source_count]. With cuts it fills the
+ * tables for steps within a pass. */
 void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_first);
 
-/* The most draws of a source among so many positions that follow one another. Without a mix: all.
- */
+/* The most draws of a source among so many positions that follow one another, with cuts of whole
+ * steps. Without a mix: all. */
 uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions);
 
 /* The same of all sources of a mix, and how often each one's sample may come among its draws:
@@ -108,7 +124,28 @@ struct plan_mix_most {
 };
 void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_most *ret_most);
 
-/* One step: what each source gives. About 1 KiB. */
+/* The same of an epoch; with cuts about so many. */
+uint64_t plan_epoch_draws(const struct plan *plan, uint32_t source);
+
+/* With cuts: which step of which source a step is. */
+struct plan_mix_cut {
+    uint32_t source;
+    uint64_t pass, step; /* `step` of `pass` */
+};
+struct plan_mix_cut plan_mix_cut_at(const struct plan *plan, uint64_t absolute_step);
+
+/* With cuts: fills the tables for a step. */
+void plan_mix_cut_fill(const struct plan *plan, uint64_t absolute_step);
+
+/* With cuts: the samples of a step, and the bound of its longest one. */
+uint64_t plan_mix_cut_samples(const struct plan *plan, uint64_t absolute_step);
+uint64_t plan_mix_cut_bound(const struct plan *plan, uint64_t absolute_step);
+
+/* With cuts: the samples before a step, of all sources. All steps of a pass count as equal, so that
+ * no table is needed. */
+uint64_t plan_mix_cut_before(const struct plan *plan, uint64_t absolute_step);
+
+/* One step: what each source gives. About 1 KiB. Not with cuts. */
 struct plan_mix_step {
     uint64_t absolute_step;
     uint64_t first_position; /* absolute */
@@ -131,7 +168,7 @@ void plan_draws_at(const struct plan *plan, uint64_t epoch, uint64_t first_posit
 
 /* The absolute step and position of a draw: UINT64_MAX for a draw so far ahead that no run gets
  * there. The step never falls from a draw to the source's next one; the position may, within a
- * step. */
+ * step. With cuts they fill the tables for a draw within a pass. */
 uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw);
 uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw);
 
@@ -140,7 +177,9 @@ struct plan_source_step {
     uint64_t absolute_step, epoch, step; /* `step` of `epoch` */
     uint64_t first_position;             /* absolute */
     uint64_t first_draw, end_draw;       /* the source's draws in the step */
+    uint64_t samples;                    /* of the step */
     uint64_t before;                     /* draws of the sources before it, in the step */
+    bool permuted;                       /* not with cuts */
     struct permutation permutation;
 };
 /* False: no run gets there. */
@@ -156,7 +195,7 @@ uint32_t plan_trainer_at(const struct plan_epoch *epoch, uint64_t position);
 
 /* A sample at a position of an epoch: which source's, the epoch of the source's plan, the row and
  * the frame. Also without a mix, where `pass` is the epoch. For printing and checking, as
- * plan_sample_at(). */
+ * plan_sample_at(). Fills tables. `position` must be a sample's. */
 struct plan_found {
     uint32_t source;
     uint64_t pass, row, frame, key;
@@ -164,7 +203,9 @@ struct plan_found {
 void plan_find(const struct plan *plan, uint64_t epoch, uint64_t position,
                struct plan_found *ret_found);
 
-/* The windows of all sources in the order in which a run comes to them: next is the source whose
+/* Merging fills tables, with anchors or cuts.
+ *
+ * The windows of all sources in the order in which a run comes to them: next is the source whose
  * next window has the earliest first step, the first such source on a tie. Also without a mix:
  * window after window. A window's serial is pass * window_count + index. A plain value. */
 struct plan_merge {

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "plan/keys.h"
+#include "plan/order_internal.h"
 
 #include <assert.h>
 
@@ -91,31 +92,146 @@ static struct share share_of(const struct plan_mix *mix, uint32_t source, uint64
     return (struct share){begin, end - begin, before};
 }
 
-/* floor() of two numbers that are x apart differs by ceil(x) at most. */
-uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions)
+/* What is divided: positions, or with cuts steps. Each pass of a source takes so many. */
+static uint64_t pass_length(const struct plan *source)
 {
-    unsigned __int128 draws = positions;
-    if (!plan->mix)
-        return positions;
-    for (uint32_t low = 0, high = plan->mix->source_count; high - low > 1;) {
-        struct node node = node_of(plan->mix, low, high);
+    return source->cuts.items > 0 ? source->steps_per_epoch : source->sample_count;
+}
+
+/* The most of a source among `count` of all. floor() of two numbers that are x apart differs by
+ * ceil(x) at most. */
+static uint64_t most_of(const struct plan_mix *mix, uint32_t source, uint64_t count)
+{
+    unsigned __int128 most = count;
+    for (uint32_t low = 0, high = mix->source_count; high - low > 1;) {
+        struct node node = node_of(mix, low, high);
         bool is_left = source < node.middle;
         uint64_t weight = is_left ? node.left : node.all - node.left;
-        draws = (draws * weight + node.all - 1) / node.all;
+        most = (most * weight + node.all - 1) / node.all;
         *(is_left ? &high : &low) = node.middle;
     }
-    return (uint64_t)draws;
+    return (uint64_t)most;
+}
+
+/* The most positions, or with cuts steps, of a source among so many positions. */
+static uint64_t most_parts(const struct plan *plan, uint32_t source, uint64_t positions)
+{
+    if (plan->cuts.items > 0)
+        positions = size_divide_up(positions, plan->global_batch);
+    return most_of(plan->mix, source, positions);
+}
+
+/* The samples of a source's step at most, with cuts; else 1. */
+static uint64_t most_samples(const struct plan *source)
+{
+    return source->cuts.items > 0 ? plan_cuts_most_samples(&source->cuts, source->global_batch) : 1;
+}
+
+uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions)
+{
+    if (!plan->mix)
+        return positions;
+    return mul_sat(most_parts(plan, source, positions), most_samples(&plan->mix->sources[source]));
 }
 
 void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_most *ret_most)
 {
     for (uint32_t d = 0; d < plan->mix->source_count; d++) {
-        uint64_t draws = plan_most_draws(plan, d, positions);
-        uint64_t samples = plan->mix->sources[d].sample_count;
-        uint64_t passes = draws > 1 ? 1 + size_divide_up(draws - 1, samples) : 1;
-        ret_most->draws[d] = draws;
-        ret_most->copies[d] = passes;
+        const struct plan *source = &plan->mix->sources[d];
+        uint64_t parts = most_parts(plan, d, positions);
+        ret_most->draws[d] = mul_sat(parts, most_samples(source));
+        ret_most->copies[d] = parts > 1 ? 1 + size_divide_up(parts - 1, pass_length(source)) : 1;
     }
+}
+
+uint64_t plan_epoch_draws(const struct plan *plan, uint32_t source)
+{
+    const struct plan *of = plan_source(plan, source);
+    if (!plan->mix || plan->cuts.items == 0)
+        return plan_most_draws(plan, source, plan->position_count);
+    unsigned __int128 steps = most_of(plan->mix, source, plan->steps_per_epoch);
+    return (uint64_t)(steps * of->sample_count / of->steps_per_epoch);
+}
+
+/* ---- steps with cuts ---- */
+
+struct plan_mix_cut plan_mix_cut_at(const struct plan *plan, uint64_t absolute_step)
+{
+    const struct plan_mix *mix = plan->mix;
+    uint64_t n = absolute_step;
+    uint32_t low = 0, high = mix->source_count;
+    while (high - low > 1) {
+        struct node node = node_of(mix, low, high);
+        uint64_t left = left_of(&node, n);
+        bool is_left = left_of(&node, n + 1) > left;
+        n = is_left ? left : n - left;
+        *(is_left ? &high : &low) = node.middle;
+    }
+    uint64_t steps = mix->sources[low].steps_per_epoch;
+    return (struct plan_mix_cut){low, n / steps, n % steps};
+}
+
+/* Where the steps of a source's pass begin; the tables have the pass. */
+static const struct plan_cut *known_cut(const struct plan *source, uint64_t pass)
+{
+    const struct plan_cut *cut = plan_pass_cut(source, pass);
+    assert(cut);
+    return cut;
+}
+
+/* Likewise; the tables get the pass. */
+static const struct plan_cut *find_cut(const struct plan *source, uint64_t pass)
+{
+    const struct plan_cut *cut = plan_pass_cut(source, pass);
+    struct plan_epoch epoch;
+    if (cut)
+        return cut;
+    plan_epoch_init(&epoch, source, pass);
+    return epoch.cut;
+}
+
+/* The draws of a source before its step k. */
+static uint64_t draws_before(const struct plan *source, uint64_t k)
+{
+    uint64_t pass = k / source->steps_per_epoch, step = k % source->steps_per_epoch;
+    return pass * source->sample_count + (step ? find_cut(source, pass)->step_begins[step] : 0);
+}
+
+void plan_mix_cut_fill(const struct plan *plan, uint64_t absolute_step)
+{
+    struct plan_mix_cut at = plan_mix_cut_at(plan, absolute_step);
+    find_cut(&plan->mix->sources[at.source], at.pass);
+}
+
+uint64_t plan_mix_cut_samples(const struct plan *plan, uint64_t absolute_step)
+{
+    struct plan_mix_cut at = plan_mix_cut_at(plan, absolute_step);
+    const uint64_t *begins = known_cut(&plan->mix->sources[at.source], at.pass)->step_begins;
+    return begins[at.step + 1] - begins[at.step];
+}
+
+uint64_t plan_mix_cut_bound(const struct plan *plan, uint64_t absolute_step)
+{
+    struct plan_mix_cut at = plan_mix_cut_at(plan, absolute_step);
+    const struct plan *source = &plan->mix->sources[at.source];
+    uint16_t bucket = known_cut(source, at.pass)->step_buckets[at.step];
+    struct plan_epoch epoch;
+    if (bucket != PLAN_NO_BUCKET)
+        return plan_cuts_bound(&source->cuts, bucket);
+    plan_epoch_init(&epoch, source, at.pass);
+    return plan_step_bound(&epoch, at.step);
+}
+
+uint64_t plan_mix_cut_before(const struct plan *plan, uint64_t absolute_step)
+{
+    uint64_t steps[MIX_MAX_SOURCES], samples = 0;
+    divide_draws(plan->mix, 0, plan->mix->source_count, absolute_step, steps);
+    for (uint32_t d = 0; d < plan->mix->source_count; d++) {
+        const struct plan *source = &plan->mix->sources[d];
+        samples += (uint64_t)((unsigned __int128)steps[d] * source->sample_count /
+                              source->steps_per_epoch);
+    }
+    return samples;
 }
 
 /* ---- steps ---- */
@@ -148,14 +264,18 @@ static void permute(const struct plan_mix *mix, const struct step *step,
 
 void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_first)
 {
-    struct step step = step_at(plan->mix, absolute_step);
-    divide_draws(plan->mix, 0, plan->mix->source_count, step.first, ret_first);
+    const struct plan_mix *mix = plan->mix;
+    uint64_t first = plan->cuts.items > 0 ? absolute_step : step_at(mix, absolute_step).first;
+    divide_draws(mix, 0, mix->source_count, first, ret_first);
+    for (uint32_t d = 0; plan->cuts.items > 0 && d < mix->source_count; d++)
+        ret_first[d] = draws_before(&mix->sources[d], ret_first[d]);
 }
 
 void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,
                       struct plan_mix_step *ret_step)
 {
     const struct plan_mix *mix = plan->mix;
+    assert(plan->cuts.items == 0);
     struct step step = step_at(mix, absolute_step);
     uint64_t ends[MIX_MAX_SOURCES] = {0};
     ret_step->absolute_step = absolute_step;
@@ -203,12 +323,28 @@ void plan_mix_step_draws(const struct plan_mix_step *step, uint32_t first_offset
     }
 }
 
+static void draws_of_cut(const struct plan *plan, uint64_t absolute_step, uint64_t offset,
+                         size_t count, struct plan_draw *ret_draws)
+{
+    struct plan_mix_cut at = plan_mix_cut_at(plan, absolute_step);
+    const struct plan *source = &plan->mix->sources[at.source];
+    uint64_t first =
+        at.pass * source->sample_count + known_cut(source, at.pass)->step_begins[at.step] + offset;
+    for (size_t i = 0; i < count; i++)
+        ret_draws[i] = (struct plan_draw){at.source, first + i};
+}
+
 void plan_draws_at(const struct plan *plan, uint64_t epoch, uint64_t first_position, size_t count,
                    struct plan_draw *ret_draws)
 {
     const struct plan *outer = &plan->mix->outer;
     struct plan_mix_step step;
     uint64_t index = first_position / outer->global_batch;
+    if (plan->cuts.items > 0) {
+        draws_of_cut(plan, epoch * outer->steps_per_epoch + index,
+                     first_position % outer->global_batch, count, ret_draws);
+        return;
+    }
     plan_mix_step_at(plan, epoch * outer->steps_per_epoch + index, &step);
     plan_mix_step_draws(&step, (uint32_t)(first_position % outer->global_batch), count, ret_draws);
 }
@@ -221,10 +357,29 @@ struct plan_pass plan_draw_pass(const struct plan *plan, struct plan_draw draw)
     return (struct plan_pass){draw.number / samples, draw.number % samples};
 }
 
+/* The absolute step that is step k of a source; UINT64_MAX: no run gets there. */
+static uint64_t step_of_cut(const struct plan_mix *mix, uint32_t source, uint64_t k)
+{
+    uint64_t at = undivide(mix, 0, mix->source_count, source, k);
+    return at < FAR ? at : UINT64_MAX;
+}
+
+static uint64_t find_step(const struct plan *source, const struct plan_cut *cut, uint64_t position)
+{
+    return find_last_u64(cut->step_begins, 0, source->steps_per_epoch, position);
+}
+
 uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw)
 {
     const struct plan_mix *mix = plan->mix;
     const struct plan *outer = &mix->outer;
+    if (plan->cuts.items > 0) {
+        const struct plan *source = &mix->sources[draw.source];
+        struct plan_pass at = plan_draw_pass(plan, draw);
+        uint64_t step =
+            at.position ? find_step(source, find_cut(source, at.number), at.position) : 0;
+        return step_of_cut(mix, draw.source, at.number * source->steps_per_epoch + step);
+    }
     uint64_t at = undivide(mix, 0, mix->source_count, draw.source, draw.number);
     if (at >= FAR)
         return UINT64_MAX;
@@ -232,9 +387,33 @@ uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw)
            at % outer->position_count / outer->global_batch;
 }
 
+static bool source_cut_at(const struct plan *plan, struct plan_draw draw,
+                          struct plan_source_step *ret_step)
+{
+    const struct plan *source = &plan->mix->sources[draw.source];
+    struct plan_pass at = plan_draw_pass(plan, draw);
+    const struct plan_cut *cut = known_cut(source, at.number);
+    uint64_t step = find_step(source, cut, at.position), before = draw.number - at.position;
+    uint64_t absolute_step =
+        step_of_cut(plan->mix, draw.source, at.number * source->steps_per_epoch + step);
+    if (absolute_step == UINT64_MAX)
+        return false;
+    *ret_step =
+        (struct plan_source_step){.absolute_step = absolute_step,
+                                  .epoch = absolute_step / plan->mix->outer.steps_per_epoch,
+                                  .step = absolute_step % plan->mix->outer.steps_per_epoch,
+                                  .first_position = absolute_step * plan->global_batch,
+                                  .first_draw = before + cut->step_begins[step],
+                                  .end_draw = before + cut->step_begins[step + 1],
+                                  .samples = cut->step_begins[step + 1] - cut->step_begins[step]};
+    return true;
+}
+
 bool plan_source_step_at(const struct plan *plan, struct plan_draw draw,
                          struct plan_source_step *ret_step)
 {
+    if (plan->cuts.items > 0)
+        return source_cut_at(plan, draw, ret_step);
     uint64_t absolute_step = plan_draw_step(plan, draw);
     if (absolute_step == UINT64_MAX)
         return false;
@@ -247,7 +426,9 @@ bool plan_source_step_at(const struct plan *plan, struct plan_draw draw,
                                           .first_position = step.first,
                                           .first_draw = share.first,
                                           .end_draw = share.first + share.count,
-                                          .before = share.before};
+                                          .samples = step.count,
+                                          .before = share.before,
+                                          .permuted = true};
     permute(plan->mix, &step, &ret_step->permutation);
     return true;
 }
@@ -258,13 +439,14 @@ void plan_source_step_offsets(const struct plan_source_step *step, uint64_t *num
         assert(numbers[i] - step->first_draw < step->end_draw - step->first_draw);
         numbers[i] += step->before - step->first_draw;
     }
-    permutation_inverse_many(&step->permutation, numbers, count);
+    if (step->permuted)
+        permutation_inverse_many(&step->permutation, numbers, count);
 }
 
 uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw)
 {
     struct plan_source_step step;
-    if (!plan_source_step_at(plan, draw, &step))
+    if (plan_draw_step(plan, draw) == UINT64_MAX || !plan_source_step_at(plan, draw, &step))
         return UINT64_MAX;
     plan_source_step_offsets(&step, &draw.number, 1);
     return step.first_position + draw.number;
@@ -273,7 +455,7 @@ uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw)
 uint32_t plan_trainer_at(const struct plan_epoch *epoch, uint64_t position)
 {
     const struct plan *plan = &epoch->plan;
-    if (!plan->mix)
+    if (!plan->mix || plan->cuts.items > 0) /* steps of cuts are a source's own */
         return plan_recipient_of(plan, position).trainer;
     const struct plan *outer = &plan->mix->outer;
     struct plan_draw draw = {plan->source, epoch->epoch * plan->sample_count + position};
@@ -289,6 +471,9 @@ void plan_find(const struct plan *plan, uint64_t epoch, uint64_t position,
     struct plan_draw draw = {0};
     struct plan_pass at = {epoch, position};
     if (plan->mix) {
+        uint64_t step = epoch * plan->steps_per_epoch + position / plan->global_batch;
+        if (plan->cuts.items > 0)
+            plan_mix_cut_fill(plan, step);
         plan_draws_at(plan, epoch, position, 1, &draw);
         at = plan_draw_pass(plan, draw);
     }

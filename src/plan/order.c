@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "plan/keys.h"
+#include "plan/mix.h"
 #include "plan/order_internal.h"
 
 #include <assert.h>
@@ -77,6 +78,10 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
 {
     ret_epoch->plan = *plan;
     ret_epoch->epoch = epoch;
+    if (plan->source == PLAN_ALL_SOURCES) {
+        ret_epoch->plan.first_step = epoch * plan->steps_per_epoch;
+        return;
+    }
     ret_epoch->window_key = random_u64(plan->seed, KEY_WINDOWS, epoch);
     ret_epoch->short_count = 0;
     permutation_init(&ret_epoch->rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
@@ -314,6 +319,8 @@ uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step)
     const struct plan_cuts *cuts = &epoch->plan.cuts;
     if (cuts->items == 0)
         return 0;
+    if (epoch->plan.source == PLAN_ALL_SOURCES)
+        return plan_mix_cut_bound(&epoch->plan, epoch->plan.first_step + step);
     if (epoch->cut->step_buckets[step] == PLAN_NO_BUCKET) {
         struct plan_window window;
         uint64_t first = plan_step_first(&epoch->plan, step);

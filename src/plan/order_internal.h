@@ -78,6 +78,9 @@ const struct plan_counts *plan_tables_epoch(const struct plan_epoch *epoch);
 /* The steps of an epoch of a plan with cuts, which has all but these. */
 const struct plan_cut *plan_tables_cut(const struct plan_epoch *epoch);
 
+/* The same of an epoch, if the tables have it; else NULL. */
+const struct plan_cut *plan_pass_cut(const struct plan *plan, uint64_t epoch);
+
 /* The samples of a window of such an epoch; the window has all but these. */
 const struct plan_cut_window *plan_tables_cut_window(const struct plan_epoch *epoch,
                                                      const struct plan_window *window);

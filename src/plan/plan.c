@@ -138,6 +138,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         steps = plan_cuts_steps(&o->cuts, o->global_batch, window_count);
     struct plan plan = {
         .sample_count = o->sample_count,
+        .epoch_samples = o->sample_count,
         .row_length = o->row_length,
         .row_samples = rows.most_samples,
         .row_count = rows.with_samples,
@@ -226,9 +227,15 @@ uint64_t plan_order_id(const struct plan *plan, uint64_t fingerprint)
     return id;
 }
 
+/* Whether steps begin where a table of the epoch says. */
+static bool has_step_table(const struct plan *plan)
+{
+    return plan->cuts.items > 0 && plan->source != PLAN_ALL_SOURCES;
+}
+
 uint64_t plan_step_first(const struct plan *plan, uint64_t step)
 {
-    assert(!plan->cuts.items == !plan->step_begins);
+    assert(has_step_table(plan) == (plan->step_begins != NULL));
     if (plan->step_begins)
         return plan->step_begins[step];
     return min_u64(step * plan->global_batch, plan->position_count);
@@ -236,7 +243,7 @@ uint64_t plan_step_first(const struct plan *plan, uint64_t step)
 
 uint64_t plan_step_of(const struct plan *plan, uint64_t position)
 {
-    assert(!plan->cuts.items == !plan->step_begins);
+    assert(has_step_table(plan) == (plan->step_begins != NULL));
     if (plan->step_begins)
         return find_last_u64(plan->step_begins, 0, plan->steps_per_epoch, position);
     return position / plan->global_batch;
@@ -245,6 +252,8 @@ uint64_t plan_step_of(const struct plan *plan, uint64_t position)
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step)
 {
     assert(step < plan->steps_per_epoch);
+    if (plan->cuts.items > 0 && plan->source == PLAN_ALL_SOURCES)
+        return plan_mix_cut_samples(plan, plan->first_step + step);
     return plan_step_first(plan, step + 1) - plan_step_first(plan, step);
 }
 
@@ -258,16 +267,15 @@ struct plan_local_batch plan_local_batch_at(const struct plan *plan, uint64_t st
     return (struct plan_local_batch){plan_step_first(plan, step) + first, (uint32_t)(end - first)};
 }
 
-/* The trainer t with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest with t*b < (o+1)*T. */
 struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position)
 {
     assert(position < plan->position_count);
     uint64_t step = plan_step_of(plan, position);
     uint64_t offset = position - plan_step_first(plan, step);
     uint64_t samples = plan_step_samples(plan, step);
-    uint64_t trainer = ((offset + 1) * plan->trainer_count - 1) / samples;
+    uint32_t trainer = plan_trainer_of(plan, offset, samples);
     uint64_t first = trainer * samples / plan->trainer_count;
-    return (struct plan_recipient){step, (uint32_t)trainer, (uint32_t)(offset - first)};
+    return (struct plan_recipient){step, trainer, (uint32_t)(offset - first)};
 }
 
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index)

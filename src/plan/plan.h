@@ -88,6 +88,8 @@ struct plan_tables;
 
 struct plan {
     uint64_t sample_count;                     /* of a mix: position_count */
+    uint64_t epoch_samples;                    /* sample_count; of a mix with cuts, whose epochs
+                                                * have unequal numbers of samples, the mean */
     uint64_t row_length;                       /* frames of a row */
     uint64_t row_samples;                      /* the most samples of a row: C without anchors */
     uint64_t row_count;                        /* rows that have samples */
@@ -110,11 +112,14 @@ struct plan {
     uint32_t locality; /* as in the options, or as settled later: see locality.h */
     uint32_t batch;    /* B / T */
     uint64_t steps_per_epoch;
-    uint64_t position_count; /* positions of an epoch that are delivered: end of the last step */
+    uint64_t position_count; /* positions of an epoch that are delivered: end of the last step. Of a
+                              * mix with cuts each step has B, of which its samples are the first */
+    uint64_t first_step;     /* absolute: of a mix, in the plan of a plan_epoch alone */
     struct plan_mix *mix;    /* borrowed from plan_mix_new(): see mix.h; NULL: there is none */
-    struct plan_cuts cuts;   /* as in the options */
+    struct plan_cuts cuts;   /* as in the options; of a mix the items alone */
     const uint64_t *step_begins; /* [steps_per_epoch + 1] with cuts, in the plan of a plan_epoch
-                                  * alone: the first position of each step; else NULL */
+                                  * alone: the first position of each step; else NULL, and of a mix
+                                  */
     uint32_t source; /* which source of the mix this is the plan of; PLAN_ALL_SOURCES: it is
                       * the mix's own plan; 0 without a mix */
 };
@@ -177,7 +182,8 @@ struct plan_epoch {
 };
 
 /* With anchors a pass over the rows, and with cuts over the samples, unless plan.tables have this
- * epoch: see tables.h for how long they do. */
+ * epoch: see tables.h for how long they do. Of a mix's own plan the plan and the number are set
+ * alone. */
 void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint64_t epoch);
 
 /* The row at position i of the epoch's row order, i < M: its number among all rows of the dataset,
@@ -248,7 +254,8 @@ uint64_t plan_step_first(const struct plan *plan, uint64_t step);
 /* The step that has a position. */
 uint64_t plan_step_of(const struct plan *plan, uint64_t position);
 
-/* Samples of `step`: B, less in a PLAN_PARTIAL last step; with cuts 1 to B. */
+/* Samples of `step`: B, less in a PLAN_PARTIAL last step; with cuts 1 to B. Of a mix with cuts the
+ * tables of its source must have the step: mix.h. */
 uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
 
 struct plan_epoch;
@@ -260,7 +267,7 @@ uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step);
 static inline uint64_t plan_mean_samples(const struct plan *plan)
 {
     return plan->cuts.items > 0
-               ? (plan->position_count + plan->steps_per_epoch - 1) / plan->steps_per_epoch
+               ? (plan->epoch_samples + plan->steps_per_epoch - 1) / plan->steps_per_epoch
                : plan->global_batch;
 }
 
@@ -280,6 +287,13 @@ struct plan_recipient {
     uint32_t offset;
 };
 struct plan_recipient plan_recipient_of(const struct plan *plan, uint64_t position);
+
+/* The trainer of sample `offset` of a step of so many samples. */
+static inline uint32_t plan_trainer_of(const struct plan *plan, uint64_t offset, uint64_t samples)
+{
+    /* The one with floor(t*b/T) <= o < floor((t+1)*b/T) is the largest t with t*b < (o+1)*T. */
+    return (uint32_t)(((offset + 1) * plan->trainer_count - 1) / samples);
+}
 
 /* The random key delivered with a sample, a function of (seed, epoch, index), where the index is
  * its frame. */

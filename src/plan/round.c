@@ -157,14 +157,15 @@ uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *p
 {
     if (ragged->page_bytes == 0)
         return 0;
+    uint64_t most;
     if (plan->mix) {
-        struct plan_mix_most most;
-        plan_mix_most(plan, positions, &most);
-        return ragged->most_mixed_tail(ragged->dataset, most.draws, most.copies, records);
+        struct plan_mix_most draws;
+        plan_mix_most(plan, positions, &draws);
+        most = ragged->most_mixed_tail(ragged->dataset, draws.draws, draws.copies, records);
+    } else {
+        uint64_t copies = plan_most_copies(plan, positions);
+        most = mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
     }
-    uint64_t copies = plan_most_copies(plan, positions);
-    uint64_t most =
-        mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
     if (plan->cuts.items == 0)
         return most;
     uint64_t steps = size_divide_up(positions, plan->global_batch);

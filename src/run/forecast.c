@@ -61,10 +61,22 @@ static double rows_of_epoch(const struct plan *plan)
     double rows = 0;
     for (uint32_t d = 0; plan->mix && d < plan_source_count(plan); d++) {
         const struct plan *source = plan_source(plan, d);
-        double draws = (double)plan_most_draws(plan, d, plan->position_count);
+        double draws = (double)plan_epoch_draws(plan, d);
         rows += draws / (double)source->sample_count * (double)source->row_count;
     }
     return rows > (double)plan->row_count ? rows : (double)plan->row_count;
+}
+
+/* The weight of a source in a mix without cuts, whose weights divide samples instead of steps. */
+static uint64_t scaled_weight(const struct plan *plan, uint32_t source)
+{
+    const struct plan *of = plan_source(plan, source);
+    uint64_t weight = plan_weight(plan, source);
+    if (plan->cuts.items == 0)
+        return weight;
+    double share = (double)weight / (double)plan->mix->weight_sums[plan_source_count(plan)];
+    double samples = (double)of->sample_count / (double)of->steps_per_epoch;
+    return (uint64_t)(share * samples / (double)plan->global_batch * (1 << 30)) + 1;
 }
 
 static enum status scaled_mix(const struct plan *plan, uint64_t epochs, const struct model *model,
@@ -74,17 +86,17 @@ static enum status scaled_mix(const struct plan *plan, uint64_t epochs, const st
     uint64_t weights[MIX_MAX_SOURCES];
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
         sources[d] = scaled_options(plan_source(plan, d), model->scale);
-        weights[d] = plan_weight(plan, d);
+        weights[d] = scaled_weight(plan, d);
     }
     const struct plan_mix_options options = {
         .source_count = plan_source_count(plan),
         .sources = sources,
         .weights = weights,
         .sample_count =
-            max_u64((uint64_t)((double)plan->position_count / model->scale / model->longer), 1),
+            max_u64((uint64_t)((double)plan->epoch_samples / model->scale / model->longer), 1),
         .epochs = epochs,
         .seed = plan->seed,
-        .global_batch = plan->global_batch,
+        .global_batch = size_round_up(plan_mean_samples(plan), plan->trainer_count),
         .last = PLAN_PARTIAL,
         .trainer_count = plan->trainer_count,
         .locality = plan->locality};
@@ -125,7 +137,7 @@ static enum status scale_down(struct model *model, struct error *err)
     }
     if (status)
         return status;
-    model->sample_scale = (double)plan.sample_count / (double)setup->plan.sample_count;
+    model->sample_scale = (double)plan.epoch_samples / (double)setup->plan.sample_count;
     scale_budget(&setup->budget, &plan, &setup->plan, setup->demand.reader_count, model->scale);
     return STATUS_OK;
 }

@@ -50,6 +50,9 @@ static enum status settle_mix(const struct config *config, const struct dataset 
     for (uint32_t d = 0; d < dataset->source_count; d++) {
         sources[d] = own_options(config->sources[d].config, dataset_source(dataset, d));
         weights[d] = config->sources[d].weight;
+        enum status status = setup_cuts(config, dataset_source(dataset, d), &sources[d].cuts, err);
+        if (status)
+            return error_prefix(err, status, "mix.sources: '%s': ", config->sources[d].name);
     }
     const struct plan_mix_options options = {
         .source_count = dataset->source_count,
@@ -59,7 +62,7 @@ static enum status settle_mix(const struct config *config, const struct dataset 
         .epochs = config_epochs(config),
         .seed = config->seed,
         .global_batch = config->global_batch,
-        .last = config->last,
+        .last = *config->budget_field ? PLAN_PARTIAL : config->last,
         .trainer_count = (uint32_t)config->trainers,
         .locality = first_locality(config),
     };
@@ -72,7 +75,7 @@ static enum status check_padded(const struct dataset *dataset, const struct plan
 {
     const struct dataset *first = dataset_source(dataset, 0);
     for (size_t r = 0; r < first->ragged_count; r++)
-        if (first->ragged[r].form == RAGGED_BOUND && !setup_is_budget(plan, &first->ragged[r]))
+        if (first->ragged[r].form == RAGGED_BOUND && !setup_is_budget(dataset, plan, r))
             return error_set(
                 err, STATUS_INVALID,
                 "field '%s' has deliver: {pad: bound}: that is for batch.budget_field, "
@@ -85,9 +88,12 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
                             struct plan *ret_plan, struct error *err)
 {
     if (dataset->source_count > 0) {
-        struct plan none = {0};
-        enum status status = check_padded(dataset, &none, err);
-        return status ? status : settle_mix(config, dataset, ret_plan, err);
+        enum status status = settle_mix(config, dataset, ret_plan, err);
+        if (!status && (status = check_padded(dataset, ret_plan, err)) != STATUS_OK)
+            plan_mix_free(ret_plan->mix);
+        if (status)
+            ret_plan->mix = NULL;
+        return status;
     }
     struct plan_options options = own_options(config, dataset);
     options.seed = config->seed;
@@ -95,13 +101,11 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     options.last = config->last;
     options.trainer_count = (uint32_t)config->trainers;
     options.locality = first_locality(config);
-    if (*config->budget_field) {
-        enum status status = setup_cuts(config, dataset, &options.cuts, err);
-        if (status)
-            return status;
+    if (*config->budget_field)
         options.last = PLAN_PARTIAL;
-    }
-    enum status status = plan_init(ret_plan, &options, err);
+    enum status status = setup_cuts(config, dataset, &options.cuts, err);
+    if (!status)
+        status = plan_init(ret_plan, &options, err);
     return status ? status : check_padded(dataset, ret_plan, err);
 }
 
@@ -109,14 +113,14 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
 static uint64_t most_items(const struct dataset *dataset, const struct ragged *ragged,
                            const struct plan *plan)
 {
+    size_t number = (size_t)(ragged - dataset_source(dataset, 0)->ragged);
+    if (plan->cuts.items > 0)
+        return setup_cut_items(dataset, plan, number, plan->trainer_count);
     if (plan->mix) {
         struct plan_mix_most most;
-        size_t number = (size_t)(ragged - dataset_source(dataset, 0)->ragged);
         plan_mix_most(plan, plan->global_batch, &most);
         return mix_most_items(dataset, number, most.draws, most.copies, plan->batch);
     }
-    if (setup_is_budget(plan, ragged))
-        return plan_cuts_most_items(&plan->cuts, plan->global_batch, plan->trainer_count);
     uint64_t copies = plan_most_copies(plan, plan->global_batch);
     return mul_sat(copies, ragged_most_items(ragged, size_divide_up(plan->batch, copies)));
 }
@@ -262,7 +266,7 @@ static enum status settle_service(const struct config *config, const struct data
 {
     struct ring_service service = {
         .world_size = plan->trainer_count,
-        .dataset_samples = plan->sample_count,
+        .dataset_samples = plan->epoch_samples,
         .steps_per_epoch = plan->steps_per_epoch,
         .epochs = config_epochs(config),
         .order = order_of(plan, dataset->fingerprint),

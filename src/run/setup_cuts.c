@@ -1,6 +1,7 @@
 /* See setup_internal.h: batches by budget, from a ragged field's lengths. */
 #include "run/setup_internal.h"
 
+#include "dataset/dataset.h"
 #include "dataset/ragged.h"
 #include "dataset/ragged_lengths.h"
 
@@ -66,6 +67,9 @@ enum status setup_cuts(const struct config *config, const struct dataset *datase
                        struct plan_cuts *ret_cuts, struct error *err)
 {
     size_t field = 0;
+    *ret_cuts = (struct plan_cuts){0};
+    if (!*config->budget_field)
+        return STATUS_OK;
     while (field < dataset->ragged_count &&
            strcmp(dataset->ragged[field].name, config->budget_field) != 0)
         field++;
@@ -91,11 +95,9 @@ enum status setup_cuts(const struct config *config, const struct dataset *datase
     return STATUS_OK;
 }
 
-bool setup_is_budget(const struct plan *plan, const struct ragged *ragged)
+static bool is_budget(const struct plan *plan, const struct ragged *ragged)
 {
     const struct dataset *dataset = plan->cuts.of;
-    if (plan->cuts.items == 0)
-        return false;
     const struct ragged *budget = &dataset->ragged[plan->cuts.field];
     return ragged == budget ||
            (ragged->lengths->offsets_hash == budget->lengths->offsets_hash &&
@@ -105,17 +107,38 @@ bool setup_is_budget(const struct plan *plan, const struct ragged *ragged)
             !ragged->truncates && !budget->truncates);
 }
 
+bool setup_is_budget(const struct dataset *dataset, const struct plan *plan, size_t number)
+{
+    for (uint32_t d = 0; plan->cuts.items > 0 && d < plan_source_count(plan); d++)
+        if (!is_budget(plan_source(plan, d), &dataset_source(dataset, d)->ragged[number]))
+            return false;
+    return plan->cuts.items > 0;
+}
+
+/* All samples of a step are of one source. */
+uint64_t setup_cut_items(const struct dataset *dataset, const struct plan *plan, size_t number,
+                         uint64_t trainers)
+{
+    uint64_t most = 0, batch = size_divide_up(plan->global_batch, trainers);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        const struct ragged *ragged = &dataset_source(dataset, d)->ragged[number];
+        uint64_t items = is_budget(source, ragged)
+                             ? plan_cuts_most_items(&source->cuts, plan->global_batch, trainers)
+                             : ragged_most_items(ragged, batch);
+        most = max_u64(most, items);
+    }
+    return most;
+}
+
 uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan)
 {
-    uint64_t batch = plan->global_batch, bytes = mul_sat(batch, RAGGED_TAIL_ALIGNMENT);
+    uint64_t bytes = mul_sat(plan->global_batch, RAGGED_TAIL_ALIGNMENT);
     if (plan->cuts.items == 0)
         return 0;
-    for (size_t r = 0; r < dataset->ragged_count; r++) {
-        const struct ragged *ragged = &dataset->ragged[r];
-        uint64_t items = setup_is_budget(plan, ragged) ? plan_cuts_most_items(&plan->cuts, batch, 1)
-                                                       : ragged_most_items(ragged, batch);
-        bytes = add_sat(bytes, mul_sat(items, ragged->tail_item_bytes));
-    }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        bytes = add_sat(bytes, mul_sat(setup_cut_items(dataset, plan, r, 1),
+                                       dataset->ragged[r].tail_item_bytes));
     return bytes;
 }
 
@@ -123,20 +146,21 @@ void run_setup_warn_scarce(const struct config *config, const struct run_setup *
                            struct text *out)
 {
     const struct plan *plan = &setup->plan;
-    const struct plan_cuts *cuts = &plan->cuts;
-    if (cuts->items == 0)
-        return;
-    uint64_t count = plan_cuts_scarce(cuts, plan->global_batch, plan->trainer_count);
+    uint64_t count = 0, longest = 0, items = plan->cuts.items, trainers = plan->trainer_count;
+    for (uint32_t d = 0; items > 0 && d < plan_source_count(plan); d++) {
+        const struct plan_cuts *cuts = &plan_source(plan, d)->cuts;
+        count += plan_cuts_scarce(cuts, plan->global_batch, trainers);
+        longest = max_u64(longest, plan_cuts_bound(cuts, cuts->bucket_count - 1));
+    }
     if (count == 0)
         return;
-    uint64_t longest = plan_cuts_bound(cuts, cuts->bucket_count - 1);
     text_append(out,
                 "warning: %s sample%s of '%s' count%s as more than %" PRIu64
-                " items, which are batch.budget_items (%" PRIu64
-                ") over %u trainers: a step of such samples has fewer samples than there are "
+                " items, which are batch.budget_items (%" PRIu64 ") over %" PRIu64
+                " trainers: a step of such samples has fewer samples than there are "
                 "trainers, of which some get an empty batch; with %" PRIu64
                 " items a full step has a sample for each trainer\n",
                 count_format(count).text, count_plural(count), config->budget_field,
-                count == 1 ? "s" : "", cuts->items / plan->trainer_count, cuts->items,
-                plan->trainer_count, mul_sat(longest, plan->trainer_count));
+                count == 1 ? "s" : "", items / trainers, items, trainers,
+                mul_sat(longest, trainers));
 }

@@ -6,14 +6,20 @@
 #include "run/fragment_sources.h"
 #include "run/setup.h"
 
-/* setup_cuts.c: the budget of steps, by the lengths of the samples of batch.budget_field. INVALID:
- * there is no such ragged field. */
+/* setup_cuts.c: the budget of steps, by the lengths of the samples of batch.budget_field in a
+ * dataset, or in a source of a mix; zeros if there is no budget. INVALID: there is no such ragged
+ * field. */
 MUST_USE enum status setup_cuts(const struct config *config, const struct dataset *dataset,
                                 struct plan_cuts *ret_cuts, struct error *err);
 
-/* Whether the items of that field are what the plan's steps have a budget of: it is the field, or
- * has the same offsets. */
-bool setup_is_budget(const struct plan *plan, const struct ragged *ragged);
+/* Whether the items of ragged field `number` are what the plan's steps have a budget of: it is the
+ * field, or has the same offsets, in all sources. */
+bool setup_is_budget(const struct dataset *dataset, const struct plan *plan, size_t number);
+
+/* With a budget: the most items of ragged field `number` that one of `trainers` trainers gets at a
+ * step. */
+uint64_t setup_cut_items(const struct dataset *dataset, const struct plan *plan, size_t number,
+                         uint64_t trainers);
 
 /* The most bytes of the tails of all samples of a step; 0 without a budget. */
 uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan);

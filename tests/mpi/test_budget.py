@@ -45,8 +45,13 @@ def bound(length):
     return min(max(length, 1), ITEMS)
 
 
-def bounds_up_to(longest):
-    return sorted({bound(length) for length in range(longest + 1)})
+def bucket(length):
+    """Samples are put in order of this: those without items come before those with one, and have the same bound."""
+    return 0 if length == 0 and not buckets else bound(length)
+
+
+def buckets_up_to(longest):
+    return sorted({bucket(length) for length in range(longest + 1)})
 
 
 def most_of(length):
@@ -69,9 +74,9 @@ def steps_of_all_epochs(lengths, windows):
     if windows == 1:
         return len(cut(ordered))
     unit, units = 2**32, 0
-    bounds = [b for b in bounds_up_to(max(lengths)) if b >= bound(min(lengths))]
+    bounds = [b for b in buckets_up_to(max(lengths)) if b >= bucket(min(lengths))]
     for b in bounds:
-        units += -(-sum(bound(length) == b for length in lengths) * unit // most_of(b))
+        units += -(-sum(bucket(length) == b for length in lengths) * unit // most_of(b))
     more = unit
     for one, next_one in zip(bounds, bounds[1:]):
         b, c = most_of(one), most_of(next_one)
@@ -90,7 +95,7 @@ def epoch_steps(epoch, lengths, window_rows=WINDOW_ROWS, shuffle=True):
     begin, windows = 0, []
     for first in range(0, rows, window_rows):
         count = sum(min(ROW, len(lengths) - row * ROW) for row in row_order[first:first + window_rows])
-        windows.append(sorted(order[begin:begin + count], key=lambda i: bound(lengths[i])))
+        windows.append(sorted(order[begin:begin + count], key=lambda i: bucket(lengths[i])))
         begin += count
     sizes = [cut([lengths[i] for i in window]) for window in windows]
     wanted = steps_of_all_epochs(lengths, len(windows)) - sum(map(len, sizes))

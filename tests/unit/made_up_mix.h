@@ -3,6 +3,7 @@
 #define PENSTOCK_TESTS_MADE_UP_MIX_H
 
 #include "base/random.h"
+#include "made_up_lengths.h"
 #include "plan/mix.h"
 
 #include <setjmp.h>
@@ -43,6 +44,33 @@ static inline void make_up(struct made_up_mix *made_up, uint32_t source_count,
         .last = PLAN_PARTIAL,
         .trainer_count = 3,
     };
+}
+
+/* Sources of random lengths, with one budget. */
+struct made_up_cuts {
+    struct made_up_mix made_up;
+    struct lengths lengths[6];
+};
+
+static inline void make_up_cuts(struct made_up_cuts *with, uint64_t *seed)
+{
+    struct made_up_mix *made_up = &with->made_up;
+    uint64_t longest = 1;
+    make_up(made_up, (uint32_t)draw(seed, 1, 6), 100, draw(seed, 1, 9), *seed);
+    for (uint32_t d = 0; d < made_up->options.source_count; d++) {
+        do
+            draw_lengths(seed, &with->lengths[d]);
+        while (with->lengths[d].count > 200);
+        longest = max_u64(longest, with->lengths[d].longest);
+    }
+    uint64_t items = draw(seed, longest, 8 * longest);
+    for (uint32_t d = 0; d < made_up->options.source_count; d++) {
+        struct plan_options *source = &made_up->sources[d];
+        source->sample_count = with->lengths[d].count;
+        source->cuts = cuts_of(seed, &with->lengths[d]);
+        source->cuts.items = items;
+    }
+    made_up->options.sample_count = draw(seed, 0, 1) * draw(seed, 1, 400);
 }
 
 static inline struct plan new_mix(const struct plan_mix_options *options)

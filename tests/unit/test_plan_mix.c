@@ -152,9 +152,11 @@ static void take_items(struct delivery *to, const struct plan_epoch *epoch,
     assert_true(count <= round_window_capacity(&epoch->plan));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t p = items[i].position, in_epoch = p % plan->position_count;
+        struct plan_epoch of_run;
+        plan_epoch_init(&of_run, plan, p / plan->position_count);
         uint64_t index = plan->locality
-                             ? round_of_position(plan, to->shape, in_epoch)
-                             : round_of(plan, to->shape, plan_recipient_of(plan, in_epoch));
+                             ? round_of_position(&of_run.plan, to->shape, in_epoch)
+                             : round_of(plan, to->shape, plan_recipient_of(&of_run.plan, in_epoch));
         assert_true(p < 3 * plan->position_count);
         assert_int_equal(items[i].round,
                          round_absolute(plan, to->shape, p / plan->position_count, index));
@@ -203,6 +205,17 @@ static uint64_t take_windows(struct delivery *to, uint64_t first_step)
     return windows;
 }
 
+/* Whether a position is a sample's. */
+static bool is_used(const struct plan *plan, uint64_t position)
+{
+    struct plan_epoch epoch;
+    uint64_t in_epoch = position % plan->position_count, step = in_epoch / plan->global_batch;
+    plan_epoch_init(&epoch, plan, position / plan->position_count);
+    if (plan->cuts.items > 0)
+        plan_mix_cut_fill(plan, epoch.plan.first_step + step);
+    return in_epoch - plan_step_first(plan, step) < plan_step_samples(&epoch.plan, step);
+}
+
 static void check_delivery(const struct plan *plan, uint32_t readers, struct round_shape shape)
 {
     uint64_t positions = 3 * plan->position_count, windows = 0;
@@ -225,7 +238,9 @@ static void check_delivery(const struct plan *plan, uint32_t readers, struct rou
     windows = take_windows(&to, 0);
     for (uint64_t p = 0; p < positions; p++) {
         struct plan_found found;
-        assert_int_equal(to.seen[p], 1);
+        assert_int_equal(to.seen[p], is_used(plan, p));
+        if (!is_used(plan, p))
+            continue;
         plan_find(plan, p / plan->position_count, p % plan->position_count, &found);
         const struct plan *source = plan_source(plan, found.source);
         assert_int_equal(plan_source_of_row(plan, found.row), found.source);
@@ -241,7 +256,7 @@ static void check_delivery(const struct plan *plan, uint32_t readers, struct rou
     assigner_go_on(to.assigner, reader_of_trainer);
     assert_true(take_windows(&to, middle) <= windows);
     for (uint64_t p = from; p < positions; p++)
-        assert_int_equal(to.seen[p], 1);
+        assert_int_equal(to.seen[p], is_used(plan, p));
     assigner_free(to.assigner);
     free(to.where);
     free(to.seen);
@@ -297,6 +312,87 @@ static void sources_have_anchors(void **state)
     }
 }
 
+/* Each step is of one source, and each source's steps are those of its passes, one after another.
+ */
+static void check_cuts(const struct plan *plan)
+{
+    uint64_t next[MIX_MAX_SOURCES] = {0}, first[MIX_MAX_SOURCES], steps[MIX_MAX_SOURCES] = {0};
+    struct plan_epoch pass;
+    double all = (double)plan->mix->weight_sums[plan_source_count(plan)];
+    for (uint64_t s = 0; s < step_count(plan, 3); s++) {
+        struct plan_mix_cut at = plan_mix_cut_at(plan, s);
+        const struct plan *source = plan_source(plan, at.source);
+        assert_int_equal(at.pass * source->steps_per_epoch + at.step, steps[at.source]++);
+        plan_step_draws(plan, s, first);
+        assert_memory_equal(first, next, plan_source_count(plan) * sizeof first[0]);
+        plan_epoch_init(&pass, source, at.pass);
+        uint64_t count = plan_step_samples(&pass.plan, at.step);
+        assert_int_equal(plan_mix_cut_samples(plan, s), count);
+        assert_int_equal(plan_mix_cut_bound(plan, s), plan_step_bound(&pass, at.step));
+        for (uint64_t i = 0; i < count; i++) {
+            struct plan_draw draw;
+            uint64_t position = s * plan->global_batch + i;
+            plan_draws_at(plan, 0, position, 1, &draw);
+            assert_int_equal(draw.source, at.source);
+            assert_int_equal(draw.number, first[at.source] + i);
+            assert_int_equal(plan_draw_step(plan, draw), s);
+            assert_int_equal(plan_draw_position(plan, draw), position);
+        }
+        next[at.source] += count;
+    }
+    uint64_t counted = plan_mix_cut_before(plan, step_count(plan, 3)), sum = 0, off = 0;
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        double share = (double)plan_weight(plan, d) / all * (double)step_count(plan, 3);
+        assert_true((double)steps[d] - share < 4 && share - (double)steps[d] < 4);
+        sum += next[d];
+        off += plan_source(plan, d)->sample_count;
+    }
+    assert_true(counted + off >= sum && sum + off >= counted);
+}
+
+/* No steps one after another have more of a source. */
+static void check_most_of_steps(const struct plan *plan, uint64_t steps)
+{
+    struct plan_mix_most most;
+    plan_mix_most(plan, steps * plan->global_batch, &most);
+    for (uint64_t s = 0; s + steps <= step_count(plan, 3); s++) {
+        uint64_t first[MIX_MAX_SOURCES], end[MIX_MAX_SOURCES];
+        plan_step_draws(plan, s, first);
+        plan_step_draws(plan, s + steps, end);
+        for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+            uint64_t samples = plan_source(plan, d)->sample_count;
+            assert_true(end[d] - first[d] <= most.draws[d]);
+            if (end[d] > first[d])
+                assert_true((end[d] - 1) / samples - first[d] / samples + 1 <= most.copies[d]);
+        }
+    }
+}
+
+static void sources_have_cuts(void **state)
+{
+    (void)state;
+    static struct made_up_cuts with;
+    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}};
+    uint64_t windows[MIX_MAX_SOURCES], seed = 0;
+    for (uint32_t i = 0; i < 60; i++) {
+        make_up_cuts(&with, &seed);
+        with.made_up.options.trainer_count = 1 + i % 4;
+        if (i % 5 == 4)
+            with.made_up.options.locality =
+                locality_number((struct locality){.nodes = 1, .readers = 2});
+        struct plan plan = new_mix(&with.made_up.options);
+        for (uint32_t d = 0; d < plan_source_count(&plan); d++)
+            windows[d] = 4 + i % 9;
+        assert_int_equal(plan_sources_tables_new(&plan, windows, NULL), STATUS_OK);
+        check_cuts(&plan);
+        check_most_of_steps(&plan, 1);
+        check_most_of_steps(&plan, 5);
+        check_delivery(&plan, 1 + i % 3, shapes[i / 2 % 2]);
+        plan_sources_tables_free(&plan);
+        plan_mix_free(plan.mix);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -322,11 +418,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_exact),
-        cmocka_unit_test(every_position_is_one_draw),
-        cmocka_unit_test(items_are_all_positions),
-        cmocka_unit_test(sources_have_anchors),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(shares_are_exact),        cmocka_unit_test(every_position_is_one_draw),
+        cmocka_unit_test(items_are_all_positions), cmocka_unit_test(sources_have_anchors),
+        cmocka_unit_test(sources_have_cuts),       cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

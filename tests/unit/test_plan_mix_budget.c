@@ -65,34 +65,53 @@ static uint64_t rows_of_step(const struct plan *plan, uint64_t step)
 
 /* As many windows of each source are planned at once as the rounds under way touch, and one more;
  * row buffers are for the windows of each step. */
+static void check_room(struct plan *plan, uint32_t steps_per_round)
+{
+    const struct budget_demand demand = demand_of(plan, steps_per_round);
+    struct budget budget;
+    assert_int_equal(budget_settle(&demand, &budget, NULL), STATUS_OK);
+    assert_int_equal(plan_sources_tables_new(plan, budget.source_windows, NULL), STATUS_OK);
+    uint64_t ahead = 3 * demand.shape.steps_per_round, sum = 0;
+    for (uint64_t s = 0; s + ahead < step_count(plan, 3); s++) {
+        uint64_t first[MIX_MAX_SOURCES], end[MIX_MAX_SOURCES];
+        plan_step_draws(plan, s, first);
+        plan_step_draws(plan, s + ahead, end);
+        for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+            if (end[d] == first[d])
+                continue;
+            uint64_t from = window_of(plan, (struct plan_draw){d, first[d]});
+            uint64_t to = window_of(plan, (struct plan_draw){d, end[d] - 1});
+            assert_true(to - from + 1 < budget.source_windows[d]);
+        }
+        assert_true(rows_of_step(plan, s) <= least_rows(&demand, &budget));
+    }
+    for (uint32_t d = 0; d < plan_source_count(plan); d++)
+        sum += budget.source_windows[d];
+    assert_int_equal(sum, budget.planned_windows);
+    plan_sources_tables_free(plan);
+}
+
 static void budgets_have_room(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 12; i++) {
         struct made_up_mix made_up;
-        struct budget budget;
         make_up(&made_up, 1 + i, 60, i % 2 ? 9 : 100000, 40 + i);
         struct plan plan = new_mix(&made_up.options);
-        const struct budget_demand demand = demand_of(&plan, 1 + i % 3);
-        assert_int_equal(budget_settle(&demand, &budget, NULL), STATUS_OK);
-        uint64_t ahead = 3 * demand.shape.steps_per_round, sum = 0,
-                 last = step_count(&plan, 3) - ahead;
-        for (uint64_t s = 0; s < last; s++) {
-            uint64_t first[MIX_MAX_SOURCES], end[MIX_MAX_SOURCES];
-            plan_step_draws(&plan, s, first);
-            plan_step_draws(&plan, s + ahead, end);
-            for (uint32_t d = 0; d < plan_source_count(&plan); d++) {
-                if (end[d] == first[d])
-                    continue;
-                uint64_t from = window_of(&plan, (struct plan_draw){d, first[d]});
-                uint64_t to = window_of(&plan, (struct plan_draw){d, end[d] - 1});
-                assert_true(to - from + 1 < budget.source_windows[d]);
-            }
-            assert_true(rows_of_step(&plan, s) <= least_rows(&demand, &budget));
-        }
-        for (uint32_t d = 0; d < plan_source_count(&plan); d++)
-            sum += budget.source_windows[d];
-        assert_int_equal(sum, budget.planned_windows);
+        check_room(&plan, 1 + i % 3);
+        plan_mix_free(plan.mix);
+    }
+}
+
+static void cuts_have_room(void **state)
+{
+    (void)state;
+    static struct made_up_cuts with;
+    uint64_t seed = 9000;
+    for (uint32_t i = 0; i < 40; i++) {
+        make_up_cuts(&with, &seed);
+        struct plan plan = new_mix(&with.made_up.options);
+        check_room(&plan, 1 + i % 3);
         plan_mix_free(plan.mix);
     }
 }
@@ -185,9 +204,8 @@ static void too_many_passes_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budgets_have_room),
-        cmocka_unit_test(short_windows_have_room),
-        cmocka_unit_test(short_windows_are_kept_free),
+        cmocka_unit_test(budgets_have_room),         cmocka_unit_test(cuts_have_room),
+        cmocka_unit_test(short_windows_have_room),   cmocka_unit_test(short_windows_are_kept_free),
         cmocka_unit_test(too_many_passes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
