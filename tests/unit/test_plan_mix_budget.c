@@ -2,6 +2,7 @@
 #include "base/number.h"
 #include "made_up_mix.h"
 #include "plan/budget.h"
+#include "plan/order_internal.h"
 
 #include <stdbool.h>
 
@@ -63,6 +64,19 @@ static uint64_t rows_of_step(const struct plan *plan, uint64_t step)
     return rows;
 }
 
+/* With cuts: the passes of the steps under way stay while a run looks where the next round ends. */
+static void check_passes(const struct plan *plan, uint64_t step, uint64_t ahead, uint64_t next)
+{
+    uint64_t end[MIX_MAX_SOURCES];
+    for (uint64_t s = step; s < step + ahead; s++)
+        plan_mix_cut_fill(plan, s);
+    plan_step_draws(plan, step + ahead + next, end);
+    for (uint64_t s = step; s < step + ahead; s++) {
+        struct plan_mix_cut at = plan_mix_cut_at(plan, s);
+        assert_non_null(plan_pass_cut(plan_source(plan, at.source), at.pass));
+    }
+}
+
 /* As many windows of each source are planned at once as the rounds under way touch, and one more;
  * row buffers are for the windows of each step. */
 static void check_room(struct plan *plan, uint32_t steps_per_round)
@@ -84,6 +98,8 @@ static void check_room(struct plan *plan, uint32_t steps_per_round)
             assert_true(to - from + 1 < budget.source_windows[d]);
         }
         assert_true(rows_of_step(plan, s) <= least_rows(&demand, &budget));
+        if (plan->cuts.items > 0)
+            check_passes(plan, s, ahead, steps_per_round);
     }
     for (uint32_t d = 0; d < plan_source_count(plan); d++)
         sum += budget.source_windows[d];
@@ -114,6 +130,32 @@ static void cuts_have_room(void **state)
         check_room(&plan, 1 + i % 3);
         plan_mix_free(plan.mix);
     }
+}
+
+/* A pass has 60 windows of 10 steps of one sample, and the next round ends 640 steps behind the
+ * first one under way: up to three passes are in use. */
+static void passes_stay(void **state)
+{
+    (void)state;
+    static struct made_up_cuts with;
+    uint64_t seed = 0;
+    make_up_cuts(&with, &seed);
+    with.made_up.options.source_count = 1;
+    struct lengths *lengths = &with.lengths[0];
+    *lengths = (struct lengths){.count = 60 * 10, .longest = 5, .bucket_count = 1, .bounds = {5}};
+    for (uint64_t i = 0; i < lengths->count; i++)
+        lengths->of[i] = 5;
+    with.made_up.sources[0] = (struct plan_options){.sample_count = lengths->count,
+                                                    .row_length = 10,
+                                                    .window_rows = 1,
+                                                    .shuffle = true,
+                                                    .cuts = cuts_of(&seed, lengths)};
+    with.made_up.sources[0].cuts.items = 5;
+    struct plan plan = new_mix(&with.made_up.options);
+    assert_int_equal(plan_source(&plan, 0)->window_count, 60);
+    assert_int_equal(plan_source(&plan, 0)->steps_per_epoch, 600);
+    check_room(&plan, 160);
+    plan_mix_free(plan.mix);
 }
 
 /* Windows of 4 rows of 8 samples, the last of 3 rows; 31 samples a step. */
@@ -204,8 +246,11 @@ static void too_many_passes_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budgets_have_room),         cmocka_unit_test(cuts_have_room),
-        cmocka_unit_test(short_windows_have_room),   cmocka_unit_test(short_windows_are_kept_free),
+        cmocka_unit_test(budgets_have_room),
+        cmocka_unit_test(cuts_have_room),
+        cmocka_unit_test(passes_stay),
+        cmocka_unit_test(short_windows_have_room),
+        cmocka_unit_test(short_windows_are_kept_free),
         cmocka_unit_test(too_many_passes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
