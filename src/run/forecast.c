@@ -21,9 +21,11 @@ struct source_pass {
 /* The run itself, or a smaller one in proportion. */
 struct model {
     struct run_setup setup;
-    double scale;        /* rows of the run for each row here */
-    double longer;       /* and how many times more of them an epoch of a mix comes to */
-    double sample_scale; /* and samples */
+    double scale;          /* rows of the run for each row here */
+    double longer;         /* and how many times more of them an epoch of a mix comes to */
+    double sample_scale;   /* and samples */
+    double records, items; /* times as many travel with order.placement local as here: see
+                            * note_cuts() */
     uint32_t *reader_of_trainer;
     struct assigner *assigner;
     struct plan_merge merge;    /* the windows to come */
@@ -115,6 +117,31 @@ static void scale_budget(struct budget *budget, const struct plan *from, const s
                                : (uint64_t)((double)budget->replica_rows / scale);
 }
 
+/* With cuts, all steps here have as many samples as the run's have on average. Of b samples a share
+ * like 1 / sqrt(b) travels (locality_moved()), so that of long samples, which come few in a step,
+ * more do. */
+static void note_cuts(struct model *model, const struct plan *plan)
+{
+    double samples = 0, items = 0, sent_samples = 0, sent_items = 0;
+    double mean = (double)plan_mean_samples(plan);
+    for (uint32_t d = 0; plan->cuts.items > 0 && d < plan_source_count(plan); d++) {
+        const struct plan *source = plan_source(plan, d);
+        const struct plan_cuts *cuts = &source->cuts;
+        double passes = (double)plan_epoch_draws(plan, d) / (double)source->sample_count;
+        for (uint32_t k = 0; k < cuts->bucket_count; k++) {
+            double count = passes * (double)cuts->samples(cuts->of, cuts->field, k);
+            double length = (double)plan_cuts_bound(cuts, k);
+            double more = sqrt(mean / (double)plan_cuts_most(cuts, plan->global_batch, k));
+            samples += count;
+            items += count * length;
+            sent_samples += count * more;
+            sent_items += count * length * more;
+        }
+    }
+    model->records = samples > 0 ? sent_samples / samples : 1;
+    model->items = items > 0 ? sent_items / items : 1;
+}
+
 /* model->setup.plan.mix becomes the model's own. */
 static enum status scale_down(struct model *model, struct error *err)
 {
@@ -123,6 +150,7 @@ static enum status scale_down(struct model *model, struct error *err)
     double rows = rows_of_epoch(&plan), all = (double)plan.row_count;
     double most = (double)max_u64(MOST_ROWS, plan.window_rows);
     model->scale = model->sample_scale = model->longer = 1;
+    note_cuts(model, &plan);
     setup->plan.mix = NULL;
     if (rows <= most && plan.cuts.items == 0) /* steps of equal samples tell as much */
         return plan.mix ? plan_mix_copy(&plan, &setup->plan, err) : STATUS_OK;
@@ -340,17 +368,24 @@ static void give_out_epoch(struct model *model, uint64_t number,
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
     double tapes = (double)(after.tapes - before.tapes);
-    if (model->matcher)
-        exchanged =
-            (plan->mix ? (double)plan->position_count : samples) * moved_share(model, number);
-    double record_bytes =
-        (double)(model->setup.record_bytes + model->setup.demand.ragged.mean_tail_bytes);
+    double share =
+        model->matcher ? moved_share(model, number) : exchanged / (samples > 0 ? samples : 1);
+    if (plan->mix) /* windows that begin in an epoch may end in others */
+        exchanged = (double)plan->position_count * share;
+    else if (model->matcher)
+        exchanged = samples * share;
+    double record_bytes = (double)model->setup.record_bytes;
+    double tail_bytes = (double)model->setup.demand.ragged.mean_tail_bytes;
+    if (model->matcher) {
+        record_bytes *= model->records;
+        tail_bytes *= model->items;
+    }
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
         .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows) +
                      held * model->scale,
         .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
-        .exchanged_bytes = exchanged * model->sample_scale * record_bytes +
+        .exchanged_bytes = exchanged * model->sample_scale * (record_bytes + tail_bytes) +
                            tapes * model->scale * (double)model->setup.stored_row_bytes,
     };
     for (int p = 0; p < WAYS_PLANS; p++)
