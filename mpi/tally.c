@@ -79,16 +79,16 @@ static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint
     return local.count < left ? local.count : left;
 }
 
-/* With cuts, tables of an epoch may be gone when its samples are counted. Steps count as equal:
- * whole epochs are counted exactly, and in a mix whole passes. */
+/* With cuts, tables of an epoch may be gone when its samples are counted. Steps count as equal, and
+ * so do a step's local batches: whole epochs are counted exactly, and in a mix whole passes. */
 static uint64_t samples_before(const struct plan *plan, uint64_t epoch, uint64_t step,
                                uint32_t rank)
 {
-    unsigned __int128 samples =
-        plan->mix ? plan_mix_cut_before(plan, epoch * plan->steps_per_epoch + step)
-                  : (unsigned __int128)plan->sample_count * step / plan->steps_per_epoch;
-    return (uint64_t)(samples * (rank + 1) / plan->trainer_count -
-                      samples * rank / plan->trainer_count);
+    uint64_t samples =
+        plan->mix
+            ? plan_mix_cut_before(plan, epoch * plan->steps_per_epoch + step)
+            : (uint64_t)((unsigned __int128)plan->sample_count * step / plan->steps_per_epoch);
+    return (samples + plan->trainer_count - 1 - rank) / plan->trainer_count;
 }
 
 /* Samples of its local batches of steps [first, end) of an epoch: all but the epoch's last step are

@@ -1,6 +1,8 @@
 /* The tally: counts the samples that trainers were given, epoch by epoch.
  *
  * A batch counts as given when its trainer has released it, or has said goodbye after taking it.
+ * With batches by budget the batches of an epoch count as equal, and in a mix those of a pass over
+ * a source: so the samples of whole epochs, or whole passes, are exact, and others about right.
  * Each reader counts for its own trainers. When all of these are past the end of an epoch, or gone,
  * the reader takes part in a nonblocking reduction, which gives rank 0 the epoch's number of
  * samples over all readers. There is one reduction for each epoch, in order, one at a time. Main

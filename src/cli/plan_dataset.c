@@ -137,11 +137,6 @@ static void describe_rows(const struct dataset *dataset, struct text *out)
     text_append(out, ", %s each\n", size_format(dataset->row_bytes).text);
 }
 
-static uint64_t mix_samples(const struct config *config, const struct dataset *mix)
-{
-    return config->mix_samples ? config->mix_samples : mix->sample_count;
-}
-
 static void describe_source(const struct config *config, const struct dataset *mix,
                             const struct plan *plan, uint32_t d, struct text *out)
 {
@@ -150,13 +145,11 @@ static void describe_source(const struct config *config, const struct dataset *m
     bool by_steps = plan->cuts.items > 0;
     double share =
         (double)plan_weight(plan, d) / (double)plan->mix->weight_sums[plan_source_count(plan)];
-    double samples =
-        by_steps ? (double)plan_epoch_draws(plan, d) : share * (double)mix_samples(config, mix);
     text_append(out,
                 "source %-3" PRIu32 " %s: %.3g%% of the %s: %.3g passes an epoch over its %s "
                 "sample%s\n",
                 d, source->name, 100 * share, by_steps ? "steps" : "samples",
-                samples / (double)dataset->sample_count, count_format(dataset->sample_count).text,
+                plan_epoch_passes(plan, d), count_format(dataset->sample_count).text,
                 count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
@@ -169,7 +162,7 @@ static void describe_mix(const struct config *config, const struct dataset *mix,
                          const struct plan *plan, struct text *out)
 {
     bool by_steps = plan->cuts.items > 0;
-    uint64_t samples = by_steps ? plan->epoch_samples : mix_samples(config, mix);
+    uint64_t samples = config->mix_samples ? config->mix_samples : mix->sample_count;
     text_append(out,
                 "%-11sof %" PRIu32 " source%s: %s%s sample%s an epoch, of %s, fingerprint "
                 "%016" PRIx64 "\n",

@@ -41,8 +41,7 @@ static struct padded padded_items(const struct plan *plan)
             plan_cuts_padding(&source->cuts, plan->global_batch, source->window_count, pass_items);
         if (pass_items == 0)
             continue;
-        double passes = (double)plan_epoch_draws(plan, d) / (double)source->sample_count;
-        double items = passes * (double)pass_items;
+        double items = plan_epoch_passes(plan, d) * (double)pass_items;
         sum.items += items;
         sum.budget += items / (1 - padding.budget);
         sum.chance += items / (1 - padding.chance);
@@ -139,8 +138,7 @@ static double decoded_row_bytes(const struct dataset *dataset, const struct plan
         return decoded_own_row_bytes(dataset);
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
         const struct plan *source = plan_source(plan, d);
-        double often =
-            (double)plan_weight(plan, d) * (double)source->row_count / (double)source->sample_count;
+        double often = plan_epoch_passes(plan, d) * (double)source->row_count;
         bytes += often * decoded_own_row_bytes(dataset_source(dataset, d));
         rows += often;
     }

@@ -221,7 +221,7 @@ struct penstock_info {
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
-    uint64_t dataset_samples;
+    uint64_t dataset_samples; /* of an epoch; of a mix by batch.budget, on average */
     uint64_t steps_per_epoch;
     uint64_t epochs;
     uint64_t start_epoch, start_step; /* of this trainer's first batch; 0 and 0 unless the run is

@@ -5,6 +5,8 @@
 
 #include "base/number.h"
 
+#include <assert.h>
+
 struct draws_walk {
     const struct plan *outer;
     struct round_shape shape;
@@ -55,7 +57,8 @@ static void take_step(struct draws_walk *p, const struct plan_source_step *step,
         end++;
     while (p->taken < end)
         take_block(p, step, end);
-    if (p->by_position)
+    assert(p->outer->cuts.items == 0 || p->shape.stripes_per_step == 1);
+    if (p->by_position && step->permuted)
         items_sort(p->items + first, p->placed - first);
     for (uint64_t i = first; i < p->placed; i++) {
         uint64_t position = p->items[i].position - step->first_position;

@@ -109,20 +109,20 @@ static unsigned __int128 mean_units(const struct plan_mix *mix)
     return sum / mix->weight_sums[mix->source_count];
 }
 
-/* The steps of an epoch with cuts, and what follows from them. */
+/* The steps of an epoch with cuts, which has as many samples on average as without, and what
+ * follows from them. */
 static enum status settle_cuts(struct plan_mix *mix, const struct plan_mix_options *o,
                                struct error *err)
 {
     struct plan *outer = &mix->outer;
-    unsigned __int128 mean = mean_units(mix), steps = 0;
-    for (uint32_t d = 0; d < mix->source_count; d++)
-        steps += mix->sources[d].steps_per_epoch;
-    if (o->sample_count > 0)
-        steps = (((unsigned __int128)o->sample_count << UNIT_BITS) + mean - 1) / mean;
+    unsigned __int128 mean = mean_units(mix), all = outer->position_count;
+    unsigned __int128 steps = ((all << UNIT_BITS) + mean - 1) / mean;
+    assert(o->last == PLAN_PARTIAL);
     if (steps * outer->global_batch > MOST_POSITIONS)
         return error_set(err, STATUS_INVALID,
-                         "an epoch of the mix has more than 2^48 / batch.global_size steps: lower "
-                         "mix.samples");
+                         "an epoch of the mix has %llu steps of up to %llu samples, more than 2^48 "
+                         "together: lower batch.global_size or mix.samples",
+                         (unsigned long long)steps, (unsigned long long)outer->global_batch);
     outer->cuts.items = mix->sources[0].cuts.items;
     outer->steps_per_epoch = (uint64_t)steps;
     outer->position_count = outer->sample_count = outer->steps_per_epoch * outer->global_batch;

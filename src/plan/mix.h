@@ -13,11 +13,11 @@
  * two sources divide n positions as floor(n * a / (a + b)) and the rest, and more sources do so in
  * a binary tree. Within a step the draws are permuted. So a run may begin at any step.
  *
- * With cuts (cuts.h) a step's samples are of similar length, and so all of one source. There the
- * weights divide steps instead of positions, and a source's steps are those of its passes, one pass
- * after another: with S of them a pass, its step k is step k mod S of pass floor(k / S). Draws are
- * numbered as ever. Step s begins at position s * B, and the positions behind its samples are not
- * in use: so positions follow from steps alone.
+ * With cuts (cuts.h) all samples of a step are of one source, so that they can be of similar
+ * length. There the weights divide steps instead of positions, and a source's steps are those of
+ * its passes, one pass after another: with S of them a pass, its step k is step k mod S of pass
+ * floor(k / S). Draws are numbered as ever. Step s begins at position s * B, and the positions
+ * behind its samples are not in use: so positions follow from steps alone.
  *
  *     steps of the run          0     1     2     3     4
  *     source 0, weight 3/4      0     1     2           3      its steps
@@ -52,21 +52,20 @@ struct plan_mix_options {
                                          * trainer_count and locality are not looked at. All have
                                          * cuts, with the same items, or none */
     const uint64_t *weights;            /* [source_count] 1 .. 2^32; what counts is their ratio */
-    uint64_t sample_count; /* samples of an epoch; 0: as many as the sources have together. With
-                            * cuts: as many steps as have so many on average, or as the sources have
-                            * together */
+    uint64_t sample_count; /* samples of an epoch, with cuts on average; 0: as many as the sources
+                            * have together */
     uint64_t epochs;       /* of the run; UINT64_MAX: no end */
     uint64_t seed;         /* the rest: as in struct plan_options */
     uint64_t global_batch;
-    enum plan_last last;
+    enum plan_last last; /* with cuts PLAN_PARTIAL */
     uint32_t trainer_count;
     uint32_t locality;
 };
 
 /* The plan of a mix. Its sizes are those of the whole: rows are all sources' rows, one source after
  * another; row_length, row_samples, window_rows and window_most are the largest of any source,
- * window_least the smallest, window_count the sum. Epochs and windows are the sources':
- * plan_epoch_init() takes the plan of a source. What the options borrow is borrowed for as long as
+ * window_least the smallest, window_count the sum. Windows are the sources': plan_epoch_init() of
+ * this plan sets nothing for them. What the options borrow is borrowed for as long as
  * the plan is used. The plan's `mix` is for plan_mix_free(). INVALID: as of plan_init(), with the
  * number of the source; weights out of range. NO_MEMORY. */
 MUST_USE enum status plan_mix_new(const struct plan_mix_options *options, struct plan *ret_plan,
@@ -124,8 +123,11 @@ struct plan_mix_most {
 };
 void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_most *ret_most);
 
-/* The same of an epoch; with cuts about so many. */
-uint64_t plan_epoch_draws(const struct plan *plan, uint32_t source);
+/* Whether a source's samples may come again within an epoch of the run. */
+bool plan_comes_again(const struct plan *plan, uint32_t source);
+
+/* The passes over a source that an epoch of the run comes to on average. Without a mix 1. */
+double plan_epoch_passes(const struct plan *plan, uint32_t source);
 
 /* With cuts: which step of which source a step is. */
 struct plan_mix_cut {
@@ -137,7 +139,8 @@ struct plan_mix_cut plan_mix_cut_at(const struct plan *plan, uint64_t absolute_s
 /* With cuts: fills the tables for a step. */
 void plan_mix_cut_fill(const struct plan *plan, uint64_t absolute_step);
 
-/* With cuts: the samples of a step, and the bound of its longest one. */
+/* With cuts: the samples of a step, and the bound of its longest one. The bound fills the tables,
+ * unless plan_window_at() has been called for the step's window. */
 uint64_t plan_mix_cut_samples(const struct plan *plan, uint64_t absolute_step);
 uint64_t plan_mix_cut_bound(const struct plan *plan, uint64_t absolute_step);
 

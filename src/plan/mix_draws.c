@@ -121,10 +121,13 @@ static uint64_t most_parts(const struct plan *plan, uint32_t source, uint64_t po
     return most_of(plan->mix, source, positions);
 }
 
-/* The samples of a source's step at most, with cuts; else 1. */
+/* The samples of a source's step at most, with cuts; else 1. A step is within a window. */
 static uint64_t most_samples(const struct plan *source)
 {
-    return source->cuts.items > 0 ? plan_cuts_most_samples(&source->cuts, source->global_batch) : 1;
+    if (source->cuts.items == 0)
+        return 1;
+    uint64_t most = plan_cuts_most_samples(&source->cuts, source->global_batch);
+    return min_u64(most, source->window_most);
 }
 
 uint64_t plan_most_draws(const struct plan *plan, uint32_t source, uint64_t positions)
@@ -144,13 +147,20 @@ void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_
     }
 }
 
-uint64_t plan_epoch_draws(const struct plan *plan, uint32_t source)
+bool plan_comes_again(const struct plan *plan, uint32_t source)
 {
-    const struct plan *of = plan_source(plan, source);
-    if (!plan->mix || plan->cuts.items == 0)
-        return plan_most_draws(plan, source, plan->position_count);
-    unsigned __int128 steps = most_of(plan->mix, source, plan->steps_per_epoch);
-    return (uint64_t)(steps * of->sample_count / of->steps_per_epoch);
+    return plan->mix &&
+           most_parts(plan, source, plan->position_count) > pass_length(plan_source(plan, source));
+}
+
+double plan_epoch_passes(const struct plan *plan, uint32_t source)
+{
+    if (!plan->mix)
+        return 1;
+    double parts = (double)(plan->cuts.items > 0 ? plan->steps_per_epoch : plan->position_count);
+    double share =
+        (double)plan_weight(plan, source) / (double)plan->mix->weight_sums[plan->mix->source_count];
+    return parts * share / (double)pass_length(plan_source(plan, source));
 }
 
 /* ---- steps with cuts ---- */
@@ -167,7 +177,7 @@ struct plan_mix_cut plan_mix_cut_at(const struct plan *plan, uint64_t absolute_s
         n = is_left ? left : n - left;
         *(is_left ? &high : &low) = node.middle;
     }
-    uint64_t steps = mix->sources[low].steps_per_epoch;
+    uint64_t steps = pass_length(&mix->sources[low]);
     return (struct plan_mix_cut){low, n / steps, n % steps};
 }
 
@@ -357,9 +367,11 @@ struct plan_pass plan_draw_pass(const struct plan *plan, struct plan_draw draw)
     return (struct plan_pass){draw.number / samples, draw.number % samples};
 }
 
-/* The absolute step that is step k of a source; UINT64_MAX: no run gets there. */
-static uint64_t step_of_cut(const struct plan_mix *mix, uint32_t source, uint64_t k)
+/* The absolute step that is step `step` of a pass; UINT64_MAX: no run gets there. */
+static uint64_t step_of_cut(const struct plan *plan, uint32_t source, uint64_t pass, uint64_t step)
 {
+    const struct plan_mix *mix = plan->mix;
+    uint64_t k = pass * mix->sources[source].steps_per_epoch + step;
     uint64_t at = undivide(mix, 0, mix->source_count, source, k);
     return at < FAR ? at : UINT64_MAX;
 }
@@ -378,7 +390,7 @@ uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw)
         struct plan_pass at = plan_draw_pass(plan, draw);
         uint64_t step =
             at.position ? find_step(source, find_cut(source, at.number), at.position) : 0;
-        return step_of_cut(mix, draw.source, at.number * source->steps_per_epoch + step);
+        return step_of_cut(plan, draw.source, at.number, step);
     }
     uint64_t at = undivide(mix, 0, mix->source_count, draw.source, draw.number);
     if (at >= FAR)
@@ -394,8 +406,7 @@ static bool source_cut_at(const struct plan *plan, struct plan_draw draw,
     struct plan_pass at = plan_draw_pass(plan, draw);
     const struct plan_cut *cut = known_cut(source, at.number);
     uint64_t step = find_step(source, cut, at.position), before = draw.number - at.position;
-    uint64_t absolute_step =
-        step_of_cut(plan->mix, draw.source, at.number * source->steps_per_epoch + step);
+    uint64_t absolute_step = step_of_cut(plan, draw.source, at.number, step);
     if (absolute_step == UINT64_MAX)
         return false;
     *ret_step =
@@ -446,7 +457,7 @@ void plan_source_step_offsets(const struct plan_source_step *step, uint64_t *num
 uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw)
 {
     struct plan_source_step step;
-    if (plan_draw_step(plan, draw) == UINT64_MAX || !plan_source_step_at(plan, draw, &step))
+    if (!plan_source_step_at(plan, draw, &step))
         return UINT64_MAX;
     plan_source_step_offsets(&step, &draw.number, 1);
     return step.first_position + draw.number;

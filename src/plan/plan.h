@@ -118,8 +118,8 @@ struct plan {
     struct plan_mix *mix;    /* borrowed from plan_mix_new(): see mix.h; NULL: there is none */
     struct plan_cuts cuts;   /* as in the options; of a mix the items alone */
     const uint64_t *step_begins; /* [steps_per_epoch + 1] with cuts, in the plan of a plan_epoch
-                                  * alone: the first position of each step; else NULL, and of a mix
-                                  */
+                                  * alone: the first position of each step; else NULL, and so it is
+                                  * in a mix's own plan */
     uint32_t source; /* which source of the mix this is the plan of; PLAN_ALL_SOURCES: it is
                       * the mix's own plan; 0 without a mix */
 };
@@ -260,7 +260,8 @@ uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
 
 struct plan_epoch;
 
-/* The bound of the longest sample of `step`, which docs/order.md defines; 0 without cuts. */
+/* The bound of the longest sample of `step`, which docs/order.md defines; 0 without cuts. Fills the
+ * window's table, unless plan_window_at() has been called for it. */
 uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step);
 
 /* Samples of a step on average, rounded up: B without cuts. */

@@ -21,7 +21,8 @@ static bool has_unequal_rows(const struct plan *plan)
 
 /* Windows that follow one another, from the one that a round ends in to the one that the round
  * ahead of all planned windows begins in. PLAN_DROP may leave out as many as a step needs. In a mix
- * with cuts it counts where that round ends, too: planned windows are those of a round and more. */
+ * with cuts plan_step_draws() also looks at the end of that round, which is at most as many windows
+ * as are planned further. */
 uint64_t plan_epochs_at_once(const struct plan *plan, uint64_t planned_windows)
 {
     uint64_t left_out = size_divide_up(plan->global_batch, plan->window_least) + 1;

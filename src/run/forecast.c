@@ -63,8 +63,7 @@ static double rows_of_epoch(const struct plan *plan)
     double rows = 0;
     for (uint32_t d = 0; plan->mix && d < plan_source_count(plan); d++) {
         const struct plan *source = plan_source(plan, d);
-        double draws = (double)plan_epoch_draws(plan, d);
-        rows += draws / (double)source->sample_count * (double)source->row_count;
+        rows += plan_epoch_passes(plan, d) * (double)source->row_count;
     }
     return rows > (double)plan->row_count ? rows : (double)plan->row_count;
 }
@@ -127,7 +126,7 @@ static void note_cuts(struct model *model, const struct plan *plan)
     for (uint32_t d = 0; plan->cuts.items > 0 && d < plan_source_count(plan); d++) {
         const struct plan *source = plan_source(plan, d);
         const struct plan_cuts *cuts = &source->cuts;
-        double passes = (double)plan_epoch_draws(plan, d) / (double)source->sample_count;
+        double passes = plan_epoch_passes(plan, d);
         for (uint32_t k = 0; k < cuts->bucket_count; k++) {
             double count = passes * (double)cuts->samples(cuts->of, cuts->field, k);
             double length = (double)plan_cuts_bound(cuts, k);

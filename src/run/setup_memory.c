@@ -66,7 +66,7 @@ static bool comes_again(const struct config *config, const struct plan *plan)
     if (config_epochs(config) > 1 || !plan->mix)
         return config_epochs(config) > 1;
     for (uint32_t d = 0; d < plan_source_count(plan); d++)
-        if (plan_epoch_draws(plan, d) > plan_source(plan, d)->sample_count)
+        if (plan_comes_again(plan, d))
             return true;
     return false;
 }

@@ -71,7 +71,7 @@ class Source:
 
 
 class World(RecoveryTest):
-    """The last source comes several times in an epoch, and most of its passes have one window. An epoch has 40 steps or more."""
+    """The last source comes several times in an epoch, and its passes have one window."""
 
     WEIGHTS = (5, 3, 4)
 
@@ -81,8 +81,14 @@ class World(RecoveryTest):
         cls.sources = [Source(0, 203, 8, 5, 50), Source(1, 64, 1, 20, 200), Source(2, 21, 1, 30, 90)]
         for source in cls.sources:
             source.write(cls.datasets)
-        cls.mix = Mix(cls.sources, cls.WEIGHTS, samples=1)
-        cls.step_count = sum(len(source.steps(0)) for source in cls.sources)
+        cls.mix = Mix(cls.sources, cls.WEIGHTS)
+        cls.step_count = cls.steps_of(cls, cls.mix.samples)
+
+    def steps_of(self, samples):
+        """The steps that have so many samples on average."""
+        sizes = [(source.count << 16) // len(source.steps(0)) for source in self.sources]
+        mean = sum(w * size for w, size in zip(self.WEIGHTS, sizes)) // sum(self.WEIGHTS)
+        return -((-samples << 16) // mean)
 
     def settings(self, deliver=None, **more):
         parts = []
@@ -159,19 +165,20 @@ class Short(World):
 
 
 class Budget(World):
-    def test_the_model_keeps_its_promises(self):
+    def test_promises(self):
         """Every sample of a source once a pass; steps within the budget; the weights' shares of the steps."""
-        steps, seen = 3 * self.step_count, [[], [], []]
-        for step in range(steps):
-            d, k = self.source_step(step)
-            samples = self.sources[d].step(k)
+        lines, seen, steps = self.digests(2, 2, self.settings(**{"order.epochs": 5})), [[], [], []], {}
+        for line in lines:
+            steps.setdefault((int(line[0]), int(line[1])), []).append(int(line[3]))
+        for (epoch, step), samples in steps.items():
+            d, _ = self.source_step(epoch * self.step_count + step)
             seen[d] += samples
             self.assertLessEqual(len(samples) * max(int(self.sources[d].lengths[i]) for i in samples), ITEMS)
         for d, source in enumerate(self.sources):
-            whole = len(seen[d]) // source.count * source.count
-            for first in range(0, whole, source.count):
-                self.assertEqual(sorted(seen[d][first:first + source.count]), list(range(source.count)))
-            share = self.mix.divide(steps)[d] / steps
+            for first in range(0, len(seen[d]), source.count):
+                of_pass = seen[d][first:first + source.count]
+                self.assertEqual(sorted(set(of_pass)), sorted(of_pass))
+            share = sum(self.source_step(s)[0] == d for s in range(len(steps))) / len(steps)
             self.assertAlmostEqual(share, self.WEIGHTS[d] / sum(self.WEIGHTS), delta=0.01)
 
     def test_shapes(self):
@@ -184,14 +191,10 @@ class Budget(World):
                 self.assert_same(lines, expected, "order.placement" in more)
 
     def test_short_and_long_epochs(self):
-        """mix.samples is a number of steps of the mean size."""
-        sizes = [source.count / len(source.steps(0)) for source in self.sources]
-        mean = sum(w * size for w, size in zip(self.WEIGHTS, sizes)) / sum(self.WEIGHTS)
         for samples, epochs in ((1, 30), (40, 9), (3000, 2)):
-            steps = -(-samples // mean)
             with self.subTest(samples=samples):
                 lines = self.digests(2, 2, self.settings(**{"mix.samples": samples, "order.epochs": epochs}))
-                self.assert_same(lines, self.model(epochs, int(steps)))
+                self.assert_same(lines, self.model(epochs, self.steps_of(samples)))
 
     def test_buckets(self):
         text = ",".join(map(str, test_budget.BUCKETS))
@@ -199,7 +202,7 @@ class Budget(World):
         for source, old in zip(sources, self.sources):
             source.path = old.path
         with mock.patch.object(test_budget, "buckets", test_budget.BUCKETS), mock.patch.object(self, "sources", sources):
-            steps = sum(len(source.steps(0)) for source in sources)
+            steps = self.steps_of(self.mix.samples)
             lines = self.digests(2, 3, self.settings(**{"batch.budget_buckets": text}))
             self.assert_same(lines, self.model(steps=steps))
 
@@ -237,9 +240,56 @@ class Budget(World):
     def test_a_reader_is_killed_with_local(self):
         self.kill_a_reader(local=True)
 
+    def test_resumed_at_an_epoch_s_end_and_with_local(self):
+        for step, more in ((2 * self.step_count, {}), (self.step_count + 3, {"order.placement": "local"})):
+            with self.subTest(step=step, more=more):
+                settings, path = self.settings(**more), os.path.join(self.folder, "resume.json")
+                with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=settings):
+                    file.write(self.state_after(step))
+                lines = self.digests(3, 4, {**settings, "delivery.trainers": 4}, options=["--resume", path])
+                left = [line for line in self.model() if int(line[0]) * self.step_count + int(line[1]) >= step]
+                self.assert_same(lines, left, bool(more))
+
+    def test_counted(self):
+        """Reports count samples as if the steps of a pass were equal: about right, and never less than none."""
+        expected = [line[0] for line in self.model()]
+        report = os.path.join(self.folder, "report.json")
+        self.digests(2, 8, self.settings(), options=["--report", report])
+        with open(report, encoding="utf-8") as file:
+            epochs = json.load(file)["epochs"]
+        for epoch in epochs:
+            of_pass = sum(source.count for source in self.sources) / 2
+            self.assertAlmostEqual(epoch["samples"], expected.count(str(epoch["epoch"])), delta=of_pass)
+
+    def test_forecast(self):
+        """On documents in many rows: what travels, and what is read."""
+        parts = []
+        for d, (samples, weight) in enumerate(((6000, 2), (4000, 1))):
+            uri = self.synth(f"forecast{d}", samples, layout="documents", chunk=4096, seed=d)
+            path = os.path.join(self.folder, f"forecast{d}.yaml")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump({"dataset": {"uri": uri, "fields": {"tokens": {"ragged": {
+                    "offsets": "tokens/offsets", "columns": ["tokens/values"]}}}}}, file)
+            parts.append(f"{path}:{weight}")
+        for placement, off in (("fixed", 0.05), ("local", 0.35)):
+            settings = {"mix.sources": ",".join(parts), "batch.global_size": 240, "batch.budget_field": "tokens",
+                        "batch.budget_items": 32768, "order.epochs": 3, "order.placement": placement, "readers.threads": 1,
+                        "delivery.trainers": 3}
+            with self.subTest(placement=placement):
+                planned = json.loads(self.plan(settings, "--json", "--readers", "3", "--nodes", "3"))
+                report = os.path.join(self.folder, "report.json")
+                outcome = self.reader(3, settings, (program("penstock-trainer"),), ["--quiet", "--report", report])
+                self.assertEqual(outcome.code, 0, outcome.output)
+                with open(report, encoding="utf-8") as file:
+                    epochs = json.load(file)["epochs"]
+                for forecast, epoch in zip(planned["epochs"], epochs):
+                    sent, expected = epoch["sent_bytes"], forecast["exchanged_bytes"]
+                    self.assertAlmostEqual(sent, expected, delta=off * expected)
+
     def test_refused(self):
         for more, words in (({"batch.budget_field": "frames"}, r"mix.sources: '.*source0.yaml': batch.budget_field 'frames' is no"),
                             ({"batch.budget_items": 300}, r"source [01] of the mix: batch.budget_items 300 is below the longest"),
+                            ({"exchange.buffer_limit": 4096}, "is below a step of the longest samples"),
                             ({"batch.last": "pad"}, "leave batch.last out")):
             with self.subTest(more=more):
                 outcome = self.reader(2, self.settings(**more), [], ["--quiet"])

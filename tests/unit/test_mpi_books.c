@@ -118,7 +118,8 @@ bool store_watch_oldest(struct store_watch *watch, struct store_watch_call *ret_
     return false;
 }
 
-static uint64_t trainers[2]; /* their cursors */
+enum { MOST_TRAINERS = 8 };
+static uint64_t trainers[MOST_TRAINERS]; /* their cursors */
 
 uint64_t server_trainer_cursor(const struct server *server, uint32_t trainer)
 {
@@ -345,6 +346,41 @@ static void every_epoch_has_its_own_samples(void **state)
     books_close(&scene.books);
 }
 
+/* By a budget an epoch of 18 samples in 10 steps, for 8 trainers, so that most get none at most
+ * steps: counts never fall, and come to what there is. */
+static void batches_by_budget_add_up(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    static uint64_t given[MOST_TRAINERS];
+    static struct job_trainer ranks[MOST_TRAINERS];
+    struct tally *tally;
+    struct error err;
+    uint64_t before = 0;
+    open_scene(&scene);
+    for (uint32_t t = 0; t < MOST_TRAINERS; t++)
+        ranks[t] = (struct job_trainer){.rank = t, .peer = t};
+    scene.job.config.trainers = scene.job.trainer_count = MOST_TRAINERS;
+    scene.job.trainers = ranks;
+    scene.job.given = given;
+    scene.job.setup.plan = (struct plan){.sample_count = 18,
+                                         .steps_per_epoch = STEPS,
+                                         .trainer_count = MOST_TRAINERS,
+                                         .cuts = {.items = 1}};
+    assert_int_equal(tally_new(&scene.job, &scene.summary, &tally, &err), STATUS_OK);
+    for (uint64_t cursor = 1; cursor <= STEPS; cursor++)
+        for (uint32_t t = 0; t < MOST_TRAINERS; t++) {
+            trainers[t] = cursor;
+            tally_count(tally, UINT64_MAX / 2);
+            uint64_t counted = books_epoch(&scene.summary, 0)->samples;
+            assert_true(counted >= before);
+            before = counted;
+        }
+    assert_int_equal(before, 18);
+    tally_free(tally);
+    books_close(&scene.books);
+}
+
 /* As long as one epoch's time is told, the others' is not in it. */
 static void every_epoch_has_its_own_time(void **state)
 {
@@ -388,6 +424,7 @@ int main(void)
         cmocka_unit_test(a_tape_after_the_last_epoch_counts),
         cmocka_unit_test(a_tape_at_an_early_end_counts),
         cmocka_unit_test(every_epoch_has_its_own_samples),
+        cmocka_unit_test(batches_by_budget_add_up),
         cmocka_unit_test(every_epoch_has_its_own_time),
         cmocka_unit_test(an_epoch_lasts_until_its_last_reader_has_ended_it),
     };

@@ -340,14 +340,32 @@ static void check_cuts(const struct plan *plan)
         }
         next[at.source] += count;
     }
-    uint64_t counted = plan_mix_cut_before(plan, step_count(plan, 3)), sum = 0, off = 0;
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        double of_pass = (double)plan_source(plan, d)->steps_per_epoch;
         double share = (double)plan_weight(plan, d) / all * (double)step_count(plan, 3);
+        double passes = 3 * plan_epoch_passes(plan, d);
         assert_true((double)steps[d] - share < 4 && share - (double)steps[d] < 4);
-        sum += next[d];
-        off += plan_source(plan, d)->sample_count;
+        assert_true(passes * of_pass - share < 1e-6 && share - passes * of_pass < 1e-6);
     }
-    assert_true(counted + off >= sum && sum + off >= counted);
+}
+
+/* Samples count evenly within a pass, and exactly where a pass ends. */
+static void check_counts(const struct plan *plan)
+{
+    uint64_t first[MIX_MAX_SOURCES], before = 0;
+    for (uint64_t s = 0; s <= step_count(plan, 3); s++) {
+        uint64_t counted = plan_mix_cut_before(plan, s), exact = 0, open = 0;
+        plan_step_draws(plan, s, first);
+        for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+            exact += first[d];
+            open += first[d] % plan_source(plan, d)->sample_count > 0
+                        ? plan_source(plan, d)->sample_count
+                        : 0;
+        }
+        assert_true(counted >= before);
+        assert_true(counted <= exact + open && exact <= counted + open);
+        before = counted;
+    }
 }
 
 /* No steps one after another have more of a source. */
@@ -385,6 +403,7 @@ static void sources_have_cuts(void **state)
             windows[d] = 4 + i % 9;
         assert_int_equal(plan_sources_tables_new(&plan, windows, NULL), STATUS_OK);
         check_cuts(&plan);
+        check_counts(&plan);
         check_most_of_steps(&plan, 1);
         check_most_of_steps(&plan, 5);
         check_delivery(&plan, 1 + i % 3, shapes[i / 2 % 2]);
