@@ -318,6 +318,17 @@ static void fields_change_the_order(void **state)
     assert_true(a.id != b.id && a.order == b.order);
 }
 
+/* By a budget positions behind a step's samples are not in use. */
+static bool is_used(const struct plan *plan, uint64_t epoch, uint64_t position)
+{
+    struct plan_epoch of;
+    plan_epoch_init(&of, plan, epoch);
+    uint64_t step = plan_step_of(&of.plan, position);
+    if (plan->cuts.items > 0)
+        plan_mix_cut_fill(plan, of.plan.first_step + step);
+    return position - plan_step_first(&of.plan, step) < plan_step_samples(&of.plan, step);
+}
+
 /* Which sample of which source is at the first positions of both epochs. */
 static uint64_t order_of_mix(const struct plan *plan)
 {
@@ -325,8 +336,9 @@ static uint64_t order_of_mix(const struct plan *plan)
     assert_non_null(hash);
     XXH3_64bits_reset(hash);
     for (uint64_t i = 0; i < POSITIONS; i++) {
-        struct plan_found found;
-        plan_find(plan, i % 2, i / 2, &found);
+        struct plan_found found = {0};
+        if (is_used(plan, i % 2, i / 2))
+            plan_find(plan, i % 2, i / 2, &found);
         uint64_t row[] = {found.source, found.frame, found.key};
         XXH3_64bits_update(hash, row, sizeof row);
     }
@@ -335,7 +347,8 @@ static uint64_t order_of_mix(const struct plan *plan)
     return order;
 }
 
-static struct seen look_at_mix(const struct fixture *fixture, const char *setting)
+/* `settings`: with blanks between them. */
+static struct seen look_at_mix(const struct fixture *fixture, const char *settings)
 {
     static const char *const mix[] = {"mix.sources=@/a.yaml:2,@/b.yaml:1", "batch.global_size=64",
                                       "order.epochs=2", "readers.threads=2"};
@@ -344,18 +357,23 @@ static struct seen look_at_mix(const struct fixture *fixture, const char *settin
     struct run_setup setup;
     struct error err;
     assert_ok(config_init(&config, &err), &err);
+    const struct walk more = {"", {"", ""}, settings};
     for (size_t i = 0; i < sizeof mix / sizeof mix[0]; i++)
         put(&config, fixture, mix[i]);
-    put(&config, fixture, setting);
+    put_more(&config, fixture, &more);
     assert_ok(config_check(&config, &err), &err);
     assert_ok(config_open_dataset(&config, false, NULL, &dataset, &err), &err);
     if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
-        fail_msg("%s: %s", setting, err.message);
+        fail_msg("%s: %s", settings, err.message);
     assert_ok(plan_sources_tables_new(&setup.plan, setup.budget.source_windows, &err), &err);
+    void *held = aligned_alloc(64, dataset->held_bytes / 64 * 64 + 64);
+    assert_ok(dataset_hold(dataset, held, &err), &err);
     struct seen seen = {plan_order_id(&setup.plan, dataset->fingerprint),
                         order_of_mix(&setup.plan)};
+    plan_sources_tables_free(&setup.plan);
     plan_mix_free(setup.plan.mix);
     dataset_free(dataset);
+    free(held);
     config_done(&config);
     return seen;
 }
@@ -400,6 +418,35 @@ static void a_mix_has_an_order_of_its_own(void **state)
         if (other.id != first.id || other.order != first.order)
             fail_msg("%s changes the order", keeps[i]);
     }
+}
+
+static void a_budget_changes_the_order_of_a_mix(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const settings[] = {
+        "batch.last=drop",
+        "batch.budget_field=p batch.budget_items=100",
+        "batch.budget_field=q batch.budget_items=100",
+        "batch.budget_field=p batch.budget_items=200",
+        "batch.budget_field=p batch.budget_items=100 batch.budget_buckets=50,100",
+        "batch.budget_field=p batch.budget_items=100 batch.budget_buckets=60,100",
+    };
+    enum { COUNT = sizeof settings / sizeof settings[0] };
+    static const char source[] = "dataset: {uri: ., group: budget, fields: {x: x, "
+                                 "p: {ragged: {offsets: even, columns: [items]}}, "
+                                 "q: {ragged: {offsets: uneven, columns: [items]}}}}\n";
+    struct seen seen[COUNT];
+    fixture_put(fixture, "a.yaml", source);
+    fixture_put(fixture, "b.yaml", source);
+    for (size_t i = 0; i < COUNT; i++) {
+        seen[i] = look_at_mix(fixture, settings[i]);
+        for (size_t k = 0; k < i; k++)
+            if (seen[k].id == seen[i].id || seen[k].order == seen[i].order)
+                fail_msg("%s has the order of %s", settings[i], settings[k]);
+    }
+    struct seen again = look_at_mix(fixture, "batch.budget_field=p batch.budget_items=100 "
+                                             "batch.last=partial");
+    assert_true(again.id == seen[1].id && again.order == seen[1].order); /* batch.last: not used */
 }
 
 static void an_id_is_of_this_text(void **state)
@@ -467,6 +514,8 @@ int main(void)
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(fields_change_the_order, setup_documents, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_mix_has_an_order_of_its_own, setup_documents,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_budget_changes_the_order_of_a_mix, setup_documents,
                                         fixture_teardown),
         cmocka_unit_test(an_id_is_of_this_text),
     };
