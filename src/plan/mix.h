@@ -20,8 +20,8 @@
  * behind its samples are not in use: so positions follow from steps alone.
  *
  *     steps of the run          0     1     2     3     4
- *     source 0, weight 3/4      0     1     2           3      its steps
- *     source 1, weight 1/4                        0            its steps
+ *     source 0, weight 3/4            0     1     2            its steps
+ *     source 1, weight 1/4      0                       1      its steps
  *
  * Positions here are absolute: they count through all epochs of the run, epoch * position_count +
  * position. So do steps. All functions that take a plan take the mix's own or that of a source, and
@@ -65,9 +65,9 @@ struct plan_mix_options {
 /* The plan of a mix. Its sizes are those of the whole: rows are all sources' rows, one source after
  * another; row_length, row_samples, window_rows and window_most are the largest of any source,
  * window_least the smallest, window_count the sum. Windows are the sources': plan_epoch_init() of
- * this plan sets nothing for them. What the options borrow is borrowed for as long as
- * the plan is used. The plan's `mix` is for plan_mix_free(). INVALID: as of plan_init(), with the
- * number of the source; weights out of range. NO_MEMORY. */
+ * this plan sets nothing for them. What the options borrow is borrowed for as long as the plan is
+ * used. The plan's `mix` is for plan_mix_free(). INVALID: as of plan_init(), with the number of the
+ * source; weights out of range; with cuts more than 2^48 positions an epoch. NO_MEMORY. */
 MUST_USE enum status plan_mix_new(const struct plan_mix_options *options, struct plan *ret_plan,
                                   struct error *err);
 
@@ -171,7 +171,7 @@ void plan_draws_at(const struct plan *plan, uint64_t epoch, uint64_t first_posit
 
 /* The absolute step and position of a draw: UINT64_MAX for a draw so far ahead that no run gets
  * there. The step never falls from a draw to the source's next one; the position may, within a
- * step. With cuts they fill the tables for a draw within a pass. */
+ * step. With cuts plan_draw_step() fills the tables for a draw within a pass. */
 uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw);
 uint64_t plan_draw_position(const struct plan *plan, struct plan_draw draw);
 
