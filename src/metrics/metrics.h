@@ -42,7 +42,9 @@ enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
     X("cached_rows", cached_rows, GAUGE, COUNT, "",                                                \
       "rows that this reader keeps in memory for later epochs", "the row store")                   \
     X("samples_delivered_total", samples, COUNTER, COUNT, "",                                      \
-      "samples that this reader's trainers were given: batches that are released", "the tally")    \
+      "samples that this reader's trainers were given: batches that are released (with "           \
+      "batch.budget about right within an epoch, in a mix within a pass)",                         \
+      "the tally")                                                                                 \
     X("steps_published_total", steps_published, COUNTER, COUNT, "",                                \
       "steps whose batches this reader's trainers could take", "rounds")                           \
     X("bad_samples_total", bad_samples, COUNTER, COUNT, "",                                        \

@@ -21,7 +21,7 @@ YAML
 
 text=$("$penstock" plan -c mix.yaml)
 contains "$text" "of 3 sources: 500 samples an epoch"
-contains "$text" "sources/s1.yaml: 50% of the samples: 2.5 passes an epoch over its 100 samples"
+contains "$text" "sources/s1.yaml: 50% of the samples: 2.48 passes an epoch over its 100 samples"
 contains "$text" "windows of 2 rows of source 0, 3 of source 1"
 contains "$text" "source int32"
 "$penstock" plan -c mix.yaml --json | python3 -m json.tool >/dev/null
