@@ -168,6 +168,17 @@ class RecoveryTest(JobTest):
         for process in processes:
             self.assertEqual(process.wait(), 0, "\n".join(p.output() for p in self.processes))
 
+    def lines_past_a_reader(self, settings):
+        """The digest lines of a job of three readers of which one is killed in its first epoch, and that goes on with two."""
+        job = self.start_readers(3, settings, ["--supervised"])
+        trainers = self.start_trainers("--compute-ms", "5", readers=3)
+        self.until_lines("0", 60)
+        os.kill(self.reader_pid(1), signal.SIGKILL)
+        self.assertNotEqual(job.wait(), 0)
+        job = self.start_readers(2, settings, ["--supervised"])
+        self.assert_ends_well(*trainers, job)
+        return self.digest_lines()
+
     def assert_nothing_left_behind(self):
         self.assertFalse(os.path.exists(self.run_dir), "the run directory is gone")
         self.until(lambda: not self.left_behind(), f"the end of {sorted(self.left_behind())}")
