@@ -8,7 +8,6 @@
 #include "limit.h"
 
 #include "base/clock.h"
-#include "base/copy.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "run/ragged_items.h"
@@ -108,8 +107,7 @@ static void copy_frame(const struct decode *decode, const struct ragged *ragged,
             size_t item_bytes = ragged->columns[c].item_bytes, bytes = piece.count * item_bytes;
             if (copies->at + bytes > decode->ring_bytes)
                 copies->at = 0;
-            copy_and_fetch(copies->ring + copies->at, piece.columns[c], bytes, ahead.columns[c],
-                           ahead.count * item_bytes);
+            ragged_piece_copy(ragged, c, &piece, copies->ring + copies->at, &ahead);
             copies->at += bytes;
         }
     }

@@ -141,7 +141,8 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     enum status status = blosc_frame_open(stored, room.capacity, &frame, err);
     if (status)
         return status;
-    struct room exact = {room.data, frame.decoded_bytes, room.streams};
+    struct room exact = room;
+    exact.capacity = frame.decoded_bytes;
     status = blosc_decoder_takes(state, &frame) ? blosc_decoder_decode(state, &frame, 0, exact, err)
                                                 : decode_by_library(&frame, room.data, err);
     if (status)
@@ -237,6 +238,7 @@ static void write_json(const struct codec_step *step, enum codec_format format, 
 const struct codec codec_blosc = {
     .name = "blosc",
     .is_zarr_v3_core = true,
+    .narrows = true,
     .parse = parse,
     .stored_bound = stored_bound,
     .state_new = state_new,

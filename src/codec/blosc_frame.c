@@ -162,6 +162,16 @@ bool blosc_decoder_takes(const struct blosc_decoder *decoder, const struct blosc
 /* Streams
  * ------------------------------------------------------------------------------------------ */
 
+/* What lies narrow of a range of elements (codec_context_narrow()). The first block decides in
+ * which form. If a block does not fit, all elements become whole. */
+struct narrowing {
+    enum narrow_form form;
+    size_t element_bytes;
+    bool has_begun;
+    uint8_t *base;      /* where element 0 of the frame belongs */
+    size_t first, next; /* the elements that are there so far */
+};
+
 /* One block, its place in the frame and the bytes of it that are wanted. */
 struct block {
     const struct blosc_frame *frame;
@@ -170,8 +180,9 @@ struct block {
     size_t stream_count, stream_bytes;
     size_t element_count;
     enum blosc_filter filter;
-    uint8_t *out; /* where byte `begin` belongs */
-    bool streams; /* codec_context_stream() */
+    uint8_t *out;                /* where byte `begin` belongs */
+    bool streams;                /* codec_context_stream() */
+    struct narrowing *narrowing; /* NULL: elements are whole */
 };
 
 static enum status damaged(const struct block *block, struct error *err)
@@ -331,6 +342,85 @@ static void unshuffle_wanted(const struct blosc_decoder *decoder, const struct b
         memcpy(out, behind + (begin - whole_bytes), block->end - begin);
 }
 
+/* Narrow elements
+ * --------------------------------------------------------------------------------------------- */
+
+static bool is_zero(const uint8_t *bytes, size_t count)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+
+/* Whether the form keeps all that the planes have of the elements from `first` on. */
+static bool fits(enum narrow_form form, size_t element_bytes, const uint8_t *const *planes,
+                 size_t first, size_t count)
+{
+    size_t begin = narrow_first(form, element_bytes);
+    size_t end = begin + narrow_kept(form, element_bytes);
+
+    for (size_t k = 0; k < element_bytes; k++)
+        if ((k < begin || k >= end) && !is_zero(planes[k] + first, count))
+            return false;
+    return true;
+}
+
+/* The form that keeps least. */
+static enum narrow_form form_of(size_t element_bytes, const uint8_t *const *planes, size_t first,
+                                size_t count)
+{
+    for (enum narrow_form form = NARROW_LOW_2; form <= NARROW_HIGH_4; form++)
+        if (narrow_kept(form, element_bytes) < element_bytes &&
+            fits(form, element_bytes, planes, first, count))
+            return form;
+    return NARROW_NOT;
+}
+
+/* No element of the range is narrow any more. */
+static void end_narrowing(struct narrowing *narrowing)
+{
+    if (narrowing->form != NARROW_NOT)
+        narrow_widen(narrowing->base, narrowing->first, narrowing->next, narrowing->element_bytes,
+                     narrowing->form);
+    narrowing->form = NARROW_NOT;
+}
+
+/* Puts the wanted elements of the block where they belong, narrow. False: they are to be whole. */
+static bool unshuffle_narrow(const struct blosc_decoder *decoder, const struct block *block,
+                             const uint8_t *const *planes)
+{
+    struct narrowing *narrowing = block->narrowing;
+    size_t element_bytes = narrowing->element_bytes;
+    size_t begin = block->begin / element_bytes, count = block->end / element_bytes - begin;
+    size_t number = block->index * (block->frame->block_bytes / element_bytes) + begin;
+
+    if (!narrowing->has_begun) {
+        narrowing->form = form_of(element_bytes, planes, begin, count);
+        narrowing->first = number;
+    } else if (narrowing->form != NARROW_NOT &&
+               !fits(narrowing->form, element_bytes, planes, begin, count)) {
+        end_narrowing(narrowing);
+    }
+    narrowing->has_begun = true;
+    if (narrowing->form == NARROW_NOT)
+        return false;
+    const uint8_t *from[sizeof(uint64_t)];
+    size_t kept = narrow_kept(narrowing->form, element_bytes);
+    for (size_t k = 0; k < kept; k++)
+        from[k] = planes[narrow_first(narrowing->form, element_bytes) + k] + begin;
+    unshuffle_bytes(decoder->loops, from, kept, count, block->streams,
+                    narrowing->base + number * kept);
+    narrowing->next = number + count;
+    return true;
+}
+
+/* Whether elements of the range can be narrow: whole ones, of shuffled bytes. */
+static bool may_be_narrow(const struct blosc_frame *frame, size_t begin, const struct room *range)
+{
+    size_t bytes = range->element_bytes;
+
+    return range->form && frame->filter == BLOSC_BYTES && frame->type_bytes == bytes &&
+           frame->block_bytes % bytes == 0 && begin % bytes == 0 && range->capacity % bytes == 0;
+}
+
 static enum status decode_filtered(struct blosc_decoder *decoder, const struct block *block,
                                    struct error *err)
 {
@@ -340,8 +430,9 @@ static enum status decode_filtered(struct blosc_decoder *decoder, const struct b
         return status;
     for (size_t k = 0; k < block->frame->type_bytes; k++)
         planes[k] = block->stream_count > 1 ? streams[k] : streams[0] + k * block->element_count;
-    unshuffle_wanted(decoder, block, planes,
-                     streams[0] + block->frame->type_bytes * block->element_count);
+    if (!block->narrowing || !unshuffle_narrow(decoder, block, planes))
+        unshuffle_wanted(decoder, block, planes,
+                         streams[0] + block->frame->type_bytes * block->element_count);
     return STATUS_OK;
 }
 
@@ -375,6 +466,9 @@ enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blo
         memcpy(range.data, frame->data + HEADER_BYTES + begin, range.capacity);
         return STATUS_OK;
     }
+    bool narrows = may_be_narrow(frame, begin, &range);
+    struct narrowing narrowing = {.element_bytes = range.element_bytes,
+                                  .base = narrows ? range.data - begin : NULL};
     for (size_t i = begin / frame->block_bytes; i * frame->block_bytes < end; i++) {
         size_t first = i * frame->block_bytes,
                next = min_u64(first + frame->block_bytes, frame->decoded_bytes);
@@ -384,10 +478,13 @@ enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blo
                               .begin = max_u64(begin, first) - first,
                               .end = min_u64(end, next) - first,
                               .streams = range.streams,
+                              .narrowing = narrows ? &narrowing : NULL,
                               .out = range.data + (max_u64(begin, first) - begin)};
         enum status status = decode_block(decoder, &block, err);
         if (status)
             return damaged(&block, err);
     }
+    if (narrows)
+        *range.form = narrowing.form;
     return STATUS_OK;
 }

@@ -18,6 +18,7 @@
 #define PENSTOCK_CODEC_CODEC_H
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -101,6 +102,17 @@ void codec_context_free(struct codec_context *context);
 /* Whether what codec_decode() decodes from now on is read so late that the caches have forgotten it
  * by then. Codecs that can then write past the caches, which cost less. At first: no. */
 void codec_context_stream(struct codec_context *context, bool streams);
+
+/* Whether decoding may find elements of the chain's chunks narrow (base/narrow.h). */
+bool codec_chain_may_be_narrow(const struct codec_chain *chain);
+
+/* Lets all elements of a chunk be narrow in what is decoded from now on, if they can be. An element
+ * has `element_bytes` (narrow_takes()). Each decoding sets *ret_form (borrowed). Other than
+ * NARROW_NOT, it says which bytes of each element are kept: those of element i of the chunk lie
+ * i * narrow_kept() behind where the chunk's first byte belongs, and bytes from there to the
+ * range's end may have been written. NULL, as at first: elements are whole. */
+void codec_context_narrow(struct codec_context *context, size_t element_bytes,
+                          enum narrow_form *ret_form);
 
 /* Decodes `stored_size` bytes into exactly `decoded_size` bytes at `decoded`. `stored` and
  * `decoded` must not overlap; on failure `decoded` holds anything.

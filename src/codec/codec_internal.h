@@ -19,7 +19,9 @@ struct bytes {
 struct room {
     uint8_t *data;
     size_t capacity;
-    bool streams; /* codec_context_stream() */
+    bool streams;           /* codec_context_stream() */
+    size_t element_bytes;   /* codec_context_narrow(), if */
+    enum narrow_form *form; /* this is not NULL; NARROW_NOT before decoding */
 };
 
 struct codec {
@@ -27,6 +29,7 @@ struct codec {
     bool is_zarr_v3_core; /* v3 knows it by `name`; otherwise as "numcodecs." and the name only */
     bool is_filter;       /* changes values, not bytes: in v3 it stands before 'bytes' */
     bool trims;           /* decoding gives a part of its input and writes nothing */
+    bool narrows;         /* decoding knows codec_context_narrow() */
 
     /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
      * on entry. NULL: the codec has no settings. */

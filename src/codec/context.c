@@ -21,6 +21,8 @@ struct codec_context {
     size_t scratch_count;
     size_t scratch_bytes; /* each */
     bool streams;
+    size_t element_bytes;   /* codec_context_narrow() */
+    enum narrow_form *form; /* likewise */
 };
 
 /* What decoding through some chains takes
@@ -139,8 +141,29 @@ void codec_context_stream(struct codec_context *context, bool streams)
     context->streams = streams;
 }
 
+bool codec_chain_may_be_narrow(const struct codec_chain *chain)
+{
+    return chain->step_count > 0 && chain->steps[0].codec->narrows;
+}
+
+void codec_context_narrow(struct codec_context *context, size_t element_bytes,
+                          enum narrow_form *ret_form)
+{
+    context->element_bytes = element_bytes;
+    context->form = ret_form;
+}
+
 /* Decoding
  * ----------------------------------------------------------------------------------------- */
+
+/* Where the chain's first codec decodes to. */
+static struct room last_room(const struct codec_context *context, void *data, size_t bytes,
+                             bool streams)
+{
+    if (context->form)
+        *context->form = NARROW_NOT;
+    return (struct room){data, bytes, streams, context->element_bytes, context->form};
+}
 
 static enum status unprepared(const struct codec *codec, struct error *err)
 {
@@ -181,10 +204,10 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
     struct bytes data = {stored, stored_size};
     const char *who = "uncompressed";
     size_t turn = 0;
+    struct room room = last_room(context, decoded, decoded_size, context->streams);
     for (size_t i = chain->step_count; i-- > 0;) {
         const struct codec *codec = chain->steps[i].codec;
         size_t index = codec_index(codec);
-        struct room room = {decoded, decoded_size, context->streams};
         who = codec->name;
         if (codec->state_new && !context->states[index])
             return unprepared(codec, err);
@@ -195,6 +218,8 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
             return error_prefix(err, status, "%s: ", who);
     }
     enum status status = check_size(who, data.size, decoded_size, err);
+    if (status && room.form)
+        *room.form = NARROW_NOT;
     if (!status && data.data != decoded && decoded_size > 0)
         memcpy(decoded, data.data, decoded_size);
     return status;
@@ -228,7 +253,7 @@ enum status codec_decode_partial(const struct codec_chain *chain, struct codec_c
         return unprepared(codec, err);
     enum status status =
         codec->decode_partial(state, (struct bytes){stored, stored_size}, decoded_size, begin,
-                              (struct room){range, range_size, false}, ret_done, err);
+                              last_room(context, range, range_size, false), ret_done, err);
     return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }
 
@@ -244,7 +269,8 @@ static enum status encode_steps(const struct codec_chain *chain, struct bytes da
         const struct codec_step *step = &chain->steps[i];
         struct room here = room;
         if (i + 1 < chain->step_count)
-            here = (struct room){scratch + i % SCRATCH_COUNT * scratch_bytes, scratch_bytes, false};
+            here = (struct room){.data = scratch + i % SCRATCH_COUNT * scratch_bytes,
+                                 .capacity = scratch_bytes};
         size_t size = 0;
         if (!step->codec->encode)
             return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
@@ -275,8 +301,9 @@ enum status codec_encode(const struct codec_chain *chain, const void *decoded, s
     if (chain->step_count > 1 && !(scratch = malloc(SCRATCH_COUNT * bound)))
         return error_set(err, STATUS_NO_MEMORY, "encode: no memory for %zu bytes of scratch",
                          SCRATCH_COUNT * bound);
-    enum status status = encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
-                                      (struct room){stored, capacity, false}, ret_stored_size, err);
+    enum status status =
+        encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
+                     (struct room){.data = stored, .capacity = capacity}, ret_stored_size, err);
     free(scratch);
     return status;
 }

@@ -80,8 +80,9 @@ static enum status decode_into(const struct codec_step *step, struct bytes store
     if (codec->state_new)
         status = codec->state_new(capacity, &state, err);
     if (status == STATUS_OK)
-        status = codec->decode(step, state, stored, (struct room){part.data, capacity, false},
-                               ret_decoded, err);
+        status =
+            codec->decode(step, state, stored,
+                          (struct room){.data = part.data, .capacity = capacity}, ret_decoded, err);
     if (state)
         codec->state_free(state);
     if (status == STATUS_OK)

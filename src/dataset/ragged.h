@@ -14,7 +14,11 @@
  * Otherwise frame i has entry i. Items of joined fields, and values of variable length, are held
  * whole by each node: rows have no pages of them.
  *
- *     page     | column 0: page_items | column 1: page_items | ...   each on a boundary of 64 bytes
+ *     page     | column 0: page_items | column 1: page_items | ... | forms   on boundaries of 64
+ * bytes
+ *
+ * Of some columns the items of a chunk may be narrow (base/narrow.h): then their kept bytes lie one
+ * after another, from where the chunk's first item would. `forms` has a form for each chunk.
  *
  * Page p of a store has the items [base + p * page_items, base + (p + 1) * page_items), where
  * `base` is the store's first item. A row has the pages of its frames' items, halos included; a row
@@ -38,6 +42,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/narrow.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,8 +74,10 @@ struct ragged_column {
     const char *name; /* of the array, without its group */
     enum dtype dtype; /* of items, converted; of values of RAGGED_DENSE that of the tensor */
     size_t item_bytes;
-    size_t page_offset; /* of its items in a page */
-    size_t field;       /* that delivers it: an index into dataset.fields; field_count: none does */
+    size_t page_offset;  /* of its items in a page */
+    uint64_t form_items; /* of each so many items a page says how they lie; 0: all are whole */
+    size_t forms_offset; /* in a page: enum narrow_form of each so many */
+    size_t field; /* that delivers it: an index into dataset.fields; field_count: none does */
 };
 
 struct ragged_lengths; /* how many samples and rows there are of which length, about */
@@ -99,7 +106,8 @@ struct ragged {
     double decode_amplification; /* how often an epoch decodes each chunk of its columns: rows cut
                                   * chunks in two */
     uint64_t page_items;         /* items of a page */
-    size_t page_bytes;           /* multiple of 64 */
+    size_t columns_bytes;        /* of a page: of its items; multiple of 64, as is */
+    size_t page_bytes;           /* all of a page */
     size_t tail_item_bytes;      /* of one item in a tail: of all columns */
     bool is_held;                /* all items are held, so that rows have no pages of them, and
                                   * tails no part: tail_item_bytes is 0 */
@@ -187,6 +195,30 @@ uint64_t mix_most_items(const struct dataset *mix, size_t ragged, const uint64_t
                         const uint64_t *copies, uint64_t samples);
 uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
                        uint64_t samples);
+
+/* Items of one column that lie together: `count` of them, or up to the next item that does not. */
+struct ragged_run {
+    const unsigned char *items; /* of the first one, the kept bytes */
+    enum narrow_form form;
+    uint64_t count;
+};
+
+/* The run that begins with item number `item` of a page (below page_items): pure, any thread. */
+static inline struct ragged_run ragged_page_run(const struct ragged *ragged, size_t column,
+                                                const unsigned char *page, uint64_t item)
+{
+    const struct ragged_column *of = &ragged->columns[column];
+    const unsigned char *items = page + of->page_offset;
+
+    if (of->form_items == 0)
+        return (struct ragged_run){items + item * of->item_bytes, NARROW_NOT,
+                                   ragged->page_items - item};
+    uint64_t chunk = item / of->form_items, in_chunk = item - chunk * of->form_items;
+    enum narrow_form form = ((const enum narrow_form *)(page + of->forms_offset))[chunk];
+    return (struct ragged_run){items + chunk * of->form_items * of->item_bytes +
+                                   in_chunk * narrow_kept(form, of->item_bytes),
+                               form, of->form_items - in_chunk};
+}
 
 /* The memory of a row's pages, whose owner embeds this struct. */
 struct dataset_pages {

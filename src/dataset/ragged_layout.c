@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "zarr/chunk.h"
 
 #include <string.h>
 
@@ -81,7 +82,21 @@ static size_t room_of(const struct ragged_origin *origin, const struct ragged_co
     return max_u64(column->item_bytes, zarr_array_sample_bytes(&origin->columns[c].views[0]));
 }
 
-static enum status lay_out_pages(const struct ragged_origin *origin, uint64_t items,
+/* The length of a column's chunks, if its items may be narrow. Those of a dense tensor are looked
+ * at as they are read. */
+static uint64_t form_items(size_t store_count, const struct ragged_origin *origin,
+                           const struct ragged *ragged, size_t c)
+{
+    const struct zarr_array *views = origin->columns[c].views;
+    uint64_t length = views[0].chunk_shape[0];
+
+    for (size_t s = 0; s < store_count; s++)
+        if (!zarr_array_may_be_narrow(&views[s]) || views[s].chunk_shape[0] != length)
+            return 0;
+    return ragged->form != RAGGED_DENSE && ragged->page_items % length == 0 ? length : 0;
+}
+
+static enum status lay_out_pages(size_t stores, const struct ragged_origin *origin, uint64_t items,
                                  struct ragged *ragged, struct error *err)
 {
     uint64_t at = 0, bytes;
@@ -94,7 +109,16 @@ static enum status lay_out_pages(const struct ragged_origin *origin, uint64_t it
             return refuse_size(ragged, err);
         at = size_round_up(at + bytes, PAGE_ALIGNMENT);
     }
-    ragged->page_bytes = at;
+    ragged->columns_bytes = at;
+    for (size_t c = 0; c < ragged->column_count; c++) {
+        struct ragged_column *column = &ragged->columns[c];
+
+        column->form_items = form_items(stores, origin, ragged, c);
+        column->forms_offset = at;
+        if (column->form_items > 0)
+            at += items / column->form_items * sizeof(enum narrow_form);
+    }
+    ragged->page_bytes = size_round_up(at, PAGE_ALIGNMENT);
     return STATUS_OK;
 }
 
@@ -160,27 +184,30 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
         return STATUS_OK;
     }
     uint64_t items = page_items(longest_chunk(dataset, origin), ragged->tail_item_bytes);
-    return lay_out_pages(origin, items, ragged, err);
+    return lay_out_pages(dataset->store_count, origin, items, ragged, err);
 }
 
 /* All pages take as much memory as the largest one: the others have as many chunks as fit. */
 enum status ragged_lay_out(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
+    size_t most_bytes = 0;
 
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
 
         status = lay_out_one(dataset, &dataset->private->ragged_origins[r], ragged, err);
-        dataset->page_bytes = max_u64(dataset->page_bytes, ragged->page_bytes);
+        most_bytes = max_u64(most_bytes, ragged->columns_bytes);
     }
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
         if (ragged->is_held)
             continue;
-        uint64_t items = ragged->page_items * (dataset->page_bytes / ragged->page_bytes);
+        uint64_t items = ragged->page_items * (most_bytes / ragged->columns_bytes);
 
-        status = lay_out_pages(&dataset->private->ragged_origins[r], items, ragged, err);
+        status = lay_out_pages(dataset->store_count, &dataset->private->ragged_origins[r], items,
+                               ragged, err);
+        dataset->page_bytes = max_u64(dataset->page_bytes, ragged->page_bytes);
     }
     dataset->ragged = dataset->ragged_count > 0 ? dataset->private->raggeds : NULL;
     return status;

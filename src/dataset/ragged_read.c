@@ -27,6 +27,16 @@ unsigned char *ragged_target(const struct dataset *dataset, const struct row_spa
            number * from;
 }
 
+enum narrow_form *ragged_forms(const struct row_span *span, unsigned char *page)
+{
+    const struct ragged_column *column = span->column;
+    uint64_t item = (span->offset - column->page_offset) / column->item_bytes;
+
+    if (column->form_items == 0)
+        return NULL;
+    return (enum narrow_form *)(page + column->forms_offset) + item / column->form_items;
+}
+
 #define CLAMP(type, low, high)                                                        \
     {                                                                                 \
         type small = (type)(value < (low) ? (low) : value > (high) ? (high) : value); \
@@ -188,6 +198,20 @@ enum status ragged_refuse_index(const struct dataset *dataset, const struct row_
     return STATUS_CORRUPT;
 }
 
+/* Narrow items of which all kept bytes are zero are zero. */
+static void zero_page_items(const struct ragged *ragged, size_t c, unsigned char *page,
+                            uint64_t begin, uint64_t end)
+{
+    while (begin < end) {
+        struct ragged_run run = ragged_page_run(ragged, c, page, begin);
+        uint64_t count = min_u64(run.count, end - begin);
+
+        memset(page + (run.items - page), 0,
+               count * narrow_kept(run.form, ragged->columns[c].item_bytes));
+        begin += count;
+    }
+}
+
 void ragged_zero_frame(const struct dataset *dataset, size_t ragged, const struct ragged_row *lies,
                        const struct dataset_pages *pages, uint64_t frame)
 {
@@ -199,12 +223,8 @@ void ragged_zero_frame(const struct dataset *dataset, size_t ragged, const struc
         uint64_t count = min_u64(of->page_items - at, of->offsets[frame + 1] - item);
         unsigned char *page = pages->at(pages, lies->first_page + (uint32_t)number);
 
-        for (size_t c = 0; c < of->column_count; c++) {
-            const struct ragged_column *column = &of->columns[c];
-
-            memset(page + column->page_offset + at * column->item_bytes, 0,
-                   count * column->item_bytes);
-        }
+        for (size_t c = 0; c < of->column_count; c++)
+            zero_page_items(of, c, page, at, at + count);
         item += count;
     }
 }

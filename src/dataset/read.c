@@ -306,8 +306,9 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
     assert(pages);
     reader->page = pages->at(pages, span->page);
     reader->target = ragged_target(dataset, span, reader->page);
-    enum status status = zarr_read_samples(reader->chunks, span->array, span->begin, span->end,
-                                           reader->target, stats, err);
+    enum status status =
+        zarr_read_narrow(reader->chunks, span->array, span->begin, span->end, reader->target,
+                         ragged_forms(span, reader->page), stats, err);
     if (status != STATUS_OK)
         return status;
     ragged_clamp(dataset, span, reader->page);

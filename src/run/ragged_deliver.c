@@ -1,7 +1,6 @@
 /* See ragged_deliver.h. */
 #include "run/ragged_deliver.h"
 
-#include "base/copy.h"
 #include "run/ragged_scatter.h"
 
 #include <string.h>
@@ -18,9 +17,8 @@ static void copy_items(const struct ragged_target *target, unsigned char *slot, 
         for (size_t c = 0; c < ragged->column_count; c++) {
             size_t bytes = ragged->columns[c].item_bytes;
             if (target->delivers[c])
-                copy_and_fetch(slot + target->column_offsets[c] + (first + at) * bytes,
-                               piece.columns[c], piece.count * bytes, next->columns[c],
-                               next->count * bytes);
+                ragged_piece_copy(ragged, c, &piece,
+                                  slot + target->column_offsets[c] + (first + at) * bytes, next);
         }
     }
 }

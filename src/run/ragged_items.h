@@ -30,10 +30,12 @@ static inline struct ragged_items ragged_items_held(const struct ragged *ragged,
     return items;
 }
 
-/* `count` items, 1 or more unless the frame has none. Columns may lie at any address. */
+/* `count` items, 1 or more unless the frame has none. Columns may lie at any address, and be narrow
+ * unless the field is RAGGED_DENSE. */
 struct ragged_piece {
     uint64_t count;
     const unsigned char *columns[RAGGED_MAX_COLUMNS];
+    enum narrow_form forms[RAGGED_MAX_COLUMNS];
 };
 
 /* The items from number `at` on, as many as lie in one piece. `at` is below items->count. */
@@ -42,17 +44,32 @@ static inline void ragged_items_piece(const struct ragged *ragged, const struct 
 {
     ret_piece->count = items->count - at;
     if (!items->pages) {
-        for (size_t c = 0; c < ragged->column_count; c++)
+        for (size_t c = 0; c < ragged->column_count; c++) {
             ret_piece->columns[c] = items->columns[c] + at * ragged->columns[c].item_bytes;
+            ret_piece->forms[c] = NARROW_NOT;
+        }
         return;
     }
     uint64_t item = items->page_item + at, in_page = item % ragged->page_items;
     uint32_t number = items->first_page + (uint32_t)(item / ragged->page_items);
     const unsigned char *page = items->pages->at(items->pages, number);
-    ret_piece->count = min_u64(ret_piece->count, ragged->page_items - in_page);
-    for (size_t c = 0; c < ragged->column_count; c++)
-        ret_piece->columns[c] =
-            page + ragged->columns[c].page_offset + in_page * ragged->columns[c].item_bytes;
+    for (size_t c = 0; c < ragged->column_count; c++) {
+        struct ragged_run run = ragged_page_run(ragged, c, page, in_page);
+        ret_piece->columns[c] = run.items;
+        ret_piece->forms[c] = run.form;
+        ret_piece->count = min_u64(ret_piece->count, run.count);
+    }
+}
+
+/* Copies the items of a column. Meanwhile the CPU may fetch those of the same column of `next`,
+ * which is copied next; its count 0: that is not known. */
+static inline void ragged_piece_copy(const struct ragged *ragged, size_t column,
+                                     const struct ragged_piece *piece, void *to,
+                                     const struct ragged_piece *next)
+{
+    size_t item_bytes = ragged->columns[column].item_bytes;
+    narrow_copy(to, piece->columns[column], piece->count, item_bytes, piece->forms[column],
+                next->columns[column], next->count * narrow_kept(next->forms[column], item_bytes));
 }
 
 #endif

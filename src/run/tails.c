@@ -204,10 +204,11 @@ static unsigned char *pack_column(const struct ragged *ragged, size_t column,
                                   const struct ragged_items *items, unsigned char *tail)
 {
     size_t item_bytes = ragged->columns[column].item_bytes;
+    const struct ragged_piece none = {0};
     struct ragged_piece piece;
     for (uint64_t at = 0; at < items->count; at += piece.count) {
         ragged_items_piece(ragged, items, at, &piece);
-        memcpy(tail, piece.columns[column], piece.count * item_bytes);
+        ragged_piece_copy(ragged, column, &piece, tail, &none);
         tail += piece.count * item_bytes;
     }
     return tail;

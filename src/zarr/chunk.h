@@ -143,6 +143,18 @@ MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
                                        void *destination, struct zarr_read_stats *stats,
                                        struct error *err);
 
+/* Whether zarr_read_narrow() may find items of the array narrow. Pure. */
+bool zarr_array_may_be_narrow(const struct zarr_array *array);
+
+/* As zarr_read_samples(), of such an array. Items of a chunk may be narrow (base/narrow.h):
+ * ret_forms[k] says so of chunk number k from that of `begin` on. The items' kept bytes then lie
+ * one after another from where the chunk's first item belongs, which may be before `destination`:
+ * this memory is the caller's, too. `ret_forms` NULL: all items are whole. */
+MUST_USE enum status zarr_read_narrow(struct zarr_chunk_reader *reader,
+                                      const struct zarr_array *array, uint64_t begin, uint64_t end,
+                                      void *destination, enum narrow_form *ret_forms,
+                                      struct zarr_read_stats *stats, struct error *err);
+
 /* About how many stored bytes zarr_read_samples() reads for the chunk at `chunk_index`, which holds
  * some of the samples. `value_bytes` is the size of the chunk's value, or of the shard that holds
  * the chunk. Pure. */

@@ -12,6 +12,7 @@ struct request {
     const struct zarr_array *array;
     uint64_t begin, end;
     unsigned char *destination;
+    enum narrow_form *forms; /* of each chunk from the first on; NULL: items are whole */
     struct zarr_read_stats *stats;
 };
 
@@ -112,18 +113,30 @@ static void put_overlaps(const struct request *request, const struct stored_chun
     trace_note(TRACE_DECODE, start_ns, end_ns, request->stats->decoded_bytes - before);
 }
 
+static enum narrow_form *form_of(const struct request *request, const struct stored_chunk *chunk)
+{
+    uint64_t first = request->begin / request->array->chunk_shape[0];
+
+    return request->forms ? request->forms + (chunk->index[0] - first) : NULL;
+}
+
 /* `overlap` is the chunk's first box, and in the end the last one. */
 static enum status read_overlap(struct zarr_chunk_reader *reader, const struct request *request,
                                 struct stored_chunk *chunk, struct chunk_overlap *overlap,
                                 struct error *err)
 {
     bool missing = false;
+    enum narrow_form *form = form_of(request, chunk);
 
+    if (form)
+        *form = NARROW_NOT;
     unsigned char *decoded = reader->scratch;
     if (!is_decoded(reader, chunk)) {
         decoded = choose_memory(reader, chunk, overlap, request->destination);
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
+        else
+            chunk->form = form;
         enum status status = chunk_load(reader, chunk, decoded, &missing, request->stats, err);
         if (status != STATUS_OK)
             return status;
@@ -192,11 +205,19 @@ static enum status read_shard(struct zarr_chunk_reader *reader, const struct req
     return status;
 }
 
-enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                              uint64_t begin, uint64_t end, void *destination,
-                              struct zarr_read_stats *stats, struct error *err)
+bool zarr_array_may_be_narrow(const struct zarr_array *array)
 {
-    struct request request = {array, begin, end, destination, stats};
+    return array->rank == 1 && array->item_length == 0 && !array->byte_swapped &&
+           array->convert.to == DTYPE_NONE && !zarr_array_is_member(array) &&
+           narrow_takes(array->item_bytes) && codec_chain_may_be_narrow(&array->codecs);
+}
+
+enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             uint64_t begin, uint64_t end, void *destination,
+                             enum narrow_form *ret_forms, struct zarr_read_stats *stats,
+                             struct error *err)
+{
+    struct request request = {array, begin, end, destination, ret_forms, stats};
     enum status status = STATUS_OK;
     struct chunk_walk walk;
 
@@ -215,4 +236,11 @@ enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zar
         status = read_chunk(reader, &request, &chunk, err);
     } while (status == STATUS_OK && chunk_walk_next_value(&walk));
     return status;
+}
+
+enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                              uint64_t begin, uint64_t end, void *destination,
+                              struct zarr_read_stats *stats, struct error *err)
+{
+    return zarr_read_narrow(reader, array, begin, end, destination, NULL, stats, err);
 }

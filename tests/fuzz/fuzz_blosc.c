@@ -88,6 +88,31 @@ static void check_part(const struct subject *subject, const uint8_t *whole)
     free(part);
 }
 
+/* Elements that may be narrow are the same ones. */
+static void check_narrow(const struct subject *subject, const uint8_t *whole)
+{
+    static const size_t sizes[] = {4, 8};
+    for (size_t s = 0; s < 2; s++) {
+        enum narrow_form form = NARROW_NOT;
+        uint8_t *decoded = make_room(subject->decoded_size),
+                *elements = make_room(subject->decoded_size);
+        codec_context_narrow(subject->context, sizes[s], &form);
+        enum status status =
+            codec_decode(&subject->chain, subject->context, subject->stored, subject->stored_size,
+                         decoded, subject->decoded_size, NULL);
+        check_guard(decoded, subject->decoded_size);
+        CHECK(!status == (whole != NULL) && (!status || form == NARROW_NOT));
+        if (whole && form != NARROW_NOT) {
+            narrow_copy(elements, decoded, subject->decoded_size / sizes[s], sizes[s], form, NULL,
+                        0);
+            CHECK(memcmp(elements, whole, subject->decoded_size) == 0);
+        }
+        codec_context_narrow(subject->context, 0, NULL);
+        free(elements);
+        free(decoded);
+    }
+}
+
 static void check_frame(const struct subject *subject)
 {
     struct error err;
@@ -103,6 +128,7 @@ static void check_frame(const struct subject *subject)
     else
         CHECK(decodes && memcmp(decoded, expected, subject->decoded_size) == 0);
     check_part(subject, status ? NULL : decoded);
+    check_narrow(subject, status ? NULL : decoded);
     free(expected);
     free(decoded);
 }

@@ -8,7 +8,13 @@
 #include "dataset/ragged.h"
 #include "zarr_fixture.h"
 
-enum { WORLD_STORES = 3, WORLD_FRAMES = 400, WORLD_ITEMS = 40000, WORLD_PAGES = 4096 };
+enum {
+    WORLD_STORES = 3,
+    WORLD_FRAMES = 400,
+    WORLD_ITEMS = 40000,
+    WORLD_PAGES = 4096,
+    WORLD_RUN = 60
+};
 
 /* Column a, int16 in [0, 50); b, uint32 in [0, 70); values v, of any dtype, and w, float32 [, 3].
  */
@@ -47,12 +53,19 @@ static inline void world_put(const struct ragged_world *world, size_t store, con
 {
     char path[64];
     struct zarr_array array;
-    static const char *const codecs[] = {
-        [ZARR_V2] = "{\"id\": \"zlib\", \"level\": 1}",
-        [ZARR_V3] = ", {\"name\": \"gzip\", \"configuration\": {\"level\": 1}}"};
+    static const char *const codecs[][2] = {
+        {NULL, NULL},
+        {"{\"id\": \"zlib\", \"level\": 1}",
+         ", {\"name\": \"gzip\", \"configuration\": {\"level\": 1}}"},
+        {"{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1, \"blocksize\": "
+         "256}",
+         ", {\"name\": \"blosc\", \"configuration\": {\"cname\": \"zstd\", \"clevel\": 3, "
+         "\"shuffle\": \"shuffle\", \"blocksize\": 512}}"}};
     enum zarr_format format = seed % 2 ? ZARR_V3 : ZARR_V2;
     struct recipe recipe = {.format = format,
-                            .codec = seed % 5 > 2 ? codecs[format] : NULL,
+                            .codec = codecs[seed % 5 > 2   ? 1
+                                            : seed % 5 > 0 ? 2
+                                                           : 0][format == ZARR_V3],
                             .path = path,
                             .rank = width > 1 ? 2 : 1,
                             .shape = {count, width},
@@ -97,6 +110,13 @@ static inline void world_put_store(const struct ragged_world *world, size_t stor
     world_put(world, store, "w", seed, DTYPE_FLOAT32, count, 3, chunk, world->w[first]);
 }
 
+/* Values of 4 bytes or more whose upper or lower half is zero: runs of such items may be narrow. */
+static inline void world_clear_half(unsigned char *values, size_t bytes, uint64_t i, uint64_t kind)
+{
+    if (bytes >= 4 && kind > 0)
+        memset(values + i * bytes + (kind == 1 ? 0 : bytes / 2), 0, bytes / 2);
+}
+
 static inline void world_fill(struct ragged_world *world, uint64_t seed)
 {
     for (uint64_t i = 0; i < WORLD_ITEMS; i++) {
@@ -107,6 +127,9 @@ static inline void world_fill(struct ragged_world *world, uint64_t seed)
     }
     for (size_t i = 0; i < sizeof world->v; i++)
         world->v[i] = (unsigned char)(random_u64(seed, 8, i) % 120);
+    for (uint64_t i = 0; i < WORLD_ITEMS; i++)
+        world_clear_half(world->v, dtype_bytes(world->v_dtype), i,
+                         world_random(seed, 11, i / WORLD_RUN, 4));
 }
 
 /* Returned, malloc'ed. The last frame of each store has an item, so that no array is empty. */
@@ -176,19 +199,27 @@ static inline void world_pages_done(struct world_pages *pages)
     free(pages->memory);
 }
 
-/* Item `item` of a column, as it lies in the row's pages. */
+/* How many items were found narrow. */
+static uint64_t world_narrow_items;
+
+/* Item `item` of a column, whole, until the next call but one. */
 static inline const unsigned char *world_item(const struct world_pages *pages,
                                               const struct ragged *ragged,
                                               const struct ragged_row *lies, size_t column,
                                               uint64_t item)
 {
+    static unsigned char items[2][ZARR_MAX_ITEM_BYTES];
+    static unsigned turn;
     uint64_t number = item - lies->page_begin;
+    unsigned char *whole = items[turn++ % 2];
 
     assert_true(item >= lies->items.begin && item < lies->items.end);
-    return pages->pages.at(&pages->pages,
-                           lies->first_page + (uint32_t)(number / ragged->page_items)) +
-           ragged->columns[column].page_offset +
-           number % ragged->page_items * ragged->columns[column].item_bytes;
+    const unsigned char *page =
+        pages->pages.at(&pages->pages, lies->first_page + (uint32_t)(number / ragged->page_items));
+    struct ragged_run run = ragged_page_run(ragged, column, page, number % ragged->page_items);
+    narrow_copy(whole, run.items, 1, ragged->columns[column].item_bytes, run.form, NULL, 0);
+    world_narrow_items += run.form != NARROW_NOT;
+    return whole;
 }
 
 #endif

@@ -158,6 +158,167 @@ static void test_frames_without_the_split_flag(void **state)
     codec_context_free(context);
 }
 
+/* Narrow elements
+ * ------------------------------------------------------------------------------------------------
+ */
+
+enum { NARROW_FRAMES = 1200, NARROW_BYTES = 20000 };
+
+/* How many ranges were found in each form, and how many could have been. */
+struct narrow_counts {
+    unsigned forms[NARROW_HIGH_4 + 1], all;
+};
+
+/* Zeros in stretches: in the upper or the lower half of each element, in three quarters, or
+ * nowhere. `kind` 4: as it comes, so that blocks differ. */
+static void clear_parts(uint8_t *data, size_t elements, size_t bytes, size_t stretch, uint64_t kind)
+{
+    for (size_t i = 0; i < elements; i++) {
+        uint8_t *element = data + i * bytes;
+        uint64_t here = kind == 4 ? random_below(random_u64(6, 7, i / stretch), 4) : kind;
+        if (here == 1)
+            memset(element, 0, bytes / 2);
+        else if (here == 2)
+            memset(element + bytes / 2, 0, bytes / 2);
+        else if (here == 3)
+            memset(element + bytes / 4, 0, bytes - bytes / 4);
+    }
+}
+
+static struct subject make_narrow(uint64_t i, size_t *ret_stretch)
+{
+    static const size_t blocks[] = {0, 256, 1024, 4096, 1000};
+    uint64_t draw = random_u64(4, 4, i);
+    size_t type_bytes = draw % 2 ? 4 : 8, bytes = 64 + random_below(draw, NARROW_BYTES - 64);
+    struct subject subject = make_subject(
+        compressors[(draw >> 8) % 4], (draw >> 10) % 8 ? BLOSC_SHUFFLE : BLOSC_BITSHUFFLE,
+        type_bytes, bytes, blocks[(draw >> 32) % COUNT(blocks)], 8);
+    *ret_stretch = subject.block_bytes ? subject.block_bytes / type_bytes : 300;
+    clear_parts(subject.data, bytes / type_bytes, type_bytes, *ret_stretch, (draw >> 16) % 5);
+    subject.stored = realloc(subject.stored, bytes + HEADER_BYTES);
+    assert_non_null(subject.stored);
+    int size =
+        blosc_compress_ctx(5, subject.shuffle, type_bytes, bytes, subject.data, subject.stored,
+                           bytes + HEADER_BYTES, subject.compressor, subject.block_bytes, 1);
+    assert_true(size > 0);
+    subject.stored_bytes = (size_t)size;
+    return subject;
+}
+
+/* The elements from byte `begin` on, made whole, are those that went in. The range's end is the end
+ * of what is written. */
+static void check_narrow(const struct subject *subject, const struct codec_chain *chain,
+                         struct codec_context *context, size_t begin, size_t size,
+                         struct narrow_counts *counts)
+{
+    struct error err;
+    enum narrow_form form = NARROW_HIGH_4;
+    bool done = true;
+    size_t element_bytes = subject->type_bytes;
+    uint8_t *memory = malloc(begin + size + GUARD_BYTES), *whole = malloc(size + 1);
+    assert_non_null(memory);
+    assert_non_null(whole);
+    memset(memory, GUARD, begin + size + GUARD_BYTES);
+    codec_context_narrow(context, element_bytes, &form);
+    enum status status =
+        size == subject->bytes
+            ? codec_decode(chain, context, subject->stored, subject->stored_bytes, memory, size,
+                           &err)
+            : codec_decode_partial(chain, context, subject->stored, subject->stored_bytes,
+                                   subject->bytes, begin, memory + begin, size, &done, &err);
+    codec_context_narrow(context, 0, NULL);
+    assert_int_equal(status, STATUS_OK);
+    assert_true(done && form <= NARROW_HIGH_4);
+    memcpy(whole, memory + begin, size);
+    if (form != NARROW_NOT) {
+        size_t kept = narrow_kept(form, element_bytes);
+        assert_true(kept < element_bytes);
+        narrow_copy(whole, memory + begin / element_bytes * kept, size / element_bytes,
+                    element_bytes, form, NULL, 0);
+    }
+    if (memcmp(whole, subject->data + begin, size) != 0)
+        fail_msg("%s, shuffle %d, elements of %zu, blocks of %zu, %zu from %zu of %zu bytes, form "
+                 "%d: differ",
+                 subject->compressor, subject->shuffle, element_bytes, subject->block_bytes, size,
+                 begin, subject->bytes, (int)form);
+    for (size_t i = 0; i < GUARD_BYTES; i++)
+        assert_int_equal(memory[begin + size + i], GUARD);
+    counts->forms[form]++;
+    counts->all++;
+    free(memory);
+    free(whole);
+}
+
+/* Whole, and parts that begin and end at elements, or anywhere. */
+static void test_narrow_elements(void **state)
+{
+    (void)state;
+    struct codec_chain chain = chain_of("[{'name': 'blosc'}]");
+    struct codec_context *context = context_of(&chain, NARROW_BYTES);
+    struct narrow_counts counts = {0};
+    assert_true(codec_chain_may_be_narrow(&chain));
+    for (uint64_t i = 0; i < NARROW_FRAMES && narrow_takes(4); i++) {
+        size_t stretch;
+        struct subject subject = make_narrow(i, &stretch);
+        size_t unit = i % 3 ? subject.type_bytes : 1;
+        check_narrow(&subject, &chain, context, 0, subject.bytes, &counts);
+        for (uint64_t part = 0; part < PARTS; part++) {
+            uint64_t draw = random_u64(i, 8, part);
+            size_t begin = random_below(draw, subject.bytes) / unit * unit;
+            size_t most = subject.bytes - begin;
+            size_t size = random_below(random_u64(i, 9, part), most + 1) / unit * unit;
+            check_narrow(&subject, &chain, context, begin, size, &counts);
+        }
+        drop_subject(&subject);
+    }
+    for (enum narrow_form form = NARROW_NOT; form <= NARROW_HIGH_4; form++)
+        assert_true(!narrow_takes(4) || counts.forms[form] > counts.all / 100);
+    codec_context_free(context);
+}
+
+/* Other sizes of elements are whole, and what does not decode is. */
+static void test_what_is_not_narrow(void **state)
+{
+    (void)state;
+    struct codec_chain chain = chain_of("[{'name': 'blosc'}]"),
+                       other = chain_of("[{'name': 'zstd'}]");
+    struct codec_context *context = context_of(&chain, NARROW_BYTES);
+    struct subject subject = make_subject("zstd", BLOSC_SHUFFLE, 4, 16000, 1024, 8);
+    uint8_t *decoded = malloc(subject.bytes);
+    enum narrow_form form = NARROW_LOW_2;
+    struct error err;
+    assert_non_null(decoded);
+    memset(subject.data, 0, subject.bytes);
+    int size = blosc_compress_ctx(5, BLOSC_SHUFFLE, 4, 16000, subject.data, subject.stored,
+                                  subject.stored_bytes, "zstd", 1024, 1);
+    assert_true(size > 0);
+    assert_false(codec_chain_may_be_narrow(&other));
+    codec_context_narrow(context, 8, &form);
+    assert_int_equal(
+        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
+        STATUS_OK);
+    assert_int_equal(form, NARROW_NOT);
+    assert_memory_equal(decoded, subject.data, 16000);
+    codec_context_narrow(context, 4, &form);
+    assert_int_equal(
+        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
+        STATUS_OK);
+    assert_int_equal(form, narrow_takes(4) ? NARROW_LOW_2 : NARROW_NOT);
+    form = NARROW_LOW_2; /* a frame of fewer bytes than the chunk has */
+    assert_int_equal(
+        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16004, &err),
+        STATUS_CORRUPT);
+    assert_int_equal(form, NARROW_NOT);
+    form = NARROW_LOW_2; /* one that is cut short */
+    assert_int_equal(
+        codec_decode(&chain, context, subject.stored, (size_t)size - 3, decoded, 16000, &err),
+        STATUS_CORRUPT);
+    assert_int_equal(form, NARROW_NOT);
+    drop_subject(&subject);
+    codec_context_free(context);
+    free(decoded);
+}
+
 /* A block that is larger than the room that a thread keeps is libblosc's. */
 static void test_blocks_beyond_the_room(void **state)
 {
@@ -252,6 +413,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_decode_whole_and_in_parts),
         cmocka_unit_test(test_frames_without_the_split_flag),
+        cmocka_unit_test(test_narrow_elements),
+        cmocka_unit_test(test_what_is_not_narrow),
         cmocka_unit_test(test_blocks_beyond_the_room),
         cmocka_unit_test(test_lies_are_named),
         cmocka_unit_test(test_damaged_streams_are_named),

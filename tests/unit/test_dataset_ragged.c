@@ -299,8 +299,10 @@ static void check_world(void **state, uint64_t seed)
 
 static void random_worlds(void **state)
 {
+    world_narrow_items = 0;
     for (uint64_t seed = 0; seed < 12; seed++)
         check_world(state, seed);
+    assert_true(!narrow_takes(4) || world_narrow_items > 1000);
 }
 
 /* Two fields with the same offsets: pages of both, one after the other, and of about the same size.

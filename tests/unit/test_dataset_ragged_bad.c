@@ -354,6 +354,62 @@ static void bad_chunks(void **state)
     }
 }
 
+enum { NARROW_FRAMES = 12, FRAME_ITEMS = 50, CHUNK_ITEMS = 128 };
+
+static void put_packed(const struct fixture *fixture, const char *name, const int32_t *items)
+{
+    struct zarr_array array;
+    struct recipe recipe = {.format = ZARR_V2,
+                            .codec = "{\"id\": \"blosc\", \"cname\": \"zstd\", \"clevel\": 5, "
+                                     "\"shuffle\": 1}",
+                            .path = name,
+                            .rank = 1,
+                            .shape = {NARROW_FRAMES * FRAME_ITEMS},
+                            .chunks = {CHUNK_ITEMS},
+                            .dtype = DTYPE_INT32};
+
+    recipe_put(fixture, &recipe, items, &array);
+}
+
+/* The other chunks of a column stay narrow where one is bad, and frames that have items of both are
+ * zero in both. Chunk 1 has items of the frames 2 to 5. */
+static void bad_chunks_beside_narrow_ones(void **state)
+{
+    int64_t offsets[NARROW_FRAMES + 1];
+    int32_t items[NARROW_FRAMES * FRAME_ITEMS];
+    struct dataset_field_spec field = csr_field();
+    struct error err;
+
+    field.ragged.offsets = "p";
+    field.ragged.index = "l";
+    field.ragged.values = "n";
+    for (int64_t i = 0; i <= NARROW_FRAMES; i++)
+        offsets[i] = i * FRAME_ITEMS;
+    for (int32_t i = 0; i < NARROW_FRAMES * FRAME_ITEMS; i++)
+        items[i] = 1 + i % 97;
+    put(*state, "p", DTYPE_INT64, NARROW_FRAMES + 1, 5, offsets);
+    put_packed(*state, "l", items);
+    put_packed(*state, "n", items);
+    fixture_put(*state, "n/1", "nonsense");
+    struct opened opened = open_row(*state, field, true);
+    const struct ragged *ragged = &opened.dataset->ragged[0];
+    struct ragged_row lies = dataset_ragged_row(opened.dataset, 0, 0);
+    world_narrow_items = 0;
+    assert_ok(read_row(&opened, &err), &err);
+    for (uint64_t i = 0; i < NARROW_FRAMES * FRAME_ITEMS; i++) {
+        bool is_bad = i / FRAME_ITEMS >= 2 && i / FRAME_ITEMS <= 5;
+        int32_t expected = is_bad ? 0 : items[i];
+
+        for (size_t c = 0; c < 2; c++)
+            assert_memory_equal(world_item(&opened.pages, ragged, &lies, c, i), &expected,
+                                sizeof expected);
+        assert_int_equal(opened.row[opened.dataset->valid_offset + i / FRAME_ITEMS], !is_bad);
+    }
+    assert_int_equal(world_narrow_items,
+                     narrow_takes(4) ? 7 * CHUNK_ITEMS : 0); /* whole chunks: 4 and 4, less one */
+    close_row(&opened);
+}
+
 /* With steps a sample is bad whose frames, or what stands in their place, are bad. */
 static void bad_steps(void **state)
 {
@@ -445,9 +501,12 @@ static void changed_offsets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(bad_offsets), TEST(bad_arrays),      TEST(bad_keys),   TEST(bad_forms),
-        TEST(many_stores), TEST(sparse_groups),   TEST(bad_chunks), TEST(bad_steps),
-        TEST(bad_indices), TEST(changed_offsets),
+        TEST(bad_offsets),     TEST(bad_arrays),
+        TEST(bad_keys),        TEST(bad_forms),
+        TEST(many_stores),     TEST(sparse_groups),
+        TEST(bad_chunks),      TEST(bad_chunks_beside_narrow_ones),
+        TEST(bad_steps),       TEST(bad_indices),
+        TEST(changed_offsets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

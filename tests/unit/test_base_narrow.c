@@ -1,0 +1,106 @@
+/* Unit tests: narrow elements become whole ones, between any two addresses and in place. */
+#include "base/narrow.h"
+
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 700, EDGE = 70, GUARD = 0xa5 };
+
+static const size_t sizes[] = {4, 8};
+
+/* `count` elements that fit the form, and their kept bytes. */
+struct subject {
+    unsigned char whole[MOST * 8], kept[MOST * 4];
+};
+
+static void make(struct subject *subject, size_t count, size_t element_bytes, enum narrow_form form)
+{
+    size_t kept = narrow_kept(form, element_bytes), first = narrow_first(form, element_bytes);
+    memset(subject->whole, 0, sizeof subject->whole);
+    for (size_t i = 0; i < count * kept; i++)
+        subject->kept[i] = (unsigned char)random_u64(count, element_bytes, i);
+    for (size_t i = 0; i < count; i++)
+        memcpy(subject->whole + i * element_bytes + first, subject->kept + i * kept, kept);
+}
+
+static bool is_form_of(enum narrow_form form, size_t element_bytes)
+{
+    return form == NARROW_NOT || narrow_kept(form, element_bytes) < element_bytes;
+}
+
+static void check_copy(const struct subject *subject, size_t count, size_t element_bytes,
+                       enum narrow_form form, size_t shift)
+{
+    size_t bytes = count * element_bytes, kept = count * narrow_kept(form, element_bytes);
+    const unsigned char *kept_bytes = form == NARROW_NOT ? subject->whole : subject->kept;
+    unsigned char *from = malloc(kept + shift), *to = malloc(bytes + EDGE + shift);
+    assert_non_null(from);
+    assert_non_null(to);
+    memcpy(from + shift, kept_bytes, kept);
+    memset(to, GUARD, bytes + EDGE + shift);
+    narrow_copy(to + shift, from + shift, count, element_bytes, form, shift % 2 ? from : NULL,
+                shift % 3 * kept);
+    assert_memory_equal(to + shift, subject->whole, bytes);
+    for (size_t i = 0; i < EDGE + shift; i++)
+        assert_int_equal(to[i < shift ? i : bytes + i], GUARD);
+    free(to);
+    free(from);
+}
+
+static void copies_make_whole_elements(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 3, 16, 31, 64, 127, 128, 129, 256, 500, MOST};
+    struct subject subject;
+    for (size_t s = 0; s < 2; s++)
+        for (enum narrow_form form = NARROW_NOT; form <= NARROW_HIGH_4; form++)
+            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+                for (size_t shift = 0; shift < 9; shift++)
+                    if (is_form_of(form, sizes[s])) {
+                        make(&subject, counts[c], sizes[s],
+                             form == NARROW_NOT ? NARROW_LOW_2 : form);
+                        check_copy(&subject, counts[c], sizes[s], form, shift);
+                    }
+}
+
+static void elements_become_whole_in_place(void **state)
+{
+    (void)state;
+    static const size_t begins[] = {0, 1, 2, 77};
+    struct subject subject;
+    for (size_t s = 0; s < 2; s++)
+        for (enum narrow_form form = NARROW_LOW_2; form <= NARROW_HIGH_4; form++)
+            for (size_t b = 0; b < 4 && is_form_of(form, sizes[s]); b++) {
+                size_t kept = narrow_kept(form, sizes[s]), begin = begins[b], end = 300;
+                unsigned char memory[300 * 8 + EDGE];
+                make(&subject, end, sizes[s], form);
+                memset(memory, GUARD, sizeof memory);
+                memcpy(memory + begin * kept, subject.kept + begin * kept, (end - begin) * kept);
+                narrow_widen(memory, begin, end, sizes[s], form);
+                assert_memory_equal(memory + begin * sizes[s], subject.whole + begin * sizes[s],
+                                    (end - begin) * sizes[s]);
+                for (size_t i = 0; i < EDGE; i++)
+                    assert_int_equal(memory[end * sizes[s] + i], GUARD);
+                for (size_t i = 0; i < begin * kept; i++)
+                    assert_int_equal(memory[i], GUARD);
+            }
+}
+
+int main(void)
+{
+    if (!narrow_takes(4))
+        return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_make_whole_elements),
+        cmocka_unit_test(elements_become_whole_in_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
