@@ -68,7 +68,8 @@ struct round_tail {
 /* A round's tails. The slots of its steps have a table of starts each: of step s of the round and
  * this reader's trainer i the table s * trainer_count + i. */
 struct round_tails {
-    const struct tail_sources *tails; /* borrowed from the rounds */
+    const struct tail_sources *tails; /* borrowed from the rounds, and so is */
+    struct found_rows *found;         /* of each worker: see round_copy.h */
     struct round_tail *fills, *arrivals;
     uint64_t *starts; /* [tables][tails->starts_count] */
     unsigned char *send;

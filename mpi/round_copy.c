@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FETCH_AHEAD = 16 };
@@ -69,53 +70,68 @@ static void fill_record(const struct round *round, const struct fragments *fragm
         record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
 }
 
-/* Where the items of a row's ragged fields lie. Fills of one row are many, and take turns with
- * those of the window's other rows. */
+/* Where the items of a row's ragged fields lie. */
 struct found_row {
     int32_t buffer; /* -1: none */
+    uint64_t row;
     const struct tails *tails;
     struct row_store_pages pages;
-    struct tail_row row;
+    struct tail_row lies;
 };
-enum { FOUND_ROWS = 16 };
+
+enum { FOUND_ROWS = 32 };
+struct found_rows {
+    struct found_row rows[FOUND_ROWS]; /* [buffer modulo their number] */
+};
+
+struct found_rows *found_rows_new(uint32_t count)
+{
+    struct found_rows *found = calloc(count, sizeof *found);
+    for (uint32_t i = 0; found && i < count; i++)
+        for (size_t r = 0; r < FOUND_ROWS; r++)
+            found[i].rows[r].buffer = -1;
+    return found;
+}
+
+static const struct found_row *find_row(const struct round *round, int32_t buffer,
+                                        struct found_rows *rows)
+{
+    const struct row_store *store = round->job->store;
+    struct found_row *found = &rows->rows[(uint32_t)buffer % FOUND_ROWS];
+    uint64_t row = row_store_row(store, buffer), of_source;
+    if (found->buffer == buffer && found->row == row)
+        return found;
+    uint32_t source = dataset_source_of_row(round->job->dataset, row, &of_source);
+    found->buffer = buffer;
+    found->row = row;
+    found->tails = round->tails->tails->of[source];
+    tails_find(found->tails, of_source, row_store_pages(store, buffer, &found->pages),
+               &found->lies);
+    return found;
+}
 
 /* Where the items of a fill's ragged fields lie. */
 struct found {
     const struct tails *tails;
+    struct row_store_pages pages;
+    struct tail_row lies;
     struct tail_source source;
 };
+enum { FOUND_AHEAD = 2 }; /* fills: the CPU is told of one while the one before is copied */
 
-static void forget_rows(struct found_row *rows)
+static void find_tail(const struct round *round, uint64_t i, struct found_rows *rows,
+                      struct found *ret_found)
 {
-    for (size_t r = 0; r < FOUND_ROWS; r++)
-        rows[r].buffer = -1;
-}
-
-static const struct found_row *find_row(const struct round *round, int32_t buffer,
-                                        struct found_row *rows)
-{
-    const struct row_store *store = round->job->store;
-    struct found_row *found = &rows[(uint32_t)buffer % FOUND_ROWS];
-    if (found->buffer == buffer)
-        return found;
-    uint64_t row;
-    uint32_t source =
-        dataset_source_of_row(round->job->dataset, row_store_row(store, buffer), &row);
-    found->buffer = buffer;
-    found->tails = round->tails->tails->of[source];
-    tails_find(found->tails, row, row_store_pages(store, buffer, &found->pages), &found->row);
-    return found;
-}
-
-static void find_tail(const struct round *round, const struct fragments *fragments,
-                      const struct fill *fill, struct found_row *rows, struct found *ret_found)
-{
+    const struct fill *fill = &round->fills[i];
     const struct found_row *row = find_row(round, *fill->buffer, rows);
     ret_found->tails = row->tails;
-    ret_found->source.row = &row->row;
-    ret_found->source.frame = round->tails->fills[fill - round->fills].frame;
-    ret_found->source.good =
-        is_good(fragments, fill, row_store_data(round->job->store, *fill->buffer));
+    ret_found->pages = row->pages; /* `rows` may forget them */
+    tails_copy_row(row->tails, &row->lies, &ret_found->pages.pages, &ret_found->lies);
+    ret_found->source =
+        (struct tail_source){&ret_found->lies, round->tails->fills[i].frame,
+                             is_good(round_fragments_of(round, i), fill,
+                                     row_store_data(round->job->store, *fill->buffer))};
+    tails_fetch_forms(ret_found->tails, &ret_found->source);
 }
 
 /* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;
@@ -134,12 +150,17 @@ static void fill_tail(const struct round *round, const struct fill *fill, const 
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
-static void fetch_ahead(const struct round *round, const struct fragments *fragments,
-                        const struct fill *fill)
+static void fetch_ahead(const struct round *round, uint64_t i)
 {
+    const struct fill *fill = &round->fills[i];
+    const struct fragments *fragments = round_fragments_of(round, i);
     const struct fragment *first = &fragments->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
     __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
+    if (round->tails)
+        tails_fetch_offsets(
+            round->tails->tails->of[round->fill_sources ? round->fill_sources[i] : 0],
+            round->tails->fills[i].frame);
 }
 
 /* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
@@ -180,20 +201,17 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
-    struct found_row rows[2][FOUND_ROWS];
-    struct found found[2]; /* of a fill, and of the next */
-    if (round->tails) {
-        forget_rows(rows[0]);
-        forget_rows(rows[1]);
-        find_tail(round, only ? only : round_fragments_of(round, begin), &round->fills[begin],
-                  rows[begin % 2], &found[begin % 2]);
-    }
+    struct found_rows *rows = round->tails ? &round->tails->found[worker->index] : NULL;
+    struct found found[FOUND_AHEAD + 1];
+    for (uint64_t i = begin; i < end && i < begin + FETCH_AHEAD; i++)
+        fetch_ahead(round, i);
+    for (uint64_t i = begin; rows && i < end && i < begin + FOUND_AHEAD; i++)
+        find_tail(round, i, rows, &found[i % (FOUND_AHEAD + 1)]);
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
         if (i + FETCH_AHEAD < end)
-            fetch_ahead(round, only ? only : round_fragments_of(round, i + FETCH_AHEAD),
-                        &round->fills[i + FETCH_AHEAD]);
+            fetch_ahead(round, i + FETCH_AHEAD);
         const struct fragments *fragments = only ? only : round_fragments_of(round, i);
         bool remote = fill->batch_index == FILL_REMOTE, has_next = i + 1 < end;
         const struct fill *next = only && has_next ? fill + 1 : NULL;
@@ -201,11 +219,11 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_record(round, fragments, fill, next, row);
         else
             fill_slot(round, fragments, fill, next, row);
-        if (round->tails && has_next)
-            find_tail(round, only ? only : round_fragments_of(round, i + 1), &round->fills[i + 1],
-                      rows[(i + 1) % 2], &found[(i + 1) % 2]);
-        if (round->tails)
-            fill_tail(round, fill, &found[i % 2], has_next ? &found[(i + 1) % 2] : NULL);
+        if (rows && i + FOUND_AHEAD < end)
+            find_tail(round, i + FOUND_AHEAD, rows, &found[(i + FOUND_AHEAD) % (FOUND_AHEAD + 1)]);
+        if (rows)
+            fill_tail(round, fill, &found[i % (FOUND_AHEAD + 1)],
+                      has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
         if (!remote || fragments->messages == 0)
             note_use(&uses, *fill->buffer);
     }

@@ -6,6 +6,13 @@
 
 #include "round.h"
 
+/* Where the items of rows lie from which a worker has copied. Fills of one row are many, and take
+ * turns with those of the window's other rows; so each row is looked up once. */
+struct found_rows;
+
+/* One for each of `count` workers, for ragged fields. Returned; NULL: no memory. free() frees. */
+struct found_rows *found_rows_new(uint32_t count);
+
 /* Pool tasks, which workers run: copy the fills, or the arrivals, [begin, end) of `round`, a struct
  * round. */
 void round_fill_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);

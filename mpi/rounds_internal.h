@@ -25,6 +25,7 @@ struct rounds {
     struct fragment_sources *fragments;
     struct tail_sources *tails;                         /* NULL: there are no ragged fields */
     struct round_tails lane_tails[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
+    struct found_rows *found;                           /* likewise, [workers, and the owner] */
     uint64_t published, posted, begun, opened;
     struct pace *pace;                            /* NULL with one reader */
     struct rounds_sent sent[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for

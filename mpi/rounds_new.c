@@ -1,5 +1,6 @@
 /* Makes the rounds, with the memory of their lanes. See rounds.h. */
 #include "rounds_internal.h"
+#include "round_copy.h"
 
 #include "base/memory.h"
 #include "base/size.h"
@@ -91,6 +92,15 @@ static struct trace_track *claim_trace(uint32_t lane)
     return trace_claim(name);
 }
 
+static enum status all_tails_init(struct rounds *rounds, struct error *err)
+{
+    const struct job *job = rounds->job;
+    rounds->found = found_rows_new(pool_worker_count(job->pool) + 1);
+    if (!rounds->found)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    return tail_sources_new(job->dataset, &job->setup.layout, &rounds->tails, err);
+}
+
 /* The tails' part of a lane, if there are ragged fields. */
 static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
                               struct error *err)
@@ -104,6 +114,7 @@ static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t sen
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
     size_t starts_bytes = slots * rounds->tails->of[0]->starts_count * sizeof *tails->starts;
     *tails = (struct round_tails){.tails = rounds->tails,
+                                  .found = rounds->found,
                                   .fills = calloc(send, sizeof *tails->fills),
                                   .arrivals = calloc(receive + 1, sizeof *tails->arrivals),
                                   .starts = calloc(starts_bytes + 1, 1)};
@@ -197,7 +208,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
         status = copies_init(&rounds->copies, job, err);
     }
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
-        status = tail_sources_new(job->dataset, &job->setup.layout, &rounds->tails, err);
+        status = all_tails_init(rounds, err);
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK && job->setup.plan.mix)
@@ -233,6 +244,7 @@ void rounds_free(struct rounds *rounds)
     item_merge_done(&rounds->merge);
     matching_done(&rounds->matching);
     tail_sources_free(rounds->tails);
+    free(rounds->found);
     fragment_sources_free(rounds->fragments);
     free(rounds);
 }

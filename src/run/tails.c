@@ -184,6 +184,35 @@ void tails_find(const struct tails *tails, uint64_t row, const struct dataset_pa
             ret_row->lies[i] = dataset_ragged_row(tails->dataset, i, row);
 }
 
+void tails_copy_row(const struct tails *tails, const struct tail_row *row,
+                    const struct dataset_pages *pages, struct tail_row *ret_row)
+{
+    ret_row->pages = pages;
+    memcpy(ret_row->lies, row->lies, tails->count * sizeof row->lies[0]);
+}
+
+void tails_fetch_offsets(const struct tails *tails, uint64_t frame)
+{
+    for (size_t i = 0; i < tails->count; i++)
+        __builtin_prefetch(tails->fields[i].target.ragged->offsets + frame);
+}
+
+void tails_fetch_forms(const struct tails *tails, const struct tail_source *source)
+{
+    for (size_t i = 0; i < tails->count; i++) {
+        const struct ragged *ragged = tails->fields[i].target.ragged;
+        const struct ragged_row *lies = &source->row->lies[i];
+        if (ragged->is_held || ragged->columns_bytes == ragged->page_bytes)
+            continue;
+        uint64_t item = ragged_frame(ragged, source->frame).begin;
+        if (item < lies->items.begin || item >= lies->items.end)
+            continue;
+        uint32_t page = (uint32_t)((item - lies->page_begin) / ragged->page_items);
+        __builtin_prefetch(source->row->pages->at(source->row->pages, lies->first_page + page) +
+                           ragged->columns_bytes);
+    }
+}
+
 /* Writes a sample's items of a held field to its slot, also of samples that could not be read: they
  * are masked, but these items are there. */
 static void put_held(const struct tail_field *field, const struct anchors_episode *episode,

@@ -85,12 +85,21 @@ struct tail_row {
 void tails_find(const struct tails *tails, uint64_t row, const struct dataset_pages *pages,
                 struct tail_row *ret_row);
 
+/* The same row, whose pages are lent by other memory. */
+void tails_copy_row(const struct tails *tails, const struct tail_row *row,
+                    const struct dataset_pages *pages, struct tail_row *ret_row);
+
 /* Where a sample's items lie. */
 struct tail_source {
     const struct tail_row *row; /* has the anchor `frame` */
     uint64_t frame;             /* of a source of a mix: its own */
     bool good; /* the sample could be read; otherwise its items are taken for zeros */
 };
+
+/* Tell the CPU of what will be looked up of a sample that is to be written: its offsets, first; and
+ * then how its items lie. */
+void tails_fetch_offsets(const struct tails *tails, uint64_t frame);
+void tails_fetch_forms(const struct tails *tails, const struct tail_source *source);
 
 /* Writes a sample's tail: dataset_tail_bytes() bytes. */
 void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);
