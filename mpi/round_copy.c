@@ -131,7 +131,7 @@ static void find_tail(const struct round *round, uint64_t i, struct found_rows *
         (struct tail_source){&ret_found->lies, round->tails->fills[i].frame,
                              is_good(round_fragments_of(round, i), fill,
                                      row_store_data(round->job->store, *fill->buffer))};
-    tails_fetch_forms(ret_found->tails, &ret_found->source);
+    tails_fetch_widths(ret_found->tails, &ret_found->source);
 }
 
 /* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;

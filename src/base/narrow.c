@@ -52,14 +52,14 @@ static const struct loops *best_loops(void)
 }
 #endif
 
-static widen_loop *loop_of(size_t element_bytes, enum narrow_form form)
+static widen_loop *loop_of(size_t element_bytes, enum narrow_width width)
 {
     const struct loops *loops = best_loops();
 
-    assert(narrow_kept(form, element_bytes) < element_bytes);
+    assert(narrow_kept(width, element_bytes) < element_bytes);
     if (element_bytes == 4)
         return loops->to_4;
-    return narrow_kept(form, element_bytes) == 2 ? loops->to_8_from_2 : loops->to_8_from_4;
+    return narrow_kept(width, element_bytes) == 2 ? loops->to_8_from_2 : loops->to_8_from_4;
 }
 
 static void fetch(const void *next, size_t begin, size_t end)
@@ -69,15 +69,15 @@ static void fetch(const void *next, size_t begin, size_t end)
 }
 
 void narrow_copy(void *restrict to, const void *restrict from, size_t count, size_t element_bytes,
-                 enum narrow_form form, const void *next, size_t next_bytes)
+                 enum narrow_width width, const void *next, size_t next_bytes)
 {
-    if (form == NARROW_NOT) {
+    if (width == NARROW_NOT) {
         copy_and_fetch(to, from, count * element_bytes, next, next_bytes);
         return;
     }
-    widen_loop *widen = loop_of(element_bytes, form);
-    size_t kept = narrow_kept(form, element_bytes), together = KEPT_TOGETHER / kept;
-    unsigned shift = 8 * (unsigned)narrow_first(form, element_bytes);
+    widen_loop *widen = loop_of(element_bytes, width);
+    size_t kept = narrow_kept(width, element_bytes), together = KEPT_TOGETHER / kept;
+    unsigned shift = 8 * (unsigned)narrow_first(width, element_bytes);
     for (size_t done = 0, end; done < count; done = end) {
         end = min_u64(done + together, count);
         fetch(next, done * kept, min_u64(end * kept, next_bytes));
@@ -88,10 +88,10 @@ void narrow_copy(void *restrict to, const void *restrict from, size_t count, siz
 
 /* From the last one on: no element is written before what lies there was read. */
 void narrow_widen(void *elements, size_t begin, size_t end, size_t element_bytes,
-                  enum narrow_form form)
+                  enum narrow_width width)
 {
     unsigned char *at = elements;
-    size_t kept = narrow_kept(form, element_bytes), first = narrow_first(form, element_bytes);
+    size_t kept = narrow_kept(width, element_bytes), first = narrow_first(width, element_bytes);
 
     for (size_t i = end; i-- > begin;) {
         unsigned char element[8] = {0};

@@ -163,9 +163,9 @@ bool blosc_decoder_takes(const struct blosc_decoder *decoder, const struct blosc
  * ------------------------------------------------------------------------------------------ */
 
 /* What lies narrow of a range of elements (codec_context_narrow()). The first block decides in
- * which form. If a block does not fit, all elements become whole. */
+ * which width. If a block does not fit, all elements become whole. */
 struct narrowing {
-    enum narrow_form form;
+    enum narrow_width width;
     size_t element_bytes;
     bool has_begun;
     uint8_t *base;      /* where element 0 of the frame belongs */
@@ -350,12 +350,12 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
-/* Whether the form keeps all that the planes have of the elements from `first` on. */
-static bool fits(enum narrow_form form, size_t element_bytes, const uint8_t *const *planes,
+/* Whether the width keeps all that the planes have of the elements from `first` on. */
+static bool fits(enum narrow_width width, size_t element_bytes, const uint8_t *const *planes,
                  size_t first, size_t count)
 {
-    size_t begin = narrow_first(form, element_bytes);
-    size_t end = begin + narrow_kept(form, element_bytes);
+    size_t begin = narrow_first(width, element_bytes);
+    size_t end = begin + narrow_kept(width, element_bytes);
 
     for (size_t k = 0; k < element_bytes; k++)
         if ((k < begin || k >= end) && !is_zero(planes[k] + first, count))
@@ -363,24 +363,24 @@ static bool fits(enum narrow_form form, size_t element_bytes, const uint8_t *con
     return true;
 }
 
-/* The form that keeps least. */
-static enum narrow_form form_of(size_t element_bytes, const uint8_t *const *planes, size_t first,
-                                size_t count)
+/* The width that keeps least. */
+static enum narrow_width width_of(size_t element_bytes, const uint8_t *const *planes, size_t first,
+                                  size_t count)
 {
-    for (enum narrow_form form = NARROW_LOW_2; form <= NARROW_HIGH_4; form++)
-        if (narrow_kept(form, element_bytes) < element_bytes &&
-            fits(form, element_bytes, planes, first, count))
-            return form;
+    for (enum narrow_width width = NARROW_LOW_2; width <= NARROW_HIGH_4; width++)
+        if (narrow_kept(width, element_bytes) < element_bytes &&
+            fits(width, element_bytes, planes, first, count))
+            return width;
     return NARROW_NOT;
 }
 
 /* No element of the range is narrow any more. */
 static void end_narrowing(struct narrowing *narrowing)
 {
-    if (narrowing->form != NARROW_NOT)
+    if (narrowing->width != NARROW_NOT)
         narrow_widen(narrowing->base, narrowing->first, narrowing->next, narrowing->element_bytes,
-                     narrowing->form);
-    narrowing->form = NARROW_NOT;
+                     narrowing->width);
+    narrowing->width = NARROW_NOT;
 }
 
 /* Puts the wanted elements of the block where they belong, narrow. False: they are to be whole. */
@@ -393,19 +393,19 @@ static bool unshuffle_narrow(const struct blosc_decoder *decoder, const struct b
     size_t number = block->index * (block->frame->block_bytes / element_bytes) + begin;
 
     if (!narrowing->has_begun) {
-        narrowing->form = form_of(element_bytes, planes, begin, count);
+        narrowing->width = width_of(element_bytes, planes, begin, count);
         narrowing->first = number;
-    } else if (narrowing->form != NARROW_NOT &&
-               !fits(narrowing->form, element_bytes, planes, begin, count)) {
+    } else if (narrowing->width != NARROW_NOT &&
+               !fits(narrowing->width, element_bytes, planes, begin, count)) {
         end_narrowing(narrowing);
     }
     narrowing->has_begun = true;
-    if (narrowing->form == NARROW_NOT)
+    if (narrowing->width == NARROW_NOT)
         return false;
     const uint8_t *from[sizeof(uint64_t)];
-    size_t kept = narrow_kept(narrowing->form, element_bytes);
+    size_t kept = narrow_kept(narrowing->width, element_bytes);
     for (size_t k = 0; k < kept; k++)
-        from[k] = planes[narrow_first(narrowing->form, element_bytes) + k] + begin;
+        from[k] = planes[narrow_first(narrowing->width, element_bytes) + k] + begin;
     unshuffle_bytes(decoder->loops, from, kept, count, block->streams,
                     narrowing->base + number * kept);
     narrowing->next = number + count;
@@ -417,7 +417,7 @@ static bool may_be_narrow(const struct blosc_frame *frame, size_t begin, const s
 {
     size_t bytes = range->element_bytes;
 
-    return range->form && frame->filter == BLOSC_BYTES && frame->type_bytes == bytes &&
+    return range->width && frame->filter == BLOSC_BYTES && frame->type_bytes == bytes &&
            frame->block_bytes % bytes == 0 && begin % bytes == 0 && range->capacity % bytes == 0;
 }
 
@@ -485,6 +485,6 @@ enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blo
             return damaged(&block, err);
     }
     if (narrows)
-        *range.form = narrowing.form;
+        *range.width = narrowing.width;
     return STATUS_OK;
 }

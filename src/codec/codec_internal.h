@@ -19,9 +19,9 @@ struct bytes {
 struct room {
     uint8_t *data;
     size_t capacity;
-    bool streams;           /* codec_context_stream() */
-    size_t element_bytes;   /* codec_context_narrow(), if */
-    enum narrow_form *form; /* this is not NULL; NARROW_NOT before decoding */
+    bool streams;             /* codec_context_stream() */
+    size_t element_bytes;     /* codec_context_narrow(), if */
+    enum narrow_width *width; /* this is not NULL; NARROW_NOT before decoding */
 };
 
 struct codec {

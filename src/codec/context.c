@@ -21,8 +21,8 @@ struct codec_context {
     size_t scratch_count;
     size_t scratch_bytes; /* each */
     bool streams;
-    size_t element_bytes;   /* codec_context_narrow() */
-    enum narrow_form *form; /* likewise */
+    size_t element_bytes;     /* codec_context_narrow() */
+    enum narrow_width *width; /* likewise */
 };
 
 /* What decoding through some chains takes
@@ -147,10 +147,10 @@ bool codec_chain_may_be_narrow(const struct codec_chain *chain)
 }
 
 void codec_context_narrow(struct codec_context *context, size_t element_bytes,
-                          enum narrow_form *ret_form)
+                          enum narrow_width *ret_width)
 {
     context->element_bytes = element_bytes;
-    context->form = ret_form;
+    context->width = ret_width;
 }
 
 /* Decoding
@@ -160,9 +160,9 @@ void codec_context_narrow(struct codec_context *context, size_t element_bytes,
 static struct room last_room(const struct codec_context *context, void *data, size_t bytes,
                              bool streams)
 {
-    if (context->form)
-        *context->form = NARROW_NOT;
-    return (struct room){data, bytes, streams, context->element_bytes, context->form};
+    if (context->width)
+        *context->width = NARROW_NOT;
+    return (struct room){data, bytes, streams, context->element_bytes, context->width};
 }
 
 static enum status unprepared(const struct codec *codec, struct error *err)
@@ -218,8 +218,8 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
             return error_prefix(err, status, "%s: ", who);
     }
     enum status status = check_size(who, data.size, decoded_size, err);
-    if (status && room.form)
-        *room.form = NARROW_NOT;
+    if (status && room.width)
+        *room.width = NARROW_NOT;
     if (!status && data.data != decoded && decoded_size > 0)
         memcpy(decoded, data.data, decoded_size);
     return status;

@@ -14,11 +14,11 @@
  * Otherwise frame i has entry i. Items of joined fields, and values of variable length, are held
  * whole by each node: rows have no pages of them.
  *
- *     page     | column 0: page_items | column 1: page_items | ... | forms   on boundaries of 64
- * bytes
+ *     page     | column 0: page_items | column 1: page_items | ... | widths |
  *
- * Of some columns the items of a chunk may be narrow (base/narrow.h): then their kept bytes lie one
- * after another, from where the chunk's first item would. `forms` has a form for each chunk.
+ * Each part begins on a boundary of 64 bytes. Of some columns the items of a chunk may be narrow
+ * (base/narrow.h): then their kept bytes lie one after another, from where the chunk's first item
+ * would. `widths` has the width of each such chunk.
  *
  * Page p of a store has the items [base + p * page_items, base + (p + 1) * page_items), where
  * `base` is the store's first item. A row has the pages of its frames' items, halos included; a row
@@ -74,9 +74,9 @@ struct ragged_column {
     const char *name; /* of the array, without its group */
     enum dtype dtype; /* of items, converted; of values of RAGGED_DENSE that of the tensor */
     size_t item_bytes;
-    size_t page_offset;  /* of its items in a page */
-    uint64_t form_items; /* of each so many items a page says how they lie; 0: all are whole */
-    size_t forms_offset; /* in a page: enum narrow_form of each so many */
+    size_t page_offset;   /* of its items in a page */
+    uint64_t width_items; /* of a chunk, whose items may be narrow; 0: all items are whole */
+    size_t widths_offset; /* in a page: enum narrow_width of each chunk; if width_items is not 0 */
     size_t field; /* that delivers it: an index into dataset.fields; field_count: none does */
 };
 
@@ -199,7 +199,7 @@ uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const u
 /* Items of one column that lie together: `count` of them, or up to the next item that does not. */
 struct ragged_run {
     const unsigned char *items; /* of the first one, the kept bytes */
-    enum narrow_form form;
+    enum narrow_width width;
     uint64_t count;
 };
 
@@ -210,14 +210,14 @@ static inline struct ragged_run ragged_page_run(const struct ragged *ragged, siz
     const struct ragged_column *of = &ragged->columns[column];
     const unsigned char *items = page + of->page_offset;
 
-    if (of->form_items == 0)
+    if (of->width_items == 0)
         return (struct ragged_run){items + item * of->item_bytes, NARROW_NOT,
                                    ragged->page_items - item};
-    uint64_t chunk = item / of->form_items, in_chunk = item - chunk * of->form_items;
-    enum narrow_form form = ((const enum narrow_form *)(page + of->forms_offset))[chunk];
-    return (struct ragged_run){items + chunk * of->form_items * of->item_bytes +
-                                   in_chunk * narrow_kept(form, of->item_bytes),
-                               form, of->form_items - in_chunk};
+    uint64_t chunk = item / of->width_items, in_chunk = item - chunk * of->width_items;
+    enum narrow_width width = ((const enum narrow_width *)(page + of->widths_offset))[chunk];
+    return (struct ragged_run){items + chunk * of->width_items * of->item_bytes +
+                                   in_chunk * narrow_kept(width, of->item_bytes),
+                               width, of->width_items - in_chunk};
 }
 
 /* The memory of a row's pages, whose owner embeds this struct. */

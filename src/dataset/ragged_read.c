@@ -27,14 +27,14 @@ unsigned char *ragged_target(const struct dataset *dataset, const struct row_spa
            number * from;
 }
 
-enum narrow_form *ragged_forms(const struct row_span *span, unsigned char *page)
+enum narrow_width *ragged_widths(const struct row_span *span, unsigned char *page)
 {
     const struct ragged_column *column = span->column;
     uint64_t item = (span->offset - column->page_offset) / column->item_bytes;
 
-    if (column->form_items == 0)
+    if (column->width_items == 0)
         return NULL;
-    return (enum narrow_form *)(page + column->forms_offset) + item / column->form_items;
+    return (enum narrow_width *)(page + column->widths_offset) + item / column->width_items;
 }
 
 #define CLAMP(type, low, high)                                                        \
@@ -207,7 +207,7 @@ static void zero_page_items(const struct ragged *ragged, size_t c, unsigned char
         uint64_t count = min_u64(run.count, end - begin);
 
         memset(page + (run.items - page), 0,
-               count * narrow_kept(run.form, ragged->columns[c].item_bytes));
+               count * narrow_kept(run.width, ragged->columns[c].item_bytes));
         begin += count;
     }
 }

@@ -11,7 +11,7 @@ unsigned char *ragged_target(const struct dataset *dataset, const struct row_spa
                              unsigned char *page);
 
 /* Where the page says how the items of the span's chunks lie; NULL: all are whole. */
-enum narrow_form *ragged_forms(const struct row_span *span, unsigned char *page);
+enum narrow_width *ragged_widths(const struct row_span *span, unsigned char *page);
 
 /* Makes items of the column's dtype of those at ragged_target(): integers outside its range become
  * the nearest ones within. Nothing happens if they have the dtype. */

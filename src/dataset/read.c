@@ -308,7 +308,7 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
     reader->target = ragged_target(dataset, span, reader->page);
     enum status status =
         zarr_read_narrow(reader->chunks, span->array, span->begin, span->end, reader->target,
-                         ragged_forms(span, reader->page), stats, err);
+                         ragged_widths(span, reader->page), stats, err);
     if (status != STATUS_OK)
         return status;
     ragged_clamp(dataset, span, reader->page);

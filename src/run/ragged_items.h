@@ -35,7 +35,7 @@ static inline struct ragged_items ragged_items_held(const struct ragged *ragged,
 struct ragged_piece {
     uint64_t count;
     const unsigned char *columns[RAGGED_MAX_COLUMNS];
-    enum narrow_form forms[RAGGED_MAX_COLUMNS];
+    enum narrow_width widths[RAGGED_MAX_COLUMNS];
 };
 
 /* The items from number `at` on, as many as lie in one piece. `at` is below items->count. */
@@ -46,7 +46,7 @@ static inline void ragged_items_piece(const struct ragged *ragged, const struct 
     if (!items->pages) {
         for (size_t c = 0; c < ragged->column_count; c++) {
             ret_piece->columns[c] = items->columns[c] + at * ragged->columns[c].item_bytes;
-            ret_piece->forms[c] = NARROW_NOT;
+            ret_piece->widths[c] = NARROW_NOT;
         }
         return;
     }
@@ -56,7 +56,7 @@ static inline void ragged_items_piece(const struct ragged *ragged, const struct 
     for (size_t c = 0; c < ragged->column_count; c++) {
         struct ragged_run run = ragged_page_run(ragged, c, page, in_page);
         ret_piece->columns[c] = run.items;
-        ret_piece->forms[c] = run.form;
+        ret_piece->widths[c] = run.width;
         ret_piece->count = min_u64(ret_piece->count, run.count);
     }
 }
@@ -68,8 +68,8 @@ static inline void ragged_piece_copy(const struct ragged *ragged, size_t column,
                                      const struct ragged_piece *next)
 {
     size_t item_bytes = ragged->columns[column].item_bytes;
-    narrow_copy(to, piece->columns[column], piece->count, item_bytes, piece->forms[column],
-                next->columns[column], next->count * narrow_kept(next->forms[column], item_bytes));
+    narrow_copy(to, piece->columns[column], piece->count, item_bytes, piece->widths[column],
+                next->columns[column], next->count * narrow_kept(next->widths[column], item_bytes));
 }
 
 #endif

@@ -197,7 +197,7 @@ void tails_fetch_offsets(const struct tails *tails, uint64_t frame)
         __builtin_prefetch(tails->fields[i].target.ragged->offsets + frame);
 }
 
-void tails_fetch_forms(const struct tails *tails, const struct tail_source *source)
+void tails_fetch_widths(const struct tails *tails, const struct tail_source *source)
 {
     for (size_t i = 0; i < tails->count; i++) {
         const struct ragged *ragged = tails->fields[i].target.ragged;

@@ -99,7 +99,7 @@ struct tail_source {
 /* Tell the CPU of what will be looked up of a sample that is to be written: its offsets, first; and
  * then how its items lie. */
 void tails_fetch_offsets(const struct tails *tails, uint64_t frame);
-void tails_fetch_forms(const struct tails *tails, const struct tail_source *source);
+void tails_fetch_widths(const struct tails *tails, const struct tail_source *source);
 
 /* Writes a sample's tail: dataset_tail_bytes() bytes. */
 void tails_pack(const struct tails *tails, const struct tail_source *source, unsigned char *tail);

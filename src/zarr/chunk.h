@@ -147,12 +147,12 @@ MUST_USE enum status zarr_read_samples(struct zarr_chunk_reader *reader,
 bool zarr_array_may_be_narrow(const struct zarr_array *array);
 
 /* As zarr_read_samples(), of such an array. Items of a chunk may be narrow (base/narrow.h):
- * ret_forms[k] says so of chunk number k from that of `begin` on. The items' kept bytes then lie
+ * ret_widths[k] says so of chunk number k from that of `begin` on. The items' kept bytes then lie
  * one after another from where the chunk's first item belongs, which may be before `destination`:
- * this memory is the caller's, too. `ret_forms` NULL: all items are whole. */
+ * this memory is the caller's, too. `ret_widths` NULL: all items are whole. */
 MUST_USE enum status zarr_read_narrow(struct zarr_chunk_reader *reader,
                                       const struct zarr_array *array, uint64_t begin, uint64_t end,
-                                      void *destination, enum narrow_form *ret_forms,
+                                      void *destination, enum narrow_width *ret_widths,
                                       struct zarr_read_stats *stats, struct error *err);
 
 /* About how many stored bytes zarr_read_samples() reads for the chunk at `chunk_index`, which holds

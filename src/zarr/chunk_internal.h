@@ -41,7 +41,7 @@ struct stored_chunk {
     bool is_missing;  /* there is no such chunk */
     bool is_new;      /* the store was asked, so the disk cache does not have the chunk */
     bool fetched;     /* the stored bytes are there, and may not decode */
-    enum narrow_form *form; /* borrowed: set by decoding; NULL: items are whole */
+    enum narrow_width *width; /* borrowed: set by decoding; NULL: items are whole */
 };
 
 /* The chunk's stored bytes, once fetched. */

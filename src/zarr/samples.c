@@ -12,7 +12,7 @@ struct request {
     const struct zarr_array *array;
     uint64_t begin, end;
     unsigned char *destination;
-    enum narrow_form *forms; /* of each chunk from the first on; NULL: items are whole */
+    enum narrow_width *widths; /* of each chunk from the first on; NULL: items are whole */
     struct zarr_read_stats *stats;
 };
 
@@ -113,11 +113,11 @@ static void put_overlaps(const struct request *request, const struct stored_chun
     trace_note(TRACE_DECODE, start_ns, end_ns, request->stats->decoded_bytes - before);
 }
 
-static enum narrow_form *form_of(const struct request *request, const struct stored_chunk *chunk)
+static enum narrow_width *width_of(const struct request *request, const struct stored_chunk *chunk)
 {
     uint64_t first = request->begin / request->array->chunk_shape[0];
 
-    return request->forms ? request->forms + (chunk->index[0] - first) : NULL;
+    return request->widths ? request->widths + (chunk->index[0] - first) : NULL;
 }
 
 /* `overlap` is the chunk's first box, and in the end the last one. */
@@ -126,17 +126,17 @@ static enum status read_overlap(struct zarr_chunk_reader *reader, const struct r
                                 struct error *err)
 {
     bool missing = false;
-    enum narrow_form *form = form_of(request, chunk);
+    enum narrow_width *width = width_of(request, chunk);
 
-    if (form)
-        *form = NARROW_NOT;
+    if (width)
+        *width = NARROW_NOT;
     unsigned char *decoded = reader->scratch;
     if (!is_decoded(reader, chunk)) {
         decoded = choose_memory(reader, chunk, overlap, request->destination);
         if (decoded == reader->scratch)
             reader->scratch_key[0] = '\0';
         else
-            chunk->form = form;
+            chunk->width = width;
         enum status status = chunk_load(reader, chunk, decoded, &missing, request->stats, err);
         if (status != STATUS_OK)
             return status;
@@ -214,10 +214,10 @@ bool zarr_array_may_be_narrow(const struct zarr_array *array)
 
 enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr_array *array,
                              uint64_t begin, uint64_t end, void *destination,
-                             enum narrow_form *ret_forms, struct zarr_read_stats *stats,
+                             enum narrow_width *ret_widths, struct zarr_read_stats *stats,
                              struct error *err)
 {
-    struct request request = {array, begin, end, destination, ret_forms, stats};
+    struct request request = {array, begin, end, destination, ret_widths, stats};
     enum status status = STATUS_OK;
     struct chunk_walk walk;
 

@@ -149,7 +149,7 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
     codec_context_stream(reader->context, array->is_read_late && decoded != reader->scratch);
-    codec_context_narrow(reader->context, array->item_bytes, chunk->form);
+    codec_context_narrow(reader->context, array->item_bytes, chunk->width);
     enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
                              ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
                                             chunk->size, decoded, chunk->wanted, err)

@@ -93,17 +93,17 @@ static void check_narrow(const struct subject *subject, const uint8_t *whole)
 {
     static const size_t sizes[] = {4, 8};
     for (size_t s = 0; s < 2; s++) {
-        enum narrow_form form = NARROW_NOT;
+        enum narrow_width width = NARROW_NOT;
         uint8_t *decoded = make_room(subject->decoded_size),
                 *elements = make_room(subject->decoded_size);
-        codec_context_narrow(subject->context, sizes[s], &form);
+        codec_context_narrow(subject->context, sizes[s], &width);
         enum status status =
             codec_decode(&subject->chain, subject->context, subject->stored, subject->stored_size,
                          decoded, subject->decoded_size, NULL);
         check_guard(decoded, subject->decoded_size);
-        CHECK(!status == (whole != NULL) && (!status || form == NARROW_NOT));
-        if (whole && form != NARROW_NOT) {
-            narrow_copy(elements, decoded, subject->decoded_size / sizes[s], sizes[s], form, NULL,
+        CHECK(!status == (whole != NULL) && (!status || width == NARROW_NOT));
+        if (whole && width != NARROW_NOT) {
+            narrow_copy(elements, decoded, subject->decoded_size / sizes[s], sizes[s], width, NULL,
                         0);
             CHECK(memcmp(elements, whole, subject->decoded_size) == 0);
         }

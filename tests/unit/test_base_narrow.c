@@ -16,14 +16,15 @@ enum { MOST = 700, EDGE = 70, GUARD = 0xa5 };
 
 static const size_t sizes[] = {4, 8};
 
-/* `count` elements that fit the form, and their kept bytes. */
+/* `count` elements that fit the width, and their kept bytes. */
 struct subject {
     unsigned char whole[MOST * 8], kept[MOST * 4];
 };
 
-static void make(struct subject *subject, size_t count, size_t element_bytes, enum narrow_form form)
+static void make(struct subject *subject, size_t count, size_t element_bytes,
+                 enum narrow_width width)
 {
-    size_t kept = narrow_kept(form, element_bytes), first = narrow_first(form, element_bytes);
+    size_t kept = narrow_kept(width, element_bytes), first = narrow_first(width, element_bytes);
     memset(subject->whole, 0, sizeof subject->whole);
     for (size_t i = 0; i < count * kept; i++)
         subject->kept[i] = (unsigned char)random_u64(count, element_bytes, i);
@@ -31,22 +32,22 @@ static void make(struct subject *subject, size_t count, size_t element_bytes, en
         memcpy(subject->whole + i * element_bytes + first, subject->kept + i * kept, kept);
 }
 
-static bool is_form_of(enum narrow_form form, size_t element_bytes)
+static bool is_width_of(enum narrow_width width, size_t element_bytes)
 {
-    return form == NARROW_NOT || narrow_kept(form, element_bytes) < element_bytes;
+    return width == NARROW_NOT || narrow_kept(width, element_bytes) < element_bytes;
 }
 
 static void check_copy(const struct subject *subject, size_t count, size_t element_bytes,
-                       enum narrow_form form, size_t shift)
+                       enum narrow_width width, size_t shift)
 {
-    size_t bytes = count * element_bytes, kept = count * narrow_kept(form, element_bytes);
-    const unsigned char *kept_bytes = form == NARROW_NOT ? subject->whole : subject->kept;
+    size_t bytes = count * element_bytes, kept = count * narrow_kept(width, element_bytes);
+    const unsigned char *kept_bytes = width == NARROW_NOT ? subject->whole : subject->kept;
     unsigned char *from = malloc(kept + shift), *to = malloc(bytes + EDGE + shift);
     assert_non_null(from);
     assert_non_null(to);
     memcpy(from + shift, kept_bytes, kept);
     memset(to, GUARD, bytes + EDGE + shift);
-    narrow_copy(to + shift, from + shift, count, element_bytes, form, shift % 2 ? from : NULL,
+    narrow_copy(to + shift, from + shift, count, element_bytes, width, shift % 2 ? from : NULL,
                 shift % 3 * kept);
     assert_memory_equal(to + shift, subject->whole, bytes);
     for (size_t i = 0; i < EDGE + shift; i++)
@@ -61,13 +62,13 @@ static void copies_make_whole_elements(void **state)
     static const size_t counts[] = {0, 1, 3, 16, 31, 64, 127, 128, 129, 256, 500, MOST};
     struct subject subject;
     for (size_t s = 0; s < 2; s++)
-        for (enum narrow_form form = NARROW_NOT; form <= NARROW_HIGH_4; form++)
+        for (enum narrow_width width = NARROW_NOT; width <= NARROW_HIGH_4; width++)
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
                 for (size_t shift = 0; shift < 9; shift++)
-                    if (is_form_of(form, sizes[s])) {
+                    if (is_width_of(width, sizes[s])) {
                         make(&subject, counts[c], sizes[s],
-                             form == NARROW_NOT ? NARROW_LOW_2 : form);
-                        check_copy(&subject, counts[c], sizes[s], form, shift);
+                             width == NARROW_NOT ? NARROW_LOW_2 : width);
+                        check_copy(&subject, counts[c], sizes[s], width, shift);
                     }
 }
 
@@ -77,14 +78,14 @@ static void elements_become_whole_in_place(void **state)
     static const size_t begins[] = {0, 1, 2, 77};
     struct subject subject;
     for (size_t s = 0; s < 2; s++)
-        for (enum narrow_form form = NARROW_LOW_2; form <= NARROW_HIGH_4; form++)
-            for (size_t b = 0; b < 4 && is_form_of(form, sizes[s]); b++) {
-                size_t kept = narrow_kept(form, sizes[s]), begin = begins[b], end = 300;
+        for (enum narrow_width width = NARROW_LOW_2; width <= NARROW_HIGH_4; width++)
+            for (size_t b = 0; b < 4 && is_width_of(width, sizes[s]); b++) {
+                size_t kept = narrow_kept(width, sizes[s]), begin = begins[b], end = 300;
                 unsigned char memory[300 * 8 + EDGE];
-                make(&subject, end, sizes[s], form);
+                make(&subject, end, sizes[s], width);
                 memset(memory, GUARD, sizeof memory);
                 memcpy(memory + begin * kept, subject.kept + begin * kept, (end - begin) * kept);
-                narrow_widen(memory, begin, end, sizes[s], form);
+                narrow_widen(memory, begin, end, sizes[s], width);
                 assert_memory_equal(memory + begin * sizes[s], subject.whole + begin * sizes[s],
                                     (end - begin) * sizes[s]);
                 for (size_t i = 0; i < EDGE; i++)

@@ -164,9 +164,9 @@ static void test_frames_without_the_split_flag(void **state)
 
 enum { NARROW_FRAMES = 1200, NARROW_BYTES = 20000 };
 
-/* How many ranges were found in each form, and how many could have been. */
+/* How many ranges were found in each width, and how many could have been. */
 struct narrow_counts {
-    unsigned forms[NARROW_HIGH_4 + 1], all;
+    unsigned widths[NARROW_HIGH_4 + 1], all;
 };
 
 /* Zeros in stretches: in the upper or the lower half of each element, in three quarters, or
@@ -212,14 +212,14 @@ static void check_narrow(const struct subject *subject, const struct codec_chain
                          struct narrow_counts *counts)
 {
     struct error err;
-    enum narrow_form form = NARROW_HIGH_4;
+    enum narrow_width width = NARROW_HIGH_4;
     bool done = true;
     size_t element_bytes = subject->type_bytes;
     uint8_t *memory = malloc(begin + size + GUARD_BYTES), *whole = malloc(size + 1);
     assert_non_null(memory);
     assert_non_null(whole);
     memset(memory, GUARD, begin + size + GUARD_BYTES);
-    codec_context_narrow(context, element_bytes, &form);
+    codec_context_narrow(context, element_bytes, &width);
     enum status status =
         size == subject->bytes
             ? codec_decode(chain, context, subject->stored, subject->stored_bytes, memory, size,
@@ -228,22 +228,22 @@ static void check_narrow(const struct subject *subject, const struct codec_chain
                                    subject->bytes, begin, memory + begin, size, &done, &err);
     codec_context_narrow(context, 0, NULL);
     assert_int_equal(status, STATUS_OK);
-    assert_true(done && form <= NARROW_HIGH_4);
+    assert_true(done && width <= NARROW_HIGH_4);
     memcpy(whole, memory + begin, size);
-    if (form != NARROW_NOT) {
-        size_t kept = narrow_kept(form, element_bytes);
+    if (width != NARROW_NOT) {
+        size_t kept = narrow_kept(width, element_bytes);
         assert_true(kept < element_bytes);
         narrow_copy(whole, memory + begin / element_bytes * kept, size / element_bytes,
-                    element_bytes, form, NULL, 0);
+                    element_bytes, width, NULL, 0);
     }
     if (memcmp(whole, subject->data + begin, size) != 0)
-        fail_msg("%s, shuffle %d, elements of %zu, blocks of %zu, %zu from %zu of %zu bytes, form "
+        fail_msg("%s, shuffle %d, elements of %zu, blocks of %zu, %zu from %zu of %zu bytes, width "
                  "%d: differ",
                  subject->compressor, subject->shuffle, element_bytes, subject->block_bytes, size,
-                 begin, subject->bytes, (int)form);
+                 begin, subject->bytes, (int)width);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         assert_int_equal(memory[begin + size + i], GUARD);
-    counts->forms[form]++;
+    counts->widths[width]++;
     counts->all++;
     free(memory);
     free(whole);
@@ -271,8 +271,8 @@ static void test_narrow_elements(void **state)
         }
         drop_subject(&subject);
     }
-    for (enum narrow_form form = NARROW_NOT; form <= NARROW_HIGH_4; form++)
-        assert_true(!narrow_takes(4) || counts.forms[form] > counts.all / 100);
+    for (enum narrow_width width = NARROW_NOT; width <= NARROW_HIGH_4; width++)
+        assert_true(!narrow_takes(4) || counts.widths[width] > counts.all / 100);
     codec_context_free(context);
 }
 
@@ -285,7 +285,7 @@ static void test_what_is_not_narrow(void **state)
     struct codec_context *context = context_of(&chain, NARROW_BYTES);
     struct subject subject = make_subject("zstd", BLOSC_SHUFFLE, 4, 16000, 1024, 8);
     uint8_t *decoded = malloc(subject.bytes);
-    enum narrow_form form = NARROW_LOW_2;
+    enum narrow_width width = NARROW_LOW_2;
     struct error err;
     assert_non_null(decoded);
     memset(subject.data, 0, subject.bytes);
@@ -293,27 +293,27 @@ static void test_what_is_not_narrow(void **state)
                                   subject.stored_bytes, "zstd", 1024, 1);
     assert_true(size > 0);
     assert_false(codec_chain_may_be_narrow(&other));
-    codec_context_narrow(context, 8, &form);
+    codec_context_narrow(context, 8, &width);
     assert_int_equal(
         codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
         STATUS_OK);
-    assert_int_equal(form, NARROW_NOT);
+    assert_int_equal(width, NARROW_NOT);
     assert_memory_equal(decoded, subject.data, 16000);
-    codec_context_narrow(context, 4, &form);
+    codec_context_narrow(context, 4, &width);
     assert_int_equal(
         codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
         STATUS_OK);
-    assert_int_equal(form, narrow_takes(4) ? NARROW_LOW_2 : NARROW_NOT);
-    form = NARROW_LOW_2; /* a frame of fewer bytes than the chunk has */
+    assert_int_equal(width, narrow_takes(4) ? NARROW_LOW_2 : NARROW_NOT);
+    width = NARROW_LOW_2; /* a frame of fewer bytes than the chunk has */
     assert_int_equal(
         codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16004, &err),
         STATUS_CORRUPT);
-    assert_int_equal(form, NARROW_NOT);
-    form = NARROW_LOW_2; /* one that is cut short */
+    assert_int_equal(width, NARROW_NOT);
+    width = NARROW_LOW_2; /* one that is cut short */
     assert_int_equal(
         codec_decode(&chain, context, subject.stored, (size_t)size - 3, decoded, 16000, &err),
         STATUS_CORRUPT);
-    assert_int_equal(form, NARROW_NOT);
+    assert_int_equal(width, NARROW_NOT);
     drop_subject(&subject);
     codec_context_free(context);
     free(decoded);

@@ -53,26 +53,28 @@ static void add_column(struct ragged *ragged, enum dtype dtype, size_t item_byte
 }
 
 /* Lets the items of some columns be narrow. */
-static void add_forms(struct ragged *ragged)
+static void add_widths(struct ragged *ragged)
 {
     for (size_t c = 0; c < ragged->column_count; c++) {
         struct ragged_column *column = &ragged->columns[c];
         if (!narrow_takes(column->item_bytes) || draw(3) == 0)
             continue;
-        column->form_items = ragged->page_items % 2 ? ragged->page_items : ragged->page_items / 2;
-        column->forms_offset = ragged->page_bytes;
+        column->width_items = ragged->page_items % 2 ? ragged->page_items : ragged->page_items / 2;
+        column->widths_offset = ragged->page_bytes;
         ragged->page_bytes += 64;
     }
 }
 
-static void put_forms(const struct ragged *ragged, unsigned char *page)
+static void put_widths(const struct ragged *ragged, unsigned char *page)
 {
     for (size_t c = 0; c < ragged->column_count; c++) {
         const struct ragged_column *column = &ragged->columns[c];
-        enum narrow_form *forms = (enum narrow_form *)(page + column->forms_offset);
-        for (uint64_t k = 0; column->form_items > 0 && k < ragged->page_items / column->form_items;
-             k++)
-            forms[k] = draw(2) ? NARROW_NOT : column->item_bytes == 4 ? NARROW_LOW_2 : NARROW_LOW_4;
+        enum narrow_width *widths = (enum narrow_width *)(page + column->widths_offset);
+        for (uint64_t k = 0;
+             column->width_items > 0 && k < ragged->page_items / column->width_items; k++)
+            widths[k] = draw(2)                   ? NARROW_NOT
+                        : column->item_bytes == 4 ? NARROW_LOW_2
+                                                  : NARROW_LOW_4;
     }
 }
 
@@ -80,7 +82,7 @@ static void put_item(const struct ragged *ragged, size_t c, unsigned char *page,
                      const unsigned char *item)
 {
     struct ragged_run run = ragged_page_run(ragged, c, page, number);
-    memcpy(page + (run.items - page), item, narrow_kept(run.form, ragged->columns[c].item_bytes));
+    memcpy(page + (run.items - page), item, narrow_kept(run.width, ragged->columns[c].item_bytes));
 }
 
 static void make_items(struct world *world, uint64_t count, fill_item *fill)
@@ -91,7 +93,7 @@ static void make_items(struct world *world, uint64_t count, fill_item *fill)
     for (size_t p = 0; p < world->page_count; p++) {
         world->page[p] = malloc(ragged->page_bytes + 1);
         memset(world->page[p], GUARD, ragged->page_bytes + 1);
-        put_forms(ragged, world->page[p]);
+        put_widths(ragged, world->page[p]);
     }
     world->pages.at = page_at;
     world->paged = (struct ragged_items){
@@ -127,7 +129,7 @@ static void fill_bytes(const struct ragged *ragged, size_t column, uint64_t i, u
 {
     for (size_t b = 0; b < ragged->columns[column].item_bytes; b++)
         item[b] = (unsigned char)(1 + (column * 83 + i * 29 + b * 7) % 251);
-    if (ragged->columns[column].form_items > 0)
+    if (ragged->columns[column].width_items > 0)
         memset(item + ragged->columns[column].item_bytes / 2, 0,
                ragged->columns[column].item_bytes / 2);
 }
@@ -160,7 +162,7 @@ static void items_lie_one_after_another_or_padded(void **unused)
         size_t columns = 1 + draw(4);
         for (size_t c = 0; c < columns; c++)
             add_column(ragged, DTYPE_UINT8, item_bytes[draw(6)]);
-        add_forms(ragged);
+        add_widths(ragged);
         uint64_t count = draw(3) ? draw(100) : 0;
         ragged->pad_items = count + draw(20) + (count == 0);
         make_items(&world, count, fill_bytes);
