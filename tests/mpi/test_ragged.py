@@ -106,6 +106,19 @@ class World(test_samples.World):
             values = self.numbers.integers(0, high, (int(lengths.sum()), *shape))
             arrays[path] = (values if np.dtype(dtype).kind in "iu" else values % 2 if dtype == "bool"
                             else (values - 50) / 4).astype(dtype)
+            if np.dtype(dtype).itemsize >= 4 and "cast" not in field and not ("deliver" in field and "dense" in field["deliver"]):
+                self.add_long_values(arrays[path])
+
+    def add_long_values(self, values):
+        """Values that need all of their bytes, in some stretches."""
+        for first in range(0, len(values), 100):
+            if self.rng.random() < 0.3:
+                values[first:first + 100] = values[first:first + 100] * 1000003 / 7
+
+    def compressors(self):
+        """Blosc shuffles bytes, so that items of a chunk may be narrow."""
+        codec = zarr.codecs.BloscCodec(cname=self.rng.choice(("zstd", "lz4")), shuffle="shuffle", blocksize=self.rng.choice((0, 256)))
+        return {path: codec for types, *_ in self.kinds.values() for path in types if self.rng.random() < 0.7}
 
     def make_fields(self):
         super().make_fields()
@@ -143,7 +156,7 @@ class World(test_samples.World):
         for i, store in enumerate(self.stores):
             uris.append(os.path.join(self.folder, f"store{i}.zarr"))
             kept = {name: array for name, array in store.items() if not name.startswith("frames of")}
-            test_samples.write_store(uris[-1], kept, self.chunks, self.shards)
+            test_samples.write_store(uris[-1], kept, self.chunks, self.shards, self.compressors())
         fields = {name: self.ragged.get(name, field) for name, field in self.fields.items()}
         path = os.path.join(self.folder, "run.yaml")
         with open(path, "w", encoding="utf-8") as file:

@@ -44,10 +44,11 @@ ITEMS = {"action": ("f4", (3,)), "state": ("i2", ()), "image": ("u1", (5, 4)), "
 LARGE = ("f4", (9000,))  # of more than 32 KiB a frame: zero-copy
 
 
-def write_store(path, arrays, chunks, shards):
+def write_store(path, arrays, chunks, shards, compressors=None):
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
         options = {"shards": shards[name]} if name in shards else {}
+        options |= {"compressors": compressors[name]} if name in (compressors or {}) else {}
         array = group.create_array(name, shape=values.shape, chunks=chunks[name], dtype=values.dtype,
                                    config={"write_empty_chunks": True}, **options)
         array[:] = values
