@@ -1,8 +1,8 @@
 /* Narrow elements: of elements of 4 or 8 bytes whose upper bytes are all zero, or whose lower bytes
  * are, only the others are kept:
  *
- *     7, 40000, 3 as int32:        07 00 00 00 | 40 9c 00 00 | ...    lower two bytes: 07 00 | 40
- * 9c 1, 2, 5 as float32:          00 00 80 3f | 00 00 00 40 | ...    upper two bytes: 80 3f | 00 40
+ *     7, 40000 as int32      07 00 00 00  40 9c 00 00      lower two bytes: 07 00  40 9c
+ *     1, 2 as float32        00 00 80 3f  00 00 00 40      upper two bytes: 80 3f  00 40
  *
  * Indices and counts of a sparse matrix are mostly such. They are copied as often as they are
  * decoded, from memory that no cache has any more, so that a copy takes as long as what it reads.

@@ -359,6 +359,8 @@ void ragged_scatter(const struct ragged *ragged, enum dtype dtype, const struct 
                               .dense_bytes = ragged->dense_items * dtype_bytes(dtype),
                               .cells = cells};
     assert(ragged->dense_items <= UINT32_MAX);
+    for (size_t c = 0; c < ragged->column_count; c++)
+        assert(ragged->columns[c].width_items == 0); /* so that no column is narrow */
     set_strides(&scatter);
     /* Where all values may be below zero, cells first have any one of them. */
     if (ragged->combine == RAGGED_MAX && !scatter.kind->is_least_zero)

@@ -193,8 +193,11 @@ void tails_copy_row(const struct tails *tails, const struct tail_row *row,
 
 void tails_fetch_offsets(const struct tails *tails, uint64_t frame)
 {
-    for (size_t i = 0; i < tails->count; i++)
-        __builtin_prefetch(tails->fields[i].target.ragged->offsets + frame);
+    for (size_t i = 0; i < tails->count; i++) {
+        const struct ragged *ragged = tails->fields[i].target.ragged;
+        __builtin_prefetch(ragged->entries ? (const void *)&ragged->entries[frame]
+                                           : (const void *)&ragged->offsets[frame]);
+    }
 }
 
 void tails_fetch_widths(const struct tails *tails, const struct tail_source *source)
