@@ -73,7 +73,8 @@ static void fill_record(const struct round *round, const struct fragments *fragm
 /* Where the items of a row's ragged fields lie. */
 struct found_row {
     int32_t buffer; /* -1: none */
-    uint64_t row;
+    uint32_t source;
+    uint64_t first, end; /* its frames, which no other row of the source has */
     const struct tails *tails;
     struct row_store_pages pages;
     struct tail_row lies;
@@ -93,20 +94,26 @@ struct found_rows *found_rows_new(uint32_t count)
     return found;
 }
 
-static const struct found_row *find_row(const struct round *round, int32_t buffer,
+/* The row of fill `i`. What the row store says of a buffer changes with each use of its row, so the
+ * fill's own frame tells whether the buffer has the same row still. */
+static const struct found_row *find_row(const struct round *round, uint64_t i,
                                         struct found_rows *rows)
 {
     const struct row_store *store = round->job->store;
+    int32_t buffer = *round->fills[i].buffer;
+    uint32_t source = round->fill_sources ? round->fill_sources[i] : 0;
+    uint64_t frame = round->tails->fills[i].frame, row;
     struct found_row *found = &rows->rows[(uint32_t)buffer % FOUND_ROWS];
-    uint64_t row = row_store_row(store, buffer), of_source;
-    if (found->buffer == buffer && found->row == row)
+    if (found->buffer == buffer && found->source == source && frame >= found->first &&
+        frame < found->end)
         return found;
-    uint32_t source = dataset_source_of_row(round->job->dataset, row, &of_source);
+    dataset_source_of_row(round->job->dataset, row_store_row(store, buffer), &row);
     found->buffer = buffer;
-    found->row = row;
+    found->source = source;
     found->tails = round->tails->tails->of[source];
-    tails_find(found->tails, of_source, row_store_pages(store, buffer, &found->pages),
-               &found->lies);
+    found->first = dataset_row_first(found->tails->dataset, row);
+    found->end = found->first + dataset_row_frames(found->tails->dataset, row);
+    tails_find(found->tails, row, row_store_pages(store, buffer, &found->pages), &found->lies);
     return found;
 }
 
@@ -123,7 +130,7 @@ static void find_tail(const struct round *round, uint64_t i, struct found_rows *
                       struct found *ret_found)
 {
     const struct fill *fill = &round->fills[i];
-    const struct found_row *row = find_row(round, *fill->buffer, rows);
+    const struct found_row *row = find_row(round, i, rows);
     ret_found->tails = row->tails;
     ret_found->pages = row->pages; /* `rows` may forget them */
     tails_copy_row(row->tails, &row->lies, &ret_found->pages.pages, &ret_found->lies);

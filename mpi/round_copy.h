@@ -6,8 +6,9 @@
 
 #include "round.h"
 
-/* Where the items of rows lie from which a worker has copied. Fills of one row are many, and take
- * turns with those of the window's other rows; so each row is looked up once. */
+/* Where the items of the rows lie from which a worker has copied last. Fills of one row are many,
+ * and take turns with those of the window's other rows: a worker need not look each of them up
+ * again. */
 struct found_rows;
 
 /* One for each of `count` workers, for ragged fields. Returned; NULL: no memory. free() frees. */

@@ -7,22 +7,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that are copied between requests: more of these at once would only wait for one another. */
-enum { FETCHED_TOGETHER = 256 };
-
 /* Into the core's second cache: a core has more such requests under way than for its first. */
-static void fetch_line(const unsigned char *line)
+void copy_fetch(const void *next, size_t begin, size_t end)
 {
-    __builtin_prefetch(line, 0, 2);
+    for (size_t at = begin; at < end; at += MEMORY_LINE_BYTES)
+        __builtin_prefetch((const unsigned char *)next + at, 0, 2);
 }
 
 void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
                     size_t next_bytes)
 {
     for (size_t done = 0, end; done < bytes; done = end) {
-        end = min_u64(done + FETCHED_TOGETHER, bytes);
-        for (size_t at = done; at < end && at < next_bytes; at += MEMORY_LINE_BYTES)
-            fetch_line((const unsigned char *)next + at);
+        end = min_u64(done + COPY_FETCHED_TOGETHER, bytes);
+        copy_fetch(next, done, min_u64(end, next_bytes));
         memcpy((unsigned char *)to + done, (const unsigned char *)from + done, end - done);
     }
 }

@@ -28,6 +28,12 @@ void clear_stream(void *to, size_t bytes);
  * most; those below COPY_FETCH_BYTES are not worth the call, and those above COPY_FETCH_MOST_BYTES
  * are copied faster as a whole. */
 enum { COPY_FETCH_BYTES = 512, COPY_FETCH_MOST_BYTES = 32 << 10 };
+
+/* For copies of other kinds: tells the CPU of the lines from byte `begin` of `next` to before
+ * `end`. Of more than COPY_FETCHED_TOGETHER bytes at once some would only wait for others. */
+enum { COPY_FETCHED_TOGETHER = 256 };
+void copy_fetch(const void *next, size_t begin, size_t end);
+
 void copy_and_fetch(void *restrict to, const void *restrict from, size_t bytes, const void *next,
                     size_t next_bytes);
 

@@ -2,14 +2,11 @@
 #include "base/narrow.h"
 
 #include "base/copy.h"
-#include "base/memory.h"
 #include "base/number.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
-
-enum { KEPT_TOGETHER = 256 }; /* bytes, between requests: as copy_and_fetch() */
 
 #define UNALIGNED __attribute__((aligned(1), may_alias))
 typedef uint16_t UNALIGNED kept_2;
@@ -62,25 +59,23 @@ static widen_loop *loop_of(size_t element_bytes, enum narrow_width width)
     return narrow_kept(width, element_bytes) == 2 ? loops->to_8_from_2 : loops->to_8_from_4;
 }
 
-static void fetch(const void *next, size_t begin, size_t end)
-{
-    for (size_t at = begin; at < end; at += MEMORY_LINE_BYTES)
-        __builtin_prefetch((const unsigned char *)next + at, 0, 2);
-}
-
 void narrow_copy(void *restrict to, const void *restrict from, size_t count, size_t element_bytes,
                  enum narrow_width width, const void *next, size_t next_bytes)
 {
+    if (width == NARROW_NOT && next_bytes == 0) {
+        memcpy(to, from, count * element_bytes);
+        return;
+    }
     if (width == NARROW_NOT) {
         copy_and_fetch(to, from, count * element_bytes, next, next_bytes);
         return;
     }
     widen_loop *widen = loop_of(element_bytes, width);
-    size_t kept = narrow_kept(width, element_bytes), together = KEPT_TOGETHER / kept;
+    size_t kept = narrow_kept(width, element_bytes), together = COPY_FETCHED_TOGETHER / kept;
     unsigned shift = 8 * (unsigned)narrow_first(width, element_bytes);
     for (size_t done = 0, end; done < count; done = end) {
         end = min_u64(done + together, count);
-        fetch(next, done * kept, min_u64(end * kept, next_bytes));
+        copy_fetch(next, done * kept, min_u64(end * kept, next_bytes));
         widen((unsigned char *)to + done * element_bytes, (const unsigned char *)from + done * kept,
               end - done, shift);
     }

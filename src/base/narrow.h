@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Which bytes of each element are kept: fewer than the element has. */
+/* Which bytes of each element are kept: all; or the lower or upper 2 or 4, fewer than it has. */
 enum narrow_width { NARROW_NOT, NARROW_LOW_2, NARROW_HIGH_2, NARROW_LOW_4, NARROW_HIGH_4 };
 
 /* How many bytes of an element are kept. */

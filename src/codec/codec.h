@@ -107,10 +107,11 @@ void codec_context_stream(struct codec_context *context, bool streams);
 bool codec_chain_may_be_narrow(const struct codec_chain *chain);
 
 /* Lets all elements of a chunk be narrow in what is decoded from now on, if they can be. An element
- * has `element_bytes` (narrow_takes()). Each decoding sets *ret_width (borrowed). Other than
- * NARROW_NOT, it says which bytes of each element are kept: those of element i of the chunk lie
- * i * narrow_kept() behind where the chunk's first byte belongs, and bytes from there to the
- * range's end may have been written. NULL, as at first: elements are whole. */
+ * has `element_bytes` (narrow_takes()). Each decoding sets *ret_width, which is borrowed until the
+ * next call of this function. Other than NARROW_NOT, it says which bytes of each element are kept:
+ * those of element i of the chunk lie i * narrow_kept() behind where the chunk's first byte
+ * belongs, and bytes from there to the range's end may have been written. NULL, as at first:
+ * elements are whole. */
 void codec_context_narrow(struct codec_context *context, size_t element_bytes,
                           enum narrow_width *ret_width);
 

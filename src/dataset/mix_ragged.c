@@ -98,6 +98,7 @@ static void add_ragged(struct ragged *sum, const struct ragged *ragged)
     sum->sample_items += ragged->sample_items;
     sum->most_frame_items = max_u64(sum->most_frame_items, ragged->most_frame_items);
     sum->page_items = max_u64(sum->page_items, ragged->page_items);
+    sum->columns_bytes = max_u64(sum->columns_bytes, ragged->columns_bytes);
     sum->page_bytes = max_u64(sum->page_bytes, ragged->page_bytes);
     sum->tail_item_bytes = max_u64(sum->tail_item_bytes, ragged->tail_item_bytes);
     sum->is_held &= ragged->is_held;

@@ -84,8 +84,8 @@ static size_t room_of(const struct ragged_origin *origin, const struct ragged_co
 
 /* The length of a column's chunks, if its items may be narrow. Those of a dense tensor are looked
  * at as they are read. */
-static uint64_t width_items(size_t store_count, const struct ragged_origin *origin,
-                            const struct ragged *ragged, size_t c)
+static uint64_t narrow_length(size_t store_count, const struct ragged_origin *origin,
+                              const struct ragged *ragged, size_t c)
 {
     const struct zarr_array *views = origin->columns[c].views;
     uint64_t length = views[0].chunk_shape[0];
@@ -113,7 +113,7 @@ static enum status lay_out_pages(size_t stores, const struct ragged_origin *orig
     for (size_t c = 0; c < ragged->column_count; c++) {
         struct ragged_column *column = &ragged->columns[c];
 
-        column->width_items = width_items(stores, origin, ragged, c);
+        column->width_items = narrow_length(stores, origin, ragged, c);
         column->widths_offset = at;
         if (column->width_items > 0)
             at += items / column->width_items * sizeof(enum narrow_width);

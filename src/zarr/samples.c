@@ -113,7 +113,7 @@ static void put_overlaps(const struct request *request, const struct stored_chun
     trace_note(TRACE_DECODE, start_ns, end_ns, request->stats->decoded_bytes - before);
 }
 
-static enum narrow_width *width_of(const struct request *request, const struct stored_chunk *chunk)
+static enum narrow_width *width_in(const struct request *request, const struct stored_chunk *chunk)
 {
     uint64_t first = request->begin / request->array->chunk_shape[0];
 
@@ -126,7 +126,7 @@ static enum status read_overlap(struct zarr_chunk_reader *reader, const struct r
                                 struct error *err)
 {
     bool missing = false;
-    enum narrow_width *width = width_of(request, chunk);
+    enum narrow_width *width = width_in(request, chunk);
 
     if (width)
         *width = NARROW_NOT;

@@ -154,6 +154,7 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
                              ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
                                             chunk->size, decoded, chunk->wanted, err)
                              : decode_partial(reader, chunk, decoded, err);
+    codec_context_narrow(reader->context, 0, NULL); /* shards' indices are decoded with it, too */
     uint64_t end_ns = clock_now_ns();
     stats->decode_ns += end_ns - start_ns;
     trace_note(TRACE_DECODE, start_ns, end_ns, chunk->wanted);

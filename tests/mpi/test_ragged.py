@@ -85,6 +85,8 @@ class World(test_samples.World):
         self.chunks[f"{name}/starts"] = (rng.choice((3, 50)),)
         for path, (_, shape) in types.items():
             self.chunks[path] = (length, *shape) if rng.random() < 0.7 else (rng.choice((5, 64)), *shape)
+            if rng.random() < 0.4:
+                self.shards[path] = (3 * self.chunks[path][0], *shape)
         return field
 
     def add_items(self, arrays, name, field, count):
@@ -168,15 +170,16 @@ class World(test_samples.World):
         name = self.rng.choice([name for name, field in self.ragged.items() if "index" not in field])  # others are held
         field, store = self.ragged[name], self.rng.randrange(len(self.stores))
         path = self.rng.choice(ragged_oracle.columns_of(field))
-        chunk = self.rng.randrange(-(-len(self.stores[store][path]) // self.chunks[path][0]))
+        length = self.shards.get(path, self.chunks[path])[0]
+        chunk = self.rng.randrange(-(-len(self.stores[store][path]) // length))
         file = os.path.join(self.folder, f"store{store}.zarr", path, "c", str(chunk))
         while os.path.isdir(file):
             file = os.path.join(file, os.listdir(file)[0])
         os.remove(file)
-        first = chunk * self.chunks[path][0]
+        first = chunk * length
         starts = self.stores[store][field["ragged"]["offsets"]].astype("i8")
         frames = {int(self.model.first[store]) + i for i in range(self.counts[store])
-                  if max(starts[i], first) < min(starts[i + 1], first + self.chunks[path][0])}
+                  if max(starts[i], first) < min(starts[i + 1], first + length)}
         return {t for t in self.model.anchors() if self.model.touches(t, frames, f"frames of {name}")}
 
     def items_at(self, name, number):

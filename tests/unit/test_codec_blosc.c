@@ -243,6 +243,8 @@ static void check_narrow(const struct subject *subject, const struct codec_chain
                  begin, subject->bytes, (int)width);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         assert_int_equal(memory[begin + size + i], GUARD);
+    for (size_t i = 0; i < begin / element_bytes * 2; i++) /* two bytes of each element, at least */
+        assert_int_equal(memory[i], GUARD);
     counts->widths[width]++;
     counts->all++;
     free(memory);

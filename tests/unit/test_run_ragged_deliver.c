@@ -65,6 +65,14 @@ static void add_widths(struct ragged *ragged)
     }
 }
 
+/* Of odd columns the lower half of each item is zero, of others the upper one. */
+static enum narrow_width narrow_width_of(const struct ragged *ragged, size_t c)
+{
+    if (ragged->columns[c].item_bytes == 4)
+        return c % 2 ? NARROW_HIGH_2 : NARROW_LOW_2;
+    return c % 2 ? NARROW_HIGH_4 : NARROW_LOW_4;
+}
+
 static void put_widths(const struct ragged *ragged, unsigned char *page)
 {
     for (size_t c = 0; c < ragged->column_count; c++) {
@@ -72,17 +80,17 @@ static void put_widths(const struct ragged *ragged, unsigned char *page)
         enum narrow_width *widths = (enum narrow_width *)(page + column->widths_offset);
         for (uint64_t k = 0;
              column->width_items > 0 && k < ragged->page_items / column->width_items; k++)
-            widths[k] = draw(2)                   ? NARROW_NOT
-                        : column->item_bytes == 4 ? NARROW_LOW_2
-                                                  : NARROW_LOW_4;
+            widths[k] = draw(2) ? NARROW_NOT : narrow_width_of(ragged, c);
     }
 }
 
 static void put_item(const struct ragged *ragged, size_t c, unsigned char *page, uint64_t number,
                      const unsigned char *item)
 {
-    struct ragged_run run = ragged_page_run(ragged, c, page, number);
-    memcpy(page + (run.items - page), item, narrow_kept(run.width, ragged->columns[c].item_bytes));
+    struct ragged_place place = ragged_page_place(ragged, c, page, number);
+    size_t item_bytes = ragged->columns[c].item_bytes;
+    memcpy(page + (place.items - page), item + narrow_first(place.width, item_bytes),
+           narrow_kept(place.width, item_bytes));
 }
 
 static void make_items(struct world *world, uint64_t count, fill_item *fill)
@@ -130,7 +138,7 @@ static void fill_bytes(const struct ragged *ragged, size_t column, uint64_t i, u
     for (size_t b = 0; b < ragged->columns[column].item_bytes; b++)
         item[b] = (unsigned char)(1 + (column * 83 + i * 29 + b * 7) % 251);
     if (ragged->columns[column].width_items > 0)
-        memset(item + ragged->columns[column].item_bytes / 2, 0,
+        memset(item + (column % 2 ? 0 : ragged->columns[column].item_bytes / 2), 0,
                ragged->columns[column].item_bytes / 2);
 }
 
