@@ -100,6 +100,48 @@ static void test_ranges_of_raw_chunks(void **state)
     free(sharded);
 }
 
+/* What was said of the chunks of one array stays when a shard's index is decoded after them. */
+static void test_widths_stay(void **state)
+{
+    enum { ITEMS = 600, CHUNK = 256 };
+    struct shard_entry entries[ENTRIES];
+    struct sharded *sharded = make(*state, "end", ", \"crc32c\"", entries);
+    int32_t items[ITEMS], out[ITEMS], whole[CHUNK];
+    uint16_t sample[WIDTH];
+    enum narrow_width widths[3] = {NARROW_HIGH_4, NARROW_HIGH_4, NARROW_HIGH_4};
+    struct recipe recipe = {.path = "n",
+                            .format = ZARR_V2,
+                            .codec = "{\"id\": \"blosc\", \"cname\": \"lz4\", \"shuffle\": 1}",
+                            .rank = 1,
+                            .shape = {ITEMS},
+                            .chunks = {CHUNK},
+                            .dtype = DTYPE_INT32};
+    struct zarr_array array;
+    const struct zarr_array *arrays[] = {&array, &sharded->array};
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    struct error err;
+
+    for (int32_t i = 0; i < ITEMS; i++)
+        items[i] = i * 60 + (i == 300) * 1000000; /* of chunk 1 one needs all of its bytes */
+    recipe_put(*state, &recipe, items, &array);
+    assert_int_equal(zarr_array_may_be_narrow(&array), narrow_takes(4));
+    assert_false(zarr_array_may_be_narrow(&sharded->array));
+    assert_ok(zarr_chunk_reader_new(((struct fixture *)*state)->store, arrays, 2, &reader, &err),
+              &err);
+    assert_ok(zarr_read_narrow(reader, &array, 0, 2 * CHUNK, out, widths, &stats, &err), &err);
+    assert_int_equal(widths[1], NARROW_NOT);
+    assert_int_equal(widths[2], NARROW_HIGH_4); /* not asked for */
+    assert_memory_equal(out + CHUNK, items + CHUNK, CHUNK * sizeof items[0]);
+    assert_ok(zarr_read_narrow(reader, &array, 0, CHUNK, out, widths, &stats, &err), &err);
+    assert_ok(zarr_read_samples(reader, &sharded->array, 3, 4, sample, &stats, &err), &err);
+    assert_int_equal(widths[0], narrow_takes(4) ? NARROW_LOW_2 : NARROW_NOT);
+    narrow_copy(whole, out, CHUNK, sizeof whole[0], widths[0], NULL, 0);
+    assert_memory_equal(whole, items, sizeof whole);
+    zarr_chunk_reader_free(reader);
+    free(sharded);
+}
+
 /* Chunks that are left out, counted. */
 struct skipping {
     struct zarr_faults faults;
@@ -231,6 +273,7 @@ int main(void)
         TEST(test_kept_chunks),
         TEST(test_what_is_read),
         TEST(test_ranges_of_raw_chunks),
+        TEST(test_widths_stay),
         TEST(test_indices_that_make_no_sense),
         TEST(test_a_bad_index_is_asked_for_once),
     };
