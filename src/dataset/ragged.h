@@ -197,27 +197,27 @@ uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const u
                        uint64_t samples);
 
 /* Items of one column that lie together: `count` of them, or up to the next item that does not. */
-struct ragged_place {
+struct ragged_extent {
     const unsigned char *items; /* of the first one, the kept bytes */
     enum narrow_width width;
     uint64_t count;
 };
 
 /* Where item number `item` of a page (below page_items) lies, and how many lie so from there on. */
-static inline struct ragged_place ragged_page_place(const struct ragged *ragged, size_t column,
-                                                    const unsigned char *page, uint64_t item)
+static inline struct ragged_extent ragged_page_extent(const struct ragged *ragged, size_t column,
+                                                      const unsigned char *page, uint64_t item)
 {
     const struct ragged_column *of = &ragged->columns[column];
     const unsigned char *items = page + of->page_offset;
 
     if (of->width_items == 0)
-        return (struct ragged_place){items + item * of->item_bytes, NARROW_NOT,
-                                     ragged->page_items - item};
+        return (struct ragged_extent){items + item * of->item_bytes, NARROW_NOT,
+                                      ragged->page_items - item};
     uint64_t chunk = item / of->width_items, in_chunk = item - chunk * of->width_items;
     enum narrow_width width = ((const enum narrow_width *)(page + of->widths_offset))[chunk];
-    return (struct ragged_place){items + chunk * of->width_items * of->item_bytes +
-                                     in_chunk * narrow_kept(width, of->item_bytes),
-                                 width, of->width_items - in_chunk};
+    return (struct ragged_extent){items + chunk * of->width_items * of->item_bytes +
+                                      in_chunk * narrow_kept(width, of->item_bytes),
+                                  width, of->width_items - in_chunk};
 }
 
 /* The memory of a row's pages, whose owner embeds this struct. */

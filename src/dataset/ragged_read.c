@@ -203,11 +203,11 @@ static void zero_page_items(const struct ragged *ragged, size_t c, unsigned char
                             uint64_t begin, uint64_t end)
 {
     while (begin < end) {
-        struct ragged_place place = ragged_page_place(ragged, c, page, begin);
-        uint64_t count = min_u64(place.count, end - begin);
+        struct ragged_extent extent = ragged_page_extent(ragged, c, page, begin);
+        uint64_t count = min_u64(extent.count, end - begin);
 
-        memset(page + (place.items - page), 0,
-               count * narrow_kept(place.width, ragged->columns[c].item_bytes));
+        memset(page + (extent.items - page), 0,
+               count * narrow_kept(extent.width, ragged->columns[c].item_bytes));
         begin += count;
     }
 }

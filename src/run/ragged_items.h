@@ -54,10 +54,10 @@ static inline void ragged_items_piece(const struct ragged *ragged, const struct 
     uint32_t number = items->first_page + (uint32_t)(item / ragged->page_items);
     const unsigned char *page = items->pages->at(items->pages, number);
     for (size_t c = 0; c < ragged->column_count; c++) {
-        struct ragged_place place = ragged_page_place(ragged, c, page, in_page);
-        ret_piece->columns[c] = place.items;
-        ret_piece->widths[c] = place.width;
-        ret_piece->count = min_u64(ret_piece->count, place.count);
+        struct ragged_extent extent = ragged_page_extent(ragged, c, page, in_page);
+        ret_piece->columns[c] = extent.items;
+        ret_piece->widths[c] = extent.width;
+        ret_piece->count = min_u64(ret_piece->count, extent.count);
     }
 }
 

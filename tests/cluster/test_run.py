@@ -44,7 +44,7 @@ class Run(ClusterTest):
         """Each host is looked at as runs start there: one has few files that may be open. Readers come together."""
         agent = os.path.join(self.folder, "agent")
         with open(agent, "w", encoding="ascii") as out:
-            out.write(f'#!/bin/sh\ncase "$*" in *h2*) ulimit -n 64 ;; esac\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
+            out.write(f'#!/bin/sh\nfor word; do test "$word" = h2 && ulimit -n 64; done\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
         os.chmod(agent, 0o700)
         command = [program("penstock"), "doctor"]
         for key, value in self.settings.items():

@@ -36,6 +36,8 @@ class Part(test_mix_model.Part, test_ragged.World):
         for types, *_ in self.kinds.values():
             for path in types:  # a file for each item takes long to write
                 self.chunks[path] = (max(self.chunks[path][0], 5), *self.chunks[path][1:])
+                if path in self.shards:
+                    self.shards[path] = (3 * self.chunks[path][0], *self.chunks[path][1:])
         return arrays
 
     def adopt(self, first):

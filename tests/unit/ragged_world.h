@@ -216,10 +216,10 @@ static inline const unsigned char *world_item(const struct world_pages *pages,
     assert_true(item >= lies->items.begin && item < lies->items.end);
     const unsigned char *page =
         pages->pages.at(&pages->pages, lies->first_page + (uint32_t)(number / ragged->page_items));
-    struct ragged_place place =
-        ragged_page_place(ragged, column, page, number % ragged->page_items);
-    narrow_copy(whole, place.items, 1, ragged->columns[column].item_bytes, place.width, NULL, 0);
-    world_narrow_items += place.width != NARROW_NOT;
+    struct ragged_extent extent =
+        ragged_page_extent(ragged, column, page, number % ragged->page_items);
+    narrow_copy(whole, extent.items, 1, ragged->columns[column].item_bytes, extent.width, NULL, 0);
+    world_narrow_items += extent.width != NARROW_NOT;
     return whole;
 }
 

@@ -87,10 +87,10 @@ static void put_widths(const struct ragged *ragged, unsigned char *page)
 static void put_item(const struct ragged *ragged, size_t c, unsigned char *page, uint64_t number,
                      const unsigned char *item)
 {
-    struct ragged_place place = ragged_page_place(ragged, c, page, number);
+    struct ragged_extent extent = ragged_page_extent(ragged, c, page, number);
     size_t item_bytes = ragged->columns[c].item_bytes;
-    memcpy(page + (place.items - page), item + narrow_first(place.width, item_bytes),
-           narrow_kept(place.width, item_bytes));
+    memcpy(page + (extent.items - page), item + narrow_first(extent.width, item_bytes),
+           narrow_kept(extent.width, item_bytes));
 }
 
 static void make_items(struct world *world, uint64_t count, fill_item *fill)
