@@ -1,6 +1,6 @@
 /* Makes the rounds, with the memory of their lanes. See rounds.h. */
-#include "rounds_internal.h"
 #include "round_copy.h"
+#include "rounds_internal.h"
 
 #include "base/memory.h"
 #include "base/size.h"
