@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs a trainer, and notes what its host's network interfaces counted meanwhile.
 
-    host_counters.py FILE COMMAND...
+    host_counters.py FILE [--read FOLDER] COMMAND...
 
 Writes to FILE, with {rank} replaced by RANK, the host's name, and of the interface that moved most: its name, the bytes
-sent and received (frames, with all headers), its speed in Mbit/s if it knows one, and its MTU.
+sent and received (frames, with all headers), its speed in Mbit/s if it knows one, and its MTU. Reads all files of FOLDER
+first: a reader delivers nothing before its trainers are there, so that its first epoch finds them in the page cache.
 """
 import json
 import os
@@ -32,8 +33,20 @@ def counters():
     return found
 
 
+def read_all(folder):
+    buffer = bytearray(1 << 20)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with open(path, "rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
+
+
 def main():
     path, command = sys.argv[1].replace("{rank}", os.environ.get("RANK", "0")), sys.argv[2:]
+    if command[0] == "--read":
+        read_all(pathlib.Path(command[1]))
+        command = command[2:]
     before = counters()
     with subprocess.Popen(command) as child:
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())

@@ -135,16 +135,16 @@ class Jobs:
         if run.returncode != 0:
             raise Failed(f"exit code {run.returncode}: {shlex.join(map(str, command))}\n{run.stderr}")
 
-    def reader(self, hosts, settings, only=None, trainer=("--touch",), name="job"):
+    def reader(self, hosts, settings, only=None, trainer=("--touch",), name="job", read=None):
         """A whole job; returns the reader's report, with what each host's network counted under "hosts". Jobs that run at
-        once need different names."""
+        once need different names. Each host reads all files of the folder `read` just before the first epoch."""
         for old in glob.glob(str(self.work / f"{name}-*.json")):
             os.remove(old)
         command = [self.program("penstock-reader"), "--quiet", "--report", self.work / f"{name}-report.json"]
         for key, value in {"delivery.trainers": hosts, **settings}.items():
             command += ["--set", f"{key}={value}"]
         command += ["--", sys.executable, BENCH / "host_counters.py", self.work / f"{name}-host-{{rank}}.json",
-                    self.program("penstock-trainer"), *trainer, "--json=/dev/null"]
+                    *(("--read", read) if read else ()), self.program("penstock-trainer"), *trainer, "--json=/dev/null"]
         self.launch(hosts, command, only)
         with open(self.work / f"{name}-report.json", encoding="utf-8") as file:
             report = json.load(file)

@@ -78,36 +78,34 @@ def tcp_cost(jobs_):
     return sum(json.loads(line)["seconds_per_byte"] for line in output.splitlines() if line.startswith("{"))
 
 
-def settings_of(arguments, hosts, placement, dataset):
-    """Of a job on so many hosts. What it reads is in the page cache from now on."""
-    for path in dataset.rglob("*"):
-        if path.is_file():
-            path.read_bytes()
-    epochs = EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
+def settings_of(arguments, hosts, placement, dataset, mode):
+    """Of a job on so many hosts. In a job of several epochs the first one's time has work for later ones, too: the rings
+    are filled for them."""
+    epochs = 1 if mode == "cold" else EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
     return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
             **dict(option.split("=", 1) for option in arguments.set)}
 
 
-def measure_alone(jobs_, arguments, hosts, dataset):
-    """A job on each of so many hosts by itself, all at once, so that they share the machine as hosts that work together
-    do; {mode: samples/s of all}. On hosts that exist, so many times what one of them does."""
-    settings, scale = settings_of(arguments, 1, "fixed", dataset), 1
+def rate_alone(jobs_, arguments, hosts, dataset, mode):
+    """Samples/s of a job on each of so many hosts by itself, all at once, so that they share the machine as hosts that
+    work together do. On hosts that exist, so many times what one of them does."""
+    settings, scale = settings_of(arguments, 1, "fixed", dataset, mode), 1
     if arguments.cores:
         with concurrent.futures.ThreadPoolExecutor(hosts) as threads:
             reports = list(threads.map(lambda host: jobs_.reader(1, settings, only=f"h{host + 1}", trainer=CONSUMER,
-                                                                 name=f"alone{host}"), range(hosts)))
+                                                                 name=f"alone{host}", read=dataset), range(hosts)))
     else:
-        reports, scale = [jobs_.reader(1, settings, trainer=CONSUMER)], hosts
-    return {mode: scale * sum(rate({"report": report}, mode) for report in reports) for mode in MODES}
+        reports, scale = [jobs_.reader(1, settings, trainer=CONSUMER, read=dataset)], hosts
+    return scale * sum(rate({"reports": {mode: report}}, mode) for report in reports)
 
 
 def measure(jobs_, arguments, hosts, rows, placement, dataset):
-    """One job on so many hosts."""
-    settings = settings_of(arguments, hosts, placement, dataset)
-    expected = jobs_.forecast(hosts, settings)
+    """Two jobs on so many hosts, one of a single epoch."""
+    settings = {mode: settings_of(arguments, hosts, placement, dataset, mode) for mode in MODES}
+    expected = jobs_.forecast(hosts, settings["cached"])
     return {"hosts": hosts, "rows": rows, "placement": placement,
-            "report": jobs_.reader(hosts, settings, trainer=CONSUMER),
+            "reports": {mode: jobs_.reader(hosts, settings[mode], trainer=CONSUMER, read=dataset) for mode in MODES},
             "forecast_bytes": [epoch["exchanged_bytes"] for epoch in expected]}
 
 
@@ -118,7 +116,9 @@ def measure_round(jobs_, arguments, datasets):
     for hosts in arguments.hosts:
         bare = bare_exchange(jobs_, hosts, arguments.batch)
         for rows, dataset in datasets.items():
-            alone = measure_alone(jobs_, arguments, hosts, dataset) if hosts > 1 else None
+            alone = None
+            if hosts > 1:
+                alone = {mode: rate_alone(jobs_, arguments, hosts, dataset, mode) for mode in MODES}
             for placement in PLACEMENTS if hosts > 1 else PLACEMENTS[:1]:  # on one host they are the same
                 run = measure(jobs_, arguments, hosts, rows, placement, dataset)
                 runs.append({**run, "bare_bytes_per_s": bare, "alone_per_s": alone, "tcp_s_per_byte": cost})
@@ -148,22 +148,22 @@ def measure_all(arguments):
 
 def epochs_of(run, mode):
     """Of the last epoch, the end has no next one behind it."""
-    return range(1) if mode == "cold" else range(1, len(run["report"]["epochs"]) - 1)
+    return range(1) if mode == "cold" else range(1, len(run["reports"][mode]["epochs"]) - 1)
 
 
 def rate(run, mode):
-    epochs = [run["report"]["epochs"][e] for e in epochs_of(run, mode)]
+    epochs = [run["reports"][mode]["epochs"][e] for e in epochs_of(run, mode)]
     return sum(epoch["samples"] for epoch in epochs) / sum(epoch["seconds"] for epoch in epochs)
 
 
 def samples_of(run):
     """Of an epoch."""
-    return run["report"]["epochs"][0]["samples"]
+    return run["reports"]["cold"]["epochs"][0]["samples"]
 
 
 def sent(run, mode):
     """Payload bytes of an epoch that all hosts send."""
-    return statistics.mean(run["report"]["epochs"][e]["sent_bytes"] for e in epochs_of(run, mode))
+    return statistics.mean(run["reports"][mode]["epochs"][e]["sent_bytes"] for e in epochs_of(run, mode))
 
 
 def forecast(run, mode):
@@ -176,31 +176,32 @@ def forecast_error(run, mode):
     """Of the epochs that are forecast; None where nothing is to be sent."""
     epochs = [e for e in epochs_of(run, mode) if e < len(run["forecast_bytes"])]
     expected = sum(run["forecast_bytes"][e] for e in epochs)
-    return sum(run["report"]["epochs"][e]["sent_bytes"] for e in epochs) / expected - 1 if expected else None
+    return sum(run["reports"][mode]["epochs"][e]["sent_bytes"] for e in epochs) / expected - 1 if expected else None
 
 
 def stored_of_hosts(run, mode):
     """Bytes of an epoch that each host reads from storage."""
     return [statistics.mean(reader["epochs"][e]["stored_bytes"] for e in epochs_of(run, mode))
-            for reader in run["report"]["readers"]]
+            for reader in run["reports"][mode]["readers"]]
 
 
 def sent_of_hosts(run, mode):
     return [statistics.mean(reader["epochs"][e]["sent_bytes"] for e in epochs_of(run, mode))
-            for reader in run["report"]["readers"]]
+            for reader in run["reports"][mode]["readers"]]
 
 
 def wire_factor(run):
     """Bytes of frames for one byte of payload; None where nothing much was sent."""
-    payload = sum(epoch["sent_bytes"] for epoch in run["report"]["epochs"])
-    return sum(host["sent_bytes"] for host in run["report"]["hosts"]) / payload if payload else None
+    report = run["reports"]["cached"]
+    payload = sum(epoch["sent_bytes"] for epoch in report["epochs"])
+    return sum(host["sent_bytes"] for host in report["hosts"]) / payload if payload else None
 
 
 class Link:
     """What one host's link carries in each direction."""
 
     def __init__(self, arguments, run):
-        counted = run["report"]["hosts"]
+        counted = run["reports"]["cached"]["hosts"]
         self.made = "CLUSTER_NAME" in os.environ
         mtu = min((host["mtu"] or 1500) for host in counted)
         speeds = [host["speed_mbit"] for host in counted]
