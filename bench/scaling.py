@@ -39,6 +39,7 @@ def parse():
     parser.add_argument("--cores", type=float, default=0.2, help="processor time of each host that is made, so that "
                                                                  "hosts do not take it from each other (0.2)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
+    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts (3)")
     parser.add_argument("--budget", type=float, default=330, help="seconds after which no round begins (330)")
     parser.add_argument("--samples", type=int, default=6144, help="of each dataset, 160 KiB each (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
@@ -100,30 +101,45 @@ def rate_alone(jobs_, arguments, hosts, dataset, mode):
     return scale * sum(rate({"reports": {mode: report}}, mode) for report in reports)
 
 
-def measure(jobs_, arguments, hosts, rows, placement, dataset):
-    """Two jobs on so many hosts, one of a single epoch."""
-    settings = {mode: settings_of(arguments, hosts, placement, dataset, mode) for mode in MODES}
-    expected = jobs_.forecast(hosts, settings["cached"])
-    return {"hosts": hosts, "rows": rows, "placement": placement,
-            "reports": {mode: jobs_.reader(hosts, settings[mode], trainer=CONSUMER, read=dataset) for mode in MODES},
-            "forecast_bytes": [epoch["exchanged_bytes"] for epoch in expected]}
+def measure_modes(jobs_, arguments, hosts, placements, dataset):
+    """Jobs with each placement, and of each host by itself, in turns: {mode: [rate alone]} and {placement: {mode:
+    [report]}}. First epochs take a second or two, so that it takes several to know their rate."""
+    alone, reports = {mode: [] for mode in MODES}, {placement: {mode: [] for mode in MODES} for placement in placements}
+    for mode in MODES:
+        for _ in range(arguments.cold if mode == "cold" else 1):
+            if hosts > 1:
+                alone[mode].append(rate_alone(jobs_, arguments, hosts, dataset, mode))
+            for placement in placements:
+                settings = settings_of(arguments, hosts, placement, dataset, mode)
+                reports[placement][mode].append(jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset))
+    return alone, reports
+
+
+def middle(reports, mode):
+    """The report with the median rate."""
+    return sorted(reports, key=lambda report: rate({"reports": {mode: report}}, mode))[len(reports) // 2]
 
 
 def measure_round(jobs_, arguments, datasets):
-    """All jobs once, and beside them what they are compared with: hosts alone, the bare exchange, and TCP."""
+    """All jobs, and beside them what they are compared with: hosts alone, the bare exchange, and TCP."""
     cost = tcp_cost(jobs_) if arguments.cores and max(arguments.hosts) > 1 else None
     runs = []
     for hosts in arguments.hosts:
         bare = bare_exchange(jobs_, hosts, arguments.batch)
+        placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
         for rows, dataset in datasets.items():
-            alone = None
-            if hosts > 1:
-                alone = {mode: rate_alone(jobs_, arguments, hosts, dataset, mode) for mode in MODES}
-            for placement in PLACEMENTS if hosts > 1 else PLACEMENTS[:1]:  # on one host they are the same
-                run = measure(jobs_, arguments, hosts, rows, placement, dataset)
-                runs.append({**run, "bare_bytes_per_s": bare, "alone_per_s": alone, "tcp_s_per_byte": cost})
-                rates = ", ".join(f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
-                say(f"  {hosts} hosts, rows of {rows}, {placement}: {rates} samples/s; alone, together {alone}")
+            rates_alone, all_reports = measure_modes(jobs_, arguments, hosts, placements, dataset)
+            alone = {mode: statistics.median(rates) for mode, rates in rates_alone.items() if rates}
+            for placement, reports in all_reports.items():
+                settings = settings_of(arguments, hosts, placement, dataset, "cached")
+                run = {"hosts": hosts, "rows": rows, "placement": placement, "bare_bytes_per_s": bare,
+                       "alone_per_s": alone, "tcp_s_per_byte": cost,
+                       "reports": {mode: middle(reports[mode], mode) for mode in MODES},
+                       "forecast_bytes": [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]}
+                runs.append(run)
+                rates = ", ".join(f"{mode} {rate(run, mode):,.0f} of {alone[mode]:,.0f}" if alone
+                                  else f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
+                say(f"  {hosts} hosts, rows of {rows}, {placement}: {rates} samples/s")
     return runs
 
 

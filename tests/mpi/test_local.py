@@ -6,7 +6,7 @@ import math
 import os
 import unittest
 
-from job import JobTest, program, run
+from job import SANITIZED, JobTest, program, run
 
 
 def by_index(lines):
@@ -38,10 +38,10 @@ class Sets(JobTest):
 
 class Local(Sets):
     def test_rows_of_one(self):
-        self.check(itertools.product((1, 2, 3), (1, 2, 4)), chunk=1)
+        self.check(((2, 4), (3, 2)) if SANITIZED else itertools.product((1, 2, 3), (1, 2, 4)), chunk=1)
 
     def test_rows_of_eight(self):
-        self.check(itertools.product((1, 2, 3, 5), (2, 4)))
+        self.check(((3, 4), (5, 2)) if SANITIZED else itertools.product((1, 2, 3, 5), (2, 4)))
 
     def test_more_trainers_than_a_batch_has_samples_for_each(self):
         self.check(((3, 12), (2, 6)), chunk=1)

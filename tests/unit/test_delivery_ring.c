@@ -511,7 +511,7 @@ static void stress(uint32_t slots, uint64_t count)
 static void no_wake_up_is_lost(void **state)
 {
     (void)state;
-    stress(1, 40000);
+    stress(1, 12000);
     stress(2, 4000);
     stress(5, 4000);
 }
