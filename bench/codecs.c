@@ -85,7 +85,7 @@ static void ours(const struct chunk *chunk)
 {
     struct error err;
     if (codec_decode(&chunk->chain, chunk->context, chunk->stored, chunk->stored_bytes,
-                     chunk->decoded, chunk->bytes, &err))
+                     codec_output_of(chunk->decoded, chunk->bytes), &err))
         stop("decode", &err);
 }
 

@@ -5,7 +5,7 @@
 
 Writes to FILE, with {rank} replaced by RANK, the host's name, and of the interface that moved most: its name, the bytes
 sent and received (frames, with all headers), its speed in Mbit/s if it knows one, and its MTU. Reads all files of FOLDER
-first: a reader delivers nothing before its trainers are there, so that its first epoch finds them in the page cache.
+before the trainer starts. Readers wait for their trainers, so that the first epoch finds the files in the page cache.
 """
 import json
 import os

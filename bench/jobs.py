@@ -137,7 +137,8 @@ class Jobs:
 
     def reader(self, hosts, settings, only=None, trainer=("--touch",), name="job", read=None):
         """A whole job; returns the reader's report, with what each host's network counted under "hosts". Jobs that run at
-        once need different names. Each host reads all files of the folder `read` just before the first epoch."""
+        once need different names. Each host reads all files of the folder `read` just before the first epoch,
+        which counts in --timeout."""
         for old in glob.glob(str(self.work / f"{name}-*.json")):
             os.remove(old)
         command = [self.program("penstock-reader"), "--quiet", "--report", self.work / f"{name}-report.json"]

@@ -39,7 +39,7 @@ def parse():
     parser.add_argument("--cores", type=float, default=0.2, help="processor time of each host that is made, so that "
                                                                  "hosts do not take it from each other (0.2)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
-    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts (3)")
+    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts: an odd number (3)")
     parser.add_argument("--budget", type=float, default=330, help="seconds after which no round begins (330)")
     parser.add_argument("--samples", type=int, default=6144, help="of each dataset, 160 KiB each (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
@@ -49,6 +49,8 @@ def parse():
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plots and the figures they are made of")
     arguments = parser.parse_args()
+    if arguments.cold < 1 or arguments.cold % 2 == 0:
+        parser.error("--cold takes an odd number")
     if jobs.has_hosts(arguments) and "CLUSTER_NAME" not in os.environ:
         arguments.cores = None  # hosts that exist have the processors they have
     arguments.hosts = [int(count) for count in arguments.hosts.split(",")]
@@ -80,8 +82,8 @@ def tcp_cost(jobs_):
 
 
 def settings_of(arguments, hosts, placement, dataset, mode):
-    """Of a job on so many hosts. In a job of several epochs the first one's time has work for later ones, too: the rings
-    are filled for them."""
+    """Of a job on so many hosts. A job for first epochs has one epoch, and keeps no rows. In a longer job the first epoch's
+    time has work for later ones, too: the rings are filled for them."""
     epochs = 1 if mode == "cold" else EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
     return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
@@ -115,6 +117,12 @@ def measure_modes(jobs_, arguments, hosts, placements, dataset):
     return alone, reports
 
 
+def forecast_of(jobs_, arguments, hosts, placement, dataset, mode):
+    """Bytes that are sent in each epoch, by `penstock plan`."""
+    settings = settings_of(arguments, hosts, placement, dataset, mode)
+    return [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]
+
+
 def middle(reports, mode):
     """The report with the median rate."""
     return sorted(reports, key=lambda report: rate({"reports": {mode: report}}, mode))[len(reports) // 2]
@@ -131,11 +139,11 @@ def measure_round(jobs_, arguments, datasets):
             rates_alone, all_reports = measure_modes(jobs_, arguments, hosts, placements, dataset)
             alone = {mode: statistics.median(rates) for mode, rates in rates_alone.items() if rates}
             for placement, reports in all_reports.items():
-                settings = settings_of(arguments, hosts, placement, dataset, "cached")
                 run = {"hosts": hosts, "rows": rows, "placement": placement, "bare_bytes_per_s": bare,
                        "alone_per_s": alone, "tcp_s_per_byte": cost,
                        "reports": {mode: middle(reports[mode], mode) for mode in MODES},
-                       "forecast_bytes": [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]}
+                       "forecast_bytes": {mode: forecast_of(jobs_, arguments, hosts, placement, dataset, mode)
+                                          for mode in MODES}}
                 runs.append(run)
                 rates = ", ".join(f"{mode} {rate(run, mode):,.0f} of {alone[mode]:,.0f}" if alone
                                   else f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
@@ -163,7 +171,7 @@ def measure_all(arguments):
 
 
 def epochs_of(run, mode):
-    """Of the last epoch, the end has no next one behind it."""
+    """Cold: the only one. Cached: all but the first, and the last, whose end has no next epoch behind it."""
     return range(1) if mode == "cold" else range(1, len(run["reports"][mode]["epochs"]) - 1)
 
 
@@ -184,14 +192,15 @@ def sent(run, mode):
 
 def forecast(run, mode):
     """The same as `penstock plan` has it: of the first epochs, where later ones are much like the last of these."""
-    known = run["forecast_bytes"]
+    known = run["forecast_bytes"][mode]
     return statistics.mean(known[min(e, len(known) - 1)] for e in epochs_of(run, mode))
 
 
 def forecast_error(run, mode):
     """Of the epochs that are forecast; None where nothing is to be sent."""
-    epochs = [e for e in epochs_of(run, mode) if e < len(run["forecast_bytes"])]
-    expected = sum(run["forecast_bytes"][e] for e in epochs)
+    known = run["forecast_bytes"][mode]
+    epochs = [e for e in epochs_of(run, mode) if e < len(known)]
+    expected = sum(known[e] for e in epochs)
     return sum(run["reports"][mode]["epochs"][e]["sent_bytes"] for e in epochs) / expected - 1 if expected else None
 
 

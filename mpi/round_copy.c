@@ -84,6 +84,7 @@ enum { FOUND_ROWS = 32 };
 struct found_rows {
     struct found_row rows[FOUND_ROWS]; /* [buffer modulo their number] */
 };
+_Static_assert(sizeof(struct found_rows) == BUDGET_FOUND_BYTES, "counted in the budget");
 
 struct found_rows *found_rows_new(uint32_t count)
 {

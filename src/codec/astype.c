@@ -29,7 +29,7 @@ static void convert_block(void *argument, const void *stored, void *decoded, siz
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
     return values_map(stored, step->parameters[VALUES_STORED], room,
@@ -64,7 +64,7 @@ static size_t same_size(const struct codec_step *step, size_t decoded_bytes)
 }
 
 static enum status pass_on(const struct codec_step *step, void *state, struct bytes stored,
-                           struct room room, struct bytes *ret_decoded, struct error *err)
+                           struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step, (void)state, (void)room, (void)err;
     *ret_decoded = stored;

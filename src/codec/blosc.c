@@ -134,14 +134,14 @@ static enum status decode_by_library(const struct blosc_frame *frame, uint8_t *o
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step;
     struct blosc_frame frame = {0};
     enum status status = blosc_frame_open(stored, room.capacity, &frame, err);
     if (status)
         return status;
-    struct room exact = room;
+    struct codec_output exact = room;
     exact.capacity = frame.decoded_bytes;
     status = blosc_decoder_takes(state, &frame) ? blosc_decoder_decode(state, &frame, 0, exact, err)
                                                 : decode_by_library(&frame, room.data, err);
@@ -152,8 +152,8 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
 }
 
 /* blosc_getitem() takes whole items. */
-static enum status items_by_library(const struct blosc_frame *frame, size_t begin, struct room room,
-                                    bool *ret_done, struct error *err)
+static enum status items_by_library(const struct blosc_frame *frame, size_t begin,
+                                    struct codec_output room, bool *ret_done, struct error *err)
 {
     enum status status = check_compressor(frame, err);
     if (status)
@@ -169,7 +169,8 @@ static enum status items_by_library(const struct blosc_frame *frame, size_t begi
 
 /* Only the blocks that have some of the range. */
 static enum status decode_partial(void *state, struct bytes stored, size_t decoded_bytes,
-                                  size_t begin, struct room room, bool *ret_done, struct error *err)
+                                  size_t begin, struct codec_output room, bool *ret_done,
+                                  struct error *err)
 {
     struct blosc_frame frame = {0};
     enum status status = blosc_frame_open(stored, decoded_bytes, &frame, err);
@@ -197,8 +198,8 @@ static bool stores_plain(const uint8_t *head, size_t decoded_bytes, size_t *ret_
     return true;
 }
 
-static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     const char *compressor = compressors[step->parameters[COMPRESSOR]];
     if (blosc_compname_to_compcode(compressor) < 0)

@@ -162,8 +162,8 @@ bool blosc_decoder_takes(const struct blosc_decoder *decoder, const struct blosc
 /* Streams
  * ------------------------------------------------------------------------------------------ */
 
-/* What lies narrow of a range of elements (codec_context_narrow()). The first block decides in
- * which width. If a block does not fit, all elements become whole. */
+/* What lies narrow of a range of elements (codec_output.width). The first block decides in which
+ * width. If a block does not fit, all elements become whole. */
 struct narrowing {
     enum narrow_width width;
     size_t element_bytes;
@@ -181,7 +181,7 @@ struct block {
     size_t element_count;
     enum blosc_filter filter;
     uint8_t *out;                /* where byte `begin` belongs */
-    bool streams;                /* codec_context_stream() */
+    bool streams;                /* codec_output.streams */
     struct narrowing *narrowing; /* NULL: elements are whole */
 };
 
@@ -413,7 +413,8 @@ static bool unshuffle_narrow(const struct blosc_decoder *decoder, const struct b
 }
 
 /* Whether elements of the range can be narrow: whole ones, of shuffled bytes. */
-static bool may_be_narrow(const struct blosc_frame *frame, size_t begin, const struct room *range)
+static bool may_be_narrow(const struct blosc_frame *frame, size_t begin,
+                          const struct codec_output *range)
 {
     size_t bytes = range->element_bytes;
 
@@ -457,7 +458,7 @@ static enum status decode_block(struct blosc_decoder *decoder, struct block *blo
 }
 
 enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blosc_frame *frame,
-                                 size_t begin, struct room range, struct error *err)
+                                 size_t begin, struct codec_output range, struct error *err)
 {
     size_t end = begin + range.capacity;
     if (begin == end)

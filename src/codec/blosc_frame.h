@@ -66,6 +66,6 @@ bool blosc_decoder_takes(const struct blosc_decoder *decoder, const struct blosc
  * and how. */
 MUST_USE enum status blosc_decoder_decode(struct blosc_decoder *decoder,
                                           const struct blosc_frame *frame, size_t begin,
-                                          struct room range, struct error *err);
+                                          struct codec_output range, struct error *err);
 
 #endif

@@ -84,7 +84,7 @@ static enum status decode_stream(struct arena *arena, bz_stream *stream, size_t 
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step;
     if (stored.size > UINT_MAX)
@@ -108,8 +108,8 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     return STATUS_OK;
 }
 
-static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     unsigned size = room.capacity < UINT_MAX ? (unsigned)room.capacity : UINT_MAX;
     char nothing = 0;

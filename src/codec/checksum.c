@@ -137,7 +137,7 @@ static enum status check(const struct codec_step *step, checksum *function, stru
 }
 
 static enum status put(const struct codec_step *step, checksum *function, struct bytes decoded,
-                       struct room room, size_t *ret_size)
+                       struct codec_output room, size_t *ret_size)
 {
     bool in_front = step->parameters[LOCATION] == AT_START;
     uint32_t value = htole32(function(decoded));
@@ -155,31 +155,32 @@ static void write_json(const struct codec_step *step, enum codec_format format, 
                 step->parameters[LOCATION] == AT_START ? "start" : "end");
 }
 
-#define DEFINE_CHECKSUM(function, parse_function, write_function, is_core)                      \
-    static enum status decode_##function(const struct codec_step *step, void *state,            \
-                                         struct bytes stored, struct room room,                 \
-                                         struct bytes *ret_decoded, struct error *err)          \
-    {                                                                                           \
-        (void)state, (void)room;                                                                \
-        return check(step, function, stored, ret_decoded, err);                                 \
-    }                                                                                           \
-                                                                                                \
-    static enum status encode_##function(const struct codec_step *step, struct bytes decoded,   \
-                                         struct room room, size_t *ret_size, struct error *err) \
-    {                                                                                           \
-        (void)err;                                                                              \
-        return put(step, function, decoded, room, ret_size);                                    \
-    }                                                                                           \
-                                                                                                \
-    const struct codec codec_##function = {                                                     \
-        .name = #function,                                                                      \
-        .is_zarr_v3_core = is_core,                                                             \
-        .trims = true,                                                                          \
-        .parse = parse_function,                                                                \
-        .stored_bound = stored_bound,                                                           \
-        .decode = decode_##function,                                                            \
-        .encode = encode_##function,                                                            \
-        .write_json = write_function,                                                           \
+#define DEFINE_CHECKSUM(function, parse_function, write_function, is_core)                    \
+    static enum status decode_##function(const struct codec_step *step, void *state,          \
+                                         struct bytes stored, struct codec_output room,       \
+                                         struct bytes *ret_decoded, struct error *err)        \
+    {                                                                                         \
+        (void)state, (void)room;                                                              \
+        return check(step, function, stored, ret_decoded, err);                               \
+    }                                                                                         \
+                                                                                              \
+    static enum status encode_##function(const struct codec_step *step, struct bytes decoded, \
+                                         struct codec_output room, size_t *ret_size,          \
+                                         struct error *err)                                   \
+    {                                                                                         \
+        (void)err;                                                                            \
+        return put(step, function, decoded, room, ret_size);                                  \
+    }                                                                                         \
+                                                                                              \
+    const struct codec codec_##function = {                                                   \
+        .name = #function,                                                                    \
+        .is_zarr_v3_core = is_core,                                                           \
+        .trims = true,                                                                        \
+        .parse = parse_function,                                                              \
+        .stored_bound = stored_bound,                                                         \
+        .decode = decode_##function,                                                          \
+        .encode = encode_##function,                                                          \
+        .write_json = write_function,                                                         \
     };
 
 DEFINE_CHECKSUM(crc32c, parse_behind, NULL, true)

@@ -23,6 +23,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct json_object; /* json-c */
 
@@ -99,30 +100,39 @@ size_t codec_context_bytes(const struct codec_chain *const *chains, size_t chain
                            size_t decoded_bytes);
 void codec_context_free(struct codec_context *context);
 
-/* Whether what codec_decode() decodes from now on is read so late that the caches have forgotten it
- * by then. Codecs that can then write past the caches, which cost less. At first: no. */
-void codec_context_stream(struct codec_context *context, bool streams);
+/* Where decoded bytes go; of encoders, where stored bytes go: data and capacity alone. */
+struct codec_output {
+    uint8_t *data;
+    size_t capacity;          /* bytes */
+    bool streams;             /* the bytes are read so late that the caches have forgotten them.
+                                 Codecs that can write past the caches do so, which costs less */
+    size_t element_bytes;     /* with width: of an element, which narrow_takes() */
+    enum narrow_width *width; /* borrowed; set by decoding. NULL: elements are whole */
+};
+
+/* For whole elements, which the caches may have. */
+static inline struct codec_output codec_output_of(void *data, size_t capacity)
+{
+    return (struct codec_output){.data = data, .capacity = capacity};
+}
 
 /* Whether decoding may find elements of the chain's chunks narrow (base/narrow.h). */
 bool codec_chain_may_be_narrow(const struct codec_chain *chain);
 
-/* Lets all elements of a chunk be narrow in what is decoded from now on, if they can be. An element
- * has `element_bytes` (narrow_takes()). Each decoding sets *ret_width, which is borrowed until the
- * next call of this function. Other than NARROW_NOT, it says which bytes of each element are kept:
- * those of element i of the chunk lie i * narrow_kept() behind where the chunk's first byte
- * belongs, and bytes from there to the range's end may have been written. NULL, as at first:
- * elements are whole. */
-void codec_context_narrow(struct codec_context *context, size_t element_bytes,
-                          enum narrow_width *ret_width);
-
-/* Decodes `stored_size` bytes into exactly `decoded_size` bytes at `decoded`. `stored` and
- * `decoded` must not overlap; on failure `decoded` holds anything.
+/* Decodes `stored_size` bytes into exactly `output.capacity` bytes. `stored` and the output must
+ * not overlap; on failure the output holds anything.
+ *
+ * With output.width all elements of the chunk are narrow, if they can be, as *output.width says. If
+ * this is not NARROW_NOT, it says which bytes of each element are kept: those of element i of the
+ * chunk lie i * narrow_kept() behind where the chunk's first byte belongs, and bytes from there to
+ * the output's end may have been written. On failure *output.width is NARROW_NOT.
+ *
  * CORRUPT: whatever is wrong with the bytes, e.g. "blosc: header says 163840 bytes, chunk holds
  * 81920". UNSUPPORTED: a compressor that this libblosc lacks. INVALID: the context was made for
  * other chains or smaller chunks. */
 MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_context *context,
-                                  const void *stored, size_t stored_size, void *decoded,
-                                  size_t decoded_size, struct error *err);
+                                  const void *stored, size_t stored_size,
+                                  struct codec_output output, struct error *err);
 
 /* Who counts the memory of codec_decode_unsized(). Embedded by whoever keeps the count. */
 struct codec_memory {
@@ -157,13 +167,14 @@ enum { CODEC_HEAD_BYTES = 16 };
 bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
                               size_t decoded_size, size_t *ret_offset);
 
-/* Decodes `range_size` bytes from byte `begin` on, of a chunk of `decoded_size`, to `range`: for
- * chains that decode partially. *ret_done is false where these very bytes cannot be decoded
- * partially: then codec_decode() has to. Errors as above. */
+/* Decodes `range.capacity` bytes from byte `begin` on, of a chunk of `decoded_size`: for chains
+ * that decode partially. *ret_done is false where these very bytes cannot be decoded partially:
+ * then codec_decode() has to. range.streams is not looked at. Narrow elements and errors as above:
+ * bytes that are kept may lie before range.data, as far as where the chunk's first byte belongs. */
 MUST_USE enum status codec_decode_partial(const struct codec_chain *chain,
                                           struct codec_context *context, const void *stored,
                                           size_t stored_size, size_t decoded_size, size_t begin,
-                                          void *range, size_t range_size, bool *ret_done,
+                                          struct codec_output range, bool *ret_done,
                                           struct error *err);
 
 /* Encodes into `stored`, whose capacity must be at least codec_chain_stored_bound(). For writers:

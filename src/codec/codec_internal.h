@@ -16,20 +16,12 @@ struct bytes {
     size_t size;
 };
 
-struct room {
-    uint8_t *data;
-    size_t capacity;
-    bool streams;             /* codec_context_stream() */
-    size_t element_bytes;     /* codec_context_narrow(), if */
-    enum narrow_width *width; /* this is not NULL; NARROW_NOT before decoding */
-};
-
 struct codec {
     const char *name;     /* v2's id, and what messages say */
     bool is_zarr_v3_core; /* v3 knows it by `name`; otherwise as "numcodecs." and the name only */
     bool is_filter;       /* changes values, not bytes: in v3 it stands before 'bytes' */
     bool trims;           /* decoding gives a part of its input and writes nothing */
-    bool narrows;         /* decoding knows codec_context_narrow() */
+    bool narrows;         /* decoding knows codec_output.width */
 
     /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
      * on entry. NULL: the codec has no settings. */
@@ -49,15 +41,16 @@ struct codec {
     size_t state_bytes;                         /* about what it takes, for budgets */
     size_t (*state_room)(size_t decoded_bytes); /* and what it takes for chunks; NULL: nothing */
 
-    /* Decodes into `room`, or, if it trims, returns a part of `stored`. Allocates nothing itself.
-     * Whether the size is the right one is for the caller to check. */
+    /* Decodes into `room`, whose *width, if any, is NARROW_NOT, or, if it trims, returns a part of
+     * `stored`. Allocates nothing itself. Whether the size is the right one is for the caller to
+     * check. */
     enum status (*decode)(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err);
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err);
 
     /* Decodes `room.capacity` bytes from byte `begin` on of `decoded_bytes`:
      * codec_decode_partial(). NULL: nothing is gained by that. */
     enum status (*decode_partial)(void *state, struct bytes stored, size_t decoded_bytes,
-                                  size_t begin, struct room room, bool *ret_done,
+                                  size_t begin, struct codec_output room, bool *ret_done,
                                   struct error *err);
 
     /* codec_chain_stores_plain(). NULL: never. */
@@ -69,8 +62,8 @@ struct codec {
     /* Encodes into `room` of stored_bound() bytes. May allocate. NULL: Penstock only reads this
      * codec.
      */
-    enum status (*encode)(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err);
+    enum status (*encode)(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err);
 
     /* Appends the settings to the name in a description: "(level 3)". NULL: nothing to append. A
      * filter appends every setting that decoding depends on. */

@@ -20,9 +20,6 @@ struct codec_context {
     uint8_t *scratch[SCRATCH_COUNT];
     size_t scratch_count;
     size_t scratch_bytes; /* each */
-    bool streams;
-    size_t element_bytes;     /* codec_context_narrow() */
-    enum narrow_width *width; /* likewise */
 };
 
 /* What decoding through some chains takes
@@ -136,34 +133,13 @@ void codec_context_free(struct codec_context *context)
     free(context);
 }
 
-void codec_context_stream(struct codec_context *context, bool streams)
-{
-    context->streams = streams;
-}
-
 bool codec_chain_may_be_narrow(const struct codec_chain *chain)
 {
     return chain->step_count > 0 && chain->steps[0].codec->narrows;
 }
 
-void codec_context_narrow(struct codec_context *context, size_t element_bytes,
-                          enum narrow_width *ret_width)
-{
-    context->element_bytes = element_bytes;
-    context->width = ret_width;
-}
-
 /* Decoding
  * ----------------------------------------------------------------------------------------- */
-
-/* Where the chain's first codec decodes to. */
-static struct room last_room(const struct codec_context *context, void *data, size_t bytes,
-                             bool streams)
-{
-    if (context->width)
-        *context->width = NARROW_NOT;
-    return (struct room){data, bytes, streams, context->element_bytes, context->width};
-}
 
 static enum status unprepared(const struct codec *codec, struct error *err)
 {
@@ -178,7 +154,7 @@ static enum status decode_between(const struct codec_chain *chain, size_t index,
                                   size_t *turn, struct bytes *data, struct error *err)
 {
     const struct codec *codec = chain->steps[index].codec;
-    struct room room = {.capacity = codec_chain_bound_after(chain, index, decoded_size)};
+    struct codec_output room = {.capacity = codec_chain_bound_after(chain, index, decoded_size)};
     if (!codec->trims) {
         size_t buffer = (*turn)++ % SCRATCH_COUNT;
         if (buffer >= context->scratch_count || room.capacity > context->scratch_bytes)
@@ -187,6 +163,12 @@ static enum status decode_between(const struct codec_chain *chain, size_t index,
     }
     return codec->decode(&chain->steps[index], context->states[codec_index(codec)], *data, room,
                          data, err);
+}
+
+static void say_whole(const struct codec_output *output)
+{
+    if (output->width)
+        *output->width = NARROW_NOT;
 }
 
 static enum status check_size(const char *who, size_t size, size_t expected, struct error *err)
@@ -198,13 +180,13 @@ static enum status check_size(const char *who, size_t size, size_t expected, str
 }
 
 enum status codec_decode(const struct codec_chain *chain, struct codec_context *context,
-                         const void *stored, size_t stored_size, void *decoded, size_t decoded_size,
+                         const void *stored, size_t stored_size, struct codec_output output,
                          struct error *err)
 {
     struct bytes data = {stored, stored_size};
     const char *who = "uncompressed";
     size_t turn = 0;
-    struct room room = last_room(context, decoded, decoded_size, context->streams);
+    say_whole(&output);
     for (size_t i = chain->step_count; i-- > 0;) {
         const struct codec *codec = chain->steps[i].codec;
         size_t index = codec_index(codec);
@@ -212,16 +194,17 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
         if (codec->state_new && !context->states[index])
             return unprepared(codec, err);
         enum status status =
-            i == 0 ? codec->decode(&chain->steps[0], context->states[index], data, room, &data, err)
-                   : decode_between(chain, i, context, decoded_size, &turn, &data, err);
+            i == 0
+                ? codec->decode(&chain->steps[0], context->states[index], data, output, &data, err)
+                : decode_between(chain, i, context, output.capacity, &turn, &data, err);
         if (status)
             return error_prefix(err, status, "%s: ", who);
     }
-    enum status status = check_size(who, data.size, decoded_size, err);
-    if (status && room.width)
-        *room.width = NARROW_NOT;
-    if (!status && data.data != decoded && decoded_size > 0)
-        memcpy(decoded, data.data, decoded_size);
+    enum status status = check_size(who, data.size, output.capacity, err);
+    if (status)
+        say_whole(&output);
+    if (!status && data.data != output.data && output.capacity > 0)
+        memcpy(output.data, data.data, output.capacity);
     return status;
 }
 
@@ -244,16 +227,17 @@ bool codec_chain_stores_plain(const struct codec_chain *chain, const void *head,
 
 enum status codec_decode_partial(const struct codec_chain *chain, struct codec_context *context,
                                  const void *stored, size_t stored_size, size_t decoded_size,
-                                 size_t begin, void *range, size_t range_size, bool *ret_done,
+                                 size_t begin, struct codec_output range, bool *ret_done,
                                  struct error *err)
 {
     const struct codec *codec = chain->steps[0].codec;
     void *state = context->states[codec_index(codec)];
+    say_whole(&range);
+    range.streams = false;
     if (codec->state_new && !state)
         return unprepared(codec, err);
-    enum status status =
-        codec->decode_partial(state, (struct bytes){stored, stored_size}, decoded_size, begin,
-                              last_room(context, range, range_size, false), ret_done, err);
+    enum status status = codec->decode_partial(state, (struct bytes){stored, stored_size},
+                                               decoded_size, begin, range, ret_done, err);
     return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }
 
@@ -262,15 +246,15 @@ enum status codec_decode_partial(const struct codec_chain *chain, struct codec_c
 
 /* Encodes through all steps, using `scratch` (two buffers of `scratch_bytes`) between them. */
 static enum status encode_steps(const struct codec_chain *chain, struct bytes data,
-                                uint8_t *scratch, size_t scratch_bytes, struct room room,
+                                uint8_t *scratch, size_t scratch_bytes, struct codec_output room,
                                 size_t *ret_size, struct error *err)
 {
     for (size_t i = 0; i < chain->step_count; i++) {
         const struct codec_step *step = &chain->steps[i];
-        struct room here = room;
+        struct codec_output here = room;
         if (i + 1 < chain->step_count)
-            here = (struct room){.data = scratch + i % SCRATCH_COUNT * scratch_bytes,
-                                 .capacity = scratch_bytes};
+            here = (struct codec_output){.data = scratch + i % SCRATCH_COUNT * scratch_bytes,
+                                         .capacity = scratch_bytes};
         size_t size = 0;
         if (!step->codec->encode)
             return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
@@ -301,9 +285,9 @@ enum status codec_encode(const struct codec_chain *chain, const void *decoded, s
     if (chain->step_count > 1 && !(scratch = malloc(SCRATCH_COUNT * bound)))
         return error_set(err, STATUS_NO_MEMORY, "encode: no memory for %zu bytes of scratch",
                          SCRATCH_COUNT * bound);
-    enum status status =
-        encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
-                     (struct room){.data = stored, .capacity = capacity}, ret_stored_size, err);
+    enum status status = encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
+                                      (struct codec_output){.data = stored, .capacity = capacity},
+                                      ret_stored_size, err);
     free(scratch);
     return status;
 }

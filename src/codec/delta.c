@@ -97,7 +97,7 @@ static struct run run_of(const struct codec_step *step)
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
     struct run run = run_of(step);
@@ -141,8 +141,8 @@ static void subtract_block(void *argument, const void *decoded, void *stored, si
     values_convert(run->decoded, run->stored, differences, stored, count);
 }
 
-static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     struct run run = run_of(step);
     struct bytes stored = {0};

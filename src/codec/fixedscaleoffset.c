@@ -65,7 +65,7 @@ static void scale_block(void *argument, const void *stored, void *decoded, size_
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
     return values_map(stored, step->parameters[VALUES_STORED], room,

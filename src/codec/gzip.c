@@ -47,7 +47,7 @@ static void state_free(void *state)
 /* A chunk on its way: what is still to be decoded, and what has been. */
 struct inflation {
     struct bytes left;
-    struct room room;
+    struct codec_output room;
     size_t done;
 };
 
@@ -84,7 +84,8 @@ static void skip_zeros(struct bytes *bytes)
 }
 
 static enum status decode_gzip(const struct codec_step *step, void *state, struct bytes stored,
-                               struct room room, struct bytes *ret_decoded, struct error *err)
+                               struct codec_output room, struct bytes *ret_decoded,
+                               struct error *err)
 {
     (void)step;
     struct inflation inflation = {.left = stored, .room = room};
@@ -100,7 +101,8 @@ static enum status decode_gzip(const struct codec_step *step, void *state, struc
 }
 
 static enum status decode_zlib(const struct codec_step *step, void *state, struct bytes stored,
-                               struct room room, struct bytes *ret_decoded, struct error *err)
+                               struct codec_output room, struct bytes *ret_decoded,
+                               struct error *err)
 {
     (void)step;
     struct inflation inflation = {.left = stored, .room = room};
@@ -129,8 +131,8 @@ static bool begins_zlib(const void *bytes, size_t size)
            (at[0] << 8 | at[1]) % 31 == 0;
 }
 
-static enum status encode(compress *function, int level, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(compress *function, int level, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     struct libdeflate_compressor *state = libdeflate_alloc_compressor(level < 0 ? 6 : level);
     if (!state)
@@ -145,13 +147,13 @@ static enum status encode(compress *function, int level, struct bytes decoded, s
 }
 
 static enum status encode_gzip(const struct codec_step *step, struct bytes decoded,
-                               struct room room, size_t *ret_size, struct error *err)
+                               struct codec_output room, size_t *ret_size, struct error *err)
 {
     return encode(libdeflate_gzip_compress, step->parameters[LEVEL], decoded, room, ret_size, err);
 }
 
 static enum status encode_zlib(const struct codec_step *step, struct bytes decoded,
-                               struct room room, size_t *ret_size, struct error *err)
+                               struct codec_output room, size_t *ret_size, struct error *err)
 {
     return encode(libdeflate_zlib_compress, step->parameters[LEVEL], decoded, room, ret_size, err);
 }

@@ -25,7 +25,7 @@ static size_t stored_bound(const struct codec_step *step, size_t decoded_bytes)
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step, (void)state;
     if (stored.size < HEADER_BYTES || stored.size > INT_MAX)
@@ -48,8 +48,8 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     return STATUS_OK;
 }
 
-static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     if (decoded.size > LZ4_MAX_INPUT_SIZE)
         return error_set(err, STATUS_INVALID, "%zu bytes are more than one LZ4 block can hold",

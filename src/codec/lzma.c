@@ -215,7 +215,7 @@ static enum status explain(lzma_ret result, const lzma_stream *stream, size_t ca
 }
 
 static enum status decode(const struct codec_step *step, void *memory, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     struct state *state = memory;
     uint8_t nothing = 0; /* an address even for no bytes */

@@ -22,7 +22,7 @@ static uint64_t spread(uint8_t bits)
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step, (void)state;
     if (stored.size < HEADER_BYTES || stored.data[0] > 7 || (stored.size == 1 && stored.data[0]))

@@ -36,7 +36,7 @@ static void unshuffle(const uint8_t *restrict in, uint8_t *restrict out, size_t 
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)state;
     size_t element_bytes =

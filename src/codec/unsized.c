@@ -80,9 +80,9 @@ static enum status decode_into(const struct codec_step *step, struct bytes store
     if (codec->state_new)
         status = codec->state_new(capacity, &state, err);
     if (status == STATUS_OK)
-        status =
-            codec->decode(step, state, stored,
-                          (struct room){.data = part.data, .capacity = capacity}, ret_decoded, err);
+        status = codec->decode(step, state, stored,
+                               (struct codec_output){.data = part.data, .capacity = capacity},
+                               ret_decoded, err);
     if (state)
         codec->state_free(state);
     if (status == STATUS_OK)
@@ -162,8 +162,8 @@ enum status codec_decode_unsized(const struct codec_chain *chain, const void *st
         if (codec->is_filter)
             status = error_set(err, STATUS_UNSUPPORTED, "a filter of values of unknown number");
         else if (codec->trims)
-            status =
-                codec->decode(step, NULL, data, (struct room){.capacity = data.size}, &data, err);
+            status = codec->decode(step, NULL, data, (struct codec_output){.capacity = data.size},
+                                   &data, err);
         else
             status = decode_step(step, data, memory->limit - part.bytes, memory, &next, &data, err);
         if (next.bytes > 0) {

@@ -259,7 +259,7 @@ static void store(void *block, int type, size_t count, uint8_t *numbers)
     memcpy(numbers, block, bytes);
 }
 
-enum status values_map(struct bytes bytes, int from, struct room room, int to,
+enum status values_map(struct bytes bytes, int from, struct codec_output room, int to,
                        values_kernel *kernel, void *argument, struct bytes *ret_made,
                        struct error *err)
 {

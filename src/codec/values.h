@@ -51,7 +51,7 @@ typedef void values_kernel(void *argument, const void *in, void *out, size_t cou
 
 /* Makes numbers of type `to` in `room` out of all of `bytes`, numbers of type `from`. CORRUPT: not
  * a whole number of them, or more than there is room for. */
-MUST_USE enum status values_map(struct bytes bytes, int from, struct room room, int to,
+MUST_USE enum status values_map(struct bytes bytes, int from, struct codec_output room, int to,
                                 values_kernel *kernel, void *argument, struct bytes *ret_made,
                                 struct error *err);
 

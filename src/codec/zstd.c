@@ -40,7 +40,7 @@ static void state_free(void *state)
 }
 
 static enum status decode(const struct codec_step *step, void *state, struct bytes stored,
-                          struct room room, struct bytes *ret_decoded, struct error *err)
+                          struct codec_output room, struct bytes *ret_decoded, struct error *err)
 {
     (void)step;
     unsigned long long promised = ZSTD_getFrameContentSize(stored.data, stored.size);
@@ -58,8 +58,8 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     return STATUS_OK;
 }
 
-static enum status encode(const struct codec_step *step, struct bytes decoded, struct room room,
-                          size_t *ret_size, struct error *err)
+static enum status encode(const struct codec_step *step, struct bytes decoded,
+                          struct codec_output room, size_t *ret_size, struct error *err)
 {
     ZSTD_CCtx *state = ZSTD_createCCtx();
     if (!state)

@@ -73,6 +73,13 @@ static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
     return add_sat(mul_sat(planned_windows, window), tables);
 }
 
+/* What workers, and the main thread, remember of the rows whose items they copy. */
+static uint64_t found_bytes(const struct budget_demand *d)
+{
+    uint64_t threads = (uint64_t)d->worker_count + 1;
+    return d->ragged.sample_steps == 0 ? 0 : mul_sat(threads, BUDGET_FOUND_BYTES);
+}
+
 /* What a round notes of its tails. */
 static uint64_t round_tails_bytes(const struct budget_demand *d)
 {
@@ -107,7 +114,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
         bytes = add_sat(bytes, mul_sat(source_windows[0], window_match_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
-    return add_sat(bytes, d->anchor_bytes);
+    return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
 }
 
 static void set_most_rows(const struct budget_rows *rows, uint64_t buffers, bool whole,

@@ -23,6 +23,7 @@ enum {
     BUDGET_ARRIVAL_BYTES = 24,       /* of a record that it may receive */
     BUDGET_TAIL_BYTES = 24,          /* of a record sent or received, where it has a tail */
     BUDGET_START_BYTES = 8,          /* of a start of a slot's samples: run/tails.h */
+    BUDGET_FOUND_BYTES = 10240,      /* of a worker or the main thread, where there are tails */
     BUDGET_DESTINATION_BYTES = 12,   /* of a position of round_max_matched() */
     BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
     BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */

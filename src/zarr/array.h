@@ -100,7 +100,7 @@ struct zarr_array {
      * stored_item_bytes and byte_swapped. All other members are of the converted items. */
     struct convert convert;
     /* Of a view: what is decoded to where it belongs is read so late that the caches have forgotten
-     * it (codec_context_stream()). */
+     * it (codec_output.streams). */
     bool is_read_late;
     /* The indices along each axis but the first that a view has; NULL: all. Borrowed. `shape` and
      * `total_bytes` count these alone; the chunk grid is that of the array. */

@@ -120,7 +120,7 @@ enum status shard_index_parse(struct shard_index *index, struct codec_context *c
     const struct zarr_shard_level *level = level_of(index->name);
     size_t bytes = level->entry_count * sizeof *index->entries;
     enum status status = codec_decode(&level->index_codecs, context, stored, level->index_bytes,
-                                      index->entries, bytes, err);
+                                      codec_output_of(index->entries, bytes), err);
 
     _Static_assert(sizeof(struct shard_entry) == 16, "as stored");
     _Static_assert(sizeof(struct begin) <= sizeof(struct shard_entry), "stored bytes have room");

@@ -111,27 +111,25 @@ static void record(struct zarr_tape *tape, const struct stored_chunk *chunk, enu
 
 /* Decodes the wanted range alone, or all of the chunk where that cannot be done. */
 static enum status decode_partial(struct zarr_chunk_reader *reader,
-                                  const struct stored_chunk *chunk, void *decoded,
+                                  const struct stored_chunk *chunk, struct codec_output wanted,
                                   struct error *err)
 {
     const struct codec_chain *codecs = &chunk->array->codecs;
-    size_t chunk_bytes = chunk->array->chunk_bytes;
+    const struct codec_output all = codec_output_of(reader->scratch, chunk->array->chunk_bytes);
     bool done;
 
-    if (chunk_copy_cut(chunk, decoded))
+    if (chunk_copy_cut(chunk, wanted.data))
         return STATUS_OK;
     enum status status =
-        codec_decode_partial(codecs, reader->context, chunk_stored(chunk), chunk->size, chunk_bytes,
-                             chunk->begin, decoded, chunk->wanted, &done, err);
+        codec_decode_partial(codecs, reader->context, chunk_stored(chunk), chunk->size,
+                             all.capacity, chunk->begin, wanted, &done, err);
 
     if (status != STATUS_OK || done)
         return status;
     reader->scratch_key[0] = '\0';
-    codec_context_narrow(reader->context, 0, NULL);
-    status = codec_decode(codecs, reader->context, chunk_stored(chunk), chunk->size,
-                          reader->scratch, chunk_bytes, err);
+    status = codec_decode(codecs, reader->context, chunk_stored(chunk), chunk->size, all, err);
     if (status == STATUS_OK)
-        memmove(decoded, reader->scratch + chunk->begin, chunk->wanted);
+        memmove(wanted.data, all.data + chunk->begin, chunk->wanted);
     return status;
 }
 
@@ -148,13 +146,15 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     if (chunk_stored(chunk) == decoded)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
-    codec_context_stream(reader->context, array->is_read_late && decoded != reader->scratch);
-    codec_context_narrow(reader->context, array->item_bytes, chunk->width);
+    const struct codec_output room = {.data = decoded,
+                                      .capacity = chunk->wanted,
+                                      .streams = array->is_read_late && decoded != reader->scratch,
+                                      .element_bytes = array->item_bytes,
+                                      .width = chunk->width};
     enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
                              ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
-                                            chunk->size, decoded, chunk->wanted, err)
-                             : decode_partial(reader, chunk, decoded, err);
-    codec_context_narrow(reader->context, 0, NULL); /* shards' indices are decoded with it, too */
+                                            chunk->size, room, err)
+                             : decode_partial(reader, chunk, room, err);
     uint64_t end_ns = clock_now_ns();
     stats->decode_ns += end_ns - start_ns;
     trace_note(TRACE_DECODE, start_ns, end_ns, chunk->wanted);

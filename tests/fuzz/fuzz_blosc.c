@@ -78,9 +78,9 @@ static void check_part(const struct subject *subject, const uint8_t *whole)
     struct error err;
     bool done = false;
     uint8_t *part = make_room(subject->size);
-    enum status status = codec_decode_partial(&subject->chain, subject->context, subject->stored,
-                                              subject->stored_size, subject->decoded_size,
-                                              subject->begin, part, subject->size, &done, &err);
+    enum status status = codec_decode_partial(
+        &subject->chain, subject->context, subject->stored, subject->stored_size,
+        subject->decoded_size, subject->begin, codec_output_of(part, subject->size), &done, &err);
     check_guard(part, subject->size);
     CHECK(!status || (err.status == (int)status && err.message[0]));
     CHECK(!whole || !status);
@@ -97,10 +97,11 @@ static void check_narrow_part(const struct subject *subject, size_t element_byte
     enum narrow_width width = NARROW_NOT;
     bool done = false;
     uint8_t *decoded = make_room(begin + size), *elements = make_room(size);
-    codec_context_narrow(subject->context, element_bytes, &width);
-    enum status status = codec_decode_partial(&subject->chain, subject->context, subject->stored,
-                                              subject->stored_size, subject->decoded_size, begin,
-                                              decoded + begin, size, &done, NULL);
+    const struct codec_output room = {
+        .data = decoded + begin, .capacity = size, .element_bytes = element_bytes, .width = &width};
+    enum status status =
+        codec_decode_partial(&subject->chain, subject->context, subject->stored,
+                             subject->stored_size, subject->decoded_size, begin, room, &done, NULL);
     check_guard(decoded, begin + size);
     CHECK(!status || width == NARROW_NOT);
     if (!status && done && whole) {
@@ -124,10 +125,12 @@ static void check_narrow(const struct subject *subject, const uint8_t *whole)
         enum narrow_width width = NARROW_NOT;
         uint8_t *decoded = make_room(subject->decoded_size),
                 *elements = make_room(subject->decoded_size);
-        codec_context_narrow(subject->context, sizes[s], &width);
-        enum status status =
-            codec_decode(&subject->chain, subject->context, subject->stored, subject->stored_size,
-                         decoded, subject->decoded_size, NULL);
+        const struct codec_output room = {.data = decoded,
+                                          .capacity = subject->decoded_size,
+                                          .element_bytes = sizes[s],
+                                          .width = &width};
+        enum status status = codec_decode(&subject->chain, subject->context, subject->stored,
+                                          subject->stored_size, room, NULL);
         check_guard(decoded, subject->decoded_size);
         CHECK(!status == (whole != NULL) && (!status || width == NARROW_NOT));
         if (whole && width != NARROW_NOT) {
@@ -136,7 +139,6 @@ static void check_narrow(const struct subject *subject, const uint8_t *whole)
             CHECK(memcmp(elements, whole, subject->decoded_size) == 0);
         }
         check_narrow_part(subject, sizes[s], whole);
-        codec_context_narrow(subject->context, 0, NULL);
         free(elements);
         free(decoded);
     }
@@ -147,8 +149,9 @@ static void check_frame(const struct subject *subject)
     struct error err;
     uint8_t *decoded = make_room(subject->decoded_size),
             *expected = make_room(subject->decoded_size);
-    enum status status = codec_decode(&subject->chain, subject->context, subject->stored,
-                                      subject->stored_size, decoded, subject->decoded_size, &err);
+    enum status status =
+        codec_decode(&subject->chain, subject->context, subject->stored, subject->stored_size,
+                     codec_output_of(decoded, subject->decoded_size), &err);
     bool decodes = libblosc_decodes(subject, expected);
     check_guard(decoded, subject->decoded_size);
     CHECK(!status || (err.status == (int)status && err.message[0]));

@@ -20,7 +20,8 @@ static void decode(const struct codec_chain *chain, struct codec_context *contex
 {
     struct error err;
     memset(decoded + size, GUARD, GUARD_BYTES);
-    enum status status = codec_decode(chain, context, stored, stored_size, decoded, size, &err);
+    enum status status =
+        codec_decode(chain, context, stored, stored_size, codec_output_of(decoded, size), &err);
     if (status)
         CHECK(err.status == (int)status && err.message[0]);
     for (size_t i = 0; i < GUARD_BYTES; i++)

@@ -56,9 +56,10 @@ static void check_part(const struct subject *subject, const struct codec_chain *
     memset(part, GUARD, size + GUARD_BYTES);
     enum status status =
         size == subject->bytes
-            ? codec_decode(chain, context, subject->stored, subject->stored_bytes, part, size, &err)
+            ? codec_decode(chain, context, subject->stored, subject->stored_bytes,
+                           codec_output_of(part, size), &err)
             : codec_decode_partial(chain, context, subject->stored, subject->stored_bytes,
-                                   subject->bytes, begin, part, size, &done, &err);
+                                   subject->bytes, begin, codec_output_of(part, size), &done, &err);
     if (status || (done && memcmp(part, subject->data + begin, size) != 0))
         fail_msg("%s, shuffle %d, elements of %zu, blocks of %zu, %zu from %zu of %zu bytes: %s",
                  subject->compressor, subject->shuffle, subject->type_bytes, subject->block_bytes,
@@ -91,8 +92,8 @@ static void check_refused(const struct subject *subject, const char *message)
     uint8_t *decoded = malloc(subject->bytes);
     struct error err;
     assert_non_null(decoded);
-    if (codec_decode(&chain, context, subject->stored, subject->stored_bytes, decoded,
-                     subject->bytes, &err) != STATUS_CORRUPT)
+    if (codec_decode(&chain, context, subject->stored, subject->stored_bytes,
+                     codec_output_of(decoded, subject->bytes), &err) != STATUS_CORRUPT)
         fail_msg("not refused: %s", message);
     if (!strstr(err.message, message))
         fail_msg("'%s' lacks '%s'", err.message, message);
@@ -219,14 +220,13 @@ static void check_narrow(const struct subject *subject, const struct codec_chain
     assert_non_null(memory);
     assert_non_null(whole);
     memset(memory, GUARD, begin + size + GUARD_BYTES);
-    codec_context_narrow(context, element_bytes, &width);
+    const struct codec_output room = {
+        .data = memory + begin, .capacity = size, .element_bytes = element_bytes, .width = &width};
     enum status status =
         size == subject->bytes
-            ? codec_decode(chain, context, subject->stored, subject->stored_bytes, memory, size,
-                           &err)
+            ? codec_decode(chain, context, subject->stored, subject->stored_bytes, room, &err)
             : codec_decode_partial(chain, context, subject->stored, subject->stored_bytes,
-                                   subject->bytes, begin, memory + begin, size, &done, &err);
-    codec_context_narrow(context, 0, NULL);
+                                   subject->bytes, begin, room, &done, &err);
     assert_int_equal(status, STATUS_OK);
     assert_true(done && width <= NARROW_HIGH_4);
     memcpy(whole, memory + begin, size);
@@ -295,26 +295,24 @@ static void test_what_is_not_narrow(void **state)
                                   subject.stored_bytes, "zstd", 1024, 1);
     assert_true(size > 0);
     assert_false(codec_chain_may_be_narrow(&other));
-    codec_context_narrow(context, 8, &width);
-    assert_int_equal(
-        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
-        STATUS_OK);
+    struct codec_output room = {
+        .data = decoded, .capacity = subject.bytes, .element_bytes = 8, .width = &width};
+    assert_int_equal(codec_decode(&chain, context, subject.stored, (size_t)size, room, &err),
+                     STATUS_OK);
     assert_int_equal(width, NARROW_NOT);
     assert_memory_equal(decoded, subject.data, 16000);
-    codec_context_narrow(context, 4, &width);
-    assert_int_equal(
-        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16000, &err),
-        STATUS_OK);
+    room.element_bytes = 4;
+    assert_int_equal(codec_decode(&chain, context, subject.stored, (size_t)size, room, &err),
+                     STATUS_OK);
     assert_int_equal(width, narrow_takes(4) ? NARROW_LOW_2 : NARROW_NOT);
-    width = NARROW_LOW_2; /* a frame of fewer bytes than the chunk has */
-    assert_int_equal(
-        codec_decode(&chain, context, subject.stored, (size_t)size, decoded, 16004, &err),
-        STATUS_CORRUPT);
-    assert_int_equal(width, NARROW_NOT);
     width = NARROW_LOW_2; /* one that is cut short */
-    assert_int_equal(
-        codec_decode(&chain, context, subject.stored, (size_t)size - 3, decoded, 16000, &err),
-        STATUS_CORRUPT);
+    assert_int_equal(codec_decode(&chain, context, subject.stored, (size_t)size - 3, room, &err),
+                     STATUS_CORRUPT);
+    assert_int_equal(width, NARROW_NOT);
+    width = NARROW_LOW_2; /* a frame of fewer bytes than the chunk has */
+    room.capacity += 4;
+    assert_int_equal(codec_decode(&chain, context, subject.stored, (size_t)size, room, &err),
+                     STATUS_CORRUPT);
     assert_int_equal(width, NARROW_NOT);
     drop_subject(&subject);
     codec_context_free(context);

@@ -62,7 +62,7 @@ static enum status decode(const struct subject *subject, size_t stored_size, siz
     memcpy(stored, subject->stored, stored_size);
     memset(decoded, GUARD, decoded_size + GUARD_BYTES);
     enum status status = codec_decode(&subject->chain, subject->context, stored, stored_size,
-                                      decoded, decoded_size, err);
+                                      codec_output_of(decoded, decoded_size), err);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         assert_int_equal(decoded[decoded_size + i], GUARD);
     free(stored);
@@ -254,8 +254,8 @@ static void test_bytes_behind_a_blosc_frame_are_passed_over(void **state)
             fail_msg("%s", err.message);
         assert_memory_equal(decoded, subject.data, DATA_BYTES);
         assert_int_equal(codec_decode_partial(&subject.chain, subject.context, subject.stored, size,
-                                              DATA_BYTES, DATA_BYTES / 2, range, sizeof range,
-                                              &done, &err),
+                                              DATA_BYTES, DATA_BYTES / 2,
+                                              codec_output_of(range, sizeof range), &done, &err),
                          STATUS_OK);
         assert_true(done);
         assert_memory_equal(range, subject.data + DATA_BYTES / 2, sizeof range);
@@ -274,9 +274,9 @@ static void test_a_huge_promise_fails(void **state)
     struct codec_context *context = context_of(&chain, 10);
     uint8_t decoded[10];
     struct error err;
-    assert_int_equal(
-        codec_decode(&chain, context, frame, sizeof frame, decoded, sizeof decoded, &err),
-        STATUS_CORRUPT);
+    assert_int_equal(codec_decode(&chain, context, frame, sizeof frame,
+                                  codec_output_of(decoded, sizeof decoded), &err),
+                     STATUS_CORRUPT);
     assert_string_equal(err.message, "zstd: header says 4611686018427387904 bytes, chunk holds 10");
     codec_context_free(context);
 }

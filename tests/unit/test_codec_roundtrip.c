@@ -44,7 +44,7 @@ static void check_roundtrip(const struct codec_chain *chain, struct codec_contex
     uint8_t *decoded = malloc(size ? size : 1);
     assert_non_null(decoded);
     memset(decoded, 0x5a, size);
-    if (codec_decode(chain, context, stored, stored_size, decoded, size, &err))
+    if (codec_decode(chain, context, stored, stored_size, codec_output_of(decoded, size), &err))
         fail_msg("decode %zu bytes, noise of %u bits: %s", size, noise_bits, err.message);
     assert_memory_equal(decoded, data, size);
     free(decoded);
@@ -118,10 +118,12 @@ static void test_a_context_for_less_refuses(void **state)
     uint8_t data[5000] = {0};
     size_t size = 0;
     uint8_t *stored = encode(&small, data, sizeof data, &size);
-    assert_int_equal(codec_decode(&small, context, stored, size, data, sizeof data, NULL),
-                     STATUS_INVALID);
-    assert_int_equal(codec_decode(&other, context, stored, size, data, sizeof data, NULL),
-                     STATUS_INVALID);
+    assert_int_equal(
+        codec_decode(&small, context, stored, size, codec_output_of(data, sizeof data), NULL),
+        STATUS_INVALID);
+    assert_int_equal(
+        codec_decode(&other, context, stored, size, codec_output_of(data, sizeof data), NULL),
+        STATUS_INVALID);
     free(stored);
     codec_context_free(context);
 }

@@ -11,7 +11,7 @@ static void check_decodes(const char *list, const void *stored, size_t stored_si
     struct error err;
     uint8_t decoded[256];
     assert_true(size <= sizeof decoded);
-    if (codec_decode(&chain, context, stored, stored_size, decoded, size, &err))
+    if (codec_decode(&chain, context, stored, stored_size, codec_output_of(decoded, size), &err))
         fail_msg("%s: %s", list, err.message);
     assert_memory_equal(decoded, expected, size);
     codec_context_free(context);
@@ -122,7 +122,8 @@ static void test_blosc_names_a_compressor_that_is_missing(void **state)
     struct codec_context *context = context_of(&chain, 64);
     struct error err;
     uint8_t decoded[64];
-    enum status status = codec_decode(&chain, context, stored, sizeof stored, decoded, 64, &err);
+    enum status status =
+        codec_decode(&chain, context, stored, sizeof stored, codec_output_of(decoded, 64), &err);
     if (status == STATUS_UNSUPPORTED)
         assert_string_equal(err.message, "blosc: chunk needs snappy, which this libblosc lacks");
     else
@@ -167,11 +168,13 @@ static void check_vector(size_t index, size_t shift)
     struct codec_context *context = context_of(&chain, size);
     struct error err;
     assert_int_equal(codec_chain_check(&chain, size, &err), STATUS_OK);
-    if (codec_decode(&chain, context, stored + shift, stored_size, decoded + shift, size, &err))
+    if (codec_decode(&chain, context, stored + shift, stored_size,
+                     codec_output_of(decoded + shift, size), &err))
         fail_msg("%s: %s", vectors[index].codecs, err.message);
     if (memcmp(decoded + shift, expected, size) != 0)
         fail_msg("%s: other bytes", vectors[index].codecs);
-    if (codec_decode(&chain, context, stored + shift, stored_size - 1, decoded, size, &err) == 0)
+    if (codec_decode(&chain, context, stored + shift, stored_size - 1,
+                     codec_output_of(decoded, size), &err) == 0)
         fail_msg("%s: decodes without its last byte", vectors[index].codecs);
     codec_context_free(context);
 }

@@ -508,10 +508,16 @@ static void stress(uint32_t slots, uint64_t count)
     pair_done(&pair);
 }
 
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { LONG_STRESS = 12000 };
+#else
+enum { LONG_STRESS = 40000 };
+#endif
+
 static void no_wake_up_is_lost(void **state)
 {
     (void)state;
-    stress(1, 12000);
+    stress(1, LONG_STRESS);
     stress(2, 4000);
     stress(5, 4000);
 }
