@@ -24,6 +24,7 @@ import pathlib
 import sys
 
 import environments
+import jobs
 import ragged
 from programs import Failed, run, say
 
@@ -53,7 +54,7 @@ def make_dataset(arguments):
 def measure_peers(arguments, dataset, pythons, missing, found):
     for peer in list(pythons):
         try:
-            ragged.read_files(dataset)
+            jobs.read_files(dataset)
             command = [pythons[peer], BENCH / "csr_peers.py", peer, dataset, "--batch", arguments.batch, "--workers", arguments.threads]
             found.setdefault(peer, []).append(json.loads(run(command, arguments.timeout).splitlines()[-1])["rows"])
             say(f"{peer}: {found[peer][-1]:,.0f} rows/s")
@@ -97,7 +98,7 @@ def main():
                 lambda: measure(arguments, config),
             ),
         ):
-            ragged.read_files(dataset)
+            jobs.read_files(dataset)
             values.append(one())
         say(", ".join(f"{name} {values[-1]:,.0f}" for name, values in figures.items()))
         measure_peers(arguments, dataset, pythons, missing, found)

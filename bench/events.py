@@ -25,6 +25,7 @@ import pathlib
 import sys
 
 import environments
+import jobs
 import ragged
 from programs import Failed, run, say
 
@@ -189,7 +190,7 @@ def main():
     figures, found = {}, {}
     for number in range(arguments.rounds):
         say(f"round {number + 1} of {arguments.rounds}")
-        ragged.read_files(dataset)
+        jobs.read_files(dataset)
         measure(arguments, config, figures)
         measure_peers(arguments, parquet, python, missing, found)
     print_table(figures, found, missing)

@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 
+from jobs import read_files
+
 
 def number(path):
     try:
@@ -33,19 +35,10 @@ def counters():
     return found
 
 
-def read_all(folder):
-    buffer = bytearray(1 << 20)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with open(path, "rb", buffering=0) as file:
-                while file.readinto(buffer):
-                    pass
-
-
 def main():
     path, command = sys.argv[1].replace("{rank}", os.environ.get("RANK", "0")), sys.argv[2:]
     if command[0] == "--read":
-        read_all(pathlib.Path(command[1]))
+        read_files(pathlib.Path(command[1]))
         command = command[2:]
     before = counters()
     with subprocess.Popen(command) as child:

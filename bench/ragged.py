@@ -28,13 +28,6 @@ def settle(arguments):
     arguments.work.mkdir(parents=True, exist_ok=True)
 
 
-def read_files(folder):
-    """Idle pages may have been paged out since the last time."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            path.read_bytes()
-
-
 def deliver(arguments, config, readers=1, epochs=2, trainer=None, threads=None, before=(), settings=()):
     """Runs a job with a trainer for each reader: the report, and what the first trainer wrote (JSON)."""
     folder = arguments.work / "ragged-run"

@@ -39,7 +39,8 @@ def parse():
     parser.add_argument("--cores", type=float, default=0.2, help="processor time of each host that is made, so that "
                                                                  "hosts do not take it from each other (0.2)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
-    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts: an odd number (3)")
+    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts: "
+                                                            "an odd number (3)")
     parser.add_argument("--budget", type=float, default=330, help="seconds after which no round begins (330)")
     parser.add_argument("--samples", type=int, default=6144, help="of each dataset, 160 KiB each (6144)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")

@@ -26,6 +26,7 @@ import statistics
 import sys
 
 import environments
+import jobs
 from jobs import one_reader, save_plots
 from programs import Failed, run, say
 
@@ -72,10 +73,7 @@ def write_config(arguments, name):
 
 
 def read_files(arguments, name):
-    """Idle pages may have been paged out since the last time."""
-    for path in make_dataset(arguments, CHUNKS[name]).rglob("*"):
-        if path.is_file():
-            path.read_bytes()
+    jobs.read_files(make_dataset(arguments, CHUNKS[name]))
 
 
 def limit(arguments, config, mode):

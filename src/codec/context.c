@@ -253,8 +253,7 @@ static enum status encode_steps(const struct codec_chain *chain, struct bytes da
         const struct codec_step *step = &chain->steps[i];
         struct codec_output here = room;
         if (i + 1 < chain->step_count)
-            here = (struct codec_output){.data = scratch + i % SCRATCH_COUNT * scratch_bytes,
-                                         .capacity = scratch_bytes};
+            here = codec_output_of(scratch + i % SCRATCH_COUNT * scratch_bytes, scratch_bytes);
         size_t size = 0;
         if (!step->codec->encode)
             return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
@@ -286,8 +285,7 @@ enum status codec_encode(const struct codec_chain *chain, const void *decoded, s
         return error_set(err, STATUS_NO_MEMORY, "encode: no memory for %zu bytes of scratch",
                          SCRATCH_COUNT * bound);
     enum status status = encode_steps(chain, (struct bytes){decoded, decoded_size}, scratch, bound,
-                                      (struct codec_output){.data = stored, .capacity = capacity},
-                                      ret_stored_size, err);
+                                      codec_output_of(stored, capacity), ret_stored_size, err);
     free(scratch);
     return status;
 }

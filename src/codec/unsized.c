@@ -80,8 +80,7 @@ static enum status decode_into(const struct codec_step *step, struct bytes store
     if (codec->state_new)
         status = codec->state_new(capacity, &state, err);
     if (status == STATUS_OK)
-        status = codec->decode(step, state, stored,
-                               (struct codec_output){.data = part.data, .capacity = capacity},
+        status = codec->decode(step, state, stored, codec_output_of(part.data, capacity),
                                ret_decoded, err);
     if (state)
         codec->state_free(state);
