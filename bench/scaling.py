@@ -39,10 +39,11 @@ def parse():
     parser.add_argument("--cores", type=float, default=0.2, help="processor time of each host that is made, so that "
                                                                  "hosts do not take it from each other (0.2)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
-    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round, of which the median counts: "
-                                                            "an odd number (3)")
+    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round with order.placement "
+                                                            "local, of which the median counts: an odd number (3)")
     parser.add_argument("--budget", type=float, default=330, help="seconds after which no round begins (330)")
-    parser.add_argument("--samples", type=int, default=6144, help="of each dataset, 160 KiB each (6144)")
+    parser.add_argument("--samples", type=int, default=6144, help="of a dataset for later epochs, 160 KiB each (6144)")
+    parser.add_argument("--first-samples", type=int, help="of a dataset for first epochs (three times --samples)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
     parser.add_argument("--rows", default="1,8", help="samples of a row: one dataset each (1,8)")
     parser.add_argument("--threads", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1),
@@ -56,6 +57,7 @@ def parse():
         arguments.cores = None  # hosts that exist have the processors they have
     arguments.hosts = [int(count) for count in arguments.hosts.split(",")]
     arguments.rows = [int(rows) for rows in arguments.rows.split(",")]
+    arguments.samples = {"cold": arguments.first_samples or 3 * arguments.samples, "cached": arguments.samples}
     return arguments
 
 
@@ -104,15 +106,15 @@ def rate_alone(jobs_, arguments, hosts, dataset, mode):
     return scale * sum(rate({"reports": {mode: report}}, mode) for report in reports)
 
 
-def measure_modes(jobs_, arguments, hosts, placements, dataset):
+def measure_modes(jobs_, arguments, hosts, placements, datasets):
     """Jobs with each placement, and of each host by itself, in turns: {mode: [rate alone]} and {placement: {mode:
-    [report]}}. First epochs take a second or two, so that it takes several to know their rate."""
+    [report]}}. First epochs take a few seconds, so that it takes several to know the rate of those with a goal."""
     alone, reports = {mode: [] for mode in MODES}, {placement: {mode: [] for mode in MODES} for placement in placements}
-    for mode in MODES:
-        for _ in range(arguments.cold if mode == "cold" else 1):
+    for mode, dataset in datasets.items():
+        for number in range(arguments.cold if mode == "cold" and hosts > 1 else 1):
             if hosts > 1:
                 alone[mode].append(rate_alone(jobs_, arguments, hosts, dataset, mode))
-            for placement in placements:
+            for placement in placements if number == 0 else placements[1:]:
                 settings = settings_of(arguments, hosts, placement, dataset, mode)
                 reports[placement][mode].append(jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset))
     return alone, reports
@@ -136,15 +138,15 @@ def measure_round(jobs_, arguments, datasets):
     for hosts in arguments.hosts:
         bare = bare_exchange(jobs_, hosts, arguments.batch)
         placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
-        for rows, dataset in datasets.items():
-            rates_alone, all_reports = measure_modes(jobs_, arguments, hosts, placements, dataset)
+        for rows, of_rows in datasets.items():
+            rates_alone, all_reports = measure_modes(jobs_, arguments, hosts, placements, of_rows)
             alone = {mode: statistics.median(rates) for mode, rates in rates_alone.items() if rates}
             for placement, reports in all_reports.items():
                 run = {"hosts": hosts, "rows": rows, "placement": placement, "bare_bytes_per_s": bare,
                        "alone_per_s": alone, "tcp_s_per_byte": cost,
                        "reports": {mode: middle(reports[mode], mode) for mode in MODES},
                        "forecast_bytes": {mode: forecast_of(jobs_, arguments, hosts, placement, dataset, mode)
-                                          for mode in MODES}}
+                                          for mode, dataset in of_rows.items()}}
                 runs.append(run)
                 rates = ", ".join(f"{mode} {rate(run, mode):,.0f} of {alone[mode]:,.0f}" if alone
                                   else f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
@@ -154,8 +156,8 @@ def measure_round(jobs_, arguments, datasets):
 
 def measure_all(arguments):
     jobs_ = Jobs(arguments)
-    datasets = {rows: jobs_.synth(f"scaling-{rows}-{arguments.samples}.zarr", arguments.samples, chunk=rows,
-                                  codec="lz4") for rows in arguments.rows}
+    datasets = {rows: {mode: jobs_.synth(f"scaling-{rows}-{samples}.zarr", samples, chunk=rows, codec="lz4")
+                       for mode, samples in arguments.samples.items()} for rows in arguments.rows}
     clock = jobs.Clock(arguments.budget)
     results = []
     for number in range(arguments.rounds):
@@ -181,9 +183,9 @@ def rate(run, mode):
     return sum(epoch["samples"] for epoch in epochs) / sum(epoch["seconds"] for epoch in epochs)
 
 
-def samples_of(run):
+def samples_of(run, mode):
     """Of an epoch."""
-    return run["reports"]["cold"]["epochs"][0]["samples"]
+    return run["reports"][mode]["epochs"][0]["samples"]
 
 
 def sent(run, mode):
@@ -248,7 +250,7 @@ def processors(arguments, run, mode):
     """Samples a second of all hosts if each were as fast as by itself, but for what TCP takes for the bytes that cross."""
     seconds = 1 / run["alone_per_s"][mode]
     if run["tcp_s_per_byte"]:
-        seconds += sent(run, mode) / samples_of(run) * run["tcp_s_per_byte"] / arguments.cores / run["hosts"]
+        seconds += sent(run, mode) / samples_of(run, mode) * run["tcp_s_per_byte"] / arguments.cores / run["hosts"]
     return 1 / seconds
 
 
@@ -258,7 +260,7 @@ def limits(arguments, link, run, mode):
         return {}
     found = {"processors": processors(arguments, run, mode)}
     if sent(run, mode) > 0 and link.payload_bytes_per_s(run):
-        found["links"] = samples_of(run) / (sent(run, mode) / run["hosts"] / link.payload_bytes_per_s(run))
+        found["links"] = samples_of(run, mode) / (sent(run, mode) / run["hosts"] / link.payload_bytes_per_s(run))
     return found
 
 
@@ -279,10 +281,10 @@ def summary(arguments, link, runs, mode):
     allowed = {name: statistics.median(found[name] for found in each) for name in each[0]}
     applies = min(allowed, key=allowed.get) if allowed else None
     bare = [run["bare_bytes_per_s"] for run in runs if run["bare_bytes_per_s"]]
-    used = statistics.median(rate(run, mode) * sent(run, mode) / samples_of(run) / run["hosts"] for run in runs)
+    used = statistics.median(rate(run, mode) * sent(run, mode) / samples_of(run, mode) / run["hosts"] for run in runs)
     factors = [wire_factor(run) for run in runs if wire_factor(run)]
     middle_sent = statistics.median(sent(run, mode) for run in runs)
-    formula = formula_share(first, arguments.batch) * samples_of(first) * RECORD_BYTES
+    formula = formula_share(first, arguments.batch) * samples_of(first, mode) * RECORD_BYTES
     return {"hosts": first["hosts"], "rows": first["rows"], "placement": first["placement"], "mode": mode,
             "samples_per_s": spread(rate(run, mode) for run in runs), "limits": allowed, "limit": applies,
             # within a round, so that a slow minute counts on both sides
@@ -293,7 +295,7 @@ def summary(arguments, link, runs, mode):
             "of_bare_exchange": used / statistics.median(bare) if bare and used else None,
             "stored_bytes": spread(byte for run in runs for byte in stored_of_hosts(run, mode)),
             "sent_bytes": spread(byte for run in runs for byte in sent_of_hosts(run, mode)),
-            "sent_share": middle_sent / samples_of(first) / RECORD_BYTES,
+            "sent_share": middle_sent / samples_of(first, mode) / RECORD_BYTES,
             "of_formula": middle_sent / formula if first["placement"] == "local" and formula else None,
             "forecast_bytes": forecast(first, mode) / first["hosts"],
             "forecast_error": None if forecast_error(first, mode) is None
@@ -372,13 +374,14 @@ def evaluate(arguments, results):
     keys = sorted({(run["rows"], run["placement"], run["hosts"]) for run in results})
     groups = [[run for run in results if (run["rows"], run["placement"], run["hosts"]) == key] for key in keys]
     lines = [summary(arguments, link, runs, mode) for mode in MODES for runs in groups]
-    print(f"\nscaling: {arguments.samples:,} samples of {RECORD_BYTES:,} bytes, lz4; {arguments.batch} samples of a "
+    print(f"\nscaling: {arguments.samples['cold']:,} samples (first epochs) and {arguments.samples['cached']:,} of "
+          f"{RECORD_BYTES:,} bytes, lz4; {arguments.batch} samples of a "
           f"step a host, {arguments.threads} threads; {len(groups[0])} interleaved rounds"
           + (f"; links shaped to {arguments.rate}, {arguments.cores:g} cores a host" if link.made else ""))
     print_tables(arguments, link, lines)
     print()
     goals = verdict(lines)
-    figures = {"samples": arguments.samples, "record_bytes": RECORD_BYTES, "batch": arguments.batch,
+    figures = {"samples": arguments.samples["cached"], "record_bytes": RECORD_BYTES, "batch": arguments.batch,
                "threads": arguments.threads, "rounds": len(groups[0]), "link_bits": link.bits,
                "link_payload_share": round(link.share, 4), "shaped": link.made,
                "cores": arguments.cores if link.made else None, "lines": lines}

@@ -19,16 +19,28 @@
 
 enum { MOST_BURDEN = 8 };
 
-static uint64_t pending_ns(const struct candidate *reader)
+/* A row takes a reader so many times longer than another one; it would be done so many times later.
+ */
+static const double SLOWER_BY_FAR = 1.25, FAR_BEHIND = 1.5;
+enum { FEW_PACES = 4, MANY_PACES = 8 }; /* with as many as few, a reader's mean is trusted */
+
+/* Rows that a reader is to read, if it gets all that it wants of the window. */
+static uint64_t pending(const struct candidate *reader)
 {
-    uint64_t pending = reader->given > reader->read ? reader->given - reader->read : 0;
-    return (pending + 1) * reader->row_ns;
+    uint64_t given = reader->given > reader->read ? reader->given - reader->read : 0;
+    return given + reader->window_wants;
+}
+
+/* When a reader would be done with one row more. */
+static uint64_t done_ns(const struct candidate *reader)
+{
+    return (pending(reader) + 1) * reader->row_ns;
 }
 
 static bool done_before(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
 {
     const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
-    uint64_t a_ns = pending_ns(a), b_ns = pending_ns(b);
+    uint64_t a_ns = done_ns(a), b_ns = done_ns(b);
     if (a_ns != b_ns)
         return a_ns < b_ns;
     if (a->window_given != b->window_given)
@@ -199,8 +211,11 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
     burden += (1 - burden) / 100; /* what is not confirmed is forgotten */
     if (burden >= 1.0 / MOST_BURDEN && burden <= MOST_BURDEN)
         candidate->burden = burden;
-    if (row_ns > 0)
-        candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
+    if (row_ns == 0)
+        return;
+    candidate->told.count += candidate->told.count < MANY_PACES;
+    candidate->told.mean_ns += ((double)row_ns - candidate->told.mean_ns) / candidate->told.count;
+    candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
 }
 
 bool assigner_has_pace(const struct assigner *assigner)
@@ -309,15 +324,41 @@ static void find_wanting(struct assigner *assigner, const struct plan_epoch *epo
     }
 }
 
-/* Whether a reader may take a row that another one may be done with earlier: while nobody waits for
- * it. */
+/* Whether a reader may take a row that it wants and another one may be done with earlier: while
+ * nobody waits for it, and unless it has long been slower by far, or is far behind. A row that
+ * another one reads has to be sent, too. So small and short differences do not count, nor does what
+ * has nothing to do with reading. */
 static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 {
     const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
     const struct candidate *candidate = &assigner->readers[reader];
-    return assigner->pace.indices[reader] != NOWHERE &&
-           (!candidate->is_waited_for ||
-            pending_ns(candidate) <= pending_ns(first) + candidate->row_ns);
+    if (assigner->pace.indices[reader] == NOWHERE)
+        return false;
+    if (!candidate->is_waited_for)
+        return true;
+    double slower = candidate->told.count > 0 && first->told.count > 0
+                        ? candidate->told.mean_ns / first->told.mean_ns
+                        : 1;
+    double behind = (double)pending(candidate) / (double)(pending(first) + 1) * slower;
+    bool by_far = candidate->told.count >= FEW_PACES && slower > SLOWER_BY_FAR;
+    return behind <= (by_far ? 1 : FAR_BEHIND);
+}
+
+static void count_wanted(struct assigner *assigner, const struct assigner_task *task)
+{
+    for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++)
+        if (task->owners[window_row] == HOME_NONE && is_reader(assigner->wanting[window_row]))
+            assigner->readers[assigner->wanting[window_row]].window_wants++;
+}
+
+/* A row that `wanting` wants has got a reader: another one, perhaps. */
+static void forget_wanted(struct assigner *assigner, uint32_t wanting, uint32_t reader)
+{
+    assigner->readers[wanting].window_wants--;
+    if (wanting == reader)
+        return; /* which is to read as many rows as before */
+    reader_heap_raise(assigner, &assigner->pace, wanting);
+    reader_heap_raise(assigner, &assigner->room, wanting);
 }
 
 /* A row of which `wanting` tells who wants it is read by `reader`. */
@@ -351,6 +392,8 @@ static void give_other(struct assigner *assigner, const struct assigner_task *ta
     }
     if (wanting == WANTED_BY_ANY && each_takes_other(assigner, task, window_row, reader, keep))
         return;
+    if (is_reader(wanting))
+        forget_wanted(assigner, wanting, reader);
     assigner_give(assigner, task, window_row, reader, keep);
     note_read(assigner, wanting, reader);
 }
@@ -386,7 +429,8 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         assigner->most_rows = assigner->source_most_rows[plan->source];
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
-        assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
+        assigner->readers[r].window_wants = assigner->readers[r].window_given =
+            assigner->readers[r].window_each = 0;
     ways_begin_window(&assigner->ways,
                       assigner->epochs > epoch->epoch ? assigner->epochs - epoch->epoch : 1);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
@@ -394,6 +438,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     plan_rows_at(epoch, assigner->rows, window->row_count);
     find_wanting(assigner, epoch, window);
     give_kept(assigner, &task);
+    count_wanted(assigner, &task);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)

@@ -9,13 +9,20 @@
 enum { HOME_NONE = 0xffff };
 
 struct candidate {
-    uint64_t row_ns;       /* of one row; what counts is how it compares with the others' */
-    double burden;         /* how many times longer it takes all in all */
+    uint64_t row_ns; /* of one row, with the burden; what counts is how it compares with the others'
+                      */
+    double burden;   /* how many times longer a row takes all in all than the reader says */
+    struct {
+        double mean_ns; /* of a row, as the reader said the last times */
+        int count;
+    } told;
     uint64_t given;        /* rows to read that it got, since the start */
     uint64_t read;         /* of those, read by its last pace sample */
     uint64_t kept;         /* rows that stay */
     bool is_waited_for;    /* by its last pace sample */
-    uint64_t window_given; /* rows of the window being assigned that it did not keep */
+    uint64_t window_wants; /* rows of the window being assigned that its trainers want, it may read,
+                            * and nobody has got yet */
+    uint64_t window_given; /* rows of the window that it did not keep */
     uint64_t window_each;  /* and rows that it loads besides */
     uint64_t listed;       /* the last list of loaders that it was on */
 };

@@ -244,6 +244,32 @@ static void pace_goes_before_locality(void **state)
     }
 }
 
+/* ... nor by one that is a little slower, or slower for a moment, even if all wait for it. */
+static void small_differences_move_nothing(void **state)
+{
+    (void)state;
+    static const uint64_t row_ns[][3] = {
+        {1000, 900, 1050}, {1300, 1000, 900}, {1000, 1100, 1000}, {900, 1000, 1100}};
+    for (int moment = 0; moment < 4; moment++) {
+        struct bench bench;
+        struct assigner_stats stats;
+        uint64_t read[3] = {0};
+        bench_init(&bench, 960, single_rows, 3, 0, 48);
+        for (uint64_t j = 0; j < bench.plan.window_count; j++) {
+            for (uint32_t r = 0; r < 3 && j > 2; r++) {
+                read[r] = bench.given[r] - 40 - 4 * r;
+                assigner_note_pace(bench.assigner, r, read[r],
+                                   row_ns[(j + (uint64_t)moment) % 4][r], r == 0 ? 0.5 : -0.25,
+                                   true);
+            }
+            (void)take_window(&bench, 0, j);
+        }
+        assigner_stats(bench.assigner, &stats);
+        assert_true(stats.exchanged_samples == 0);
+        assigner_free(bench.assigner);
+    }
+}
+
 static void bad_arguments(void **state)
 {
     (void)state;
@@ -271,6 +297,7 @@ int main(void)
         cmocka_unit_test(stragglers_get_nothing),
         cmocka_unit_test(single_samples_stay_local),
         cmocka_unit_test(pace_goes_before_locality),
+        cmocka_unit_test(small_differences_move_nothing),
         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
