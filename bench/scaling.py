@@ -22,7 +22,7 @@ import jobs
 from jobs import Failed, Jobs, say
 
 RECORD_BYTES = 20 * 4 * 32 * 32 * 2
-EPOCHS, EPOCHS_SENT = 12, 5  # the latter where most samples travel, so that an epoch takes seconds
+EPOCHS, EPOCHS_SENT, EPOCHS_COLD = 12, 5, 3  # the second where most samples travel, so that an epoch takes seconds
 GOAL, GOAL_BYTES, GOAL_FORMULA = 0.90, 0.05, 1.15
 MODES = ["cold", "cached"]
 PLACEMENTS = ["fixed", "local"]
@@ -39,11 +39,9 @@ def parse():
     parser.add_argument("--cores", type=float, default=0.2, help="processor time of each host that is made, so that "
                                                                  "hosts do not take it from each other (0.2)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds, at most (3)")
-    parser.add_argument("--cold", type=int, default=3, help="jobs of one epoch in a round with order.placement "
-                                                            "local, of which the median counts: an odd number (3)")
     parser.add_argument("--budget", type=float, default=330, help="seconds after which no round begins (330)")
-    parser.add_argument("--samples", type=int, default=6144, help="of a dataset for later epochs, 160 KiB each (6144)")
-    parser.add_argument("--first-samples", type=int, help="of a dataset for first epochs (three times --samples)")
+    parser.add_argument("--samples", type=int, default=6144, help="of the dataset that memory keeps, 160 KiB each (6144)")
+    parser.add_argument("--cold-samples", type=int, help="of the one that is read in each epoch (three times --samples)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step for each host (64)")
     parser.add_argument("--rows", default="1,8", help="samples of a row: one dataset each (1,8)")
     parser.add_argument("--threads", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1),
@@ -51,13 +49,11 @@ def parse():
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plots and the figures they are made of")
     arguments = parser.parse_args()
-    if arguments.cold < 1 or arguments.cold % 2 == 0:
-        parser.error("--cold takes an odd number")
     if jobs.has_hosts(arguments) and "CLUSTER_NAME" not in os.environ:
         arguments.cores = None  # hosts that exist have the processors they have
     arguments.hosts = [int(count) for count in arguments.hosts.split(",")]
     arguments.rows = [int(rows) for rows in arguments.rows.split(",")]
-    arguments.samples = {"cold": arguments.first_samples or 3 * arguments.samples, "cached": arguments.samples}
+    arguments.samples = {"cold": arguments.cold_samples or 3 * arguments.samples, "cached": arguments.samples}
     return arguments
 
 
@@ -85,11 +81,12 @@ def tcp_cost(jobs_):
 
 
 def settings_of(arguments, hosts, placement, dataset, mode):
-    """Of a job on so many hosts. A job for first epochs has one epoch, and keeps no rows. In a longer job the first epoch's
-    time has work for later ones, too: the rings are filled for them."""
-    epochs = 1 if mode == "cold" else EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
+    """Of a job on so many hosts. Cold: nothing is kept, so that each epoch reads and decodes all rows, as a first epoch does. A
+    first epoch's own time has work for later ones, too: the rings are filled for them."""
+    epochs = EPOCHS_COLD if mode == "cold" else EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
     return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
+            "readers.cache": "off" if mode == "cold" else "auto",
             **dict(option.split("=", 1) for option in arguments.set)}
 
 
@@ -106,29 +103,19 @@ def rate_alone(jobs_, arguments, hosts, dataset, mode):
     return scale * sum(rate({"reports": {mode: report}}, mode) for report in reports)
 
 
-def measure_modes(jobs_, arguments, hosts, placements, datasets):
-    """Jobs with each placement, and of each host by itself, in turns: {mode: [rate alone]} and {placement: {mode:
-    [report]}}. First epochs take a few seconds, so that it takes several to know the rate of those with a goal."""
-    alone, reports = {mode: [] for mode in MODES}, {placement: {mode: [] for mode in MODES} for placement in placements}
+def measure_case(jobs_, arguments, hosts, datasets):
+    """Of each mode the rate of hosts alone, and at once a job with each placement: what is measured, and what is compared with
+    it, has the same minutes of the machine. {mode: rate}, {placement: {mode: report}}, {placement: {mode: [bytes forecast]}}."""
+    placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
+    alone, reports, forecasts = {}, {placement: {} for placement in placements}, {placement: {} for placement in placements}
     for mode, dataset in datasets.items():
-        for number in range(arguments.cold if mode == "cold" and hosts > 1 else 1):
-            if hosts > 1:
-                alone[mode].append(rate_alone(jobs_, arguments, hosts, dataset, mode))
-            for placement in placements if number == 0 else placements[1:]:
-                settings = settings_of(arguments, hosts, placement, dataset, mode)
-                reports[placement][mode].append(jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset))
-    return alone, reports
-
-
-def forecast_of(jobs_, arguments, hosts, placement, dataset, mode):
-    """Bytes that are sent in each epoch, by `penstock plan`."""
-    settings = settings_of(arguments, hosts, placement, dataset, mode)
-    return [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]
-
-
-def middle(reports, mode):
-    """The report with the median rate."""
-    return sorted(reports, key=lambda report: rate({"reports": {mode: report}}, mode))[len(reports) // 2]
+        if hosts > 1:
+            alone[mode] = rate_alone(jobs_, arguments, hosts, dataset, mode)
+        for placement in reversed(placements):
+            settings = settings_of(arguments, hosts, placement, dataset, mode)
+            reports[placement][mode] = jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset)
+            forecasts[placement][mode] = [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]
+    return alone, reports, forecasts
 
 
 def measure_round(jobs_, arguments, datasets):
@@ -137,16 +124,12 @@ def measure_round(jobs_, arguments, datasets):
     runs = []
     for hosts in arguments.hosts:
         bare = bare_exchange(jobs_, hosts, arguments.batch)
-        placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
         for rows, of_rows in datasets.items():
-            rates_alone, all_reports = measure_modes(jobs_, arguments, hosts, placements, of_rows)
-            alone = {mode: statistics.median(rates) for mode, rates in rates_alone.items() if rates}
-            for placement, reports in all_reports.items():
+            alone, reports, forecasts = measure_case(jobs_, arguments, hosts, of_rows)
+            for placement in reports:
                 run = {"hosts": hosts, "rows": rows, "placement": placement, "bare_bytes_per_s": bare,
-                       "alone_per_s": alone, "tcp_s_per_byte": cost,
-                       "reports": {mode: middle(reports[mode], mode) for mode in MODES},
-                       "forecast_bytes": {mode: forecast_of(jobs_, arguments, hosts, placement, dataset, mode)
-                                          for mode, dataset in of_rows.items()}}
+                       "alone_per_s": alone, "tcp_s_per_byte": cost, "reports": reports[placement],
+                       "forecast_bytes": forecasts[placement]}
                 runs.append(run)
                 rates = ", ".join(f"{mode} {rate(run, mode):,.0f} of {alone[mode]:,.0f}" if alone
                                   else f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
@@ -174,8 +157,8 @@ def measure_all(arguments):
 
 
 def epochs_of(run, mode):
-    """Cold: the only one. Cached: all but the first, and the last, whose end has no next epoch behind it."""
-    return range(1) if mode == "cold" else range(1, len(run["reports"][mode]["epochs"]) - 1)
+    """All but the first, and the last, whose end has no next epoch behind it."""
+    return range(1, len(run["reports"][mode]["epochs"]) - 1)
 
 
 def rate(run, mode):
@@ -374,7 +357,7 @@ def evaluate(arguments, results):
     keys = sorted({(run["rows"], run["placement"], run["hosts"]) for run in results})
     groups = [[run for run in results if (run["rows"], run["placement"], run["hosts"]) == key] for key in keys]
     lines = [summary(arguments, link, runs, mode) for mode in MODES for runs in groups]
-    print(f"\nscaling: {arguments.samples['cold']:,} samples (first epochs) and {arguments.samples['cached']:,} of "
+    print(f"\nscaling: {arguments.samples['cold']:,} samples (cold) and {arguments.samples['cached']:,} of "
           f"{RECORD_BYTES:,} bytes, lz4; {arguments.batch} samples of a "
           f"step a host, {arguments.threads} threads; {len(groups[0])} interleaved rounds"
           + (f"; links shaped to {arguments.rate}, {arguments.cores:g} cores a host" if link.made else ""))

@@ -19,10 +19,9 @@
 
 enum { MOST_BURDEN = 8 };
 
-/* A row takes a reader so many times longer than another one; it would be done so many times later.
- */
-static const double SLOWER_BY_FAR = 1.25, FAR_BEHIND = 1.5;
-enum { FEW_PACES = 4, MANY_PACES = 8 }; /* with as many as few, a reader's mean is trusted */
+/* A row takes a reader so many times longer than another one. */
+static const double SLOWER_BY_FAR = 1.25;
+enum { MANY_PACES = 8 }; /* pace samples; the mean of fewer is not trusted */
 
 /* Rows that a reader is to read, if it gets all that it wants of the window. */
 static uint64_t pending(const struct candidate *reader)
@@ -325,23 +324,23 @@ static void find_wanting(struct assigner *assigner, const struct plan_epoch *epo
 }
 
 /* Whether a reader may take a row that it wants and another one may be done with earlier: while
- * nobody waits for it, and unless it has long been slower by far, or is far behind. A row that
- * another one reads has to be sent, too. So small and short differences do not count, nor does what
- * has nothing to do with reading. */
+ * nobody waits for it, and unless it has long been slower by far. Then it takes as many rows of the
+ * window as it reads in the time of the other. A row that another reader reads has to be sent, too:
+ * so small and short differences do not count, nor does what has nothing to do with reading, nor
+ * how far ahead others have read. */
 static bool keeps_up(const struct assigner *assigner, uint32_t reader)
 {
     const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
     const struct candidate *candidate = &assigner->readers[reader];
     if (assigner->pace.indices[reader] == NOWHERE)
         return false;
-    if (!candidate->is_waited_for)
+    if (!candidate->is_waited_for || candidate->told.count < MANY_PACES ||
+        first->told.count < MANY_PACES)
         return true;
-    double slower = candidate->told.count > 0 && first->told.count > 0
-                        ? candidate->told.mean_ns / first->told.mean_ns
-                        : 1;
-    double behind = (double)pending(candidate) / (double)(pending(first) + 1) * slower;
-    bool by_far = candidate->told.count >= FEW_PACES && slower > SLOWER_BY_FAR;
-    return behind <= (by_far ? 1 : FAR_BEHIND);
+    double slower = candidate->told.mean_ns / first->told.mean_ns;
+    return slower <= SLOWER_BY_FAR ||
+           slower * (double)(candidate->window_given + candidate->window_wants) <=
+               (double)(first->window_given + first->window_wants + 1);
 }
 
 static void count_wanted(struct assigner *assigner, const struct assigner_task *task)

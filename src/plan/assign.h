@@ -8,8 +8,7 @@
  *   - to a reader with room to keep it, as long as there is one: to the one whose trainer gets it,
  *     if it is a row of one sample, else to the one with the most room;
  *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
- *     cross the network, unless that one holds up the others and is slower by far: by a quarter in
- *     several pace samples, or what it has to read would take it half as long again;
+ *     cross the network, unless that one holds up the others and has long been slower by a quarter;
  *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
  *     that is waited for more than others counts as slower than it says.
  *
