@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "plan/assign_each.h"
 #include "plan/assign_internal.h"
+#include "plan/assign_wants.h"
 #include "plan/locality.h"
 #include "plan/window_match.h"
 
@@ -19,27 +20,16 @@
 
 enum { MOST_BURDEN = 8 };
 
-/* A row takes a reader so many times longer than another one. */
-static const double SLOWER_BY_FAR = 1.25;
-enum { MANY_PACES = 8 }; /* pace samples; the mean of fewer is not trusted */
-
-/* Rows that a reader is to read, if it gets all that it wants of the window. */
-static uint64_t pending(const struct candidate *reader)
+static uint64_t pending_ns(const struct candidate *reader)
 {
-    uint64_t given = reader->given > reader->read ? reader->given - reader->read : 0;
-    return given + reader->window_wants;
-}
-
-/* When a reader would be done with one row more. */
-static uint64_t done_ns(const struct candidate *reader)
-{
-    return (pending(reader) + 1) * reader->row_ns;
+    uint64_t pending = reader->given > reader->read ? reader->given - reader->read : 0;
+    return (pending + 1) * reader->row_ns;
 }
 
 static bool done_before(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
 {
     const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
-    uint64_t a_ns = done_ns(a), b_ns = done_ns(b);
+    uint64_t a_ns = pending_ns(a), b_ns = pending_ns(b);
     if (a_ns != b_ns)
         return a_ns < b_ns;
     if (a->window_given != b->window_given)
@@ -212,9 +202,8 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
         candidate->burden = burden;
     if (row_ns == 0)
         return;
-    candidate->told.count += candidate->told.count < MANY_PACES;
-    candidate->told.mean_ns += ((double)row_ns - candidate->told.mean_ns) / candidate->told.count;
     candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
+    wants_note_pace(candidate, row_ns);
 }
 
 bool assigner_has_pace(const struct assigner *assigner)
@@ -290,76 +279,6 @@ void assigner_give(struct assigner *assigner, const struct assigner_task *task, 
     reader_heap_lower(assigner, &assigner->room, reader);
 }
 
-/* `position`: of the row's sample, if the row has one sample. */
-static uint16_t wanted_by(const struct assigner *assigner, const struct plan_epoch *epoch,
-                          const struct plan_window *window, uint64_t window_row, uint64_t position)
-{
-    const struct plan *plan = &epoch->plan;
-    if (window->row_samples == 1 && position >= plan->position_count)
-        return WANTED_BY_NONE;
-    if (plan->locality)
-        return (uint16_t)assigner
-            ->reader_of_trainer[locality_trainer(locality_near(plan), assigner->rows[window_row])];
-    if (window->row_samples > 1)
-        return WANTED_BY_ANY;
-    return (uint16_t)assigner->reader_of_trainer[plan_trainer_at(epoch, position)];
-}
-
-static void find_wanting(struct assigner *assigner, const struct plan_epoch *epoch,
-                         const struct plan_window *window)
-{
-    enum { BLOCK = 128 };
-    for (uint64_t first = 0; first < window->row_count; first += BLOCK) {
-        struct plan_location locations[BLOCK] = {{0}};
-        uint64_t positions[BLOCK] = {0};
-        size_t count = min_u64(BLOCK, window->row_count - first);
-        for (size_t i = 0; i < count; i++)
-            locations[i].window_row = first + i;
-        if (window->row_samples == 1)
-            plan_positions_of(window, locations, count, positions);
-        for (size_t i = 0; i < count; i++)
-            assigner->wanting[first + i] =
-                wanted_by(assigner, epoch, window, first + i, positions[i]);
-    }
-}
-
-/* Whether a reader may take a row that it wants and another one may be done with earlier: while
- * nobody waits for it, and unless it has long been slower by far. Then it takes as many rows of the
- * window as it reads in the time of the other. A row that another reader reads has to be sent, too:
- * so small and short differences do not count, nor does what has nothing to do with reading, nor
- * how far ahead others have read. */
-static bool keeps_up(const struct assigner *assigner, uint32_t reader)
-{
-    const struct candidate *first = &assigner->readers[assigner->pace.readers[0]];
-    const struct candidate *candidate = &assigner->readers[reader];
-    if (assigner->pace.indices[reader] == NOWHERE)
-        return false;
-    if (!candidate->is_waited_for || candidate->told.count < MANY_PACES ||
-        first->told.count < MANY_PACES)
-        return true;
-    double slower = candidate->told.mean_ns / first->told.mean_ns;
-    return slower <= SLOWER_BY_FAR ||
-           slower * (double)(candidate->window_given + candidate->window_wants) <=
-               (double)(first->window_given + first->window_wants + 1);
-}
-
-static void count_wanted(struct assigner *assigner, const struct assigner_task *task)
-{
-    for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++)
-        if (task->owners[window_row] == HOME_NONE && is_reader(assigner->wanting[window_row]))
-            assigner->readers[assigner->wanting[window_row]].window_wants++;
-}
-
-/* A row that `wanting` wants has got a reader: another one, perhaps. */
-static void forget_wanted(struct assigner *assigner, uint32_t wanting, uint32_t reader)
-{
-    assigner->readers[wanting].window_wants--;
-    if (wanting == reader)
-        return; /* which is to read as many rows as before */
-    reader_heap_raise(assigner, &assigner->pace, wanting);
-    reader_heap_raise(assigner, &assigner->room, wanting);
-}
-
 /* A row of which `wanting` tells who wants it is read by `reader`. */
 static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t reader)
 {
@@ -386,13 +305,11 @@ static void give_other(struct assigner *assigner, const struct assigner_task *ta
         bool fits = is_reader(wanting) && room->indices[wanting] != NOWHERE;
         reader = fits ? wanting : room->readers[0];
     } else {
-        bool local = is_reader(wanting) && keeps_up(assigner, wanting);
-        reader = local ? wanting : assigner->pace.readers[0];
+        bool may = is_reader(wanting) && assigner->pace.indices[wanting] != NOWHERE;
+        reader = may ? wants_reader(assigner, wanting) : assigner->pace.readers[0];
     }
     if (wanting == WANTED_BY_ANY && each_takes_other(assigner, task, window_row, reader, keep))
         return;
-    if (is_reader(wanting))
-        forget_wanted(assigner, wanting, reader);
     assigner_give(assigner, task, window_row, reader, keep);
     note_read(assigner, wanting, reader);
 }
@@ -428,16 +345,15 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         assigner->most_rows = assigner->source_most_rows[plan->source];
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
-        assigner->readers[r].window_wants = assigner->readers[r].window_given =
-            assigner->readers[r].window_each = 0;
+        assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
     ways_begin_window(&assigner->ways,
                       assigner->epochs > epoch->epoch ? assigner->epochs - epoch->epoch : 1);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);
-    find_wanting(assigner, epoch, window);
+    wants_find(assigner, &task);
     give_kept(assigner, &task);
-    count_wanted(assigner, &task);
+    wants_share(assigner, &task);
     heap_fill(assigner, &assigner->pace);
     heap_fill(assigner, &assigner->room);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)

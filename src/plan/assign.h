@@ -8,7 +8,8 @@
  *   - to a reader with room to keep it, as long as there is one: to the one whose trainer gets it,
  *     if it is a row of one sample, else to the one with the most room;
  *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
- *     cross the network, unless that one holds up the others and has long been slower by a quarter;
+ *     cross the network, unless that one holds up the others and is slower by far
+ *     (assign_wants.h);
  *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
  *     that is waited for more than others counts as slower than it says.
  *

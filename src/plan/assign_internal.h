@@ -1,4 +1,5 @@
-/* The assigner's own data. Inside src/plan; for assign.c and assign_each.c. */
+/* The assigner's own data. Inside src/plan; for assign.c, assign_each.c and
+ * assign_wants.c. */
 #ifndef PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 #define PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 
@@ -9,22 +10,22 @@
 enum { HOME_NONE = 0xffff };
 
 struct candidate {
-    uint64_t row_ns; /* of one row, with the burden; what counts is how it compares with the others'
-                      */
-    double burden;   /* how many times longer a row takes all in all than the reader says */
+    uint64_t row_ns;    /* of one row; what counts is how it compares with the others' */
+    double burden;      /* how many times longer it takes all in all */
+    uint64_t given;     /* rows to read that it got, since the start */
+    uint64_t read;      /* of those, read by its last pace sample */
+    uint64_t kept;      /* rows that stay */
+    bool is_waited_for; /* by its last pace sample */
     struct {
-        double mean_ns; /* of a row, as the reader said the last times */
-        int count;
+        double mean_ns; /* of a row, as the reader told: a moving average */
+        int count;      /* of pace samples in it */
     } told;
-    uint64_t given;        /* rows to read that it got, since the start */
-    uint64_t read;         /* of those, read by its last pace sample */
-    uint64_t kept;         /* rows that stay */
-    bool is_waited_for;    /* by its last pace sample */
-    uint64_t window_wants; /* rows of the window being assigned that its trainers want, it may read,
-                            * and nobody has got yet */
-    uint64_t window_given; /* rows of the window that it did not keep */
+    uint64_t window_given; /* rows of the window being assigned that it did not keep */
     uint64_t window_each;  /* and rows that it loads besides */
-    uint64_t listed;       /* the last list of loaders that it was on */
+    uint64_t window_wants; /* rows of the window that nobody keeps and its trainers want */
+    uint64_t window_passed, window_loses; /* of those, that came so far; that others are to read */
+    uint64_t window_gains;                /* rows that it may read for others */
+    uint64_t listed;                      /* the last list of loaders that it was on */
 };
 
 /* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
@@ -46,6 +47,7 @@ struct assigner {
                                 * WANTED_BY_NONE: no reader in this epoch;
                                 * WANTED_BY_ANY: the row has more samples */
     struct reader_heap pace, room;
+    uint32_t gainer; /* the last reader that got a row that another one wants */
     struct ways ways;
     uint16_t *loaders; /* [reader_count] who wants samples of a row */
     uint16_t *holders; /* [reader_count] who has loaded the row, and keeps it, but for its home */

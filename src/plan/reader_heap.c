@@ -69,12 +69,6 @@ void reader_heap_lower(const struct assigner *assigner, struct reader_heap *heap
         sift_down(assigner, heap, heap->indices[reader]);
 }
 
-void reader_heap_raise(const struct assigner *assigner, struct reader_heap *heap, uint32_t reader)
-{
-    if (heap->indices[reader] != NOWHERE)
-        sift_up(assigner, heap, heap->indices[reader]);
-}
-
 void reader_heap_append(struct reader_heap *heap, uint16_t reader)
 {
     heap_put(heap, heap->count++, reader);

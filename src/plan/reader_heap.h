@@ -32,7 +32,4 @@ void reader_heap_remove(const struct assigner *assigner, struct reader_heap *hea
 /* A reader's key has grown: it comes later, if it is there. O(log readers). */
 void reader_heap_lower(const struct assigner *assigner, struct reader_heap *heap, uint32_t reader);
 
-/* Its key has become less: it comes earlier. O(log readers). */
-void reader_heap_raise(const struct assigner *assigner, struct reader_heap *heap, uint32_t reader);
-
 #endif
