@@ -49,6 +49,9 @@ def parse():
     parser.add_argument("--set", action="append", default=[], help="an option of penstock-reader, KEY=VALUE")
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the plots and the figures they are made of")
     arguments = parser.parse_args()
+    for option in arguments.set:
+        if option.split("=")[0] in ("order.epochs", "order.placement", "readers.cache"):
+            parser.error(f"--set {option}: scaling sets this itself")
     if jobs.has_hosts(arguments) and "CLUSTER_NAME" not in os.environ:
         arguments.cores = None  # hosts that exist have the processors they have
     arguments.hosts = [int(count) for count in arguments.hosts.split(",")]
@@ -104,8 +107,9 @@ def rate_alone(jobs_, arguments, hosts, dataset, mode):
 
 
 def measure_case(jobs_, arguments, hosts, datasets):
-    """Of each mode the rate of hosts alone, and at once a job with each placement: what is measured, and what is compared with
-    it, has the same minutes of the machine. {mode: rate}, {placement: {mode: report}}, {placement: {mode: [bytes forecast]}}."""
+    """Of each mode the rate of hosts alone, and right after it a job with each placement: local first, whose limit that rate is,
+    so that both have the same minutes of the machine. {mode: rate}, {placement: {mode: report}}, {placement: {mode: [bytes
+    forecast]}}."""
     placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
     alone, reports, forecasts = {}, {placement: {} for placement in placements}, {placement: {} for placement in placements}
     for mode, dataset in datasets.items():

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter  # noqa:
 
 COLORS = {("local", "cached"): "#1b8a5a", ("fixed", "cached"): "#0b6fa4", ("local", "cold"): "#e0a526",
           ("fixed", "cold"): "#d1642a"}
-NAMES = {"cached": "from memory", "cold": "first epoch"}
+NAMES = {"cached": "from memory", "cold": "read and decoded"}
 TEXT, FAINT = "#333333", "#9a9a9a"
 STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": FAINT,
          "axes.labelcolor": TEXT, "text.color": TEXT, "xtick.color": TEXT, "ytick.color": TEXT,
