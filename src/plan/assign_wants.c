@@ -5,9 +5,10 @@
 #include "plan/assign_internal.h"
 #include "plan/locality.h"
 
-/* So many times longer than on average its rows take a reader that gives rows away. */
+/* So many times longer than on average its rows take a reader that gives rows away: by the average
+ * of MANY_PACES pace samples. Fewer have to say more. */
 static const double SLOW = 1.25;
-enum { MANY_PACES = 8 }; /* pace samples; the average of fewer is not trusted */
+enum { MANY_PACES = 8 };
 
 void wants_note_pace(struct candidate *reader, uint64_t row_ns)
 {
@@ -17,7 +18,7 @@ void wants_note_pace(struct candidate *reader, uint64_t row_ns)
 
 static bool is_known(const struct candidate *reader)
 {
-    return reader->told.count == MANY_PACES;
+    return reader->told.count > 0;
 }
 
 /* `position`: of the row's sample, if the row has one sample. */
@@ -95,7 +96,8 @@ void wants_share(struct assigner *assigner, const struct assigner_task *task)
         uint64_t even = (uint64_t)(even_ns / row_ns), wants = reader->window_wants;
         uint64_t most = min_u64(even, assigner->most_rows - reader->window_given);
         reader->window_gains = most > wants ? most - wants : 0;
-        if (reader->is_waited_for && is_known(reader) && (double)wants * row_ns > SLOW * even_ns)
+        if (reader->is_waited_for && is_known(reader) &&
+            (double)wants * row_ns * reader->told.count > SLOW * MANY_PACES * even_ns)
             reader->window_loses = wants - even;
     }
 }

@@ -4,7 +4,8 @@
  *
  * A reader that others wait for gives rows of the window away if what it wants takes it longer by a
  * quarter than the readers need on average, all together: as many rows as make it even, spread over
- * the window, to readers that have time to spare. Paces are moving averages of what readers tell.
+ * the window, to readers that have time to spare. Paces are moving averages of what readers tell;
+ * as long as they have told little, it has to be more than a quarter.
  * Waits alone say little: the slowest reader is always waited for, even one that is slower by 3%.
  * And a row that another reader reads has to be sent, too.
  *
