@@ -9,6 +9,7 @@
  * of MANY_PACES pace samples. Fewer have to say more. */
 static const double SLOW = 1.25;
 enum { MANY_PACES = 8 };
+static const double ALMOST_ONE = 0.999; /* to round up what is more than a whole number */
 
 void wants_note_pace(struct candidate *reader, uint64_t row_ns)
 {
@@ -92,13 +93,14 @@ void wants_share(struct assigner *assigner, const struct assigner_task *task)
     double even_ns = rows / rows_per_ns;
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
         struct candidate *reader = &assigner->readers[r];
-        double row_ns = pace_of(reader, average_ns);
-        uint64_t even = (uint64_t)(even_ns / row_ns), wants = reader->window_wants;
-        uint64_t most = min_u64(even, assigner->most_rows - reader->window_given);
+        double row_ns = pace_of(reader, average_ns), even = even_ns / row_ns;
+        double usual_ns = assigner->share[r] * rows * row_ns; /* a window's wants vary by chance */
+        uint64_t wants = reader->window_wants, given = reader->window_given;
+        uint64_t most = min_u64((uint64_t)(even + ALMOST_ONE), assigner->most_rows - given);
         reader->window_gains = most > wants ? most - wants : 0;
-        if (reader->is_waited_for && is_known(reader) &&
-            (double)wants * row_ns * reader->told.count > SLOW * MANY_PACES * even_ns)
-            reader->window_loses = wants - even;
+        if (reader->is_waited_for && usual_ns * reader->told.count > SLOW * MANY_PACES * even_ns &&
+            wants > (uint64_t)even)
+            reader->window_loses = wants - (uint64_t)even;
     }
 }
 
