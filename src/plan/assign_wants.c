@@ -123,8 +123,10 @@ uint32_t wants_reader(struct assigner *assigner, uint32_t wanting)
         passed * loses / reader->window_wants == (passed + 1) * loses / reader->window_wants)
         return wanting;
     uint32_t gainer = next_gainer(assigner);
-    if (gainer == HOME_NONE)
+    if (gainer == HOME_NONE) {
+        reader->window_loses = 0; /* nobody will have time in this window */
         return wanting;
+    }
     assigner->readers[gainer].window_gains--;
     return gainer;
 }
