@@ -38,7 +38,11 @@ class LoopTest(JobTest):
             env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
                             OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu"))
         self.assertEqual(outcome.code, expect, outcome.output)
-        return outcome.output
+        printed = ""
+        for rank in range(TRAINERS):
+            with open(os.path.join(self.folder, f"printed.{rank}"), encoding="utf-8") as file:
+                printed += file.read()
+        return printed + outcome.output
 
     def trains(self, program, *packages):
         for package in packages:
