@@ -22,7 +22,7 @@ import jobs
 from jobs import Failed, Jobs, say
 
 RECORD_BYTES = 20 * 4 * 32 * 32 * 2
-EPOCHS, EPOCHS_SENT, EPOCHS_COLD = 12, 5, 3  # the second where most samples travel, so that an epoch takes seconds
+EPOCHS = {"cold": 4, "cached": 12}  # of one host
 GOAL, GOAL_BYTES, GOAL_FORMULA = 0.90, 0.05, 1.15
 MODES = ["cold", "cached"]
 PLACEMENTS = ["fixed", "local"]
@@ -85,8 +85,9 @@ def tcp_cost(jobs_):
 
 def settings_of(arguments, hosts, placement, dataset, mode):
     """Of a job on so many hosts. Cold: nothing is kept, so that each epoch reads and decodes all rows, as a first epoch does. A
-    first epoch's own time has work for later ones, too: the rings are filled for them."""
-    epochs = EPOCHS_COLD if mode == "cold" else EPOCHS_SENT if placement == "fixed" and hosts > 1 else EPOCHS
+    first epoch's own time has work for later ones, too: the rings are filled for them. With order.placement local as many
+    more epochs as there are hosts, so that a job takes as long as one on a host by itself."""
+    epochs = EPOCHS[mode] * (hosts if placement == "local" else 1)
     return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
             "readers.cache": "off" if mode == "cold" else "auto",
@@ -94,31 +95,34 @@ def settings_of(arguments, hosts, placement, dataset, mode):
 
 
 def rate_alone(jobs_, arguments, hosts, dataset, mode):
-    """Samples/s of a job on each of so many hosts by itself, all at once, so that they share the machine as hosts that
-    work together do. On hosts that exist, so many times what one of them does."""
+    """Samples/s of a job on each of so many hosts by itself, all at once: those that were made beyond the first. On hosts
+    that exist, so many times what one of them does."""
     settings, scale = settings_of(arguments, 1, "fixed", dataset, mode), 1
     if arguments.cores:
+        first = max(arguments.hosts) + 1
         with concurrent.futures.ThreadPoolExecutor(hosts) as threads:
-            reports = list(threads.map(lambda host: jobs_.reader(1, settings, only=f"h{host + 1}", trainer=CONSUMER,
-                                                                 name=f"alone{host}", read=dataset), range(hosts)))
+            reports = list(threads.map(lambda host: jobs_.reader(1, settings, only=f"h{host}", trainer=CONSUMER,
+                                                                 name=f"alone{host}", read=dataset), range(first, first + hosts)))
     else:
         reports, scale = [jobs_.reader(1, settings, trainer=CONSUMER, read=dataset)], hosts
     return scale * sum(rate({"reports": {mode: report}}, mode) for report in reports)
 
 
-def measure_case(jobs_, arguments, hosts, datasets):
-    """Of each mode the rate of hosts alone, and right after it a job with each placement: local first, whose limit that rate is,
-    so that both have the same minutes of the machine. {mode: rate}, {placement: {mode: report}}, {placement: {mode: [bytes
-    forecast]}}."""
-    placements = PLACEMENTS if hosts > 1 else PLACEMENTS[:1]  # on one host they are the same
-    alone, reports, forecasts = {}, {placement: {} for placement in placements}, {placement: {} for placement in placements}
+def measure_case(jobs_, arguments, hosts, placement, datasets):
+    """Of each mode a job, and the rate of as many hosts alone: at the same time where hosts are made, so that both have the same
+    minutes of the machine, else before it. {mode: rate}, {mode: report}, {mode: [bytes forecast]}."""
+    alone, reports, forecasts = {}, {}, {}
     for mode, dataset in datasets.items():
-        if hosts > 1:
-            alone[mode] = rate_alone(jobs_, arguments, hosts, dataset, mode)
-        for placement in reversed(placements):
-            settings = settings_of(arguments, hosts, placement, dataset, mode)
-            reports[placement][mode] = jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset)
-            forecasts[placement][mode] = [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]
+        settings = settings_of(arguments, hosts, placement, dataset, mode)
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            if hosts > 1:
+                rate_of_hosts = thread.submit(rate_alone, jobs_, arguments, hosts, dataset, mode)
+                if not arguments.cores:
+                    concurrent.futures.wait([rate_of_hosts])
+            reports[mode] = jobs_.reader(hosts, settings, trainer=CONSUMER, read=dataset)
+            if hosts > 1:
+                alone[mode] = rate_of_hosts.result()
+        forecasts[mode] = [epoch["exchanged_bytes"] for epoch in jobs_.forecast(hosts, settings)]
     return alone, reports, forecasts
 
 
@@ -129,11 +133,11 @@ def measure_round(jobs_, arguments, datasets):
     for hosts in arguments.hosts:
         bare = bare_exchange(jobs_, hosts, arguments.batch)
         for rows, of_rows in datasets.items():
-            alone, reports, forecasts = measure_case(jobs_, arguments, hosts, of_rows)
-            for placement in reports:
+            for placement in PLACEMENTS if hosts > 1 else PLACEMENTS[:1]:  # on one host they are the same
+                alone, reports, forecasts = measure_case(jobs_, arguments, hosts, placement, of_rows)
                 run = {"hosts": hosts, "rows": rows, "placement": placement, "bare_bytes_per_s": bare,
-                       "alone_per_s": alone, "tcp_s_per_byte": cost, "reports": reports[placement],
-                       "forecast_bytes": forecasts[placement]}
+                       "alone_per_s": alone, "tcp_s_per_byte": cost, "reports": reports,
+                       "forecast_bytes": forecasts}
                 runs.append(run)
                 rates = ", ".join(f"{mode} {rate(run, mode):,.0f} of {alone[mode]:,.0f}" if alone
                                   else f"{mode} {rate(run, mode):,.0f}" for mode in MODES)
@@ -386,11 +390,12 @@ def main():
         rate_of_links = arguments.rate or "1gbit"
         if not arguments.rate:
             sys.argv += ["--rate", rate_of_links]
-        shares = ",".join(f"h{host + 1}={arguments.cores}" for host in range(max(arguments.hosts)))
-        jobs.on_new_hosts(arguments, max(arguments.hosts), ["--rate", rate_of_links, "--cpus", shares])
+        made = 2 * max(arguments.hosts)
+        shares = ",".join(f"h{host + 1}={arguments.cores}" for host in range(made))
+        jobs.on_new_hosts(arguments, made, ["--rate", rate_of_links, "--cpus", shares])
     try:
         if "CLUSTER_NAME" in os.environ:
-            for host in range(max(arguments.hosts)):
+            for host in range(2 * max(arguments.hosts)):
                 jobs.give_processors(f"h{host + 1}", arguments.cores)
         evaluate(arguments, measure_all(arguments))
     except Failed as failure:

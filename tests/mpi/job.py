@@ -74,9 +74,10 @@ def wait_until(ready, process):
 
 def run(command, timeout=TIMEOUT_S, env=None, send=None, cwd=None):
     """Runs a command in a session of its own. `send` = (when, signal) goes to the command alone, after as many seconds or
-    when `when()` is true. A hang is an error with the output so far, never a hang of the test."""
+    when `when()` is true. A hang is an error with the output so far, never a hang of the test. Its output is what went to
+    stdout, then what went to stderr: a reader's message does not get into a line of a trainer."""
     start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                stdin=subprocess.DEVNULL, env=env or environment(), cwd=cwd,
                                start_new_session=True)
     try:
@@ -84,10 +85,10 @@ def run(command, timeout=TIMEOUT_S, env=None, send=None, cwd=None):
             wait_until(send[0], process)
             process.send_signal(send[1])
             start = time.monotonic()
-        output, _ = process.communicate(timeout=timeout)
+        output = "".join(process.communicate(timeout=timeout))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
+        output = "".join(process.communicate())
         raise AssertionError(f"hangs: {' '.join(command)}\n{output}") from None
     return Outcome(process.returncode, output, time.monotonic() - start)
 

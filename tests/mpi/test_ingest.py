@@ -100,8 +100,7 @@ class Page(JobTest):
         """The page's commands, its configuration and its program, which trains; and the configuration that ingest prints."""
         text = read_page("videos.md")
         output = follow(self, text[text.index("## 1. "):text.index("## 4. ")], self.folder) # 4: a model of others, on a GPU
-        printed = re.sub(r"epoch \d+ delivered: .*\n", "", output) # by readers, also in the middle of a trainer's line
-        steps = re.findall(r"^(\d+) (\d+) \(4, 20, 256, 256, 3\) \(4, 512\)$", printed, re.MULTILINE)
+        steps = re.findall(r"^(\d+) (\d+) \(4, 20, 256, 256, 3\) \(4, 512\)$", output, re.MULTILINE)
         self.assertEqual(steps, [(str(epoch), str(step)) for epoch in range(5) for step in range(2)], output)
         config = re.search(r"^dataset:\n.*?^order: .*?\n", output, re.MULTILINE | re.DOTALL)[0]
         with open(os.path.join(self.folder, "printed.yaml"), "w", encoding="utf-8") as file:
