@@ -51,6 +51,15 @@ ends_within() {
     return 1
 }
 
+# runs PID: whether this script's job runs. Of one that has ended, the number may be another process's.
+runs() {
+    local pid
+    for pid in $(jobs -pr); do
+        [[ $pid != "$1" ]] || return 0
+    done
+    return 1
+}
+
 # Asks the launchers that run to end what they have started: readers first, which tell the trainers why. torchrun
 # gives its workers 30 s; what is there 45 s later is killed.
 stop() {
@@ -60,11 +69,11 @@ stop() {
         pid=${running[$side]-}
         [[ $pid ]] || continue
         # srun and mpirun pass SIGUSR2 on; at a SIGTERM srun kills at once, and readers leave their directories.
-        if [[ $side == readers && $launcher != hydra ]]; then
+        if [[ $side == readers && $launcher != hydra ]] && runs "$pid"; then
             kill -USR2 "$pid" 2>/dev/null || true
             ends_within 20 "$pid" || true # they give trainers delivery.drain_timeout
         fi
-        kill -TERM "$pid" 2>/dev/null || true
+        ! runs "$pid" || kill -TERM "$pid" 2>/dev/null || true
         ends_within 45 "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
         # A launcher that ends while it still reaches out to nodes leaves the ssh that it does it by.
         kill -TERM -- "-$pid" 2>/dev/null || true
@@ -414,6 +423,7 @@ keep() {
     export RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$((rank % per_node)) MASTER_ADDR=$4 MASTER_PORT=$5
     export LOCAL_WORLD_SIZE=$((per_node < count - rank + LOCAL_RANK ? per_node : count - rank + LOCAL_RANK))
     shift 5
+    trainer=''
     unset PENSTOCK_KEEPER "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!MPI_LOCAL@}"
     trap '' USR2 # srun sends it to all of a step; it is meant for the readers
     trap_last 'end_trainer 143' TERM HUP
@@ -427,6 +437,7 @@ keep() {
         trainer=$!
         { wait "$trainer" || status=$?; } 2>/dev/null
         kill -KILL -- "-$trainer" 2>/dev/null || true # what it has left
+        trainer=''
         ((status)) || exit 0
         ((status != 143)) || sleep 1 # who ended it so may be ending all of the job: that comes here, too, and then by the trap
         if [[ $last ]] || ((tries == restarts)); then
@@ -444,6 +455,7 @@ keep() {
 # shellcheck disable=SC2317 # called by traps
 end_trainer() {
     trap '' INT TERM HUP
+    [[ $trainer ]] || exit "$1"
     kill -TERM -- "-$trainer" 2>/dev/null || true
     ends_within 30 "$trainer" || true
     kill -KILL -- "-$trainer" 2>/dev/null || true

@@ -36,7 +36,8 @@ class LoopTest(JobTest):
             readers, {"order.epochs": EPOCHS, **(settings or latents)},
             (sys.executable, PROGRAM, os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
             env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
-                            OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu"))
+                            OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu",
+                            PRINTED=os.path.join(self.folder, "printed")))
         self.assertEqual(outcome.code, expect, outcome.output)
         printed = ""
         for rank in range(TRAINERS):
