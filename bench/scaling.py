@@ -85,8 +85,8 @@ def tcp_cost(jobs_):
 
 def settings_of(arguments, hosts, placement, dataset, mode):
     """Of a job on so many hosts. Cold: nothing is kept, so that each epoch reads and decodes all rows, as a first epoch does. A
-    first epoch's own time has work for later ones, too: the rings are filled for them. With order.placement local as many
-    more epochs as there are hosts, so that a job takes as long as one on a host by itself."""
+    first epoch's own time has work for later ones, too: the rings are filled for them. With order.placement local there
+    are `hosts` times as many epochs, so that a job takes as long as one on a host by itself."""
     epochs = EPOCHS[mode] * (hosts if placement == "local" else 1)
     return {"dataset.uri": dataset, "order.epochs": epochs, "order.seed": 17, "order.placement": placement,
             "batch.global_size": hosts * arguments.batch, "readers.threads": arguments.threads,
@@ -386,16 +386,16 @@ def evaluate(arguments, results):
 def main():
     arguments = parse()
     arguments.work.mkdir(parents=True, exist_ok=True)
+    made = 2 * max(arguments.hosts)  # those that work together, and as many by themselves
     if not jobs.has_hosts(arguments):
         rate_of_links = arguments.rate or "1gbit"
         if not arguments.rate:
             sys.argv += ["--rate", rate_of_links]
-        made = 2 * max(arguments.hosts)
         shares = ",".join(f"h{host + 1}={arguments.cores}" for host in range(made))
         jobs.on_new_hosts(arguments, made, ["--rate", rate_of_links, "--cpus", shares])
     try:
         if "CLUSTER_NAME" in os.environ:
-            for host in range(2 * max(arguments.hosts)):
+            for host in range(made):
                 jobs.give_processors(f"h{host + 1}", arguments.cores)
         evaluate(arguments, measure_all(arguments))
     except Failed as failure:
