@@ -28,4 +28,6 @@ if(PENSTOCK_INGEST)
     message(FATAL_ERROR "PENSTOCK_INGEST is ON, and FFmpeg's libraries are not there "
                         "(Debian: libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)")
   endif()
+else()
+  set(FFMPEG_FOUND FALSE) # an earlier configuration of this folder may have found them
 endif()

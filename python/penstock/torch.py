@@ -117,10 +117,20 @@ class _Cuda:
         self._stream.synchronize()
 
     def register(self, address, size):
-        return int(torch.cuda.cudart().cudaHostRegister(address, size, _REGISTERED_FLAGS))
+        return self._checked(torch.cuda.cudart().cudaHostRegister(address, size, _REGISTERED_FLAGS))
 
     def unregister(self, address):
-        return int(torch.cuda.cudart().cudaHostUnregister(address))
+        return self._checked(torch.cuda.cudart().cudaHostUnregister(address))
+
+    def _checked(self, code):
+        """A code of the CUDA runtime as int. The runtime remembers an error until it is asked, and torch would raise
+        it of the program's next kernel: so it is asked here."""
+        if int(code) != 0:
+            try:
+                torch.zeros(1, device=self.device)
+            except RuntimeError:
+                pass
+        return int(code)
 
 
 def _device(device):

@@ -38,7 +38,13 @@ def is_right(batch, samples=SAMPLES):
     return batch["label"].tolist() == batch.indices.tolist()
 
 
-class Epochs(unittest.TestCase):
+class OnDevice(unittest.TestCase):
+    """A test that copies to a device; test_torch_gpu.py has the same ones on a GPU."""
+
+    new_device = FakeDevice
+
+
+class Epochs(OnDevice):
     def test_each_iteration_is_an_epoch(self):
         with Demo(samples=SAMPLES, epochs=3) as demo, open_loader(demo) as loader:
             self.assertEqual((len(loader), loader.epochs), (STEPS, 3))
@@ -80,7 +86,7 @@ class Epochs(unittest.TestCase):
             self.assertEqual(loader.constants, {})
 
     def test_an_abandoned_epoch_is_skipped(self):
-        for device in (None, FakeDevice()):
+        for device in (None, self.new_device()):
             with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device) as loader:
                 for batch, _ in zip(loader, range(2)):
                     self.assertEqual(batch.epoch, 0)
@@ -115,7 +121,7 @@ class Epochs(unittest.TestCase):
             dataset.loader.close()
 
 
-class States(unittest.TestCase):
+class States(OnDevice):
     def resumed(self, device_of):
         """Steps of a run that is interrupted everywhere in its first two epochs."""
         for stop in (0, 1, STEPS - 1, STEPS, STEPS + 3, 2 * STEPS):
@@ -139,7 +145,7 @@ class States(unittest.TestCase):
         self.resumed(dict)
 
     def test_resume_with_batches_ahead(self):
-        self.resumed(lambda: {"device": FakeDevice(), "depth": 3})
+        self.resumed(lambda: {"device": self.new_device(), "depth": 3})
 
     def test_a_state_on_a_connected_loader(self):
         with Demo(samples=SAMPLES, epochs=2) as demo, open_loader(demo) as loader:
@@ -167,7 +173,7 @@ class States(unittest.TestCase):
 
     def test_the_end_is_heard(self):
         """Whoever has the last batch waits for the service's end: if it has to start again, others need this one."""
-        for device in (None, FakeDevice()):
+        for device in (None, self.new_device()):
             with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, open_loader(demo, device=device) as loader:
                 for _batch in loader:
                     self.assertFalse(loader.connection._ended)
@@ -176,26 +182,27 @@ class States(unittest.TestCase):
                 self.assertTrue(loader.connection._ended)
 
 
-class Device(unittest.TestCase):
+class Device(OnDevice):
     def test_late_copies_are_right(self):
-        device = FakeDevice(pause=0.002)
+        device = self.new_device(pause=0.002)
         with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device, depth=2) as loader:
             for _ in range(3):
                 self.assertEqual([is_right(batch) for batch in loader], [True] * STEPS)
 
     def test_a_slot_released_before_its_copy_is_noticed(self):
         """The mutant: without the wait for the event, batches are wrong; so the test above can fail."""
-        device = FakeDevice(pause=0.01)
-        with Demo(samples=400, epochs=1, slots=4) as demo, open_loader(demo, device=device, depth=2) as loader:
+        device = self.new_device(pause=0.01)
+        with Demo(samples=400, epochs=1, slots=4) as demo, open_loader(demo, device=device, depth=2, pin=True) as loader:
+            loader.connection  # pins
             loader._copying = collections.deque(maxlen=0)
             self.assertIn(False, [is_right(batch, 400) for batch in loader])
 
     def test_batches_ahead_leave_the_service_a_slot(self):
         with Demo(slots=4) as demo:
             with self.assertRaisesRegex(penstock.Invalid, "at most 2 batches .* raise delivery.slots"):
-                open_loader(demo, device=FakeDevice(), depth=3).info
+                open_loader(demo, device=self.new_device(), depth=3).info
         with Demo(slots=4) as demo:
-            with open_loader(demo, device=FakeDevice(pause=0.01), depth=2) as loader:
+            with open_loader(demo, device=self.new_device(pause=0.01), depth=2) as loader:
                 for batch in loader:
                     self.assertTrue(is_right(batch, 40))
                     self.assertLess(loader.stats.leased, 4)
@@ -210,9 +217,9 @@ class Device(unittest.TestCase):
                 penstock.torch.Loader(device="cuda")
 
 
-class Pinned(unittest.TestCase):
+class Pinned(OnDevice):
     def test_the_ring_is_registered_from_start_to_end(self):
-        device = FakeDevice(pause=0.001)
+        device = self.new_device(pause=0.001)
         with Demo(samples=SAMPLES, slots=4) as demo, open_loader(demo, device=device, pin=True) as loader:
             self.assertTrue(all(is_right(batch) for batch in loader))
             self.assertEqual(len(device.registered), 1)
@@ -221,7 +228,7 @@ class Pinned(unittest.TestCase):
         self.assertEqual(device.unregistered_copies, 0)
 
     def test_large_rings_are_registered_in_parts(self):
-        device, before = FakeDevice(), penstock.torch._REGISTER_BYTES
+        device, before = self.new_device(), penstock.torch._REGISTER_BYTES
         penstock.torch._REGISTER_BYTES = 4096
         try:
             with Demo(slots=4) as demo, open_loader(demo, device=device, pin=True) as loader:
@@ -235,14 +242,14 @@ class Pinned(unittest.TestCase):
 
     def test_a_refusal_is_raised(self):
         with Demo(slots=4) as demo:
-            loader = open_loader(demo, device=FakeDevice(refuses=2), pin=True)
+            loader = open_loader(demo, device=self.new_device(refuses=2), pin=True)
             with self.assertRaisesRegex(penstock.Invalid, r"refused to register .* \(error 2\): raise the limit"):
                 next(iter(loader))
             loader.close()
 
     def test_readers_that_die_and_come_back(self):
         """Each new ring is registered, and each old one unregistered before its memory goes."""
-        device = FakeDevice(pause=0.001)
+        device = self.new_device(pause=0.001)
         common = {"samples": 400, "epochs": 2, "slots": 5, "reconnect": 20000}
         first = Demo(**common, die=30)
         loader = open_loader(first, device=device, depth=2, pin=True)

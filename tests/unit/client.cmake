@@ -8,3 +8,4 @@ target_link_libraries(fake-cuda PRIVATE penstock-options)
 set_target_properties(fake-cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake-cuda C_VISIBILITY_PRESET default)
 penstock_unit_test(client cuda THREADS LINKS client delivery server SYSTEM fake-cuda)
+penstock_unit_test(client cuda_gpu THREADS LINKS client delivery server)
