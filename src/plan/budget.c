@@ -28,8 +28,9 @@ static bool matches_windows(const struct budget_demand *d)
            keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED;
 }
 
-/* Windows of a source that the rounds in flight and the next one may touch, one that is being read,
- * one to spare. In a mix the last window of a pass, which may be short, lies between others. */
+/* Windows of a source that the rounds in flight and the next one may touch, those of which each
+ * worker reads a row, one to spare. In a mix the last window of a pass, which may be short, lies
+ * between others. */
 static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t source)
 {
     const struct plan *plan = plan_source(d->plan, source);
@@ -37,7 +38,9 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     uint64_t ahead = mul_sat((uint64_t)d->shape.in_flight + 1, round_positions);
     uint64_t draws = plan_most_draws(d->plan, source, ahead);
     uint64_t last = d->plan->mix ? draws / plan->sample_count + 1 : 0;
-    return max_u64(LEAST_WINDOWS, 2 + size_divide_up(draws, plan->window_least) + last);
+    uint64_t even = size_divide_up(plan->window_rows, d->reader_count);
+    uint64_t read = size_divide_up(max_u64(d->worker_count, 1), even);
+    return max_u64(LEAST_WINDOWS, 1 + size_divide_up(draws, plan->window_least) + last + read);
 }
 
 /* The tails of so many records of a round. */

@@ -4,7 +4,7 @@
 #include "base/number.h"
 #include "base/size.h"
 
-enum { UNEVEN_SHARE = 2 };
+enum { UNEVEN_SHARE = 2 }; /* at most so many times the even one */
 
 /* The most uneven share of a window. */
 static uint64_t most_share(const struct budget_source *s)
@@ -12,7 +12,8 @@ static uint64_t most_share(const struct budget_source *s)
     return min_u64(mul_sat(s->even, UNEVEN_SHARE), s->window_rows);
 }
 
-/* Of rows with several samples: they are in use until their window ends, and where a step is
+/* Of rows with several samples. While one window is in use the next one is there, and each worker
+ * reads a row of another. Rows are in use until their window ends, and where a step is
  * exchanged in stripes, until all windows end that the step spans. So it is in a mix, where a step
  * has the samples of several windows in any order. There the last window of a pass lies between
  * others, and may be short. With cuts no step has samples of two windows. */
@@ -31,7 +32,8 @@ static void count_windows(const struct budget_demand *d, uint32_t source, struct
     }
     s->least = add_sat(mul_sat(s->even, s->at_once),
                        mul_sat(s->short_windows, min_u64(s->even, s->short_rows)));
-    s->preferred = mul_sat(s->least, d->reader_count == 1 ? 2 : 1 + UNEVEN_SHARE);
+    uint64_t uneven = d->reader_count == 1 ? 0 : mul_sat(s->least, UNEVEN_SHARE - 1);
+    s->preferred = add_sat(mul_sat(s->least, 2), max_u64(uneven, d->worker_count));
     s->enough = add_sat(mul_sat(s->at_once, plan->window_rows + s->even),
                         mul_sat(s->short_windows, s->short_rows));
 }

@@ -99,7 +99,7 @@ static void purposes(void **state)
     demand.shape.in_flight = 2;
     struct plan small_windows = make_plan(100000, 100, 2, 1000, 8);
     demand.plan = &small_windows;
-    assert_int_equal(settle(&demand).planned_windows, 2 + 15);
+    assert_int_equal(settle(&demand).planned_windows, 1 + 15 + 8); /* 8 workers, a row of each */
 }
 
 /* Chunks of values that are held come before rings and exchange are in use, and beside fetches that
@@ -259,6 +259,27 @@ static void reading_ahead_before_keeping(void **state)
     demand.limit_bytes = fixed + 251 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 0);
     assert_int_equal(settle(&demand).keep_rows, 251);
+}
+
+/* One window is in use, the next one is there, and each worker reads a row of windows behind. */
+static void workers_have_rows_to_read(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 8, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    demand.keep = BUDGET_KEEP_NOTHING;
+    demand.without_each = true;
+    demand.reader_count = 1;
+    demand.worker_count = 2;
+    assert_int_equal(settle(&demand).transient_rows, 8 + 8 + 2);
+    assert_int_equal(settle(&demand).planned_windows, 4);
+    demand.worker_count = 64;
+    assert_int_equal(settle(&demand).transient_rows, 8 + 8 + 64);
+    assert_int_equal(settle(&demand).planned_windows, 1 + 1 + 64 / 8);
+    demand.reader_count = 2;
+    assert_int_equal(settle(&demand).transient_rows, 4 + 4 + 64);
+    demand.limit_bytes = settle(&demand).least_bytes + 3 * buffer_bytes(&demand);
+    assert_int_equal(settle(&demand).transient_rows, 4 + 3);
 }
 
 static void row_rules(void **state)
@@ -446,6 +467,7 @@ int main(void)
         cmocka_unit_test(reading_ahead_before_keeping),
         cmocka_unit_test(rows_kept_as_stored),
         cmocka_unit_test(tapes_take_little),
+        cmocka_unit_test(workers_have_rows_to_read),
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),
         cmocka_unit_test(large_sizes_saturate),
