@@ -9,7 +9,10 @@ target_compile_definitions(penstock-options INTERFACE _GNU_SOURCE)
 target_include_directories(penstock-options INTERFACE ${PROJECT_SOURCE_DIR}/src
                                                       ${PROJECT_SOURCE_DIR}/src/include)
 target_link_libraries(penstock-options INTERFACE Threads::Threads)
-if(PENSTOCK_SANITIZE)
+# gcc 12 makes no vector code of loops at -O2, which RelWithDebInfo and packages ask for.
+if(NOT PENSTOCK_SANITIZE)
+  target_compile_options(penstock-options INTERFACE $<$<NOT:$<CONFIG:Debug,MinSizeRel>>:-O3>)
+else()
   target_compile_options(penstock-options INTERFACE -fsanitize=${PENSTOCK_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(penstock-options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})

@@ -215,7 +215,7 @@ static void choose_lengths(const struct frame *frame, const struct statistic *me
         lengths[axis] = axis > 0 && axis < frame->rank && differs ? frame->lengths[axis] : 1;
         last = lengths[axis] > 1 ? axis : last;
     }
-    for (int axis = last + 1; axis < frame->rank; axis++)
+    for (int axis = frame->rank - 1; axis > last; axis--)
         line *= frame->lengths[axis];
     if (last == 0 || line >= LINE_ITEMS)
         return;

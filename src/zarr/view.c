@@ -12,10 +12,11 @@
 /* Axis `first` of `array` becomes axis 0. */
 static void turn_axes(const struct zarr_array *array, int first, struct zarr_array *view)
 {
-    uint8_t view_axes[ZARR_MAX_RANK] = {0}; /* in the view, of each axis of the array */
+    uint8_t view_axes[ZARR_MAX_RANK]; /* in the view, of each axis of the array */
 
-    for (int axis = 0; axis < array->rank; axis++) {
+    for (int axis = 0; axis < ZARR_MAX_RANK; axis++)
         view_axes[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);
+    for (int axis = 0; axis < array->rank; axis++) {
         view->shape[view_axes[axis]] = array->shape[axis];
         view->chunk_shape[view_axes[axis]] = array->chunk_shape[axis];
         view->chunk_counts[view_axes[axis]] = array->chunk_counts[axis];
