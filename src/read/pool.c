@@ -139,8 +139,10 @@ static void call_help(struct pool *pool, uint32_t numa_index)
         if (atomic_load(&other->asleep) == 0)
             continue;
         pthread_mutex_lock(&other->mutex);
-        pthread_cond_signal(&other->work);
+        bool calls = pool_calls_worker(other);
         pthread_mutex_unlock(&other->mutex);
+        if (calls)
+            pthread_cond_signal(&other->work);
         return;
     }
 }
@@ -158,9 +160,9 @@ bool pool_submit(struct pool *pool, uint32_t numa_index, enum pool_priority prio
         if (priority == POOL_URGENT)
             atomic_store(&numa->urgent, (uint32_t)queue->count);
     }
-    bool asleep = atomic_load(&numa->asleep) > 0;
+    bool calls = room && pool_calls_worker(numa);
     pthread_mutex_unlock(&numa->mutex);
-    if (room && asleep)
+    if (calls)
         pthread_cond_signal(&numa->work); /* who wakes wants the mutex */
     if (room && priority == POOL_URGENT && pool_needs_help(numa))
         call_help(pool, numa_index);

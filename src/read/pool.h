@@ -15,9 +15,10 @@
  * Where all workers are in long normal tasks, the owner runs urgent tasks itself: pool_help().
  *
  * Each worker has a dataset_reader of its own, made and touched on its NUMA node. When a task ends
- * and no urgent task is queued behind, the pool wakes the owner through a struct waker. After short
- * normal tasks with more of them behind, the owner is woken for several at once: up to half a
- * millisecond later, or when the worker's next task has ended. A task leaves its results where its
+ * the pool wakes the owner through a struct waker, unless the task says that this is not needed.
+ * After normal tasks with urgent ones queued, or short ones with more of them behind, the owner is
+ * woken for several at once: up to half a millisecond later, or when the worker's next task has
+ * ended. A task leaves its results where its
  * argument points. Workers block all signals.
  *
  * The owner calls every function, except where a comment says otherwise.
@@ -41,6 +42,8 @@ struct pool_worker {
     struct dataset_reader *reader;   /* NULL in a pool without a dataset */
     struct dataset_read_stats stats; /* of the worker's reads; others see them by pool_stats() */
     uint64_t copy_ns, copy_bytes;    /* added to by copy tasks; others see them by pool_stats() */
+    bool quiet; /* set by an urgent task whose end the owner need not hear of, since another task's
+                 * end says more; false when a task begins */
 };
 
 /* A task's function. `begin` and `end` tell which part of a job the task is. A normal task may wait

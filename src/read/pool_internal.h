@@ -41,6 +41,7 @@ struct numa_node {
     pthread_cond_t work;     /* a task came, here or where help is needed; or `stopping` */
     _Atomic uint32_t urgent; /* tasks in the urgent queue */
     _Atomic uint32_t asleep; /* workers that wait for work, or will at once */
+    uint32_t called;         /* of these, woken and not running yet */
     pthread_cond_t idle;     /* an element of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
     _Atomic uint32_t running[PRIORITY_COUNT]; /* tasks */
@@ -100,6 +101,12 @@ void pool_filling_init(struct filling *filling);
 
 /* pool_populate.c: to be called after the last pool_populate(). */
 void pool_filling_done(struct filling *filling);
+
+/* pool_worker.c: whether a sleeping worker is to be woken for a task that is queued; then the
+ * caller signals `work` once it has given the mutex back. Waking takes the caller longer than
+ * queueing, so that few are woken at once, and each wakes the next one. Holds the NUMA node's
+ * mutex. */
+bool pool_calls_worker(struct numa_node *numa);
 
 /* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: sleeping workers
  * are woken for tasks, and on their way. Any thread. */

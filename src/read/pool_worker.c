@@ -2,6 +2,7 @@
 #include "read/pool_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "base/trace.h"
 
@@ -80,13 +81,13 @@ static void wake_owner(struct worker *worker)
         waker_wake(worker->pool->waker);
 }
 
-/* Tells the owner that a task has ended; but not for urgent ones while others wait, and not for
- * reading if this worker soon ends another one: waking a thread, and its turn, take longer than
- * reading a small row. Where few rows are left to read, the owner has to bring more. Without the
- * mutex, which the owner wants next. */
+/* Tells the owner that a task has ended; but not where the task says that another one will, and not
+ * for reading while copies wait, or if this worker soon ends another one: waking a thread, and its
+ * turn, take longer than reading a small row. Where few rows are left to read, the owner has to
+ * bring more. Without the mutex, which the owner wants next. */
 static void tell_owner(struct worker *worker, enum pool_priority priority, uint64_t took_ns)
 {
-    bool quiet = atomic_load(&worker->numa->urgent) > 0;
+    bool quiet = worker->public.quiet || atomic_load(&worker->numa->urgent) > 0;
     if (priority == POOL_NORMAL && worker->rows_left >= 2 * worker->numa->worker_count) {
         worker->quiet_ns += took_ns;
         quiet |= worker->quiet_ns + took_ns < MOST_QUIET_NS;
@@ -103,6 +104,22 @@ static bool reading_goes_first(const struct numa_node *numa, uint32_t readers)
 {
     return numa->worker_count > 1 &&
            readers <= size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
+}
+
+bool pool_calls_worker(struct numa_node *numa)
+{
+    enum { CALLED_AT_ONCE = 2 };
+    bool calls = numa->called < min_u64(atomic_load(&numa->asleep), CALLED_AT_ONCE);
+    numa->called += calls;
+    return calls;
+}
+
+/* Whether this worker, which has a task, is to wake another. Holds the NUMA node's mutex. */
+static bool calls_next(const struct worker *worker)
+{
+    struct numa_node *numa = worker->numa;
+    size_t queued = numa->queues[POOL_URGENT].count + numa->queues[POOL_NORMAL].count;
+    return (queued > 0 || who_needs_help(worker)) && pool_calls_worker(numa);
 }
 
 /* The next task for this worker, waiting for one; false when the pool stops. Holds the NUMA node's
@@ -133,8 +150,10 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
         atomic_fetch_add(&numa->asleep, 1);
         if (worker->quiet_ns)
             wake_owner(worker);
-        if (!who_needs_help(worker))
+        if (!who_needs_help(worker)) {
             pthread_cond_wait(&numa->work, &numa->mutex);
+            numa->called -= numa->called > 0;
+        }
         atomic_fetch_sub(&numa->asleep, 1);
     }
     return false;
@@ -155,6 +174,7 @@ static uint64_t run_task(struct worker *worker, const struct task *task,
     uint64_t start_ns = clock_now_ns();
     if (priority == POOL_NORMAL)
         atomic_store(&worker->normal_since_ns, start_ns);
+    worker->public.quiet = false;
     task->function(&worker->public, task->argument, task->begin, task->end);
     atomic_store(&worker->normal_since_ns, 0);
     uint64_t took_ns = clock_now_ns() - start_ns;
@@ -172,7 +192,10 @@ static void run_tasks(struct worker *worker)
     while (next_task(worker, &task, &done, &priority)) {
         numa->running[priority]++;
         worker->rows_left = numa->queues[POOL_NORMAL].count;
+        bool calls = calls_next(worker);
         pthread_mutex_unlock(&numa->mutex);
+        if (calls)
+            pthread_cond_signal(&numa->work);
 
         tell_owner(worker, priority, run_task(worker, &task, priority));
         if (done)
