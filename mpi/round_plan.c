@@ -457,7 +457,7 @@ bool round_plan_start(struct round *round)
     for (uint32_t i = 0; i < workers; i++) {
         atomic_fetch_add(&round->tasks, 1);
         atomic_fetch_add(&matching->workers, 1);
-        if (!pool_submit(pool, 0, POOL_URGENT, plan_task, round, 0, 0)) {
+        if (!pool_submit_first(pool, 0, plan_task, round)) {
             atomic_fetch_sub(&round->tasks, 1);
             atomic_fetch_sub(&matching->workers, 1);
             return i > 0;

@@ -10,12 +10,13 @@
 
 /* One reader exchanges nothing: a round is being copied, one has its copies queued, and one is
  * being planned or published. Workers copy a round in a tenth of a millisecond or more: with
- * smaller ones they wait for one another's wake-ups most of the time. */
+ * smaller ones they wait for one another's wake-ups most of the time. Each has copies to make. */
 enum {
     PAIR_MESSAGE_BYTES = 1 << 20,
     LEAST_IN_FLIGHT = 2,
     ALONE_IN_FLIGHT = 3,
-    ALONE_ROUND_BYTES = 2 << 20
+    ALONE_ROUND_BYTES = 2 << 20,
+    ALONE_WORKER_BYTES = 512 << 10
 };
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
@@ -109,12 +110,17 @@ static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uin
     return steps;
 }
 
+uint64_t round_alone_bytes(uint32_t worker_count)
+{
+    return max_u64(ALONE_ROUND_BYTES, (uint64_t)worker_count * ALONE_WORKER_BYTES);
+}
+
 /* Of one reader. */
 static uint64_t choose_steps_alone(const struct plan *plan, uint64_t most_slots,
                                    const struct round_record *record, uint32_t steps_per_round)
 {
     uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
-    uint64_t steps = ALONE_ROUND_BYTES / mul_sat(plan->global_batch, bytes);
+    uint64_t steps = round_alone_bytes(record->worker_count) / mul_sat(plan->global_batch, bytes);
     if (steps_per_round > 0)
         steps = steps_per_round;
     return max_u64(min_u64(min_u64(steps, most_slots), plan->steps_per_epoch), 1);

@@ -34,20 +34,26 @@ struct round_record {
     uint64_t bytes;            /* of its record */
     uint64_t packed_bytes;     /* of these, that are packed */
     struct plan_ragged ragged; /* its tail, which is packed, too */
+    uint32_t worker_count;     /* threads of a reader, which copy it */
 };
 
 /* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
  * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
  * to send all of it, and all of its samples may be the longest ones), at most half the slots of a
  * ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: a round is one step,
- * or as many as come to about 2 MiB and fit in half the slots, and three rounds are in flight. With
- * more readers two rounds are in flight, and up to four if twice the buffer limit has room for
- * them. INVALID, with more than one reader: steps_per_round beyond half the slots or the limit; one
- * record per trainer exceeds the limit; with ragged fields, which know no stripes, a step does. */
+ * or as many as come to about round_alone_bytes() and fit in half the slots, and three rounds are
+ * in flight. With more readers two rounds are in flight, and up to four if twice the buffer limit
+ * has room for them. INVALID, with more than one reader: steps_per_round beyond half the slots or
+ * the limit; one record per trainer exceeds the limit; with ragged fields, which know no stripes, a
+ * step does. */
 MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
                                         uint32_t slot_count, const struct round_record *record,
                                         uint32_t steps_per_round, uint64_t buffer_limit_bytes,
                                         struct round_shape *ret_shape, struct error *err);
+
+/* What a round of one reader has, with so many workers to copy its samples: 2 MiB, or 512 KiB each.
+ */
+uint64_t round_alone_bytes(uint32_t worker_count);
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape);
 

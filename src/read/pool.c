@@ -147,16 +147,19 @@ static void call_help(struct pool *pool, uint32_t numa_index)
     }
 }
 
-bool pool_submit(struct pool *pool, uint32_t numa_index, enum pool_priority priority,
-                 pool_function *function, void *argument, uint64_t begin, uint64_t end)
+static bool submit(struct pool *pool, uint32_t numa_index, enum pool_priority priority, bool first,
+                   struct task task)
 {
     struct numa_node *numa = &pool->numa_nodes[numa_index];
     struct queue *queue = &numa->queues[priority];
+    size_t capacity = pool->queue_capacity;
     pthread_mutex_lock(&numa->mutex);
-    bool room = queue->count < pool->queue_capacity;
+    bool room = queue->count < capacity;
     if (room) {
-        queue->ring[(queue->head + queue->count++) % pool->queue_capacity] =
-            (struct task){function, argument, begin, end};
+        if (first)
+            queue->head = (queue->head + capacity - 1) % capacity;
+        queue->ring[first ? queue->head : (queue->head + queue->count) % capacity] = task;
+        queue->count++;
         if (priority == POOL_URGENT)
             atomic_store(&numa->urgent, (uint32_t)queue->count);
     }
@@ -167,6 +170,17 @@ bool pool_submit(struct pool *pool, uint32_t numa_index, enum pool_priority prio
     if (room && priority == POOL_URGENT && pool_needs_help(numa))
         call_help(pool, numa_index);
     return room;
+}
+
+bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
+                 pool_function *function, void *argument, uint64_t begin, uint64_t end)
+{
+    return submit(pool, numa, priority, false, (struct task){function, argument, begin, end});
+}
+
+bool pool_submit_first(struct pool *pool, uint32_t numa, pool_function *function, void *argument)
+{
+    return submit(pool, numa, POOL_URGENT, true, (struct task){function, argument, 0, 0});
 }
 
 void pool_run_on_workers(struct pool *pool, pool_function *function, void *argument)

@@ -66,6 +66,10 @@ MUST_USE enum status pool_new(const struct placement *placement, const struct da
 MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority priority,
                           pool_function *function, void *argument, uint64_t begin, uint64_t end);
 
+/* The same for an urgent task that goes before those that are queued: others wait for its end. */
+MUST_USE bool pool_submit_first(struct pool *pool, uint32_t numa, pool_function *function,
+                                void *argument);
+
 /* Runs queued urgent tasks here, as long as every worker has been in its normal task for
  * `patience_ns` or more: no copy waits for a long decode to end. A task's pool_worker has no
  * reader then. Returns how many tasks were run. */

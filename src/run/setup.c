@@ -12,8 +12,8 @@
 
 /* delivery.slots "auto" */
 enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 512 << 20 };
-enum { AUTO_RINGS_ALONE_BYTES = 16 << 20 }; /* a last cache may have room for it */
-enum { AUTO_RINGS_PART = 8 };               /* of the reader's memory */
+enum { AUTO_ROUNDS_ALONE = 8 }; /* in the rings: a last cache may have room for them */
+enum { AUTO_RINGS_PART = 8 };   /* of the reader's memory */
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
@@ -199,7 +199,7 @@ static enum status settle_layout(const struct config *config, const struct datas
 /* Twice the most steps that a round may have with delivery.slots "auto". With order.placement local
  * little of a step travels, and rounds have many steps: with all that such rounds need, the rings
  * of a reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone
- * has several steps in a round where they are small: within AUTO_RINGS_ALONE_BYTES, and unless
+ * has several steps in a round where they are small: within AUTO_ROUNDS_ALONE rounds, and unless
  * steps_per_round is given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
@@ -219,7 +219,8 @@ static enum status most_slots(const struct config *config, const struct dataset 
     if (status)
         return status;
     uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
-    uint64_t most = alone ? AUTO_RINGS_ALONE_BYTES : AUTO_RINGS_BYTES;
+    uint64_t most = alone ? AUTO_ROUNDS_ALONE * round_alone_bytes(shape->worker_count)
+                          : (uint64_t)AUTO_RINGS_BYTES;
     uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
     uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
                                      max_u32(shape->trainers_served, 1));
@@ -290,7 +291,8 @@ static enum status settle_with(const struct config *config, const struct dataset
 {
     const struct round_record record = {.bytes = fragments->record_bytes,
                                         .packed_bytes = fragments->packed_bytes,
-                                        .ragged = setup_ragged(dataset, &setup->plan)};
+                                        .ragged = setup_ragged(dataset, &setup->plan),
+                                        .worker_count = shape->worker_count};
     enum status status = settle_way(config, &setup->plan, setup, err);
     if (!status && setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
