@@ -241,7 +241,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     worker->copy_bytes += (end - begin) * round->job->setup.record_bytes;
     trace_note(TRACE_COPY, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
+    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
 }
 
 /* `record` NULL: nothing is packed. */
@@ -290,5 +290,5 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
     worker->copy_bytes += (end - begin) * record_bytes;
     trace_note(TRACE_SCATTER, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release);
+    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
 }

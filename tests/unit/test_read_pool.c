@@ -129,6 +129,46 @@ static void test_urgent_goes_first_and_order_holds(void **state)
     pool_free(pool);
 }
 
+static void test_a_first_task_goes_before_urgent_ones(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(1, 1, 3, NULL);
+    struct gate gate = {0}, other = {0};
+    struct log log = {0};
+    occupy(pool, &gate);
+    for (uint64_t i = 1; i < 3; i++)
+        assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, i, 0));
+    assert_true(pool_submit_first(pool, 0, log_begin, &log));
+    assert_false(pool_submit_first(pool, 0, log_begin, &log)); /* the queue is full */
+    gate.open = true;
+    while (log.count < 3)
+        clock_sleep_ns(100000);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(log.begins[i], i);
+    assert_true(pool_submit_first(pool, 0, wait_at_gate, &other));
+    other.open = true;
+    pool_free(pool);
+}
+
+/* All workers sleep: as many tasks are soon under way, though few workers are woken at once. Where
+ * one NUMA node has all tasks, the workers of another wake one another, too. */
+static void test_workers_wake_one_another(void **state)
+{
+    (void)state;
+    for (uint32_t numa_count = 1; numa_count <= 2; numa_count++) {
+        struct pool *pool = made_up_pool(numa_count, 8, 8, NULL);
+        struct gate gate = {0};
+        clock_sleep_ns(10000000); /* they sleep by now, most likely */
+        for (uint32_t i = 0; i < 8; i++)
+            assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &gate, 0, 0));
+        for (int i = 0; i < 20000 && gate.inside < 8; i++)
+            clock_sleep_ns(1000000);
+        assert_int_equal(gate.inside, 8);
+        gate.open = true;
+        pool_free(pool);
+    }
+}
+
 /* Of two workers neither reads: the first that is free does, although a copy waits. */
 static void test_one_of_several_reads_first(void **state)
 {
@@ -317,6 +357,32 @@ static void test_a_worker_that_goes_to_sleep_tells_the_owner(void **state)
     waker_arm(&waker);
     assert_false(pool_drain(pool, 0)); /* the other seven are forgotten */
     gate.open = true;
+    assert_int_equal(poll(&fd, 1, 10000), 1);
+    pool_free(pool);
+    waker_done(&waker);
+}
+
+static void pass_quietly(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)end;
+    ((struct gate *)argument)->inside++;
+    worker->quiet = begin;
+}
+
+/* The owner is not woken for a task that says that another one will tell. */
+static void test_a_quiet_task_does_not_tell_the_owner(void **state)
+{
+    (void)state;
+    struct waker waker;
+    struct gate gate = {0};
+    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
+    struct pool *pool = made_up_pool(1, 1, 8, &waker);
+    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
+    waker_arm(&waker);
+    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
+    assert_int_equal(poll(&fd, 1, 50), 0);
+    assert_int_equal(gate.inside, 1);
+    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, false, 0));
     assert_int_equal(poll(&fd, 1, 10000), 1);
     pool_free(pool);
     waker_done(&waker);
@@ -519,6 +585,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_goes_first_and_order_holds),
+        cmocka_unit_test(test_a_first_task_goes_before_urgent_ones),
+        cmocka_unit_test(test_workers_wake_one_another),
         cmocka_unit_test(test_one_of_several_reads_first),
         cmocka_unit_test(test_full_queue_refuses),
         cmocka_unit_test(test_settle_leaves_normal_tasks),
@@ -528,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
         cmocka_unit_test(test_a_worker_that_goes_to_sleep_tells_the_owner),
+        cmocka_unit_test(test_a_quiet_task_does_not_tell_the_owner),
         cmocka_unit_test(test_others_take_over),
         cmocka_unit_test(test_help_goes_before_normal),
         cmocka_unit_test(test_drain_waits_for_helpers),
