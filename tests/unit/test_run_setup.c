@@ -349,7 +349,7 @@ static void rings_have_an_end(void **state)
 }
 
 /* One reader alone: steps of 164,096 bytes come to 2 MiB by twelves, and their 35 slots fit in 16
- * MiB. */
+ * MiB. With more workers rounds and rings are larger. */
 static void slots_of_one_reader(void **state)
 {
     (void)state;
@@ -360,16 +360,20 @@ static void slots_of_one_reader(void **state)
                               .node_available_bytes = UINT64_C(16) << 30};
     static const struct {
         const char *text;
-        uint32_t batch, steps, slots;
+        uint32_t batch, steps, slots, workers;
     } cases[] = {
-        {"", 1, 12, 24 + 11},
-        {"", 64, 1, 4},
-        {"delivery: {slots: 4}\n", 1, 2, 4 + 1},
-        {"exchange: {steps_per_round: 1}\n", 1, 1, 4},
-        {"", 4, 3, 6 + 2},
-        {"order: {window_rows: 8}\nreaders: {memory_limit: 24MiB}\n", 4, 1, 4},
+        {"", 1, 12, 24 + 11, 2},
+        {"", 1, 12, 24 + 11, 4},
+        {"", 4, 6, 12 + 5, 8},
+        {"", 4, 12, 24 + 11, 16},
+        {"", 1, 16, 32 + 15, 16},
+        {"", 64, 1, 4, 2},
+        {"delivery: {slots: 4}\n", 1, 2, 4 + 1, 2},
+        {"exchange: {steps_per_round: 1}\n", 1, 1, 4, 2},
+        {"", 4, 3, 6 + 2, 2},
+        {"order: {window_rows: 8}\nreaders: {memory_limit: 24MiB}\n", 4, 1, 4, 2},
         {"order: {window_rows: 8}\nreaders: {memory_limit: 24MiB}\ndelivery: {slots: 16}\n", 4, 1,
-         16},
+         16, 2},
     };
     struct dataset dataset = make_dataset();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -379,6 +383,7 @@ static void slots_of_one_reader(void **state)
         snprintf(text, sizeof text, "%sbatch: {global_size: %u}\n", cases[i].text, cases[i].batch);
         struct config config = make_config(text);
         config.trainers = 1;
+        alone.worker_count = cases[i].workers;
         if (run_setup_settle(&config, &dataset, &alone, NULL, &setup, &err))
             fail_msg("%s: %s", text, err.message);
         assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
