@@ -14,7 +14,7 @@
 #include "plan/tables.h"
 #include "plan/window_match.h"
 
-enum { LEAST_WINDOWS = 4 };
+enum { LEAST_WINDOWS = 4, AHEAD_PART = 32 };
 
 static bool keeps_rows(const struct budget_demand *d)
 {
@@ -28,9 +28,18 @@ static bool matches_windows(const struct budget_demand *d)
            keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED;
 }
 
-/* Windows of a source that the rounds in flight and the next one may touch, those of which each
- * worker reads a row, one to spare. In a mix the last window of a pass, which may be short, lies
- * between others. */
+/* Windows of which workers read a row each. More than one take a small part of the memory. */
+static uint64_t count_read_windows(const struct budget_demand *d, const struct plan *plan)
+{
+    uint64_t even = size_divide_up(plan->window_rows, d->reader_count);
+    uint64_t bytes = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
+    uint64_t fit = d->limit_bytes / AHEAD_PART / max_u64(bytes, 1);
+    return max_u64(1, min_u64(size_divide_up(d->worker_count, even), fit));
+}
+
+/* Windows of a source that the rounds in flight and the next one may touch, those that are being
+ * read, one to spare. In a mix the last window of a pass, which may be short, lies between others.
+ */
 static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t source)
 {
     const struct plan *plan = plan_source(d->plan, source);
@@ -38,9 +47,8 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     uint64_t ahead = mul_sat((uint64_t)d->shape.in_flight + 1, round_positions);
     uint64_t draws = plan_most_draws(d->plan, source, ahead);
     uint64_t last = d->plan->mix ? draws / plan->sample_count + 1 : 0;
-    uint64_t even = size_divide_up(plan->window_rows, d->reader_count);
-    uint64_t read = size_divide_up(max_u64(d->worker_count, 1), even);
-    return max_u64(LEAST_WINDOWS, 1 + size_divide_up(draws, plan->window_least) + last + read);
+    uint64_t touched = size_divide_up(draws, plan->window_least);
+    return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
 /* The tails of so many records of a round. */

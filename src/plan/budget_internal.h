@@ -13,7 +13,7 @@ struct budget_source {
     uint64_t even;    /* a reader's share of a window when all get the same */
     uint64_t at_once; /* windows whose rows are in use at once; for those of one sample 1 */
     uint64_t short_windows, short_rows; /* and short windows besides, and the rows of each */
-    uint64_t least, preferred, enough;  /* 0 for rows of one sample */
+    uint64_t least, enough;             /* 0 for rows of one sample */
 };
 
 struct budget_rows {

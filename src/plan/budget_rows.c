@@ -12,8 +12,7 @@ static uint64_t most_share(const struct budget_source *s)
     return min_u64(mul_sat(s->even, UNEVEN_SHARE), s->window_rows);
 }
 
-/* Of rows with several samples. While one window is in use the next one is there, and each worker
- * reads a row of another. Rows are in use until their window ends, and where a step is
+/* Of rows with several samples. They are in use until their window ends, and where a step is
  * exchanged in stripes, until all windows end that the step spans. So it is in a mix, where a step
  * has the samples of several windows in any order. There the last window of a pass lies between
  * others, and may be short. With cuts no step has samples of two windows. */
@@ -32,8 +31,6 @@ static void count_windows(const struct budget_demand *d, uint32_t source, struct
     }
     s->least = add_sat(mul_sat(s->even, s->at_once),
                        mul_sat(s->short_windows, min_u64(s->even, s->short_rows)));
-    uint64_t uneven = d->reader_count == 1 ? 0 : mul_sat(s->least, UNEVEN_SHARE - 1);
-    s->preferred = add_sat(mul_sat(s->least, 2), max_u64(uneven, d->worker_count));
     s->enough = add_sat(mul_sat(s->at_once, plan->window_rows + s->even),
                         mul_sat(s->short_windows, s->short_rows));
 }
@@ -62,6 +59,14 @@ static void add_singles(const struct budget_demand *d, struct budget_rows *rows)
                 d->shape.in_flight * max_u64(under_way, round_share) + d->fetch_rows + repeated);
 }
 
+/* Rows behind two windows of `least` rows: each worker reads one. With several readers they also
+ * make room for uneven shares. */
+static uint64_t read_behind(const struct budget_demand *d, uint64_t least)
+{
+    uint64_t uneven = d->reader_count > 1 ? mul_sat(least, UNEVEN_SHARE - 1) : 0;
+    return max_u64(uneven, d->worker_count);
+}
+
 void budget_rows_count(const struct budget_demand *demand, struct budget_rows *ret_rows)
 {
     const struct budget_demand *d = demand;
@@ -83,12 +88,13 @@ void budget_rows_count(const struct budget_demand *demand, struct budget_rows *r
         if (plan->mix)
             s->least = min_u64(s->least, source->row_count);
         rows.least = add_sat(rows.least, s->least);
-        rows.preferred = add_sat(rows.preferred, s->preferred);
         rows.enough = add_sat(rows.enough, s->enough);
     }
     rows.even = rows.sources[0].even;
     rows.at_once = rows.sources[0].at_once;
     rows.each = most_each(d, &rows.sources[0]);
+    if (rows.least > 0) /* while one window is in use, and the next one is there */
+        rows.preferred = add_sat(mul_sat(rows.least, 2), read_behind(d, rows.least));
     if (any_single)
         add_singles(d, &rows);
     uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;

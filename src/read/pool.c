@@ -160,8 +160,10 @@ static bool submit(struct pool *pool, uint32_t numa_index, enum pool_priority pr
             queue->head = (queue->head + capacity - 1) % capacity;
         queue->ring[first ? queue->head : (queue->head + queue->count) % capacity] = task;
         queue->count++;
-        if (priority == POOL_URGENT)
-            atomic_store(&numa->urgent, (uint32_t)queue->count);
+    }
+    if (priority == POOL_URGENT) {
+        atomic_store(&numa->urgent, (uint32_t)queue->count);
+        atomic_store(&numa->refused, !room);
     }
     bool calls = room && pool_calls_worker(numa);
     pthread_mutex_unlock(&numa->mutex);

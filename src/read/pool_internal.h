@@ -42,6 +42,8 @@ struct numa_node {
     _Atomic uint32_t urgent; /* tasks in the urgent queue */
     _Atomic uint32_t asleep; /* workers that wait for work, or will at once */
     uint32_t called;         /* of these, woken and not running yet */
+    uint64_t called_ns;      /* when the last one was woken */
+    _Atomic bool refused;    /* the urgent queue had no room, and nothing was queued since */
     pthread_cond_t idle;     /* an element of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
     _Atomic uint32_t running[PRIORITY_COUNT]; /* tasks */
@@ -108,8 +110,8 @@ void pool_filling_done(struct filling *filling);
  * mutex. */
 bool pool_calls_worker(struct numa_node *numa);
 
-/* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: sleeping workers
- * are woken for tasks, and on their way. Any thread. */
+/* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: these take a task
+ * each, one after another. Any thread. */
 bool pool_needs_help(struct numa_node *numa);
 
 /* pool_worker.c: the main function of a worker's thread; `argument` is the struct worker. */

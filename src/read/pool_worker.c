@@ -81,13 +81,25 @@ static void wake_owner(struct worker *worker)
         waker_wake(worker->pool->waker);
 }
 
+/* Whether a task says that another one's end tells the owner more. Not where the owner has more to
+ * queue than there was room for, once half of the room is free. */
+static bool is_quiet(const struct worker *worker)
+{
+    const struct numa_node *numa = worker->numa;
+    return worker->public.quiet &&
+           !(atomic_load(&numa->refused) &&
+             atomic_load(&numa->urgent) <= worker->pool->queue_capacity / 2);
+}
+
 /* Tells the owner that a task has ended; but not where the task says that another one will, and not
  * for reading while copies wait, or if this worker soon ends another one: waking a thread, and its
  * turn, take longer than reading a small row. Where few rows are left to read, the owner has to
  * bring more. Without the mutex, which the owner wants next. */
 static void tell_owner(struct worker *worker, enum pool_priority priority, uint64_t took_ns)
 {
-    bool quiet = worker->public.quiet || atomic_load(&worker->numa->urgent) > 0;
+    bool quiet = is_quiet(worker);
+    if (priority == POOL_NORMAL)
+        quiet = atomic_load(&worker->numa->urgent) > 0;
     if (priority == POOL_NORMAL && worker->rows_left >= 2 * worker->numa->worker_count) {
         worker->quiet_ns += took_ns;
         quiet |= worker->quiet_ns + took_ns < MOST_QUIET_NS;
@@ -106,12 +118,20 @@ static bool reading_goes_first(const struct numa_node *numa, uint32_t readers)
            readers <= size_divide_up(numa->worker_count, WORKERS_FOR_A_READER);
 }
 
+/* Where those that were woken do not come, since other programs have their cores, another one is
+ * woken. */
 bool pool_calls_worker(struct numa_node *numa)
 {
-    enum { CALLED_AT_ONCE = 2 };
-    bool calls = numa->called < min_u64(atomic_load(&numa->asleep), CALLED_AT_ONCE);
-    numa->called += calls;
-    return calls;
+    enum { CALLED_AT_ONCE = 2, PATIENCE_NS = 1000 * 1000 };
+    uint32_t asleep = atomic_load(&numa->asleep);
+    if (asleep == 0)
+        return false;
+    uint64_t now_ns = clock_now_ns();
+    if (numa->called >= min_u64(asleep, CALLED_AT_ONCE) && now_ns < numa->called_ns + PATIENCE_NS)
+        return false;
+    numa->called = (uint32_t)min_u64(numa->called + 1, asleep);
+    numa->called_ns = now_ns;
+    return true;
 }
 
 /* Whether this worker, which has a task, is to wake another. Holds the NUMA node's mutex. */

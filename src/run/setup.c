@@ -12,7 +12,7 @@
 
 /* delivery.slots "auto" */
 enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 512 << 20 };
-enum { AUTO_ROUNDS_ALONE = 8 }; /* in the rings: a last cache may have room for them */
+enum { AUTO_ROUNDS_ALONE = 8 }; /* in the rings of one reader */
 enum { AUTO_RINGS_PART = 8 };   /* of the reader's memory */
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");

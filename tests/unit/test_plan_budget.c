@@ -280,6 +280,14 @@ static void workers_have_rows_to_read(void **state)
     assert_int_equal(settle(&demand).transient_rows, 4 + 4 + 64);
     demand.limit_bytes = settle(&demand).least_bytes + 3 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 4 + 3);
+    /* Windows of one row of 100,000 samples: those to read ahead take a 32nd of the limit. */
+    struct plan large = make_plan(100000000, 100000, 1, 256, 1);
+    demand = usual(&large);
+    demand.reader_count = 1;
+    demand.worker_count = 64;
+    uint64_t fit = demand.limit_bytes / 32 / (100000 * sizeof(struct round_item));
+    assert_in_range(fit, 2, 63);
+    assert_int_equal(settle(&demand).planned_windows, 1 + 1 + fit);
 }
 
 static void row_rules(void **state)
