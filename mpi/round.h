@@ -123,7 +123,6 @@ struct round {
     struct round_tails *tails; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
     const struct job *job;
-    struct waker *waker; /* the job's */
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */

@@ -424,12 +424,10 @@ static void list_all(struct round *round, bool dressed)
         start_slots(round);
 }
 
-/* Pool task: one worker of those that share the looking up lists all. The main thread is told even
- * if copies of earlier rounds wait: it hands out this round's copies before workers have none left.
- */
+/* Pool task: one worker of those that share the looking up lists all. The main thread is told of
+ * this worker, and of the last one. */
 static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
-    (void)worker;
     (void)begin;
     (void)end;
     struct round *round = argument;
@@ -444,9 +442,7 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     if (lists)
         atomic_store(&round->planned, true);
     atomic_fetch_sub(&round->tasks, 1);
-    atomic_fetch_sub(&matching->workers, 1);
-    if (lists)
-        waker_wake(round->waker);
+    worker->quiet = atomic_fetch_sub(&matching->workers, 1) > 1 && !lists;
 }
 
 bool round_plan_start(struct round *round)

@@ -140,7 +140,6 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->trace = claim_trace(lane);
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
-    round->waker = &rounds->job->waker;
     round->fragments = rounds->fragments;
     round->times = &rounds->times;
     round->matching = &rounds->matching;
