@@ -18,8 +18,7 @@
  * the pool wakes the owner through a struct waker, unless the task says that this is not needed.
  * After normal tasks with urgent ones queued, or short ones with more of them behind, the owner is
  * woken for several at once: up to half a millisecond later, or when the worker's next task has
- * ended. A task leaves its results where its
- * argument points. Workers block all signals.
+ * ended. A task leaves its results where its argument points. Workers block all signals.
  *
  * The owner calls every function, except where a comment says otherwise.
  */

@@ -1,6 +1,7 @@
 penstock_unit_test(read load THREADS LINKS read)
 penstock_unit_test(read pool THREADS LINKS read)
 penstock_unit_test(read pool_populate THREADS LINKS read)
+penstock_unit_test(read pool_wakes THREADS LINKS read)
 penstock_unit_test(read received_tapes LINKS read)
 penstock_unit_test(read row_index LINKS read)
 penstock_unit_test(read row_pages THREADS LINKS read)

@@ -152,25 +152,6 @@ static void test_a_first_task_goes_before_urgent_ones(void **state)
     pool_free(pool);
 }
 
-/* All workers sleep: as many tasks are soon under way, though few workers are woken at once. Where
- * one NUMA node has all tasks, the workers of another wake one another, too. */
-static void test_workers_wake_one_another(void **state)
-{
-    (void)state;
-    for (uint32_t numa_count = 1; numa_count <= 2; numa_count++) {
-        struct pool *pool = made_up_pool(numa_count, 8, 8, NULL);
-        struct gate gate = {0};
-        clock_sleep_ns(10000000); /* they sleep by now, most likely */
-        for (uint32_t i = 0; i < 8; i++)
-            assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &gate, 0, 0));
-        for (int i = 0; i < 20000 && gate.inside < 8; i++)
-            clock_sleep_ns(1000000);
-        assert_int_equal(gate.inside, 8);
-        gate.open = true;
-        pool_free(pool);
-    }
-}
-
 /* Of two workers neither reads: the first that is free does, although a copy waits. */
 static void test_one_of_several_reads_first(void **state)
 {
@@ -327,92 +308,6 @@ static void test_stress(void **state)
     uint64_t sum = (uint64_t)STRESS_TASKS * (STRESS_TASKS - 1) / 2;
     assert_int_equal(stats.copy_bytes, STRESS_NUMA_NODES * sum);
     assert_int_equal(stats.copy_ns, STRESS_NUMA_NODES * STRESS_TASKS);
-    pool_free(pool);
-    waker_done(&waker);
-}
-
-static void spin_at_gate(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
-{
-    (void)worker, (void)begin, (void)end;
-    struct gate *gate = argument;
-    gate->inside++;
-    while (!gate->open)
-        ;
-}
-
-/* A worker that ends a short task tells the owner with the next one; or now, if there is no next
- * one after all. */
-static void test_a_worker_that_goes_to_sleep_tells_the_owner(void **state)
-{
-    (void)state;
-    struct waker waker;
-    struct gate busy = {0}, gate = {0};
-    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = made_up_pool(1, 1, 8, &waker);
-    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
-    occupy(pool, &busy);
-    for (uint64_t i = 0; i < 8; i++)
-        assert_true(pool_submit(pool, 0, POOL_NORMAL, spin_at_gate, &gate, 0, 0));
-    busy.open = true;
-    while (gate.inside == 0)
-        ;
-    waker_arm(&waker);
-    assert_false(pool_drain(pool, 0)); /* the other seven are forgotten */
-    gate.open = true;
-    assert_int_equal(poll(&fd, 1, 10000), 1);
-    pool_free(pool);
-    waker_done(&waker);
-}
-
-static void pass_quietly(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
-{
-    (void)end;
-    ((struct gate *)argument)->inside++;
-    worker->quiet = begin;
-}
-
-/* The owner is not woken for a task that says that another one will tell. */
-static void test_a_quiet_task_does_not_tell_the_owner(void **state)
-{
-    (void)state;
-    struct waker waker;
-    struct gate gate = {0};
-    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = made_up_pool(1, 1, 8, &waker);
-    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
-    waker_arm(&waker);
-    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    while (gate.inside == 0)
-        clock_sleep_ns(100000);
-    assert_int_equal(poll(&fd, 1, 50), 0);
-    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, false, 0));
-    assert_int_equal(poll(&fd, 1, 10000), 1);
-    pool_free(pool);
-    waker_done(&waker);
-}
-
-/* Where there was no room for more, the owner hears of quiet tasks once half of the room is free.
- */
-static void test_the_owner_hears_of_room(void **state)
-{
-    (void)state;
-    struct waker waker;
-    struct gate busy = {0}, gate = {0}, next = {0};
-    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = made_up_pool(1, 1, 4, &waker);
-    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
-    occupy(pool, &busy);
-    for (uint64_t i = 0; i < 2; i++)
-        assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &next, 0, 0));
-    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    assert_false(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    waker_arm(&waker);
-    busy.open = true; /* this task's end is not told: copies wait */
-    while (next.inside == 0)
-        clock_sleep_ns(100000);
-    assert_int_equal(poll(&fd, 1, 10000), 1);
-    next.open = true;
     pool_free(pool);
     waker_done(&waker);
 }
@@ -615,7 +510,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_goes_first_and_order_holds),
         cmocka_unit_test(test_a_first_task_goes_before_urgent_ones),
-        cmocka_unit_test(test_workers_wake_one_another),
         cmocka_unit_test(test_one_of_several_reads_first),
         cmocka_unit_test(test_full_queue_refuses),
         cmocka_unit_test(test_settle_leaves_normal_tasks),
@@ -624,9 +518,6 @@ int main(void)
         cmocka_unit_test(test_the_owner_does_not_help_a_free_worker),
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
-        cmocka_unit_test(test_a_worker_that_goes_to_sleep_tells_the_owner),
-        cmocka_unit_test(test_a_quiet_task_does_not_tell_the_owner),
-        cmocka_unit_test(test_the_owner_hears_of_room),
         cmocka_unit_test(test_others_take_over),
         cmocka_unit_test(test_help_goes_before_normal),
         cmocka_unit_test(test_drain_waits_for_helpers),
