@@ -119,11 +119,44 @@ static bool has_odd_port(const char *authority)
     return colon && (digits == 0 || colon + 1 + digits != authority + length);
 }
 
+static bool is_password(const char *authority)
+{
+    return memchr(authority, '@', strcspn(authority, "/?#")) || has_odd_port(authority);
+}
+
 bool text_has_password(const char *text)
 {
+    if (strncmp(text, "//", 2) == 0 && is_password(text + 2))
+        return true;
     for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
         at += 3;
-        if (memchr(at, '@', strcspn(at, "/?#")) || has_odd_port(at))
+        if (is_password(at))
+            return true;
+    }
+    return false;
+}
+
+/* Names of a query's values, as Amazon, Azure, Google and others have them. */
+static bool is_secret_name(const char *name, size_t length)
+{
+    static const char *const words[] = {"sig",    "token",   "secret",     "passw",    "credential",
+                                        "apikey", "api_key", "access_key", "accesskey"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *found = strcasestr(name, words[i]);
+        if (found && found < name + length)
+            return true;
+    }
+    return false;
+}
+
+bool text_has_secret(const char *text)
+{
+    const char *uri = strstr(text, "://");
+    if (text_has_password(text))
+        return true;
+    for (const char *at = uri ? strpbrk(uri, "?&;#") : NULL; at; at = strpbrk(at, "?&;#")) {
+        size_t length = strcspn(++at, "=?&;#");
+        if (at[length] == '=' && is_secret_name(at, length))
             return true;
     }
     return false;

@@ -58,8 +58,13 @@ void text_list_put(struct text *list, const char *item);
 bool text_list_take(const char **at, struct text *ret_item);
 
 /* Whether a uri in `text` (one, a list of them, or anything else) has a user or password in it,
- * also such that are not encoded as they should be: "https://me:a/b@host". */
+ * also such that are not encoded as they should be: "https://me:a/b@host". "//me@host", as a
+ * redirect may say, counts, too. */
 bool text_has_password(const char *text);
+
+/* Whether text_has_password(), or a uri has a query with what signs a request, or stands for a
+ * user: "https://host/x?X-Amz-Signature=...", "?sig=...", "?token=...". */
+bool text_has_secret(const char *text);
 
 /* Frees the content and leaves an empty text. */
 void text_done(struct text *text);

@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include "base/size.h"
+#include "base/text.h"
 
 #include <argp.h>
 #include <assert.h>
@@ -86,16 +87,17 @@ static void parse_value(const struct cli_option *row, struct parse *parse, char 
 static void take_argument(struct parse *parse, char *argument, const struct argp_state *state)
 {
     const struct cli_command *command = parse->command;
+    const char *shown = text_has_secret(argument) ? "a uri with a secret in it" : argument;
     size_t index = parse->argument_count++;
     if (index < command->argument_count)
         *(const char **)(parse->options + command->argument_offsets[index]) = argument;
     else if (command->more)
         command->more(parse->options, state, command->arguments, argument);
     else if (command->arguments)
-        argp_error(state, "'%s' is one argument too many; the arguments are %s", argument,
+        argp_error(state, "'%s' is one argument too many; the arguments are %s", shown,
                    command->arguments);
     else
-        argp_error(state, "'%s' is not an option: name a configuration with -c", argument);
+        argp_error(state, "'%s' is not an option: name a configuration with -c", shown);
 }
 
 static void check_end(const struct parse *parse, const struct argp_state *state)

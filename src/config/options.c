@@ -186,10 +186,11 @@ static enum status parse_number(const struct option *option, const char *text, u
 static enum status store_string(char **member, const struct option *option, const char *text,
                                 struct error *err)
 {
-    if (text_has_password(text)) /* whoever prints the configuration would tell */
+    if (text_has_secret(text)) /* whoever prints the configuration would tell */
         return error_set(err, STATUS_INVALID,
-                         "%s: a uri with a user or password in it: credentials are taken from the "
-                         "environment and files alone (AWS_ACCESS_KEY_ID, ~/.aws/credentials)",
+                         "%s: a uri with a user, a password or a signature in it: credentials are "
+                         "taken from the environment and files alone (AWS_ACCESS_KEY_ID, "
+                         "~/.aws/credentials)",
                          option->key);
     char *copy = strdup(text);
     if (!copy)

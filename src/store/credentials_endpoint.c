@@ -2,6 +2,7 @@
 #include "store/credentials_endpoint.h"
 
 #include "base/text.h"
+#include "store/url.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -60,10 +61,12 @@ static enum status ask(const char *method, const char *url, const char *header,
         return STATUS_OK;
     }
     forget(&answer);
+    char shown[URL_SHOWN_BYTES];
+    url_show(shown, sizeof shown, url);
     if (result != CURLE_OK)
-        return error_set(err, STATUS_IO, "credentials from '%s': %s", url,
+        return error_set(err, STATUS_IO, "credentials from '%s': %s", shown,
                          curl_easy_strerror(result));
-    return error_set(err, STATUS_IO, "credentials from '%s': status %ld", url, code);
+    return error_set(err, STATUS_IO, "credentials from '%s': status %ld", shown, code);
 }
 
 static bool take_string(struct json_object *root, const char *name, char *out, size_t capacity)
@@ -98,26 +101,22 @@ static enum status take_credentials(const char *url, const struct text *answer,
         credentials->found = true;
     }
     json_object_put(root);
-    return good ? STATUS_OK
-                : error_set(err, STATUS_IO, "credentials from '%s': not the answer expected", url);
+    if (good)
+        return STATUS_OK;
+    char shown[URL_SHOWN_BYTES];
+    url_show(shown, sizeof shown, url);
+    return error_set(err, STATUS_IO, "credentials from '%s': not the answer expected", shown);
 }
 
-static bool starts_with(const char *text, const char *start)
+/* This machine, and the endpoints of containers (ECS, EKS). */
+static bool is_allowed(const struct url *url)
 {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* The name's end must not go on as another host: "http://127.0.0.1.example.org". */
-static bool is_host(const char *url, const char *host)
-{
-    return starts_with(url, host) && strchr(":/", url[strlen(host)]);
-}
-
-static bool is_allowed(const char *url)
-{
-    return starts_with(url, "https://") || is_host(url, "http://127.0.0.1") ||
-           is_host(url, "http://localhost") || is_host(url, "http://[::1]") ||
-           is_host(url, container_host) || is_host(url, "http://169.254.170.23");
+    static const char *const hosts[] = {"127.0.0.1",     "localhost",      "[::1]",
+                                        "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
+        if (strcmp(url->host, hosts[i]) == 0)
+            return true;
+    return url->encrypts;
 }
 
 static enum status add_token(struct text *header, struct error *err)
@@ -140,14 +139,16 @@ static enum status add_token(struct text *header, struct error *err)
     return STATUS_OK;
 }
 
-static enum status ask_container(const char *url, struct credentials *credentials,
+static enum status ask_container(const char *what, const char *url, struct credentials *credentials,
                                  struct error *err)
 {
     struct text header = {0}, answer = {0};
-    if (!is_allowed(url))
-        return error_set(err, STATUS_INVALID,
-                         "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor on this machine");
-    enum status status = add_token(&header, err);
+    struct url parts;
+    enum status status = url_parse(what, url, &parts, err);
+    if (status == STATUS_OK && !is_allowed(&parts))
+        status = error_set(err, STATUS_INVALID, "%s is neither https nor on this machine", what);
+    if (status == STATUS_OK)
+        status = add_token(&header, err);
     if (status == STATUS_OK)
         status = ask("GET", url, header.data, &answer, err);
     if (status == STATUS_OK)
@@ -185,18 +186,28 @@ static enum status ask_instance(const char *host, struct credentials *credential
     return status;
 }
 
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
 enum status credentials_ask_endpoint(struct credentials *credentials, struct error *err)
 {
-    const char *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *host = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    if (full && *full)
-        return ask_container(full, credentials, err);
-    if (!relative || !*relative)
-        return ask_instance(host && *host ? host : instance_host, credentials, err);
+    static const char full[] = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+    static const char relative[] = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+    static const char instance[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+    const char *path = environment(relative), *host = environment(instance);
     struct text url = {0};
-    text_append(&url, "%s%s%s", container_host, *relative == '/' ? "" : "/", relative);
-    enum status status = ask_container(url.data, credentials, err);
+    struct url parts;
+    if (*environment(full))
+        return ask_container(full, environment(full), credentials, err);
+    if (!*path) {
+        enum status status = *host ? url_parse(instance, host, &parts, err) : STATUS_OK;
+        return status ? status : ask_instance(*host ? host : instance_host, credentials, err);
+    }
+    text_append(&url, "%s%s%s", container_host, *path == '/' ? "" : "/", path);
+    enum status status = ask_container(relative, url.data, credentials, err);
     text_done(&url);
     return status;
 }

@@ -11,9 +11,9 @@
 
 /* Asks the endpoint that the environment names, or the instance's. Sets keys, token, expiry and
  * `found`. On failure keys and token may be set, and `found` is untouched. IO: no answer, another
- * answer than expected, or a token file that cannot be read. INVALID:
- * AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https, nor on this machine, nor a container's
- * endpoint. AWS_EC2_METADATA_SERVICE_ENDPOINT is not checked. */
+ * answer than expected, or a token file that cannot be read. INVALID: a variable has no url that
+ * url_parse() takes; AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https, nor on this machine, nor
+ * a container's endpoint. AWS_EC2_METADATA_SERVICE_ENDPOINT may be any host. */
 MUST_USE enum status credentials_ask_endpoint(struct credentials *credentials, struct error *err);
 
 #endif

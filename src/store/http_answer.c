@@ -1,6 +1,8 @@
 /* See http_answer.h. */
 #include "store/http_answer.h"
 
+#include "store/url.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,11 +116,20 @@ static const char *value_of(const char *line, const char *name)
     return line + strspn(line, " \t");
 }
 
+/* What may be shown of a redirect's target. Where an address that was cut ends is not known. */
+static void take_location(struct http_answer *answer, const char *value, bool cut)
+{
+    char shown[sizeof answer->location];
+    url_show(shown, sizeof shown, cut && !strpbrk(value, "?#") ? "..." : value);
+    copy_text(answer->location, sizeof answer->location, shown, '\0');
+}
+
 void http_answer_line(struct http_answer *answer, const char *bytes, size_t size)
 {
     char line[512];
     const char *value;
-    size = size < sizeof line - 1 ? size : sizeof line - 1;
+    bool cut = size > sizeof line - 1;
+    size = cut ? sizeof line - 1 : size;
     memcpy(line, bytes, size);
     line[size] = '\0';
     line[strcspn(line, "\r\n")] = '\0';
@@ -135,7 +146,7 @@ void http_answer_line(struct http_answer *answer, const char *bytes, size_t size
     else if ((value = value_of(line, "ETag")) || (value = value_of(line, "Last-Modified")))
         stir(&answer->version, value);
     else if ((value = value_of(line, "Location")))
-        copy_text(answer->location, sizeof answer->location, value, '?');
+        take_location(answer, value, cut);
     else if ((value = value_of(line, "Retry-After"))) {
         uint64_t seconds = 0;
         if (take_number(&value, &seconds) && *value == '\0')

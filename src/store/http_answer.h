@@ -21,7 +21,7 @@ struct http_answer {
     uint64_t range_all;     /* Content-Range: bytes of the whole value */
     uint32_t retry_after_s; /* 0: not said */
     uint64_t version;       /* of ETag and Last-Modified; 0: neither */
-    char location[128];     /* of a redirect, without its query */
+    char location[128];     /* of a redirect, as url_show() shows it */
     char encoding[32];      /* Content-Encoding; "": none */
     char region[64];        /* where S3 says that the bucket lies; "": not said */
     char reason[64];        /* of the status line */

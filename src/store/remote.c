@@ -5,6 +5,7 @@
 #include "store/remote_internal.h"
 
 #include "store/s3_sign.h"
+#include "store/url.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -254,37 +255,38 @@ static enum status http_prepare(void *context, const struct fetch *fetch, struct
     return STATUS_OK;
 }
 
-/* The uri is not shown where it may hold a secret. */
-static enum status check_uri(const char *uri, struct error *err)
+/* The bucket of an s3:// uri is no host: its prefix may have any characters but these. */
+static enum status check_s3_uri(const char *uri, struct error *err)
 {
-    int scheme_length = (int)(strstr(uri, "://") - uri);
-    const char *authority = uri + scheme_length + 3;
-    size_t length = strcspn(authority, "/?#");
-    bool is_s3 = strncmp(uri, "s3:", 3) == 0;
-    if (text_has_password(uri))
-        return error_set(err, STATUS_INVALID,
-                         "a %.*s:// uri with a user or password in it: credentials are taken from "
-                         "the environment and files alone (see docs/datasets.md)",
-                         scheme_length, uri);
-    if (!is_s3 && authority[strcspn(authority, "?#")])
-        return error_set(err, STATUS_INVALID,
-                         "a %.*s:// uri with '?' or '#' (%.*s/...): signatures and other queries "
-                         "cannot be part of a store's uri",
-                         scheme_length, uri, (int)length, authority);
-    if (length == 0)
-        return error_set(err, STATUS_INVALID, "store '%s': no %s in it", uri,
-                         is_s3 ? "bucket" : "host");
+    const char *bucket = uri + strlen("s3://");
+    if (strcspn(bucket, "/?#") == 0)
+        return error_set(err, STATUS_INVALID, "store '%s': no bucket in it", uri);
     for (const char *c = uri; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f || (!is_s3 && *c == ' '))
-            return error_set(err, STATUS_INVALID,
-                             "a store's uri has a space or a control character in it");
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return error_set(err, STATUS_INVALID, "a store's uri has a control character in it");
     return STATUS_OK;
+}
+
+/* Keys are put behind the uri as it stands. */
+static enum status check_http_uri(const char *uri, struct error *err)
+{
+    char shown[URL_SHOWN_BYTES];
+    struct url url;
+    enum status status = url_parse("store", uri, &url, err);
+    if (status != STATUS_OK || !strpbrk(uri, "?#"))
+        return status;
+    url_show(shown, sizeof shown, uri);
+    return error_set(err, STATUS_INVALID,
+                     "store '%s': its uri goes on with '?' or '#': signatures and other queries "
+                     "cannot be part of a store's uri",
+                     shown);
 }
 
 enum status remote_open(const char *uri, const struct store_options *options,
                         struct store **ret_store, struct error *err)
 {
-    enum status status = check_uri(uri, err);
+    bool is_s3 = strncmp(uri, "s3:", 3) == 0;
+    enum status status = is_s3 ? check_s3_uri(uri, err) : check_http_uri(uri, err);
     if (status != STATUS_OK)
         return status;
     struct remote *remote = calloc(1, sizeof *remote);
@@ -301,7 +303,7 @@ enum status remote_open(const char *uri, const struct store_options *options,
     remote->uri = copy;
     struct http_target target = {
         .context = remote, .encrypts = strncmp(uri, "https:", 6) == 0, .prepare = http_prepare};
-    if (strncmp(uri, "s3:", 3) == 0) {
+    if (is_s3) {
         status = s3_new(copy, options->settings, &remote->s3, err);
         target = (struct http_target){remote->s3, false, s3_prepare, s3_refresh, s3_explain};
         target.encrypts = status == STATUS_OK && s3_encrypts(remote->s3);

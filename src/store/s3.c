@@ -10,6 +10,7 @@
 #include "store/credentials.h"
 #include "store/http_judge.h"
 #include "store/s3_sign.h"
+#include "store/url.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -182,24 +183,19 @@ static enum status copy_region(struct s3 *s3, const char *region, struct error *
     return STATUS_OK;
 }
 
-/* "http://HOST[:PORT]", without what curl leaves out of the Host header, too. */
+/* "http://HOST[:PORT]". */
 static enum status check_endpoint(const char *endpoint, struct error *err)
 {
-    const char *host = strncmp(endpoint, "http://", 7) == 0    ? endpoint + 7
-                       : strncmp(endpoint, "https://", 8) == 0 ? endpoint + 8
-                                                               : NULL;
-    size_t length = host ? strcspn(host, "/?#") : 0;
-    if (host && memchr(host, '@', strlen(host)))
-        return error_set(err, STATUS_INVALID,
-                         "the endpoint for S3 has a user or password in it: credentials are taken "
-                         "from the environment and files alone");
-    if (length == 0 || strspn(host + length, "/") != strlen(host + length) ||
-        strpbrk(endpoint, " \t\r\n"))
-        return error_set(err, STATUS_INVALID,
-                         "the endpoint for S3 is '%.200s': write http://HOST:PORT or https://HOST "
-                         "(store.s3_endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)",
-                         endpoint);
-    return STATUS_OK;
+    static const char what[] =
+        "the endpoint for S3 (store.s3_endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)";
+    char shown[URL_SHOWN_BYTES];
+    struct url url;
+    enum status status = url_parse(what, endpoint, &url, err);
+    if (status != STATUS_OK || !(url.has_path || url.has_query))
+        return status;
+    url_show(shown, sizeof shown, endpoint);
+    return error_set(err, STATUS_INVALID, "%s is '%s': write http://HOST:PORT or https://HOST",
+                     what, shown);
 }
 
 static void cut_end(char *text, const char *end)

@@ -42,6 +42,10 @@ static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **
     static const char file_scheme[] = "file://";
     const char *path = uri;
     const char *colon = strstr(uri, "://");
+    if (!starts_with(uri, file_scheme) && text_has_secret(uri))
+        return error_set(err, STATUS_INVALID,
+                         "the store's uri has a user, a password or a signature in it: credentials "
+                         "are taken from the environment and files alone (see docs/datasets.md)");
     if (starts_with(uri, "http://") || starts_with(uri, "https://") || starts_with(uri, "s3://")) {
         *ret_kind = KIND_REMOTE;
         return STATUS_OK;

@@ -616,7 +616,7 @@ class S3(RemoteTest):
         self.assertNotEqual(told.code, 0)
         self.assertIn("no secrets in the configuration", told.output)
         for uri in uris:
-            self.assertIn("a user or password in it", uri.output)
+            self.assertIn("a user, a password or a signature in it", uri.output)
         for output in (outcome.output, config.output, told.output, *(uri.output for uri in uris)):
             self.assertNotIn(secret, output)
 

@@ -88,7 +88,13 @@ static void passwords_in_uris(void **state)
     static const char *const with[] = {
         "https://me:secret@host/x", "http://me@host",
         "https://me:ab/cd@host/x",  "https://me:/cd@host/x",
-        "https://me:12ab/cd@host",  "data.zarr,s3://key:word/part@bucket/x"};
+        "https://me:12ab/cd@host",  "data.zarr,s3://key:word/part@bucket/x",
+        "//me:secret@host/x",       "gs://me@host"};
+    static const char *const signed_uris[] = {
+        "https://host/x?X-Amz-Signature=1", "https://host/x?a=1&sig=2", "abfs://host/x?sv=3;SIG=2",
+        "https://host/x#access_token=1", "a.zarr,https://host/x?AWSAccessKeyId=1"};
+    static const char *const unsigned_uris[] = {"https://host/x?design", "/data/x?sig=1",
+                                                "https://host/sig=1", "https://host/x?a=sig"};
     static const char *const without[] = {"",
                                           "a:b@c",
                                           "/data/me@here.zarr",
@@ -103,8 +109,14 @@ static void passwords_in_uris(void **state)
         if (!text_has_password(with[i]))
             fail_msg("%s", with[i]);
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
-        if (text_has_password(without[i]))
+        if (text_has_password(without[i]) || text_has_secret(without[i]))
             fail_msg("%s", without[i]);
+    for (size_t i = 0; i < sizeof signed_uris / sizeof signed_uris[0]; i++)
+        if (!text_has_secret(signed_uris[i]))
+            fail_msg("%s", signed_uris[i]);
+    for (size_t i = 0; i < sizeof unsigned_uris / sizeof unsigned_uris[0]; i++)
+        if (text_has_secret(unsigned_uris[i]))
+            fail_msg("%s", unsigned_uris[i]);
 }
 
 /* What a dataset says is shown, and does nothing on a terminal, in a log or in JSON. */

@@ -1,0 +1,138 @@
+/* Urls: what is taken, which host gets the request, and what messages show. Without a network:
+ * whatever is refused here was refused before a request. */
+#include "store/credentials_endpoint.h"
+#include "store/http_answer.h"
+#include "store/store.h"
+#include "store/url.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_hosts(void **state)
+{
+    static const struct {
+        const char *url, *host;
+    } taken[] = {{"http://127.0.0.1:80/x", "127.0.0.1"},
+                 {"https://Example.org", "example.org"},
+                 {"http://[::1]:9000/", "[::1]"},
+                 {"http://0x7f.1/", "127.0.0.1"},
+                 {"http://127.0.0.1.example.org/x", "127.0.0.1.example.org"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        struct url url = {0};
+        struct error err;
+        if (url_parse("it", taken[i].url, &url, &err) != STATUS_OK)
+            fail_msg("%s", err.message);
+        assert_string_equal(url.host, taken[i].host);
+    }
+}
+
+static void test_refused(void **state)
+{
+    static const char *const refused[] = {"http://127.0.0.1:hidden@example.org/",
+                                          "http://127.0.0.1:80:hidden@example.org/",
+                                          "http://hidden@127.0.0.1/",
+                                          "https://hidden:a/b@127.0.0.1/",
+                                          "http://localhost/?token=hidden",
+                                          "http://127.0.0.1\\@example.org/",
+                                          "http://127.0.0.1 .example.org/",
+                                          "http://127.0.0.1:99999/",
+                                          "http:///x",
+                                          "ftp://127.0.0.1/",
+                                          "127.0.0.1",
+                                          ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct url url;
+        struct error err;
+        if (url_parse("it", refused[i], &url, &err) != STATUS_INVALID)
+            fail_msg("'%s' is taken", refused[i]);
+        if (strncmp(err.message, "it: ", 4) != 0 || strstr(err.message, "hidden"))
+            fail_msg("'%s': %s", refused[i], err.message);
+    }
+}
+
+/* The token of a container goes to no other host, whichever variable names the host. */
+static void test_credentials_are_asked_of_no_other_host(void **state)
+{
+    static const struct {
+        const char *variable, *value;
+    } cases[] = {
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:hidden@127.0.0.2:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:hidden@127.0.0.2:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://[::1]:hidden@127.0.0.2:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://hidden@127.0.0.2:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.2:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.example.org:1/"},
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x?token=hidden"},
+        {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254:hidden@127.0.0.2:1"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct credentials credentials = {0};
+        struct error err;
+        setenv(cases[i].variable, cases[i].value, 1);
+        enum status status = credentials_ask_endpoint(&credentials, &err);
+        unsetenv(cases[i].variable);
+        if (status != STATUS_INVALID || !strstr(err.message, cases[i].variable) ||
+            strstr(err.message, "hidden"))
+            fail_msg("%s=%s: %s", cases[i].variable, cases[i].value,
+                     status ? err.message : "taken");
+    }
+}
+
+/* What a server redirects to is shown without what is nobody's business. */
+static void test_redirects(void **state)
+{
+    static const struct {
+        const char *line, *shown;
+    } cases[] = {{"Location: https://host/x?X-Amz-Signature=hidden", "https://host/x"},
+                 {"Location: https://me:hidden@host/x", "https://..."},
+                 {"Location: //me:hidden@host/x", "//..."},
+                 {"Location: /x/y#hidden", "/x/y"}};
+    struct http_answer answer = {0};
+    char line[1024] = "Location: https://";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        http_answer_line(&answer, cases[i].line, strlen(cases[i].line));
+        assert_string_equal(answer.location, cases[i].shown);
+    }
+    memset(line + strlen(line), 'a', 600); /* and behind them "@host", which is cut away */
+    strcat(line, "@host/");
+    http_answer_line(&answer, line, strlen(line));
+    assert_string_equal(answer.location, "...");
+}
+
+/* Uris of stores of every kind, also of those that are not read. */
+static void test_uris_of_stores(void **state)
+{
+    static const char *const uris[] = {
+        "http://me:hidden@host/x",    "https://host/x?X-Amz-Signature=hidden",
+        "https://host/x?hidden",      "https://host/x#hidden",
+        "s3://me:hidden@bucket/x",    "s3://bucket/x?sig=hidden",
+        "gs://me:hidden@bucket/x",    "az://host/x?sv=1&sig=hidden",
+        "simplecache::gs://hidden@x", "ftp://me:hidden/x@host/y"};
+    (void)state;
+    for (size_t i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        struct store *store = NULL;
+        struct error err;
+        if (store_open(uris[i], &store, &err) == STATUS_OK || strstr(err.message, "hidden"))
+            fail_msg("'%s': %s", uris[i], store ? "taken" : err.message);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_credentials_are_asked_of_no_other_host),
+        cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_uris_of_stores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
