@@ -102,7 +102,7 @@ def _check(loader, sharding):
                 f"field '{field.name}' is {field.dtype_name}, and JAX would cut it to 32 bits: cast it "
                 f"(dataset.fields.{field.name}.cast), or set jax_enable_x64"
             )
-    if (info.rank, info.world_size) != (jax.process_index(), jax.process_count()):
+    if info.world_size != jax.process_count():
         raise Invalid(
             f"this process is {jax.process_index()} of {jax.process_count()} to JAX, and trainer {info.rank} of "
             f"{info.world_size} to the service: give connect() rank and world_size as JAX counts"
@@ -114,11 +114,6 @@ def _check(loader, sharding):
             f"field '{ragged[0]}' is ragged, and {local} devices of this process cannot share its items: deliver it as "
             "pad or dense, or run a process for each device"
         )
-    if info.batch_size % local:
-        raise Invalid(
-            f"{info.batch_size} samples of a local batch do not divide among {local} devices of this process: "
-            "choose another batch.global_size"
-        )
     is_unequal = info.steps_per_epoch * info.global_batch_size != info.dataset_samples
     if is_unequal and loader.state()["last"] == "partial" and max(local, info.world_size) > 1:
         raise Invalid(
@@ -126,6 +121,80 @@ def _check(loader, sharding):
             f"(batch.budget_field) have, and these need not divide among {info.world_size} processes of {local} devices: "
             "use one device, or set batch.last to drop or pad and leave the budget out"
         )
+    _check_rows(info, sharding)
+
+
+def _rows_alone(sharding):
+    """For an array that has a step's samples and no axis of a field: the first axis's part of the sharding."""
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return sharding
+    spec = jax.sharding.PartitionSpec(*sharding.spec[:1])
+    return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
+
+
+def _words(sharding):
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return str(sharding)
+    axes = ", ".join(f"{name}: {size}" for name, size in sharding.mesh.shape.items())
+    return f"{sharding.spec} over the mesh ({axes})"
+
+
+def _rows_of_devices(sharding, shape, what):
+    """(device, first row, behind the last row) of a global array of `shape`."""
+    try:
+        places = sharding.devices_indices_map(shape)
+    except (ValueError, TypeError, IndexError, NotImplementedError) as error:
+        raise Invalid(
+            f"{what} of shape {list(shape)}, of the samples of all processes, cannot lie as {_words(sharding)} says: "
+            f"{' '.join(str(error).split())}. Shard the first axis alone, by a number of devices that divides the "
+            "samples (batch.global_size), and other axes in the jitted function: jax.lax.with_sharding_constraint()"
+        ) from error
+    return [(device, *index[0].indices(shape[0])[:2]) for device, index in places.items()]
+
+
+def _check_rows(info, sharding):
+    """Each process has its own local batch to give, which is consecutive rows of the global arrays. All processes
+    come to the same end here, but for the rank, so that none waits for another one."""
+    processes = sorted({device.process_index for device in sharding.device_set})
+    if len(processes) > 1 and len(processes) < info.world_size:
+        raise Invalid(
+            f"the sharding, {_words(sharding)}, has devices of {len(processes)} of {info.world_size} processes: "
+            "the samples of the others have no place. Make the mesh of jax.devices()"
+        )
+    batch, rows = info.batch_size, info.batch_size * len(processes)
+    places = _rows_of_devices(_rows_alone(sharding), (rows,), "an array")
+    for field in info.fields:
+        if field.is_padded:
+            _rows_of_devices(sharding, (rows, 1, *field.shape), f"field '{field.name}'")
+        elif not field.steps:
+            _rows_of_devices(sharding, (rows, *field.shape), f"field '{field.name}'")
+    for process in processes:
+        begin = min(begin for device, begin, _ in places if device.process_index == process)
+        end = max(end for device, _, end in places if device.process_index == process)
+        if begin // batch != (end - 1) // batch:
+            raise Invalid(
+                f"with the sharding, {_words(sharding)}, process {process} has rows {begin} to {end - 1} of the {rows} "
+                f"samples of a step. Each process has {batch} samples of its own to give, which are consecutive rows, "
+                f"and no other process has these. {_advice(sharding)}"
+            )
+        if process == jax.process_index() and len(processes) > 1 and begin // batch != info.rank:
+            raise Invalid(
+                f"with the sharding, {_words(sharding)}, this process has rows {begin} to {end - 1} of a step, which are "
+                f"those of rank {begin // batch}, and it is trainer {info.rank}: give connect() that rank (and "
+                "world_size), or make the mesh of jax.devices() in their order"
+            )
+
+
+def _advice(sharding):
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return 'Write NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data")).'
+    names = ", ".join(f"'{name}'" for name in sharding.mesh.axis_names)
+    every = f"({names})" if len(sharding.mesh.axis_names) > 1 else names
+    return (
+        f"Give batches() PartitionSpec({every}) over a mesh of jax.devices() in their order. Where processes are to "
+        "share samples (a model axis), have the jitted function do that: jax.lax.with_sharding_constraint(array, "
+        "sharding), with the sharding above, gathers them."
+    )
 
 
 def _aliases(sharding):
@@ -133,12 +202,24 @@ def _aliases(sharding):
     return any(device.platform == "cpu" for device in sharding.addressable_devices)
 
 
-def _transfer(batch, sharding, aliases):
-    """Starts to copy a penstock.Batch to the devices."""
+def _global_array(local, sharding, first, rows):
+    """Of the `rows` of all processes this one has `local`, from row `first` on."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(local, sharding)
 
-    def put(array):
-        local = np.array(array) if aliases else array
-        return jax.make_array_from_process_local_data(sharding, local)
+    def part(index):
+        begin, end, _ = index[0].indices(rows)
+        return local[(slice(begin - first, end - first), *index[1:])]
+
+    return jax.make_array_from_callback((rows, *local.shape[1:]), sharding, part)
+
+
+def _transfer(batch, info, sharding, aliases):
+    """Starts to copy a penstock.Batch to the devices."""
+    first, rows = info.rank * batch.sample_count, info.world_size * batch.sample_count
+
+    def put(array, sharding=_rows_alone(sharding)):
+        return _global_array(np.array(array) if aliases else array, sharding, first, rows)
 
     def put_here(field):
         array = batch[field.name]
@@ -149,7 +230,7 @@ def _transfer(batch, sharding, aliases):
         return jax.device_put(array, next(iter(sharding.addressable_devices)))
 
     out = Batch(
-        (field.name, put_here(field) if field.steps else put(batch[field.name])) for field in batch._fields
+        (field.name, put_here(field) if field.steps else put(batch[field.name], sharding)) for field in batch._fields
     )
     out._fields = batch._fields
     out.keys = put(batch.keys.view(np.uint32).reshape(-1, 2))
@@ -190,7 +271,9 @@ def batches(loader, sharding, *, ahead=1):
     the devices. JAX may keep a host's array longer: connect with wait_for_release=True.
 
     loader    a penstock.Loader, iterated by nobody else
-    sharding  of the global arrays: their first axis over the devices. Every field has it.
+    sharding  of the global arrays: their first axis over the devices, so that each process has rows of its own, one
+              local batch, in the order of ranks. Every field has it; `keys` and `valid` have the first axis's part.
+              Other shardings are refused. One of devices of this process alone makes arrays of its own samples.
     ahead     at most delivery.slots - 2
     """
     info = loader.info
@@ -209,7 +292,7 @@ def _generate(loader, sharding, ahead):
 
     def start(timeout):
         memory = loader.next(timeout)
-        under_way.append((memory, _transfer(memory, sharding, aliases)))
+        under_way.append((memory, _transfer(memory, loader.info, sharding, aliases)))
 
     while True:
         try:

@@ -1,7 +1,10 @@
 """penstock.jax against a demo server, on two devices of the CPU."""
 
 import collections
+import json
 import os
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -129,6 +132,43 @@ class Ragged(unittest.TestCase):
                 self.assertEqual(batch["events"].tolist(), [start + j / 2 for start, j in zip(starts, places)])
 
 
+class Processes(unittest.TestCase):
+    """Two processes of two devices each: a sharding is right, or refused in both."""
+
+    @classmethod
+    def setUpClass(cls):
+        with socket.socket() as free, Demo(trainers=2, batch=4, samples=400, slots=4) as demo:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+            free.close()
+            program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jax_process.py")
+            processes = [subprocess.Popen([sys.executable, program, demo.run_dir, str(rank), port], stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True) for rank in range(2)]
+            cls.outcomes = []
+            for process in processes:
+                out, err = process.communicate(timeout=120)
+                assert process.returncode == 0, err
+                cls.outcomes.append(json.loads(out.splitlines()[-1]))
+
+    def test_rows_of_the_step(self):
+        for outcome in self.outcomes:
+            self.assertEqual([outcome[name] for name in ("data", "both", "within", "reordered within", "own", "one device")],
+                             [True] * 6, outcome)
+
+    def test_others_are_refused(self):
+        words = {
+            "shared": r"over the mesh \(data: 2, model: 2\), process 0 has rows 0 to 7 of the 8 samples .* has 4 samples of its "
+                      r"own .* PartitionSpec\(\('data', 'model'\)\)",
+            "everywhere": "process 0 has rows 0 to 7 of the 8 samples",
+            "interleaved": "process 0 has rows 0 to 5 of the 8 samples",
+            "swapped": r"this process has rows \d to \d of a step, which are those of rank \d, and it is trainer \d",
+            "more axes": r"field 'label' of shape \[8\], .* Shard the first axis alone",
+        }
+        for outcome in self.outcomes:
+            for name, message in words.items():
+                self.assertRegex(outcome[name], message)
+
+
 class Refusals(unittest.TestCase):
     def refuse(self, message, **options):
         with Demo(**options) as demo, connect(demo) as loader:
@@ -143,7 +183,7 @@ class Refusals(unittest.TestCase):
         self.refuse("field 'events' is ragged, and 2 devices of this process cannot share its items", fields="ragged")
 
     def test_a_batch_that_does_not_divide(self):
-        self.refuse("3 samples of a local batch do not divide among 2 devices", batch=3)
+        self.refuse("array of shape \\[3\\], .* cannot lie as .* says: .*batch.global_size", batch=3)
 
     def test_a_short_last_step(self):
         self.refuse("steps have unequal numbers of samples", samples=SAMPLES, last="partial")
