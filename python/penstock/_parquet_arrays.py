@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._parquet_source import BadSource, items_of, lengths_of
+from ._parquet_source import BadSource, items_of, lengths_of, place
 
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Target:
-    """An array of the dataset. `column` None: an index that the parent process writes from what the scan has found."""
+    """An array of the dataset. `column` None: offsets, which the parent process writes from what the scan has found."""
 
     path: str
     dtype: str
@@ -29,8 +29,7 @@ def _runs(values):
 
 
 def _changes(block, name, key, row):
-    row += block.first_row
-    return BadSource(f"{block.path}: column '{name}' changes within the window {key}, in row {row}: leave it out of --per-window")
+    return BadSource(f"{place(block, row)}: column '{name}' changes within the window {key}: leave it out of --per-window")
 
 
 def scan_block(job):
@@ -40,18 +39,22 @@ def scan_block(job):
         names = [c.name for c in source.columns.values() if c.ragged]
         return {name: lengths_of(array) for name, array in source.read(block, names).items()} if names else {}
     arrays = source.read(block, [window, *per_window])
-    keys = np.asarray(arrays[window].to_numpy(zero_copy_only=False))
+    keys = _values(arrays[window], source.columns[window])
     begins = _runs(keys)
     found = {}
     for name in per_window:
-        column = source.columns[name]
-        values = arrays[name].to_numpy(zero_copy_only=False) if column.text else items_of(arrays[name], column)
+        values = _values(arrays[name], source.columns[name])
         of_run = np.repeat(values[begins], np.diff(np.append(begins, len(keys))), axis=0)
         wrong = np.flatnonzero((values != of_run).reshape(len(values), -1).any(axis=1))
         if len(wrong):
             raise _changes(block, name, keys[wrong[0]], wrong[0])
         found[name] = values[begins]
     return keys[begins], np.diff(np.append(begins, len(keys))), found
+
+
+def _values(array, column):
+    """A value of each row; strings as objects."""
+    return array.to_numpy(zero_copy_only=False) if column.text else items_of(array, column)
 
 
 class Windows:
@@ -98,8 +101,9 @@ def _item_bytes(column):
     return np.dtype(column.dtype).itemsize * math.prod(column.item_shape)
 
 
-def _index(path, values, attributes=None):
-    return Target(path, str(values.dtype), values.shape, _chunk(_row_bytes(values), 0, len(values)), None, attributes), values
+def _index(path, values, column=None):
+    attributes = column.attributes if column else None
+    return Target(path, str(values.dtype), values.shape, _chunk(_row_bytes(values), 0, len(values)), column, attributes), values
 
 
 def _row_bytes(values):
@@ -110,36 +114,43 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _text_index(path, strings, attributes):
-    """Strings, or byte strings, that the parent process has, as a ragged array of bytes."""
-    encoded = [string if isinstance(string, bytes) else str(string).encode() for string in strings]
+def _window_index(column, values):
+    """Values that windows have, with the parent process: an array, or strings as a ragged array of bytes."""
+    path = column.path
+    if not column.text:
+        return [_index(path, values, column)]
+    encoded = [value if isinstance(value, bytes) else value.encode() for value in values]
     data = np.frombuffer(b"".join(encoded), np.uint8)
-    return [_index(f"{path}/offsets", offsets_of([len(e) for e in encoded])), _index(f"{path}/values", data, attributes)]
+    return [_index(f"{path}/offsets", offsets_of([len(e) for e in encoded])), _index(f"{path}/values", data, column)]
 
 
 def targets_of(source, options, scans):
-    """The arrays that processes write, those that the parent writes with their values, and the number of samples."""
+    """The arrays that processes write, those that the parent writes with their values, and the rows of each window (None without windows)."""
     dense = [c for c in source.columns.values() if not c.ragged]
     if options.window:
         return _window_targets(source, options, Windows(source, options.window, options.per_window, scans))
     row_chunk = _chunk(max([_item_bytes(c) for c in dense], default=8), options.chunk_rows, source.row_count)
-    targets = [Target(c.name, c.dtype, (source.row_count, *c.item_shape), row_chunk, c, c.attributes) for c in dense]
+    targets = [Target(c.path, c.dtype, (source.row_count, *c.item_shape), row_chunk, c, c.attributes) for c in dense]
     indices = []
     for c in (c for c in source.columns.values() if c.ragged):
         offsets = offsets_of(np.concatenate([scan[c.name] for scan in scans]))
         chunk = _chunk(_item_bytes(c), options.chunk_items, int(offsets[-1]))
-        targets.append(Target(f"{c.name}/values", c.dtype, (int(offsets[-1]), *c.item_shape), chunk, c, c.attributes, True))
-        indices.append(_index(f"{c.name}/offsets", offsets))
-    return targets, indices, source.row_count
+        targets.append(Target(f"{c.path}/values", c.dtype, (int(offsets[-1]), *c.item_shape), chunk, c, c.attributes, True))
+        indices.append(_index(f"{c.path}/offsets", offsets))
+    return targets, indices, None
 
 
 def check_window(source, options):
     """Whether the columns fit --window and --per-window, before anything is read."""
-    for name in [options.window, *options.per_window]:
-        if name not in source.columns:
-            raise BadSource(f"{source.files[0]}: no column '{name}'; there are {', '.join(source.columns)}")
-        if name != options.window and source.columns[name].ragged and not source.columns[name].text:
-            raise BadSource(f"--per-window {name}: the column has lists: only numbers and strings can be stored for each window")
+    key = source.column(options.window, "--window")
+    if (key.ragged and not key.text) or key.item_shape:
+        raise BadSource(f"--window {key.name!r}: the column has lists: a window's key is a number or a string")
+    for name in options.per_window:
+        column = source.column(name, "--per-window")
+        if column.ragged and not column.text:
+            raise BadSource(f"--per-window {name!r}: the column has lists: only numbers and strings can be stored for each window")
+        if name == options.window:
+            raise BadSource(f"--per-window {name!r}: the windows' key is stored for each window anyway: leave it away here")
     if not _item_columns(source, options):
         raise BadSource(f"--window {options.window}: no other column is left for the windows' items")
     for c in _item_columns(source, options):
@@ -155,13 +166,8 @@ def _window_targets(source, options, windows):
     columns = _item_columns(source, options)
     chunk = _chunk(max(_item_bytes(c) for c in columns), options.chunk_items, source.row_count)
     group = options.group
-    targets = [Target(f"{group}/{c.name}", c.dtype, (source.row_count, *c.item_shape), chunk, c, c.attributes) for c in columns]
+    targets = [Target(f"{group}/{c.path}", c.dtype, (source.row_count, *c.item_shape), chunk, c, c.attributes) for c in columns]
     indices = [_index(f"{group}/offsets", offsets_of(windows.counts))]
-    if windows.keys.dtype == object:
-        indices += _text_index(options.window, windows.keys, source.columns[options.window].attributes)
-    else:
-        indices.append(_index(options.window, windows.keys))
-    for name, values in windows.values.items():
-        column = source.columns[name]
-        indices += _text_index(name, values, column.attributes) if column.text else [_index(name, values, column.attributes)]
-    return targets, indices, len(windows.keys)
+    for name, values in [(options.window, windows.keys), *windows.values.items()]:
+        indices += _window_index(source.columns[name], values)
+    return targets, indices, windows.counts

@@ -4,11 +4,12 @@ A block is one row group of one file. Blocks are numbered in the order of the fi
 a path) become columns.
 """
 
+import bisect
 import functools
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,13 @@ class BadSource(Exception):
     """The message says what is wrong, where, and what to do."""
 
 
+class BadValue(BadSource):
+    """A value that its array cannot hold: what was begun with these options is of no use."""
+
+
 @dataclass(frozen=True)
 class Column:
-    """How a column is stored: items of `dtype` and `item_shape`; `ragged` says that a row has many."""
+    """How a column is stored: items of `dtype` and `item_shape`; `ragged` says that a row has many. Its array, or its group, is `path`."""
 
     name: str
     dtype: str  # of NumPy
@@ -29,6 +34,11 @@ class Column:
     ragged: bool = False
     text: bool = False  # bytes of strings
     attributes: dict = field(default_factory=dict)
+    rename: str = None
+
+    @property
+    def path(self):
+        return self.name if self.rename is None else self.rename
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Block:
     row_group: int
     rows: int
     first_row: int
+    row_in_file: int  # its first
     stored_bytes: int
     folders: tuple = ()  # (name, value) of Hive folders
 
@@ -126,17 +137,31 @@ def describe(name, dtype, where):
 class Source:
     """All files. `columns`: name -> Column, in the first file's order, Hive folders last."""
 
-    def __init__(self, paths, columns=None, exclude=()):
+    def __init__(self, paths, columns=None, exclude=(), renames=None):
         self.files = find_files(paths)
         self.blocks = []
         self.columns = {}
         self.row_count = 0
         self._folder_types = self._type_folders()
         self._schema = self._choose(_open(self.files[0]).schema_arrow, self.files[0], columns, exclude)
+        for name, path in (renames or {}).items():
+            self.column(name, "--rename")
+            self.columns[name] = replace(self.columns[name], rename=path)
         for path in self.files:
             self._add(path)
         if self.row_count == 0:
             raise BadSource(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no rows: name files that have some")
+
+    def column(self, name, option):
+        """The column that an option names."""
+        if name not in self.columns:
+            raise BadSource(f"{option} {name!r}: no such column; there are {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def place(self, row):
+        """For messages: where a row of all rows lies."""
+        block = self.blocks[bisect.bisect_right([b.first_row for b in self.blocks], row) - 1]
+        return place(block, row - block.first_row)
 
     def _type_folders(self):
         names = [name for name, _ in _folders_of(self.files[0])]
@@ -158,6 +183,8 @@ class Source:
         if not names:
             raise BadSource(f"{path}: --columns and --exclude leave no column")
         for name in names:
+            if names.count(name) > 1:
+                raise BadSource(f"{path}: {names.count(name)} columns have the name {name!r}: rename them in the file, or leave them out with --exclude")
             if name in schema.names:
                 self.columns[name] = describe(name, schema.field(name).type, f"{path}: column '{name}'")
             elif self._folder_types[name]:
@@ -169,15 +196,20 @@ class Source:
     def _add(self, path):
         file = _open(path)
         for name, dtype in self._schema.items():
-            if name not in file.schema_arrow.names:
-                raise BadSource(f"{path}: no column '{name}', which {self.files[0]} has: give --columns or --exclude")
+            found = file.schema_arrow.names.count(name)
+            if found != 1:
+                raise BadSource(
+                    f"{path}: {'several columns' if found else 'no column'} '{name}', which {self.files[0]} has once: give --columns or --exclude"
+                )
             found = file.schema_arrow.field(name).type
             if found != dtype:
                 raise BadSource(f"{path}: column '{name}' is {found}, and {dtype} in {self.files[0]}: import files of one schema")
+        begin = self.row_count
         for group in range(file.num_row_groups):
             meta = file.metadata.row_group(group)
             if meta.num_rows:
-                self.blocks.append(Block(path, group, meta.num_rows, self.row_count, meta.total_byte_size, _folders_of(path)))
+                row = self.row_count
+                self.blocks.append(Block(path, group, meta.num_rows, row, row - begin, meta.total_byte_size, _folders_of(path)))
             self.row_count += meta.num_rows
 
     def identity(self):
@@ -217,11 +249,24 @@ class Source:
             inner = inner.flatten()
             nulls = inner.null_count
         if nulls:
-            raise BadSource(
+            raise BadValue(
                 f"{block.path}: column '{name}' has {nulls} null{'s' if nulls > 1 else ''} in row group {block.row_group} (rows from "
-                f"{block.first_row} on): arrays have no nulls: fill them beforehand, or leave the column out with --exclude"
+                f"{block.row_in_file} on): arrays have no nulls: fill them beforehand, or leave the column out with --exclude"
             )
         return array
+
+
+def place(block, row):
+    """For messages: where a row of the block lies."""
+    return f"{block.path}: row {block.row_in_file + row}"
+
+
+def row_of(array, column, item):
+    """Which row of a block has an item of items_of()."""
+    if not column.ragged:
+        return item
+    offsets = _offsets(array)
+    return int(np.searchsorted(offsets, offsets[0] + item, side="right")) - 1
 
 
 def lengths_of(array):

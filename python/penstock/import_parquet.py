@@ -13,7 +13,6 @@ After an interruption the same command checks the parts that are done, and write
 becomes DST: so DST is whole as soon as it is there.
 """
 
-import argparse
 import concurrent.futures
 import ctypes
 import json
@@ -34,9 +33,12 @@ import zarr
 import zarr.codecs
 
 from ._parquet_arrays import check_window, offsets_of, scan_block, targets_of
-from ._parquet_source import BadSource, Source, items_of
+from ._parquet_cast import convert
+from ._parquet_names import check_paths, fields_of, folded, outputs_of
+from ._parquet_options import EXIT_FINAL, parse
+from ._parquet_source import BadSource, BadValue, Source, items_of, place, row_of
 
-EXIT_FAILED, EXIT_FINAL = 1, 4  # the same command may go on; it would fail again
+EXIT_FAILED = 1  # the same command may go on; EXIT_FINAL: it would fail again
 PART_BYTES = 64 << 20
 RUN_CHUNKS = 16  # written, read back and compared together
 KILLED = "a process was killed (out of memory?): the same command goes on, with fewer --processes if memory is short"
@@ -120,20 +122,6 @@ class Stretch:
         return checksum
 
 
-def convert(values, dtype, where):
-    """Values as the dtype that --cast may have given."""
-    if str(values.dtype) == dtype:
-        return values
-    with np.errstate(invalid="ignore", over="ignore"):
-        converted = values.astype(dtype)
-    if np.issubdtype(converted.dtype, np.floating):
-        return converted  # rounded, as asked
-    wrong = np.flatnonzero((converted.astype(values.dtype) != values).reshape(len(values), -1).any(axis=1))
-    if len(wrong):
-        raise BadSource(f"{where}: {values[wrong[0]]} is no {dtype}: cast the column to another dtype")
-    return converted
-
-
 def _first_items(source, scans_items, targets, block_index):
     """Where a block begins along axis 0 of each target."""
     return [scans_items[t.column.name][block_index] if t.by_items else source.blocks[block_index].first_row for t in targets]
@@ -148,6 +136,16 @@ class Part:
 
 def _quiet_zarr():
     zarr.config.set({"async.concurrency": 1, "threading.max_workers": 1})
+
+
+def _items(block, array, target):
+    """A block's items of one column, as the target's dtype."""
+    column = target.column
+
+    def where(item):
+        return f"{place(block, row_of(array, column, item))}, column {column.name!r}"
+
+    return convert(items_of(array, column), target.dtype, where)
 
 
 def do_part(job):
@@ -167,9 +165,7 @@ def do_part(job):
         block = source.blocks[index]
         arrays = source.read(block, sorted({s.target.column.name for _, s in wanting}))
         for i, s in wanting:
-            values = items_of(arrays[s.target.column.name], s.target.column)
-            where = f"{block.path}: column '{s.target.column.name}', row group {block.row_group}"
-            s.take(convert(values, s.target.dtype, where), firsts[i][index])
+            s.take(_items(block, arrays[s.target.column.name], s.target), firsts[i][index])
         index += 1
     return part.number, {s.target.path: s.checksum for s in stretches}
 
@@ -234,7 +230,17 @@ def _plan_text(source, options, targets):
     )
 
 
-def _begin(folder, destination, plan, targets, options):
+def _check_case(folder, outputs):
+    """Of a folder just made: refuses what is one name to a file system that makes no difference between 'a' and 'A'."""
+    if os.path.exists(os.path.join(folder, ".JOURNAL")):
+        try:
+            check_paths(outputs, folded)
+        except BadSource:
+            shutil.rmtree(folder)
+            raise
+
+
+def _begin(folder, destination, plan, targets, outputs, options):
     """Makes the folder, or finds it as an earlier call has left it: then {part: checksums}."""
     journal = os.path.join(folder, ".journal")
     if os.path.exists(os.path.join(journal, "plan")):
@@ -252,6 +258,7 @@ def _begin(folder, destination, plan, targets, options):
     if os.path.exists(folder):
         shutil.rmtree(folder)
     os.makedirs(journal)
+    _check_case(folder, outputs)
     for target in targets:
         _create(folder, target, options)
     _write_whole(os.path.join(journal, "plan"), plan)
@@ -280,34 +287,23 @@ def _write_parts(pool, source, parts, targets, firsts, folder, options, done):
         todo = again
 
 
-def _fields(targets, indices, options):
-    """The configuration's fields, for the user to copy."""
-    lines = []
-    groups = {}
-    for target in [*targets, *(t for t, _ in indices)]:
-        group, _, name = target.path.rpartition("/")
-        groups.setdefault(group, []).append(name)
-    for name in groups.pop("", []):
-        lines.append(f"    {name}: {{array: {name}}}")
-    for group, names in groups.items():
-        columns = [f"{group}/{n}" for n in names if n != "offsets"]
-        what = f"values: {columns[0]}" if len(columns) == 1 else f"columns: [{', '.join(columns)}]"
-        lines.append(f"    {group}: {{ragged: {{offsets: {group}/offsets, {what}}}}}")
-    return "\n".join(["dataset:", f"  uri: {options.destination}", "  fields:", *lines])
-
-
 def _check_casts(source, casts):
     for name in casts:
-        if name not in source.columns:
-            raise BadSource(f"--cast {name}: no such column; there are {', '.join(source.columns)}")
-        if source.columns[name].text:
-            raise BadSource(f"--cast {name}: the column has strings")
+        if source.column(name, "--cast").text:
+            raise BadSource(f"--cast {name!r}: the column has strings")
 
 
-def _cast_index(target, values, dtype):
-    if not dtype:
+def _cast_index(source, target, values, casts, counts):
+    """An array of what windows have, cast."""
+    column = target.column
+    if not column or column.name not in casts:
         return target, values
-    return replace(target, dtype=dtype), convert(values, dtype, f"column '{target.path}'")
+
+    def where(window):
+        return f"{source.place(int(counts[:window].sum()))}, column {column.name!r}"
+
+    dtype = casts[column.name]
+    return replace(target, dtype=dtype), convert(values, dtype, where)
 
 
 def _scan(pool, source, options):
@@ -356,26 +352,43 @@ def _end_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def _write(source, outputs, folder, destination, options):
+    """Writes what processes write. Returns what the parent has still to write, the number of samples, of parts, and of those that were there."""
+    with _pool(options.processes) as pool:
+        scans = _scan(pool, source, options)
+        targets, indices, counts = targets_of(source, options, scans)
+        targets = [replace(t, dtype=options.cast.get(t.column.name, t.dtype)) for t in targets]
+        indices = [_cast_index(source, t, values, options.cast, counts) for t, values in indices]
+        firsts = _firsts(source, targets, scans)
+        parts = divide(source, options.processes)
+        done = _begin(folder, destination, _plan_text(source, options, targets), targets, outputs, options)
+        bad = None
+        try:
+            _write_parts(pool, source, parts, targets, firsts, folder, options, done)
+        except BadValue as error:
+            bad = error
+    if bad:  # other options are another plan
+        shutil.rmtree(folder)
+        raise bad
+    return indices, source.row_count if counts is None else len(counts), len(parts), len(done)
+
+
 def run(options):
     warnings.filterwarnings("ignore", message="Consolidated metadata")  # Penstock reads it
     began = time.monotonic()
     destination = options.destination.rstrip("/")
+    if not destination:
+        raise Failed(f"DST is {options.destination!r}: name a folder that does not exist yet")
     if os.path.exists(destination):
         raise Failed(f"{destination}: exists already: name another destination, or remove it")
-    source = Source(options.files, options.columns, options.exclude)
+    source = Source(options.files, options.columns, options.exclude, options.rename)
     if options.window:
         check_window(source, options)
     _check_casts(source, options.cast)
+    outputs = outputs_of(source, options)
+    check_paths(outputs)
     folder = destination + ".importing"
-    with _pool(options.processes) as pool:
-        scans = _scan(pool, source, options)
-        targets, indices, samples = targets_of(source, options, scans)
-        targets = [replace(t, dtype=options.cast.get(t.column.name, t.dtype)) for t in targets]
-        indices = [_cast_index(t, values, options.cast.get(t.path)) for t, values in indices]
-        firsts = _firsts(source, targets, scans)
-        parts = divide(source, options.processes)
-        done = _begin(folder, destination, _plan_text(source, options, targets), targets, options)
-        _write_parts(pool, source, parts, targets, firsts, folder, options, done)
+    indices, samples, parts, done = _write(source, outputs, folder, destination, options)
     for target, values in indices:
         _create(folder, target, options)
         zarr.open_array(os.path.join(folder, target.path), mode="r+")[...] = values
@@ -387,82 +400,9 @@ def run(options):
     print(
         f"{samples:,} sample{'s' if samples != 1 else ''} of {source.row_count:,} rows in {len(source.files)} file{'s' if len(source.files) > 1 else ''}: "
         f"{source_bytes / 1e6:,.1f} MB of Parquet, {_stored_bytes(destination) / 1e6:,.1f} MB of Zarr, {time.monotonic() - began:.1f} s"
-        + (f"; {len(done)} of {len(parts)} parts were there" if done else "")
+        + (f"; {done} of {parts} parts were there" if done else "")
     )
-    print(_fields(targets, indices, options))
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(EXIT_FINAL, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
-
-
-def _names(text):
-    return [name for name in text.split(",") if name]
-
-
-def _cast(text):
-    casts = {}
-    for part in _names(text):
-        name, equals, dtype = part.partition("=")
-        if not equals or dtype not in (
-            "bool",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
-            "float16",
-            "float32",
-            "float64",
-        ):
-            raise argparse.ArgumentTypeError(f"'{part}': write COLUMN=DTYPE, as x=uint16")
-        casts[name] = dtype
-    return casts
-
-
-def _positive(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def parse(arguments):
-    parser = _Parser(
-        prog="penstock import parquet",
-        description="Write Parquet files as a Zarr dataset for training. A row is a sample, or, with --window KEY, all rows that follow one another "
-        "with the same KEY are. Columns of numbers become arrays; lists, strings and the rows of windows become ragged arrays with offsets.",
-        epilog="After an interruption the same command goes on. DST is there once it is whole. At the end the fields are printed for the run's "
-        "configuration. Exit code: 0 done; 1 failed, and the same command can go on; 4 failed, and will fail again.\n",
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet file, or folder of files (Hive folders key=value become columns)")
-    parser.add_argument("destination", metavar="DST", help="folder of the Zarr dataset, which does not exist yet")
-    parser.add_argument("--window", metavar="KEY", help="column: rows with the same value, one after another, are one sample")
-    parser.add_argument(
-        "--per-window", metavar="A,B", type=_names, default=[], help="columns that have one value in a window, such as labels"
-    )
-    parser.add_argument(
-        "--group", metavar="NAME", default="items", help="with --window: the group for offsets and columns of items (items)"
-    )
-    parser.add_argument("--columns", metavar="A,B", type=_names, help="only these columns (all)")
-    parser.add_argument("--exclude", metavar="A,B", type=_names, default=[], help="not these columns")
-    parser.add_argument(
-        "--cast", metavar="A=DTYPE,...", type=_cast, default={}, help="store columns as other dtypes; a value that does not fit is an error"
-    )
-    parser.add_argument("--chunk-rows", metavar="N", type=_positive, help="rows of a chunk (about 1 MiB)")
-    parser.add_argument("--chunk-items", metavar="N", type=_positive, help="items of a chunk of a ragged array (about 1 MiB)")
-    parser.add_argument("--codec", choices=["blosc-zstd", "blosc-lz4", "zstd", "none"], default="blosc-zstd", help="(blosc-zstd)")
-    parser.add_argument("--level", metavar="N", type=int, default=3, help="the codec's level (3)")
-    parser.add_argument("--processes", metavar="N", type=_positive, default=len(os.sched_getaffinity(0)), help="(one per CPU)")
-    parser.add_argument("--no-verify", action="store_true", help="do not read written chunks back")
-    options = parser.parse_args(arguments)
-    if options.per_window and not options.window:
-        parser.error("--per-window goes with --window")
-    return options
+    print(fields_of(source, options))
 
 
 def main(arguments=None):
@@ -477,6 +417,8 @@ def main(arguments=None):
         return _say("interrupted: the same command goes on", EXIT_FAILED)
     except OSError as error:
         return _say(f"{error}: the same command goes on once the cause is gone", EXIT_FAILED)
+    except MemoryError:
+        return _say("out of memory: the same command goes on, with fewer --processes", EXIT_FAILED)
     return 0
 
 

@@ -19,10 +19,16 @@ static char *without_brackets(const char *value)
     if (length < 2 || value[0] != '[' || value[length - 1] != ']')
         return strdup(value);
     char *list = strndup(value + 1, length - 2), *end = list;
+    bool begins = true; /* an item */
     for (const char *c = list; c && *c; c++) {
         bool blank_follows = c[strspn(c, " ")] == ',' || !c[strspn(c, " ")];
-        if (*c != ' ' || (end > list && end[-1] != ',' && !blank_follows))
-            *end++ = *c;
+        bool is_escaped = *c == '\\' && (c[1] == ',' || c[1] == '\\');
+        if (*c == ' ' && (begins || blank_follows))
+            continue;
+        begins = *c == ',';
+        *end++ = *c;
+        if (is_escaped)
+            *end++ = *++c;
     }
     if (list)
         *end = '\0';

@@ -21,7 +21,7 @@ static struct config read_yaml(const char *text)
 static const char *const all_forms =
     "dataset:\n  fields:\n"
     "    events:\n"
-    "      ragged: {offsets: e/offsets, index: [e/bin, 'e/y,z'], values: e/count}\n"
+    "      ragged: {offsets: e/offsets, index: [e/bin, 'e/y, z'], values: e/count}\n"
     "      deliver: {dense: [20, 360], combine: max}\n"
     "      cast: uint8\n"
     "      steps: '0:10'\n"
@@ -35,7 +35,7 @@ static void check_all(const struct config *c)
     const struct dataset_field_spec *f = c->fields;
     assert_int_equal(c->field_count, 5);
     assert_string_equal(f[0].ragged.offsets, "e/offsets");
-    assert_string_equal(f[0].ragged.index, "e/bin,e/y\\,z");
+    assert_string_equal(f[0].ragged.index, "e/bin,e/y\\, z");
     assert_string_equal(f[0].ragged.values, "e/count");
     assert_null(f[0].ragged.columns);
     assert_int_equal(f[0].deliver.form, RAGGED_DENSE);
@@ -84,7 +84,7 @@ static void set_one_by_one(void **state)
     (void)state;
     static const char *const assignments[] = {
         "dataset.fields.events.ragged.offsets=e/offsets",
-        "dataset.fields.events.ragged.index=[e/bin,e/y\\,z]",
+        "dataset.fields.events.ragged.index=[e/bin,e/y\\, z]",
         "dataset.fields.events.ragged.values=e/count",
         "dataset.fields.events.deliver.dense=[1]",
         "dataset.fields.events.deliver.dense=20,360",
