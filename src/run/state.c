@@ -1,9 +1,10 @@
-/* See state.h. json-c does the parsing; here every value is checked before it is believed. */
+/* See state.h. json.h does the parsing; here every value is checked before it is believed. */
 #include "run/state.h"
 
 #include "base/size.h"
 #include "dataset/dataset.h"
 #include "plan/plan.h"
+#include "zarr/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,9 +28,9 @@ static enum status get(struct json_object *object, const char *key, enum json_ty
     return STATUS_OK;
 }
 
-/* json-c clamps what does not fit. A negative number shows when printed; one beyond 64 bits becomes
- * the largest, which run_state_check() refuses as epoch, step and batch, and as a seed that is not
- * the run's. */
+/* json_read() clamps what does not fit. A negative number shows when printed; one beyond 64 bits
+ * becomes the largest, which run_state_check() refuses as epoch, step and batch, and as a seed that
+ * is not the run's. */
 static enum status get_u64(struct json_object *object, const char *key, uint64_t *ret_number,
                            struct error *err)
 {
@@ -169,29 +170,6 @@ static enum status read_object(struct json_object *object, struct run_state *ret
     return status;
 }
 
-/* Parses to the end of the text: a cut document and one with something behind it are both refused.
- */
-static struct json_object *parse(struct json_tokener *tokener, const char *json, size_t size,
-                                 const char **ret_problem)
-{
-    struct json_object *object = json_tokener_parse_ex(tokener, json, (int)size);
-    enum json_tokener_error outcome = json_tokener_get_error(tokener);
-    size_t end = json_tokener_get_parse_end(tokener);
-    *ret_problem = outcome == json_tokener_continue  ? "it ends too early"
-                   : outcome == json_tokener_success ? "it is null"
-                                                     : json_tokener_error_desc(outcome);
-    if (!object)
-        return NULL;
-    for (; end < size; end++) {
-        if (strchr(" \t\r\n", json[end]) && json[end])
-            continue;
-        *ret_problem = "something follows the document";
-        json_object_put(object);
-        return NULL;
-    }
-    return object;
-}
-
 /* How many members the outermost object of a valid document has as it is written. json-c keeps the
  * last of those with one name and says nothing. */
 static int count_members(const char *json, size_t size)
@@ -217,15 +195,13 @@ enum status run_state_parse(const char *json, size_t size, struct run_state *ret
     if (size > RUN_STATE_MAX_BYTES)
         return error_set(err, STATUS_INVALID, "resume state: %zu bytes; at most %d are read", size,
                          RUN_STATE_MAX_BYTES);
-    struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
-    if (!tokener)
-        return error_set(err, STATUS_NO_MEMORY, "resume state: out of memory");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-    const char *problem;
-    struct json_object *object = parse(tokener, json, size, &problem);
+    struct json_object *object = NULL;
+    size_t offset = 0;
+    const char *problem = json_read(json, size, MAX_DEPTH, &object, &offset);
     enum status status;
-    if (!object)
-        status = error_set(err, STATUS_INVALID, "resume state: not JSON: %s", problem);
+    if (problem)
+        status = error_set(err, STATUS_INVALID, "resume state: not JSON at byte %zu: %s", offset,
+                           problem);
     else if (!json_object_is_type(object, json_type_object))
         status = error_set(err, STATUS_INVALID, "resume state: not a JSON object");
     else if (count_members(json, size) != json_object_object_length(object))
@@ -233,7 +209,6 @@ enum status run_state_parse(const char *json, size_t size, struct run_state *ret
     else
         status = read_object(object, ret_state, err);
     json_object_put(object);
-    json_tokener_free(tokener);
     return status;
 }
 

@@ -2,37 +2,19 @@
 #include "zarr/document.h"
 
 #include "base/size.h"
+#include "zarr/json.h"
 
-#include <limits.h>
 #include <string.h>
 
 enum status document_parse(const char *text, size_t size, struct json_object **ret_root,
                            struct error *err)
 {
-    struct json_tokener *tokener = json_tokener_new_ex(DOCUMENT_MAX_DEPTH);
     struct json_object *root = NULL;
-    enum json_tokener_error why;
-    bool is_complete = false;
+    size_t offset = 0;
+    const char *problem = json_read(text, size, DOCUMENT_MAX_DEPTH, &root, &offset);
 
-    if (!tokener)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to parse metadata");
-    if (size > INT_MAX) {
-        json_tokener_free(tokener);
-        return error_set(err, STATUS_CORRUPT, "metadata of %zu bytes is too long", size);
-    }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    root = json_tokener_parse_ex(tokener, text, (int)size);
-    why = json_tokener_get_error(tokener);
-    is_complete = why == json_tokener_success;
-    size_t offset = json_tokener_get_parse_end(tokener);
-    json_tokener_free(tokener);
-
-    if (!is_complete) {
-        json_object_put(root);
-        return error_set(err, STATUS_CORRUPT, "not valid JSON at byte %zu: %s", offset,
-                         why == json_tokener_continue ? "it ends early"
-                                                      : json_tokener_error_desc(why));
-    }
+    if (problem)
+        return error_set(err, STATUS_CORRUPT, "not valid JSON at byte %zu: %s", offset, problem);
     if (!json_object_is_type(root, json_type_object)) {
         json_object_put(root);
         return error_set(err, STATUS_CORRUPT, "not a JSON object");

@@ -1,8 +1,8 @@
 /* Metadata documents: foreign JSON, read with suspicion. Inside src/zarr. Pure; any thread.
  *
- * json-c in strict mode: no comments, no trailing bytes, bounded depth, exact 64-bit integers. Bare
- * NaN and Infinity are accepted, since v2 writers produce them. json-c gives the nearest bound for
- * an integer beyond 64 bits, so callers refuse the bounds where they would matter.
+ * json.h reads them: no comments, no trailing bytes, bounded depth, exact 64-bit integers. Bare NaN
+ * and Infinity are accepted, since v2 writers produce them. An integer beyond 64 bits becomes the
+ * nearest bound, so callers refuse the bounds where they would matter.
  */
 #ifndef PENSTOCK_ZARR_DOCUMENT_H
 #define PENSTOCK_ZARR_DOCUMENT_H

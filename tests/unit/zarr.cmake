@@ -1,3 +1,4 @@
+penstock_unit_test(zarr json LINKS zarr SYSTEM PkgConfig::JSON_C)
 penstock_unit_test(zarr metadata LINKS zarr)
 penstock_unit_test(zarr hierarchy LINKS zarr)
 penstock_unit_test(zarr fill LINKS zarr)
