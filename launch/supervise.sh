@@ -29,7 +29,7 @@ declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
-started_by="PENSTOCK_STARTED_BY=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM" # what all that is started has in its environment
+started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
 deferred=''             # a code to end with, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
@@ -89,7 +89,7 @@ now_us() {
 # In a process group of its own, so that a ^C comes here alone. What launchers print goes through the sieve; torchrun
 # on this machine has the terminal itself, if there is one.
 start() {
-    local side=$1 words=(env "$started_by") input out=$said_out err=$said
+    local side=$1 words=(env "PENSTOCK_STARTED_BY=$started_by") input out=$said_out err=$said
     local -n command_of=$1
     [[ ! $restarts ]] || words+=(setpriv --pdeathsig TERM --)
     words+=("${command_of[@]}")
@@ -268,33 +268,48 @@ ended() {
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
 # still write: it is waited for, 3 s. MPICH's mpiexec that is ended while it starts may leave a hydra_pmi_proxy that waits
-# for ever, and a reader that waits for the proxy: proxies and readers of this very run are killed then. Readers of another
-# run keep the directory. Other nodes need it only if something was killed.
+# for ever, and a reader that waits for the proxy: proxies and readers of this very run are killed then. Other nodes need
+# it only if something was killed.
+#
+# A run directory may be another run's, or have been there before. So it is known by its name, is the user's and no link;
+# of its files those go whose reader has this run's mark in its lock (see rundir.h), and cursors, which have a name of this
+# run alone; and it goes itself if such files were there, or if this run has chosen its name.
 clean_up() {
     # shellcheck disable=SC2016
-    local i words=() remove=(sh -c '
-        environments() {
-            found=$(grep -lsxE "$1" /proc/[0-9]*/comm | sed "s/comm$/environ/")
-            [ "$found" ] && grep -lszxF "$2" $found
-        }
-        alive() {
-            [ "$(environments penstock-reader "PENSTOCK_RUN_DIR=$1")" ]
-        }
+    local i run words=() remove=(sh -c '
+        mark=$0 scratch=$1 cursors=${2##*/} chosen=$3
+        shift 3
         left() {
-            environments "penstock-reader|hydra_pmi_proxy" "$mark"
+            found=$(grep -lsxE "penstock-reader|hydra_pmi_proxy" /proc/[0-9]*/comm | sed "s/comm$/environ/")
+            [ "$found" ] && grep -lszxF "PENSTOCK_STARTED_BY=$mark" $found
         }
-        mark=$2
+        own() {
+            [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]
+        }
+        clear_own() {
+            ours=$chosen
+            for lock in reader-*.lock; do
+                [ ! -L "$lock" ] && [ "$(sed -n 2p "$lock")" = "$mark" ] || continue
+                ours=1 reader=${lock%.lock}
+                rm -f "$reader.sock" "$reader.metrics" "$reader.overview" "$reader.json" "$reader.trace" "$lock"
+            done
+            for cursor in "${cursors:-none}"*; do
+                [ ! -f "$cursor" ] || { ours=1; rm -f "$cursor"; }
+            done
+            [ "$ours" ]
+        }
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-            rm -rf "$1"
-            [ -e "$1" ] || alive "$0" || [ "$(left)" ] || break
+            ! own "$scratch" || rm -rf "$scratch"
+            own "$scratch" || [ "$(left)" ] || break
             sleep 0.2
         done
         pids=$(left | sed "s,/proc/,,; s,/environ,,")
         [ ! "$pids" ] || { kill -KILL $pids; sleep 0.1; }
-        for run in "$0" "$0".*; do
-            alive "$0" || { cd "$run" && rm -f reader-*.sock reader-*.lock reader-*.metrics reader-*.overview reader-*.json cursor-* && rmdir "$run"; }
+        for run; do
+            ! own "$run" || ! (cd -P -- "$run" && own . && clear_own) || rmdir -- "$run"
         done
-        true' "$run_dir" "$scratch" "$started_by")
+        true' "$started_by" "$scratch" "${PENSTOCK_CURSORS-}" "$chosen_dir" "$run_dir")
+    for run in ${also[@]+"${also[@]%%=*}"}; do remove+=("$run_dir.$run"); done
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.
     [[ ${host_list[*]-} && ($restarts || $code != 0) ]] || return 0
@@ -302,7 +317,7 @@ clean_up() {
     for i in 1 2 3; do
         timeout "$CLEAN_UP_S" "${words[@]}" "${remove[@]}" </dev/null >/dev/null 2>&1 && return
     done
-    say "warning: $run_dir and $scratch may be left on some nodes"
+    say "warning: $run_dir${scratch:+ and $scratch} may be left on some nodes"
 }
 
 # Everything that runs or prints goes through pipes of the sieve: standard error of all, and standard output, too, of

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "delivery/fdpass.h"
+#include "delivery/rundir.h"
 #include "run/hand_out.h"
 
 #include <stdio.h>
@@ -16,9 +17,9 @@ enum status job_name_run_dir(struct job *job, struct error *err)
     const char *given = getenv("PENSTOCK_RUN_DIR");
     int length;
     if (strcmp(job->config.run_dir, "auto") != 0)
-        length = snprintf(job->run_dir, sizeof job->run_dir, "%s", job->config.run_dir);
+        length = rundir_name(job->config.run_dir, NULL, job->run_dir, sizeof job->run_dir);
     else if (given && *given)
-        length = snprintf(job->run_dir, sizeof job->run_dir, "%s", given);
+        length = rundir_name(given, NULL, job->run_dir, sizeof job->run_dir);
     else
         length = snprintf(job->run_dir, sizeof job->run_dir, "/tmp/penstock-%u-%d-%04x",
                           (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
@@ -26,10 +27,10 @@ enum status job_name_run_dir(struct job *job, struct error *err)
     MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);
     comm_share_with_runs(&job->comm, 0, job->run_dir, sizeof job->run_dir);
-    if (job->also) { /* as named_run_dir() has it, of the trainers' library */
-        size_t used = strlen(job->run_dir);
-        length =
-            (int)used + snprintf(job->run_dir + used, sizeof job->run_dir - used, ".%s", job->also);
+    if (job->also) {
+        char beside[JOB_RUN_DIR_BYTES];
+        memcpy(beside, job->run_dir, sizeof beside);
+        length = rundir_name(beside, job->also, job->run_dir, sizeof job->run_dir);
     }
     enum status status = STATUS_OK;
     if (job->comm.rank == 0 && length >= (int)sizeof job->run_dir)
@@ -105,6 +106,7 @@ enum status job_open_server(struct job *job, const struct job_options *job_optio
         job->reconnect_s += job->config.grace_s + CHILDREN_LAST_S;
     struct server_options options = {.run_dir = job->run_dir,
                                      .reader = (uint32_t)job->comm.rank,
+                                     .mark = getenv("PENSTOCK_STARTED_BY"),
                                      .max_trainers = job->shape.trainers_served,
                                      .layout = &job->setup.layout,
                                      .service = &job->setup.service,

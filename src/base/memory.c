@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,9 +24,17 @@
 enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, struct error *err)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set_errno(err, STATUS_NO_MEMORY, "map %s for the %s", size_format(bytes).text,
-                               purpose);
+    if (memory == MAP_FAILED) {
+        int cause = errno;
+        struct memory_limit limit;
+        char limited[64] = "";
+        if (memory_process_limit(&limit) && limit.left_bytes < bytes)
+            snprintf(limited, sizeof limited, " with 'ulimit -%c' of %s", limit.option,
+                     size_format(limit.bytes).text);
+        errno = cause;
+        return error_set_errno(err, STATUS_NO_MEMORY, "map %s for the %s%s",
+                               size_format(bytes).text, purpose, limited);
+    }
     madvise(memory, bytes, MADV_HUGEPAGE);
     *ret_memory = memory;
     return STATUS_OK;
@@ -160,11 +169,43 @@ static uint64_t machine_left_bytes(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
+bool memory_process_limit(struct memory_limit *ret_limit)
+{
+    unsigned long long size = 0, data = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    bool known = file && fscanf(file, "%llu %*u %*u %*u %*u %llu", &size, &data) == 2;
+    if (file)
+        fclose(file);
+    const struct {
+        int resource;
+        char option;
+        uint64_t taken;
+    } kinds[] = {{RLIMIT_AS, 'v', size * MEMORY_PAGE_BYTES},
+                 {RLIMIT_DATA, 'd', data * MEMORY_PAGE_BYTES}};
+    struct memory_limit limit = {.left_bytes = UINT64_MAX};
+    for (size_t i = 0; known && i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct rlimit rlimit;
+        if (getrlimit(kinds[i].resource, &rlimit) < 0 || rlimit.rlim_cur == RLIM_INFINITY)
+            continue;
+        uint64_t bytes = rlimit.rlim_cur, taken = kinds[i].taken;
+        uint64_t left = bytes > taken ? bytes - taken : 0;
+        if (left < limit.left_bytes)
+            limit = (struct memory_limit){kinds[i].option, bytes, left};
+    }
+    if (!limit.option)
+        return false;
+    *ret_limit = limit;
+    return true;
+}
+
 uint64_t memory_available_bytes(void)
 {
     uint64_t left = machine_left_bytes();
     struct cgroup_memory cgroup;
+    struct memory_limit limit;
     if (cgroup_memory("", &cgroup) && cgroup.left_bytes < left)
         left = cgroup.left_bytes;
+    if (memory_process_limit(&limit) && limit.left_bytes < left)
+        left = limit.left_bytes;
     return left;
 }

@@ -57,8 +57,16 @@ bool memory_is_huge(void *memory, size_t bytes);
 bool memory_prefer_node(void *memory, size_t bytes, uint32_t node);
 bool memory_interleave(void *memory, size_t bytes);
 
-/* The memory that this process may still take: MemAvailable, or less where control groups leave
- * less (base/cgroup.h). */
+/* What 'ulimit -v' or 'ulimit -d' leaves this process: that of the two that leaves less. False:
+ * neither is set. */
+struct memory_limit {
+    char option; /* 'v' or 'd' */
+    uint64_t bytes, left_bytes;
+};
+bool memory_process_limit(struct memory_limit *ret_limit);
+
+/* The memory that this process may still take: MemAvailable, or less where control groups
+ * (base/cgroup.h) or the process's own limits leave less. */
 uint64_t memory_available_bytes(void);
 
 #endif

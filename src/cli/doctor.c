@@ -194,7 +194,8 @@ static uint64_t count_nodes(const char *hosts)
 
 static bool has_configuration(const struct cli_settings *settings)
 {
-    return settings->path || settings->assignment_count > 0;
+    const char *uri = getenv("PENSTOCK_DATASET_URI");
+    return settings->path || settings->assignment_count > 0 || (uri && *uri);
 }
 
 static void examine_node(struct diagnosis *diagnosis, const struct options *options,

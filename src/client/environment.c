@@ -1,6 +1,7 @@
 /* See environment.h. */
 #include "client/environment.h"
 #include "base/inode.h"
+#include "delivery/rundir.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -191,7 +192,7 @@ enum status environment_named_run(const char *run_dir, const char *name, char *b
                                   struct error *err)
 {
     struct inode inode;
-    int length = snprintf(buffer, size, "%s.%s", run_dir, name);
+    int length = rundir_name(run_dir, name, buffer, size);
     if (strchr(name, '/') || (size_t)length >= size)
         return error_set(err, STATUS_INVALID, "'%s' is no name of a run", name);
     if (inode_at(AT_FDCWD, run_dir, 0, &inode) && !inode_at(AT_FDCWD, buffer, 0, &inode))

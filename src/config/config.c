@@ -106,12 +106,51 @@ static bool environment_key(const char *variable, char *ret_key, size_t capacity
     return true;
 }
 
+/* Whether all of `text` is `start`, and something of digits, capitals and '_' behind if `open`. */
+static bool is_suffix(const char *text, const char *start, bool open)
+{
+    size_t length = strlen(start);
+    if (strncmp(text, start, length) != 0)
+        return false;
+    text += length;
+    return open ? strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == strcspn(text, "=")
+                : *text == '=';
+}
+
+/* "_PORT_9400_TCP=", "_PORT_9400_UDP_ADDR=" */
+static bool is_port_suffix(const char *text)
+{
+    static const char *const protocols[] = {"_TCP", "_UDP", "_SCTP"};
+    const char *digits = text + strlen("_PORT_");
+    bool found = false;
+    if (strncmp(text, "_PORT_", strlen("_PORT_")) != 0)
+        return false;
+    const char *behind = digits + strspn(digits, "0123456789");
+    for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++)
+        found |= is_suffix(behind, protocols[i], true);
+    return behind > digits && found;
+}
+
+/* Kubernetes puts the services of a namespace into the environment of its pods: of a service named
+ * penstock-metrics PENSTOCK_METRICS_SERVICE_HOST, PENSTOCK_METRICS_PORT=tcp://10.96.0.17:9400, and
+ * more. */
+static bool is_of_kubernetes(const char *variable)
+{
+    for (const char *at = strchr(variable, '_'); at && at < strchr(variable, '=');
+         at = strchr(at + 1, '_'))
+        if (is_suffix(at, "_SERVICE_HOST", false) || is_suffix(at, "_SERVICE_PORT", true) ||
+            is_port_suffix(at) || (is_suffix(at, "_PORT", false) && strstr(at, "://")))
+            return true;
+    return false;
+}
+
 /* Refuses a slip like PENSTOCK_ORDER_SED, which would go unnoticed. */
 static enum status check_environment(struct error *err)
 {
     for (char **variable = environ; *variable; variable++) {
         char key[2 * OPTION_KEY_BYTES];
-        if (!environment_key(*variable, key, sizeof key) || option_find(key))
+        if (!environment_key(*variable, key, sizeof key) || option_find(key) ||
+            is_of_kubernetes(*variable))
             continue;
         enum status status = option_unknown(key, err);
         return error_prefix(err, status,

@@ -301,7 +301,7 @@ MUST_USE enum status config_read_text(struct config *config, const char *text, s
 
 /* Environment variables PENSTOCK_<SECTION>_<KEY>; an empty one counts as not set. INVALID: a value
  * of the wrong type or out of range, a KEY that a known section does not have. Other variables
- * (PENSTOCK_RUN_DIR) are not looked at. */
+ * (PENSTOCK_RUN_DIR) are not looked at, nor those that Kubernetes makes of its services. */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
 /* One "section.key=value", and also "mix.sources=FILE:WEIGHT,FILE:WEIGHT",

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +75,19 @@ static enum status check_directory(int dir, const char *path, bool create, struc
     return STATUS_OK;
 }
 
-enum status rundir_open(const char *path, bool create, int *ret_dir, struct error *err)
+int rundir_name(const char *given, const char *also, char *name, size_t size)
 {
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/')
+        length--;
+    return snprintf(name, size, "%.*s%s%s", (int)length, given, also ? "." : "", also ? also : "");
+}
+
+enum status rundir_open(const char *given, bool create, int *ret_dir, struct error *err)
+{
+    char path[PATH_MAX]; /* behind a '/' at the end, a symbolic link would be followed */
+    if (rundir_name(given, NULL, path, sizeof path) >= (int)sizeof path)
+        return error_set(err, STATUS_IO, "the run directory's name is too long");
     if (create && mkdir(path, 0700) < 0 && errno != EEXIST)
         return error_set_errno(err, STATUS_IO, "create run directory '%s'", path);
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -105,10 +117,11 @@ static long owner_pid(int lock)
     return got > 0 ? strtol(text, NULL, 10) : 0;
 }
 
-static enum status write_pid(int lock, const char *name, struct error *err)
+static enum status write_owner(int lock, const char *name, const char *mark, struct error *err)
 {
-    char text[NAME_BYTES];
-    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    char text[NAME_BYTES + RUNDIR_MARK_BYTES];
+    int length = snprintf(text, sizeof text, "%ld\n%.*s%s", (long)getpid(), RUNDIR_MARK_BYTES - 2,
+                          mark ? mark : "", mark ? "\n" : "");
     if (ftruncate(lock, 0) < 0 || pwrite(lock, text, (size_t)length, 0) != length)
         return error_set_errno(err, STATUS_IO, "write '%s' in the run directory", name);
     return STATUS_OK;
@@ -152,13 +165,14 @@ static enum status take_lock(int dir, uint32_t reader, int *ret_lock, struct err
     return error_set(err, STATUS_IO, "'%s' in the run directory keeps vanishing", name.text);
 }
 
-enum status rundir_claim(int dir, uint32_t reader, int *ret_lock, struct error *err)
+enum status rundir_claim(int dir, uint32_t reader, const char *mark, int *ret_lock,
+                         struct error *err)
 {
     int lock = -1;
     enum status status = take_lock(dir, reader, &lock, err);
     if (status)
         return status;
-    status = write_pid(lock, lock_name(reader).text, err);
+    status = write_owner(lock, lock_name(reader).text, mark, err);
     struct name stale;
     if (!status && (errno = remove_files(dir, reader, &stale)))
         status =

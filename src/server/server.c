@@ -21,11 +21,11 @@ static const uint64_t second_ns = UINT64_C(1000000000);
 
 enum { BACKLOG = 1024 };
 
-static enum status open_socket(struct server *server, struct error *err)
+static enum status open_socket(struct server *server, const char *mark, struct error *err)
 {
     enum status status = rundir_open(server->run_dir, true, &server->dir, err);
     if (!status)
-        status = rundir_claim(server->dir, server->reader, &server->lock, err);
+        status = rundir_claim(server->dir, server->reader, mark, &server->lock, err);
     if (!status)
         status = rundir_bind(server->dir, server->reader, &server->listener, err);
     return status;
@@ -82,7 +82,7 @@ enum status server_new(const struct server_options *options, struct server **ret
     else
         status = keep_handout(server, options->handout, err);
     if (!status)
-        status = open_socket(server, err);
+        status = open_socket(server, options->mark, err);
     if (status) {
         server_free(server);
         return status;

@@ -42,6 +42,8 @@ typedef enum status server_read_state(void *argument, uint32_t rank, const char 
 struct server_options {
     const char *run_dir;   /* made with mode 0700 if it is missing; borrowed during the call */
     uint32_t reader;       /* MPI rank; in the socket's name */
+    const char *mark;      /* of what has started this reader (delivery/rundir.h); NULL: none;
+                            * borrowed during the call */
     uint32_t max_trainers; /* most trainers that this reader serves */
     const struct ring_layout *layout;   /* from ring_layout_settle(); copied */
     const struct ring_service *service; /* of all trainers: `rank` is set for each trainer's ring;

@@ -69,10 +69,11 @@ contains "$(cat out)" " --x 1 "
 
 commands 1 --no-trainers
 contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/penstock-
-PENSTOCK_RUN_DIR=/tmp/mine commands 1 --no-trainers
-contains "$(cat out)" "delivery.run_dir=/tmp/mine"
-commands 1 --no-trainers --set delivery.run_dir=/tmp/yours
-contains "$(grep ^export out)" PENSTOCK_RUN_DIR=/tmp/yours
+PENSTOCK_RUN_DIR=/tmp/mine// commands 1 --no-trainers
+contains "$(cat out)" "delivery.run_dir=/tmp/mine "
+# shellcheck disable=SC1003
+commands 1 --no-trainers --set 'delivery.run_dir=/tmp/your "own"\x\/'
+contains "$(grep ^export out)" 'PENSTOCK_RUN_DIR=/tmp/your\ \"own\"\\x\\ '
 
 (
     PATH=$PWD/path:$PATH
@@ -151,7 +152,9 @@ digests() {
     sort -n digest.* | cut -d ' ' -f 1-5
     rm digest.*
 }
-timeout 60 "$penstock" -c run.yaml -q -- penstock-trainer --digest 'digest.{rank}' || fail "a run fails with $?"
+# The first one's configuration comes by environment alone.
+PENSTOCK_DATASET_URI=data.zarr PENSTOCK_BATCH_GLOBAL_SIZE=8 PENSTOCK_ORDER_EPOCHS=2 PENSTOCK_DELIVERY_TRAINERS=2 \
+    timeout 60 "$penstock" -q -- penstock-trainer --digest 'digest.{rank}' || fail "a run fails with $?"
 digests >one
 [ "$(wc -l <one)" -eq 64 ] || fail "a run delivers $(wc -l <one) samples, not 64"
 
@@ -456,7 +459,7 @@ supervise() {
         . "$libexec/nodes.sh"
         . "$libexec/supervise.sh"
         eval "$4"
-        launcher=none mpiexec=none run_dir=none scratch=none grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
+        launcher=none mpiexec=none run_dir=none scratch= chosen_dir= also=() grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
         readers_input= trainer_hosts=()
         readers=(sh -c "$2") trainers=(sh -c "$3")
         run_commands' "$bin" "$1" "$2" "$3" "${4-}" >out 2>err || code=$?
@@ -502,6 +505,34 @@ supervise 2 'sleep 1; exit 1' true
 [ "$code" -eq 0 ] || fail "readers that die at the end make it $code: $(cat out err)"
 contains "$(cat err)" "nothing is lost"
 [[ $(cat err) != *restart* ]] || fail "readers are started again for nobody: $(cat err)"
+
+# Only what is a run's own goes with it: of its directory, and that of a run of --also, files of readers that it has
+# started, and its cursors; no other run's directory beside, no files of readers that were started by hand, no link.
+mkdir run run.val run.2 hand elsewhere
+for folder in run run.val run.2 hand elsewhere; do
+    touch $folder/reader-0.{sock,metrics,trace} $folder/cursor-9-1-0
+    printf '7\nn1-9-3\n' >$folder/reader-0.lock
+done
+printf '7\n' | tee hand/reader-0.lock run/reader-1.lock >run/reader-1.sock
+printf '7\nn1-8-3\n' >run.2/reader-0.lock
+touch run/cursor-8-1-0
+ln -s elsewhere link
+# clear CHOSEN DIRECTORY
+clear() {
+    supervise 0 true true "started_by=n1-9-3 PENSTOCK_CURSORS=$PWD/run/cursor-9-1-
+        $(printf 'end_run() { chosen_dir=%s run_dir=%s also=(val=x.yaml); clean_up; exit; }' "$1" "$2")"
+}
+for folder in run hand run.2 link; do clear "" "$PWD/$folder"; done
+[ "$(cd run && echo *)" = "cursor-8-1-0 reader-1.lock reader-1.sock" ] || fail "left of a run: $(ls run)"
+[ ! -e run.val ] || fail "a run of --also is left: $(ls run.val)"
+for folder in hand run.2 elsewhere; do
+    [ "$(find $folder -name 'reader-0.*' | wc -l)" -eq 4 ] || fail "taken out of $folder: $(ls $folder)"
+done
+rm -r hand/* run/*
+clear "" hand
+[ -d hand ] || fail "a directory that was there before is gone"
+clear 1 hand
+[ ! -e hand ] || fail "a directory that the run has made is left"
 
 # What MPICH's mpiexec leaves on this node in sessions of their own, when it is ended while it starts, ends with the run.
 cp "$(command -v sleep)" hydra_pmi_proxy

@@ -16,7 +16,7 @@ class HostsTest(SupervisedTest):
     run_dir = "/tmp/also"
 
     def penstock_run(self, mode, hosts, *options):
-        return [program("penstock-run"), "--verbose", "--hosts", ",".join(hosts), "-c", self.train(run_dir=self.run_dir),
+        return [program("penstock-run"), "--verbose", "--hosts", ",".join(hosts), "-c", self.train(run_dir=self.run_dir + "/"),
                 "--also", "val=" + self.val(), *options, "--", sys.executable, TRAINER, self.folder, mode]
 
     def check_hosts(self, hosts, mode="keep", *options):

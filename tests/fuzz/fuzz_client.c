@@ -71,7 +71,7 @@ static void take_scene(void)
 {
     snprintf(scene.run_dir, sizeof scene.run_dir, "%s/run", fuzz_folder());
     CHECK(rundir_open(scene.run_dir, true, &scene.dir, NULL) == STATUS_OK);
-    CHECK(rundir_claim(scene.dir, 0, &scene.lock, NULL) == STATUS_OK);
+    CHECK(rundir_claim(scene.dir, 0, NULL, &scene.lock, NULL) == STATUS_OK);
     CHECK(rundir_bind(scene.dir, 0, &scene.listener, NULL) == STATUS_OK);
     CHECK(listen(scene.listener, 16) == 0);
     CHECK(setenv("PENSTOCK_READER", "0", 1) == 0);

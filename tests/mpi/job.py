@@ -218,7 +218,7 @@ def run_dirs(outcome):
 
 def is_in_use(path):
     """Whether it is of a penstock-run that lives, another test's: see `scratch` there."""
-    found = re.search(r"/penstock-mpi-\d+-(\d+)$", path)
+    found = re.search(r"/penstock-mpi-\w+-\d+-(\d+)$", path)
     return found is not None and os.path.exists(f"/proc/{found[1]}")
 
 

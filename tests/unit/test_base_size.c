@@ -10,7 +10,9 @@
 #include "base/random.h"
 #include "base/size.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static uint64_t parsed(const char *text)
 {
@@ -102,6 +104,37 @@ static void memory_is_mapped_and_kept(void **state)
     assert_in_range(memory_available_bytes(), 1 << 20, (uint64_t)1 << 50);
 }
 
+/* Of the memory that is there, a process with 'ulimit -v' may take little. */
+static void limits_of_the_process_count(void **state)
+{
+    (void)state;
+    enum { ROOM_BYTES = 256 << 20 };
+    static const struct {
+        int resource;
+        const char *named;
+    } kinds[] = {{RLIMIT_AS, "'ulimit -v' of"}, {RLIMIT_DATA, "'ulimit -d' of"}};
+    unsigned long long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_int_equal(fscanf(statm, "%llu", &pages), 1);
+    fclose(statm);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        void *memory;
+        struct error err;
+        struct rlimit before, limited;
+        assert_int_equal(getrlimit(kinds[i].resource, &before), 0);
+        limited = before;
+        limited.rlim_cur = pages * MEMORY_PAGE_BYTES + ROOM_BYTES;
+        assert_int_equal(setrlimit(kinds[i].resource, &limited), 0);
+        uint64_t left = memory_available_bytes();
+        enum status status = memory_map(limited.rlim_cur + 1, "test", &memory, &err);
+        setrlimit(kinds[i].resource, &before);
+        assert_in_range(left, 1, limited.rlim_cur);
+        assert_int_equal(status, STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.message, kinds[i].named));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +144,7 @@ int main(void)
         cmocka_unit_test(arithmetic_holds_at_the_edge),
         cmocka_unit_test(philox_is_the_published_one),
         cmocka_unit_test(memory_is_mapped_and_kept),
+        cmocka_unit_test(limits_of_the_process_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,9 @@ static void unknown_variables(void **state)
         {"PENSTOCK_BATCH_SIZE", "unknown key 'batch.size': batch has: global_size, last"},
         {"PENSTOCK_DATASET_FIELDS", "dataset.fields is a map"},
         {"PENSTOCK_READERS_", "unknown key 'readers.'"},
+        {"PENSTOCK_METRICS_PORT", "unknown key 'metrics.port'"},
+        {"PENSTOCK_METRICS_PORT_TCP", "unknown key 'metrics.port_tcp'"},
+        {"PENSTOCK_METRICS_SERVICE", "unknown key 'metrics.service'"},
     };
     static const char *const others[] = {"PENSTOCK_RUN_DIR", "PENSTOCK_READER",
                                          "PENSTOCK_LIBRARY", "PENSTOCK_",
@@ -136,6 +139,31 @@ static void unknown_variables(void **state)
         setenv(others[i], "3", 1);
         assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
         unsetenv(others[i]);
+    }
+    config_done(&c);
+}
+
+/* As pods have them beside services named penstock-metrics and penstock-store-s3. */
+static void variables_of_kubernetes(void **state)
+{
+    (void)state;
+    static const char *const services[][2] = {
+        {"PENSTOCK_METRICS_SERVICE_HOST", "10.96.0.17"},
+        {"PENSTOCK_METRICS_SERVICE_PORT", "9400"},
+        {"PENSTOCK_METRICS_SERVICE_PORT_HTTP_2", "9400"},
+        {"PENSTOCK_METRICS_PORT", "tcp://10.96.0.17:9400"},
+        {"PENSTOCK_METRICS_PORT_9400_TCP", "tcp://10.96.0.17:9400"},
+        {"PENSTOCK_METRICS_PORT_9400_TCP_PROTO", "tcp"},
+        {"PENSTOCK_METRICS_PORT_53_UDP_ADDR", "10.96.0.17"},
+        {"PENSTOCK_METRICS_PORT_9_SCTP_PORT", "9"},
+        {"PENSTOCK_STORE_S3_SERVICE_HOST", "fd00::2"},
+        {"PENSTOCK_STORE_S3_PORT", "udp://[fd00::2]:9"},
+    };
+    struct config c = defaults();
+    for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
+        setenv(services[i][0], services[i][1], 1);
+        assert_int_equal(config_read_environment(&c, NULL), STATUS_OK);
+        unsetenv(services[i][0]);
     }
     config_done(&c);
 }
@@ -365,6 +393,7 @@ int main(void)
         cmocka_unit_test(assignments),
         cmocka_unit_test(environment_over_file),
         cmocka_unit_test(unknown_variables),
+        cmocka_unit_test(variables_of_kubernetes),
         cmocka_unit_test(files),
         cmocka_unit_test(checks),
         cmocka_unit_test(splits),

@@ -145,7 +145,7 @@ static void fake_new(struct fake *fake, const char *run_dir, enum kind kind)
     struct ring_service service = support_service(1);
     *fake = (struct fake){.kind = kind};
     assert_int_equal(rundir_open(run_dir, true, &fake->dir, NULL), STATUS_OK);
-    assert_int_equal(rundir_claim(fake->dir, 0, &fake->lock, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(fake->dir, 0, NULL, &fake->lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(fake->dir, 0, &fake->listener, NULL), STATUS_OK);
     assert_int_equal(listen(fake->listener, 4), 0);
     assert_int_equal(ring_memory_create(&layout, &service, NULL, NULL, &fake->ring, NULL),

@@ -68,10 +68,44 @@ static void links_and_files_are_refused(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(symlink(path, link), 0);
     assert_int_equal(rundir_open(link, true, &dir, NULL), STATUS_REFUSED);
+    strcat(link, "/"); /* which opens what the link points to */
+    assert_int_equal(rundir_open(link, true, &dir, NULL), STATUS_REFUSED);
+    link[strlen(link) - 1] = '\0';
     unlink(link);
     close(open(link, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(rundir_open(link, true, &dir, NULL), STATUS_REFUSED);
     unlink(link);
+}
+
+static void a_name_ends_without_slashes(void **state)
+{
+    (void)state;
+    char name[16];
+    assert_int_equal(rundir_name("/tmp/run//", NULL, name, sizeof name), 8);
+    assert_string_equal(name, "/tmp/run");
+    assert_int_equal(rundir_name("/tmp/run/", "val", name, sizeof name), 12);
+    assert_string_equal(name, "/tmp/run.val");
+    assert_int_equal(rundir_name("/", NULL, name, sizeof name), 1);
+    assert_int_equal(rundir_name("/tmp/run", "validation", name, sizeof name), 19);
+}
+
+static void a_lock_names_what_has_started_its_owner(void **state)
+{
+    (void)state;
+    int dir, lock;
+    char long_mark[2 * RUNDIR_MARK_BYTES], text[2 * RUNDIR_MARK_BYTES] = "", wanted[64];
+    assert_int_equal(rundir_open(path, true, &dir, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(dir, 0, "n1-7-3", &lock, NULL), STATUS_OK);
+    snprintf(wanted, sizeof wanted, "%ld\nn1-7-3\n", (long)getpid());
+    assert_int_equal(pread(lock, text, sizeof text, 0), strlen(wanted));
+    assert_string_equal(text, wanted);
+    close(lock);
+    memset(long_mark, 'x', sizeof long_mark);
+    long_mark[sizeof long_mark - 1] = '\0';
+    assert_int_equal(rundir_claim(dir, 0, long_mark, &lock, NULL), STATUS_OK);
+    rundir_leave(dir, 0);
+    close(lock);
+    close(dir);
 }
 
 static void another_users_is_refused(void **state)
@@ -92,10 +126,10 @@ static void a_socket_has_one_live_owner(void **state)
     (void)state;
     int dir, lock, listener, second;
     assert_int_equal(rundir_open(path, true, &dir, NULL), STATUS_OK);
-    assert_int_equal(rundir_claim(dir, 3, &lock, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(dir, 3, NULL, &lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(dir, 3, &listener, NULL), STATUS_OK);
     struct error error;
-    assert_int_equal(rundir_claim(dir, 3, &second, &error), STATUS_REFUSED);
+    assert_int_equal(rundir_claim(dir, 3, NULL, &second, &error), STATUS_REFUSED);
     char pid[32];
     snprintf(pid, sizeof pid, "process %ld", (long)getpid());
     assert_non_null(strstr(error.message, pid));
@@ -113,7 +147,7 @@ static void a_socket_has_one_live_owner(void **state)
     close(listener);
     assert_int_equal(rundir_readers(dir, readers, 4), 0);
     assert_int_equal(rundir_connect(dir, 3, &client, NULL), STATUS_NOT_FOUND);
-    assert_int_equal(rundir_claim(dir, 3, &lock, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(dir, 3, NULL, &lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(dir, 3, &listener, NULL), STATUS_OK);
     rundir_leave(dir, 3);
     close(lock);
@@ -128,7 +162,7 @@ static void readers_are_listed_by_number(void **state)
     int dir, locks[4], sockets[4];
     assert_int_equal(rundir_open(path, true, &dir, NULL), STATUS_OK);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(rundir_claim(dir, numbers[i], &locks[i], NULL), STATUS_OK);
+        assert_int_equal(rundir_claim(dir, numbers[i], NULL, &locks[i], NULL), STATUS_OK);
         assert_int_equal(rundir_bind(dir, numbers[i], &sockets[i], NULL), STATUS_OK);
     }
     static const char *const strangers[] = {"reader-.sock", "reader-7x.sock", "reader-07.sock",
@@ -167,9 +201,14 @@ int main(void)
 {
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, make_parent, remove_parent)
     const struct CMUnitTest tests[] = {
-        FRESH(it_is_made_private),           FRESH(links_and_files_are_refused),
-        FRESH(another_users_is_refused),     FRESH(a_socket_has_one_live_owner),
-        FRESH(readers_are_listed_by_number), cmocka_unit_test(trainers_are_shared_out),
+        FRESH(it_is_made_private),
+        FRESH(links_and_files_are_refused),
+        FRESH(another_users_is_refused),
+        FRESH(a_socket_has_one_live_owner),
+        FRESH(readers_are_listed_by_number),
+        cmocka_unit_test(a_name_ends_without_slashes),
+        FRESH(a_lock_names_what_has_started_its_owner),
+        cmocka_unit_test(trainers_are_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void a_strangers_service_is_refused(void **state)
     struct run_folder folder = run_folder_new();
     int dir, lock, listener;
     assert_int_equal(rundir_open(folder.path, true, &dir, NULL), STATUS_OK);
-    assert_int_equal(rundir_claim(dir, 0, &lock, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(dir, 0, NULL, &lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(dir, 0, &listener, NULL), STATUS_OK);
     assert_int_equal(as_a_stranger(listen_as_stranger, &listener), 0);
     struct penstock_options options = {.run_dir = folder.path, .world_size = 1, .timeout_ms = 2000};
@@ -131,25 +131,25 @@ static void strange_files_in_the_run_directory(void **state)
     close(fd);
 
     assert_int_equal(symlink(target, lock_path), 0);
-    assert_int_equal(rundir_claim(dir, 0, &lock, &error), STATUS_IO);
+    assert_int_equal(rundir_claim(dir, 0, NULL, &lock, &error), STATUS_IO);
     assert_non_null(strstr(error.message, "reader-0.lock"));
     unlink(lock_path);
     assert_int_equal(mkdir(lock_path, 0700), 0);
-    assert_int_equal(rundir_claim(dir, 0, &lock, &error), STATUS_IO);
+    assert_int_equal(rundir_claim(dir, 0, NULL, &lock, &error), STATUS_IO);
     rmdir(lock_path);
 
     fd = open(lock_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* of a dead reader, or nonsense */
     assert_int_equal(write(fd, "99999999999999999999 \n\n", 23), 23);
     close(fd);
     assert_int_equal(symlink(target, socket_path), 0);
-    assert_int_equal(rundir_claim(dir, 0, &lock, NULL), STATUS_OK);
+    assert_int_equal(rundir_claim(dir, 0, NULL, &lock, NULL), STATUS_OK);
     assert_int_equal(lstat(socket_path, &info), -1); /* the link is gone, what it named is not */
     assert_int_equal(stat(target, &info), 0);
     assert_int_equal(info.st_size, 4);
     close(lock);
 
     assert_int_equal(mkdir(socket_path, 0700), 0);
-    assert_int_equal(rundir_claim(dir, 0, &lock, &error), STATUS_IO);
+    assert_int_equal(rundir_claim(dir, 0, NULL, &lock, &error), STATUS_IO);
     assert_non_null(strstr(error.message, "reader-0.sock"));
     rmdir(socket_path);
     unlink(target), unlink(lock_path);
