@@ -2,6 +2,7 @@
 #include "job_internal.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -38,8 +39,8 @@ static uint32_t free_port(void)
 static uint32_t given_port(void)
 {
     const char *given = getenv("MASTER_PORT");
-    unsigned long port = given ? strtoul(given, NULL, 10) : 0;
-    return port <= UINT16_MAX ? (uint32_t)port : 0;
+    uint64_t port;
+    return given && number_parse(given, 0, UINT16_MAX, &port) ? (uint32_t)port : 0;
 }
 
 /* Where the trainers meet. */

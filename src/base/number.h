@@ -1,10 +1,11 @@
 /* Whole numbers: the smaller and the larger of two, arithmetic that saturates (named as in C++26),
- * and a search among numbers that rise. Pure, safe from any thread. A size_t has 64 bits: sizes in
- * memory are u64, too.
+ * a search among numbers that rise, and numbers in texts. Pure, safe from any thread. A size_t has
+ * 64 bits: sizes in memory are u64, too.
  */
 #ifndef PENSTOCK_BASE_NUMBER_H
 #define PENSTOCK_BASE_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,5 +77,16 @@ static inline uint64_t find_last_u64(const uint64_t *numbers, uint64_t low, uint
     }
     return low;
 }
+
+/* The whole number, of digits alone, that the text is. False: the text is another one, or the
+ * number is not in [low, high]. */
+bool number_parse(const char *text, uint64_t low, uint64_t high, uint64_t *ret_number);
+
+/* Of the first `length` bytes. */
+bool number_parse_part(const char *text, size_t length, uint64_t low, uint64_t high,
+                       uint64_t *ret_number);
+
+/* The finite number in [low, high] that all of the text is. */
+bool number_parse_real(const char *text, double low, double high, double *ret_number);
 
 #endif

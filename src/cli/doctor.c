@@ -1,5 +1,6 @@
 /* `penstock doctor`: see doctor.h. */
 #include "cli/doctor.h"
+#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -184,9 +185,9 @@ static bool is_launched(void)
 static uint64_t count_nodes(const char *hosts)
 {
     const char *nodes = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_NUM_NODES") : NULL;
-    if (!hosts && nodes && !is_launched())
-        return strtoull(nodes, NULL, 10);
     uint64_t count = 1;
+    if (!hosts && nodes && !is_launched() && number_parse(nodes, 1, UINT32_MAX, &count))
+        return count;
     for (const char *at = hosts; at && *at; at++)
         count += *at == ',';
     return count;

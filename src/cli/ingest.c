@@ -11,7 +11,6 @@
 
 #include <argp.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +20,16 @@ struct options {
     uint64_t size;
 };
 
-/* A number over 0. */
-static double parse_positive(const struct argp_state *state, const char *option,
-                             const char *argument)
-{
-    char *end = NULL;
-    double value = strtod(argument, &end);
-    if (end == argument || *end || !(value > 0) || !isfinite(value))
-        argp_error(state, "%s '%s': not a number over 0", option, argument);
-    return value;
-}
-
 static void parse_seconds(void *options, const struct argp_state *state, const char *option,
                           char *argument)
 {
-    ((struct options *)options)->ingest.seconds = parse_positive(state, option, argument);
+    ((struct options *)options)->ingest.seconds = cli_real(state, option, argument, 1e-6, 1e6);
 }
 
 static void parse_fps(void *options, const struct argp_state *state, const char *option,
                       char *argument)
 {
-    ((struct options *)options)->ingest.fps = parse_positive(state, option, argument);
+    ((struct options *)options)->ingest.fps = cli_real(state, option, argument, 1e-6, 1e6);
 }
 
 static void parse_dtype(void *input, const struct argp_state *state, const char *option,
@@ -73,19 +61,19 @@ static void parse_bad(void *input, const struct argp_state *state, const char *o
         argp_error(state, "%s '%s': neither skip nor error", option, argument);
 }
 
-/* One number for all colours, or three. */
+/* One number for all colours, or three, from low to 1e6: as floats they are none of 0 and infinity.
+ */
 static void parse_colours(double values[3], const struct argp_state *state, const char *option,
-                          const char *argument)
+                          const char *argument, double low)
 {
-    char *end = NULL;
+    char copy[128], *rest = copy, *part;
     int count = 0;
-    for (const char *at = argument; count < 3; at = end + 1) {
-        values[count++] = strtod(at, &end);
-        if (end == at || *end != ',')
-            break;
-    }
-    if (!end || *end || (count != 1 && count != 3))
-        argp_error(state, "%s '%s': one number, or three with commas", option, argument);
+    bool fine = snprintf(copy, sizeof copy, "%s", argument) < (int)sizeof copy;
+    while (fine && (part = strsep(&rest, ",")))
+        fine = count < 3 && number_parse_real(part, low, 1e6, &values[count++]);
+    if (!fine || (count != 1 && count != 3))
+        argp_error(state, "%s '%s': one number from %g to 1e6, or three with commas", option,
+                   argument, low);
     if (count == 1)
         values[1] = values[2] = values[0];
 }
@@ -93,16 +81,13 @@ static void parse_colours(double values[3], const struct argp_state *state, cons
 static void parse_mean(void *options, const struct argp_state *state, const char *option,
                        char *argument)
 {
-    parse_colours(((struct options *)options)->ingest.mean, state, option, argument);
+    parse_colours(((struct options *)options)->ingest.mean, state, option, argument, -1e6);
 }
 
 static void parse_std(void *input, const struct argp_state *state, const char *option,
                       char *argument)
 {
-    double *std = ((struct options *)input)->ingest.std;
-    parse_colours(std, state, option, argument);
-    if (!(std[0] > 0 && std[1] > 0 && std[2] > 0))
-        argp_error(state, "%s '%s': not over 0", option, argument);
+    parse_colours(((struct options *)input)->ingest.std, state, option, argument, 1e-6);
 }
 
 static const struct cli_option option_table[] = {

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <argp.h>
@@ -36,11 +37,8 @@ void cli_making_level(void *level, const struct argp_state *state, const char *o
 static bool from_environment(const char *name, uint32_t *ret_value)
 {
     const char *text = getenv(name);
-    char *end = NULL;
-    if (!text || !*text)
-        return false;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end || value > UINT32_MAX)
+    uint64_t value;
+    if (!text || !number_parse(text, 0, UINT32_MAX, &value))
         return false;
     *ret_value = (uint32_t)value;
     return true;

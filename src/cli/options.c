@@ -1,13 +1,12 @@
 /* See options.h: makes argp's table out of a command's, and parses. */
 #include "cli/options.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
 
 #include <argp.h>
 #include <assert.h>
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,12 +24,19 @@ struct parse {
 uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
                    uint64_t low, uint64_t high)
 {
-    char *end = NULL;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end || errno || value < low || value > high)
+    uint64_t value = low;
+    if (!number_parse(text, low, high, &value))
         argp_error(state, "%s '%s': not a whole number from %" PRIu64 " to %" PRIu64, option, text,
                    low, high);
+    return value;
+}
+
+double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
+                double high)
+{
+    double value = low;
+    if (!number_parse_real(text, low, high, &value))
+        argp_error(state, "%s '%s': not a number from %g to %g", option, text, low, high);
     return value;
 }
 

@@ -88,4 +88,8 @@ void cli_add_also(struct cli_settings *settings, const struct argp_state *state,
 uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
                    uint64_t low, uint64_t high);
 
+/* A finite number from low to high, likewise. */
+double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
+                double high);
+
 #endif

@@ -3,6 +3,7 @@
 #include "config/config.h"
 
 #include "base/address.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "config/options.h"
 
@@ -288,11 +289,10 @@ static enum status parse_buckets(const struct config *config, struct length_boun
     while (fine && text_list_take(&at, &item)) {
         const char *digits = item.data ? item.data : "";
         digits += strspn(digits, " ");
-        uint64_t bound = strtoull(digits, NULL, 10), last = 0;
+        uint64_t bound = 0, last = 0;
         if (ret_bounds->count > 0)
             last = ret_bounds->of[ret_bounds->count - 1];
-        fine = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) <= 10 &&
-               bound > last && bound <= config->budget_items &&
+        fine = number_parse(digits, last + 1, config->budget_items, &bound) &&
                ret_bounds->count < LENGTHS_MAX_BOUNDS;
         if (fine)
             ret_bounds->of[ret_bounds->count++] = bound;
@@ -356,10 +356,11 @@ static enum status parse_missing(struct store_settings *settings, const char *te
     uint16_t missing[STORE_MISSING_MOST];
     const char *at = text;
     for (;;) {
-        char *end;
+        uint64_t status;
         at += strspn(at, " ");
-        unsigned long status = strtoul(at, &end, 10);
-        if (end - at != 3 || status < 400 || status > 499 || count == STORE_MISSING_MOST)
+        const char *end = at + strspn(at, "0123456789");
+        if (!number_parse_part(at, (size_t)(end - at), 400, 499, &status) ||
+            count == STORE_MISSING_MOST)
             break;
         missing[count++] = (uint16_t)status;
         end += strspn(end, " ");

@@ -1,11 +1,12 @@
 /* See options.h: the fields of the dataset, dataset.fields.NAME, and their properties. */
 #include "config/options.h"
 
+#include "base/number.h"
 #include "base/spelling.h"
 #include "config/ragged.h"
 
 #include <ctype.h>
-#include <math.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,10 +116,10 @@ enum property_kind config_property_kind(const char *property)
 static enum status put_number(double *member, const char *value, bool zero_is_fine,
                               struct error *err)
 {
-    char *end;
-    double number = strtod(value, &end);
+    double number = 0.0;
+    bool parsed = number_parse_real(value, -DBL_MAX, DBL_MAX, &number);
     bool is_zero = !(number < 0.0 || number > 0.0);
-    if (end == value || *end || !isfinite(number) || (is_zero && !zero_is_fine))
+    if (!parsed || (is_zero && !zero_is_fine))
         return error_set(err, STATUS_INVALID, "'%s' is not a finite number%s", value,
                          zero_is_fine ? "" : " other than 0");
     *member = number;
@@ -198,9 +199,8 @@ static enum status put_crop_at(struct dataset_field_spec *field, const char *val
 static enum status put_crop_group(struct dataset_field_spec *field, const char *value,
                                   struct error *err)
 {
-    char *end;
-    unsigned long long group = strtoull(value, &end, 10);
-    if (end == value || *end || !strchr("0123456789", value[0]) || end - value > 9)
+    uint64_t group;
+    if (!number_parse(value, 0, 999999999, &group))
         return error_set(err, STATUS_INVALID, "'%s' is not a number from 0 to 999999999", value);
     field->crop_group = (uint32_t)group;
     return STATUS_OK;
@@ -210,8 +210,7 @@ static enum status put_crop_group(struct dataset_field_spec *field, const char *
 static enum status put_crop(struct dataset_field_spec *field, const char *axis, const char *value,
                             struct error *err)
 {
-    char *end;
-    uint64_t length = strtoull(value, &end, 10);
+    uint64_t length;
     size_t i = 0;
     if (strcmp(axis, "at") == 0)
         return put_crop_at(field, value, err);
@@ -220,7 +219,7 @@ static enum status put_crop(struct dataset_field_spec *field, const char *axis, 
     if (!*axis || strlen(axis) >= OPTION_KEY_BYTES)
         return error_set(err, STATUS_INVALID, "an axis has a number or a name of 1 to %d bytes",
                          OPTION_KEY_BYTES - 1);
-    if (end == value || *end || !strchr("123456789", value[0]) || end - value > 15)
+    if (!number_parse(value, 1, UINT64_C(1) << 48, &length))
         return error_set(err, STATUS_INVALID, "'%s' is not a number of indices above 0", value);
     while (i < field->crop_count && strcmp(field->crops[i].axis, axis) != 0)
         i++;

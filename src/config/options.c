@@ -1,10 +1,10 @@
 /* See options.h: values of options, from and to text. */
 #include "config/options.h"
 
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,15 +155,6 @@ static enum status reject(const struct option *option, const char *text, const c
     return status;
 }
 
-static bool parse_count(const char *text, uint64_t *ret_value)
-{
-    if (!*text || text[strspn(text, "0123456789")])
-        return false;
-    errno = 0;
-    *ret_value = strtoull(text, NULL, 10);
-    return errno == 0;
-}
-
 static enum status parse_number(const struct option *option, const char *text, uint64_t *ret_value,
                                 struct error *err)
 {
@@ -172,7 +163,7 @@ static enum status parse_number(const struct option *option, const char *text, u
         *ret_value = 0;
         return STATUS_OK;
     }
-    bool parsed = parse_count(text, &value);
+    bool parsed = number_parse(text, 0, UINT64_MAX, &value);
     if (!parsed && is_size(option))
         parsed = size_parse(text, &value, NULL) == STATUS_OK;
     if (!parsed)

@@ -1,6 +1,8 @@
 /* See ragged.h. */
 #include "config/ragged.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +66,7 @@ static enum status put_arrays(struct dataset_ragged_spec *ragged, const char *ke
 /* A number from 1 to 2^48. */
 static bool parse_count(const char *value, uint64_t *ret_count)
 {
-    char *end;
-    if (!strchr("123456789", value[0]) || strlen(value) > 15)
-        return false;
-    *ret_count = strtoull(value, &end, 10);
-    return *value && !*end && *ret_count <= UINT64_C(1) << 48;
+    return number_parse(value, 1, UINT64_C(1) << 48, ret_count);
 }
 
 static enum status put_pad(struct dataset_deliver_spec *deliver, const char *value,

@@ -1,6 +1,8 @@
 /* See options.h: values that are several numbers, from and to text. Pure but for allocating. */
 #include "config/options.h"
 
+#include "base/number.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,13 +16,7 @@ enum { MOST_SHARES = 64 };
 static bool parse_end(const char *text, size_t length, uint64_t preset, uint64_t *ret_value)
 {
     *ret_value = preset;
-    if (length == 0)
-        return true;
-    if (strspn(text, "0123456789") < length)
-        return false;
-    errno = 0;
-    *ret_value = strtoull(text, NULL, 10);
-    return errno == 0;
+    return length == 0 || number_parse_part(text, length, 0, UINT64_MAX, ret_value);
 }
 
 enum status config_parse_range(const char *text, struct config_range *ret_range, struct error *err)

@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "ingest/keyframe.h"
+#include "ingest/picture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -285,11 +286,13 @@ static enum status try_decoder(struct video *video, struct cuts *cuts, struct er
     }
     if (!status && !taken)
         status = error_set(err, STATUS_CORRUPT, "no frame can be decoded");
-    if (!status) {
-        cuts->width = video->frame->width;
-        cuts->height = video->frame->height;
-    }
-    return status;
+    if (status)
+        return status;
+    AVRational shape = av_guess_sample_aspect_ratio(video->format, video->stream, video->frame);
+    cuts->width = video->frame->width;
+    cuts->height = video->frame->height;
+    cuts->ratio = picture_ratio(video->frame, shape);
+    return picture_check_ratio(video->frame, shape, PICTURE_MOST_RATIO, err);
 }
 
 enum status cuts_read(struct video *video, uint64_t number, const struct segment_wish *wish,

@@ -33,7 +33,8 @@ struct cuts {
     AVRational time_base;
     int64_t begin; /* of the first frame */
     double duration, fps;
-    int width, height;
+    int width, height; /* of a frame, in the file */
+    double ratio;      /* of its sides, as it is shown (picture.h) */
     size_t segment_count;
     struct video_segment *segments;
 };
@@ -41,7 +42,8 @@ struct cuts {
 /* Reads all packets of the video, which was just opened, and chooses segments: of n segments,
  * number i begins in the i-th of n equal parts of all possible starts, uniformly, by (seed,
  * number of the video, i). Decodes the first frame, to see that the video can be decoded.
- * cuts_done() frees. INVALID: shorter than a segment. Errors of video.h. */
+ * cuts_done() frees. INVALID: shorter than a segment. UNSUPPORTED also: frames are too narrow.
+ * Errors of video.h. */
 MUST_USE enum status cuts_read(struct video *video, uint64_t number,
                                const struct segment_wish *wish, struct cuts *ret_cuts,
                                struct error *err);

@@ -154,7 +154,13 @@ enum status ingest_report(const struct ingest *ingest, const struct ingest_resul
 static enum status prepare(struct ingest *ingest, struct error *err)
 {
     const struct ingest_options *options = ingest->options;
-    long long frames = llrint(options->seconds * options->fps);
+    double frames = rint(options->seconds * options->fps);
+    if (frames > SEGMENT_MOST_FRAMES)
+        return error_set(
+            err, STATUS_INVALID,
+            "a segment of %.7g seconds with %.7g frames a second has %.0f frames: %d at "
+            "most",
+            options->seconds, options->fps, frames, SEGMENT_MOST_FRAMES);
     ingest->wish = (struct segment_wish){
         .seed = options->seed,
         .most = options->segments,

@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SEGMENT_MOST_FRAMES = 1000000 };
+
 struct ingest_options {
     struct making_options making;
     struct encoding_options encoding; /* with a command, base_frames is what encoders make */
@@ -52,7 +54,8 @@ struct ingest_result {
 };
 
 /* Does this part. Blocks; draws progress lines, and names on standard error what was left out.
- * NOT_FOUND: the list or the text is missing. INVALID: neither is as it should be; no video can be
+ * NOT_FOUND: the list or the text is missing. INVALID: neither is as it should be; more than
+ * SEGMENT_MOST_FRAMES frames of a segment; no video can be
  * used; with bad_is_error, a video cannot be used. Errors as of making_run(). */
 MUST_USE enum status ingest_run(const struct ingest_options *options,
                                 struct ingest_result *ret_result, struct error *err);

@@ -6,6 +6,7 @@
 #include "zarr/array.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,10 @@ struct reader {
     struct segment_reader *segments;
 };
 
-/* Beside a decoder's frames, of at most 8 bytes a pixel: packets of a segment, and tables. */
+/* Beside a decoder's frames, of at most 8 bytes a pixel, and scaled ones: packets of a segment, and
+ * tables. */
 static const uint64_t packets_bytes = 32 << 20;
-enum { DECODER_FRAMES = 18 };
+enum { DECODER_FRAMES = 18, TURNED_AND_SCALED = 2 };
 
 /* How many segments share a pass of the decoder. */
 static uint32_t at_once(const struct ingest *ingest)
@@ -34,8 +36,10 @@ static uint64_t reader_bytes(const void *argument, const struct target *target)
     uint64_t size = ingest->options->size;
     if (strcmp(target->array.path, "base_frames") != 0)
         return 0;
+    double ratio = fmax(ingest->plan.most_ratio, SEGMENT_RATIO);
+    uint64_t scaled = (uint64_t)(ratio * (double)(size * size * 3));
     return packets_bytes + at_once(ingest) * ingest->wish.frame_count * size * size * 3 +
-           ingest->plan.most_pixels * 3 / 2 * DECODER_FRAMES;
+           TURNED_AND_SCALED * scaled + ingest->plan.most_pixels * 3 / 2 * DECODER_FRAMES;
 }
 
 static enum status open_reader(void *argument, void **ret_reader, struct error *err)

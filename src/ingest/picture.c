@@ -131,12 +131,34 @@ static void set_colours(struct picture_maker *maker, const AVFrame *frame)
                              saturation);
 }
 
+/* In pixels of the frame's height. */
+static double shown_width(const AVFrame *frame, AVRational shape)
+{
+    return shape.num > 0 && shape.den > 0 ? frame->width * av_q2d(shape) : frame->width;
+}
+
+double picture_ratio(const AVFrame *frame, AVRational shape)
+{
+    double width = shown_width(frame, shape), height = frame->height;
+    return fmax(width, height) / fmin(width, height);
+}
+
+enum status picture_check_ratio(const AVFrame *frame, AVRational shape, double most,
+                                struct error *err)
+{
+    if (picture_ratio(frame, shape) <= most)
+        return STATUS_OK;
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "frames are shown as %.6g x %d pixels; sides may differ by a factor of %.3g at "
+        "most",
+        shown_width(frame, shape), frame->height, most);
+}
+
 static void settle_size(const AVFrame *frame, AVRational shape, uint32_t size, int *ret_width,
                         int *ret_height)
 {
-    double width = frame->width, height = frame->height;
-    if (shape.num > 0 && shape.den > 0)
-        width *= av_q2d(shape);
+    double width = shown_width(frame, shape), height = frame->height;
     double scale = size / fmin(width, height);
     *ret_width = width < height ? (int)size : (int)llrint(width * scale);
     *ret_height = width < height ? (int)llrint(height * scale) : (int)size;
@@ -169,7 +191,7 @@ static enum status scale_frame(struct picture_maker *maker, const AVFrame *frame
     set_colours(maker, frame);
     int got = sws_scale(maker->scaler, (const uint8_t *const *)frame->data, frame->linesize, 0,
                         frame->height, maker->scaled->data, maker->scaled->linesize);
-    return got < 0 ? video_fail(got, "scale", err) : STATUS_OK;
+    return got < 0 ? error_set(err, STATUS_CORRUPT, "a frame cannot be scaled") : STATUS_OK;
 }
 
 /* Pictures

@@ -19,13 +19,24 @@ struct picture_maker {
     int width, height;
 };
 
+/* A frame's long side is at most so many times its short side, as it is shown: scaled, longer ones
+ * would take more memory than all else. */
+enum { PICTURE_MOST_RATIO = 32 };
+
+/* The long side by the short one; `shape`: of a pixel, width to height. */
+double picture_ratio(const AVFrame *frame, AVRational shape);
+
+/* UNSUPPORTED: the frame's ratio is more than `most`. */
+MUST_USE enum status picture_check_ratio(const AVFrame *frame, AVRational shape, double most,
+                                         struct error *err);
+
 /* Where the cut-out begins: fractions of the room, in 2^-64. */
 struct picture_crop {
     uint64_t x, y;
 };
 
 /* Puts RGB of 3 * size * size bytes at `ret_pixels`. `shape`: of a pixel, width to height.
- * UNSUPPORTED: the pixel format cannot be scaled. NO_MEMORY. */
+ * The frame's ratio has been checked. UNSUPPORTED: the pixel format cannot be scaled. NO_MEMORY. */
 MUST_USE enum status picture_make(struct picture_maker *maker, const AVFrame *frame,
                                   const struct orientation *orientation, AVRational shape,
                                   uint32_t size, const struct picture_crop *crop,

@@ -10,6 +10,7 @@
 #include "ingest/pass.h"
 #include "ingest/picture.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,8 +219,11 @@ static enum status make_pictures(struct segment_reader *reader, struct draft *dr
         } else {
             AVRational shape =
                 av_guess_sample_aspect_ratio(reader->video->format, reader->video->stream, frame);
-            enum status status = picture_make(&reader->maker, frame, &reader->video->orientation,
-                                              shape, reader->size, &draft->crop, picture, err);
+            double most = fmax(reader->cuts->ratio, SEGMENT_RATIO);
+            enum status status = picture_check_ratio(frame, shape, most, err);
+            if (!status)
+                status = picture_make(&reader->maker, frame, &reader->video->orientation, shape,
+                                      reader->size, &draft->crop, picture, err);
             if (status)
                 return status;
             first = picture;

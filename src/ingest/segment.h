@@ -10,6 +10,9 @@
 
 struct segment_reader;
 
+/* Frames of a video may get as long as this, by their short side, whatever the first one is. */
+enum { SEGMENT_RATIO = 4 };
+
 /* At most this many segments share a pass. */
 enum { SEGMENTS_AT_ONCE = 8 };
 
@@ -26,8 +29,8 @@ MUST_USE enum status segment_reader_use(struct segment_reader *reader, const cha
                                         struct error *err);
 
 /* Decodes segment `i` of the video: wish->frame_count pictures, valid until the next call. Errors
- * of video.h; CORRUPT also: a frame is damaged, or is not there. After an error the video is
- * closed. */
+ * of video.h; CORRUPT also: a frame is damaged, or is not there. UNSUPPORTED also: a frame is
+ * longer than the first one and SEGMENT_RATIO. After an error the video is closed. */
 MUST_USE enum status segment_read(struct segment_reader *reader, uint64_t i,
                                   const unsigned char **ret_pictures, struct error *err);
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 
 /* Messages
  * ------------------------------------------------------------------------------------------- */
@@ -31,34 +31,46 @@ void video_start_logging(void)
     av_log_set_callback(hear);
 }
 
-static enum status status_of(int number)
+/* Whether the machine has memory for a decoder's frames. If so, it was the video that asked for too
+ * much: FFmpeg says the same of both. */
+static bool has_memory(void)
 {
-    switch (number) {
-    case AVERROR(ENOMEM):
-        return STATUS_NO_MEMORY;
-    case AVERROR(ENOENT):
-        return STATUS_NOT_FOUND;
-    case AVERROR(EIO):
-    case AVERROR(EACCES):
-    case AVERROR(EPERM):
-    case AVERROR(EMFILE):
-    case AVERROR(ENFILE):
-    case AVERROR(ESTALE):
-    case AVERROR(ETIMEDOUT):
-        return STATUS_IO;
-    case AVERROR_PATCHWELCOME:
-    case AVERROR_DECODER_NOT_FOUND:
-        return STATUS_UNSUPPORTED;
-    default:
-        return STATUS_CORRUPT;
-    }
+    static const size_t bytes = 64 << 20;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    munmap(memory, bytes);
+    return true;
 }
 
-enum status video_fail(int number, const char *what, struct error *err)
+/* Numbers of the C library come from places that mean no call of it; a decoder's bare -1, too. */
+static const char *reason_of(int number, char *text, size_t size)
+{
+    if (number == AVERROR(ENOMEM))
+        return "it asks for more memory than a video needs";
+    if (number > -4096)
+        return "it is damaged, or ends early";
+    av_strerror(number, text, size);
+    return text;
+}
+
+enum status video_check_reads(const struct video *video, struct error *err)
+{
+    errno = video->reads.failed;
+    return errno ? error_set_errno(err, STATUS_IO, "read") : STATUS_OK;
+}
+
+enum status video_fail(const struct video *video, int number, const char *what, struct error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
-    av_strerror(number, text, sizeof text);
-    return error_set(err, status_of(number), "%s: %s%s%s%s", what, text, *said ? " (" : "", said,
+    enum status status = video_check_reads(video, err);
+    if (status)
+        return status;
+    if (number == AVERROR(ENOMEM) && !has_memory())
+        return error_set(err, STATUS_NO_MEMORY, "%s: no memory", what);
+    bool is_unknown = number == AVERROR_PATCHWELCOME || number == AVERROR_DECODER_NOT_FOUND;
+    return error_set(err, is_unknown ? STATUS_UNSUPPORTED : STATUS_CORRUPT, "%s: %s%s%s%s", what,
+                     reason_of(number, text, sizeof text), *said ? " (" : "", said,
                      *said ? ")" : "");
 }
 
@@ -71,37 +83,20 @@ bool video_is_bad(enum status status)
 /* Opening
  * ------------------------------------------------------------------------------------------- */
 
-static enum status check_file(const char *path, struct error *err)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) {
-        bool is_bad_path =
-            errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
-        return error_set_errno(err, is_bad_path ? STATUS_NOT_FOUND : STATUS_IO, "open");
-    }
-    if (!S_ISREG(info.st_mode))
-        return error_set(err, STATUS_UNSUPPORTED, "this is a %s, and not a file",
-                         S_ISDIR(info.st_mode) ? "folder" : "device or a pipe");
-    if (info.st_size == 0)
-        return error_set(err, STATUS_CORRUPT, "the file is empty");
-    return STATUS_OK;
-}
-
 /* Local files alone: a playlist in the list of videos fetches nothing. */
 static enum status open_format(struct video *video, const char *path, struct error *err)
 {
-    AVDictionary *options = NULL;
     char *url = NULL;
-    if (asprintf(&url, "file:%s", path) < 0)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a path");
-    av_dict_set(&options, "protocol_whitelist", "file", 0);
-    int got = avformat_open_input(&video->format, url, NULL, &options);
-    av_dict_free(&options);
+    video->format = avformat_alloc_context();
+    if (!video->format || asprintf(&url, "file:%s", path) < 0)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a video");
+    video->format->pb = video->io;
+    video_file_serve(video->format, &video->reads);
+    int got = avformat_open_input(&video->format, url, NULL, NULL);
     free(url);
     if (got >= 0 && (video->format->ctx_flags & AVFMTCTX_NOHEADER))
         got = avformat_find_stream_info(video->format, NULL);
-    const char *what = status_of(got) == STATUS_IO ? "open" : "not a video that FFmpeg reads";
-    return got < 0 ? video_fail(got, what, err) : STATUS_OK;
+    return got < 0 ? video_fail(video, got, "not a video that FFmpeg reads", err) : STATUS_OK;
 }
 
 static enum status find_stream(struct video *video, struct error *err)
@@ -166,12 +161,12 @@ static enum status open_decoder(struct video *video, struct error *err)
     video->decoder->thread_count = 1; /* each of our threads has a decoder */
     if (got >= 0)
         got = avcodec_open2(video->decoder, codec, NULL);
-    return got < 0 ? video_fail(got, "the decoder does not start", err) : STATUS_OK;
+    return got < 0 ? video_fail(video, got, "the decoder does not start", err) : STATUS_OK;
 }
 
 static enum status open_all(struct video *video, const char *path, struct error *err)
 {
-    enum status status = check_file(path, err);
+    enum status status = video_file_open(path, &video->reads, &video->io, err);
     if (!status)
         status = open_format(video, path, err);
     if (!status)
@@ -180,6 +175,10 @@ static enum status open_all(struct video *video, const char *path, struct error 
         status = read_orientation(video, err);
     if (!status)
         status = open_decoder(video, err);
+    if (!status || video_is_bad(status)) {
+        enum status reads = video_check_reads(video, err);
+        status = reads ? reads : status;
+    }
     if (status)
         return status;
     video->packet = av_packet_alloc();
@@ -195,6 +194,8 @@ static void close_all(struct video *video)
     av_frame_free(&video->frame);
     avcodec_free_context(&video->decoder);
     avformat_close_input(&video->format);
+    video_file_close(video->io);
+    video->io = NULL;
     video->stream = NULL;
 }
 
@@ -245,13 +246,14 @@ enum status video_read(struct video *video, bool *ret_read, struct error *err)
     for (;;) {
         av_packet_unref(video->packet);
         int got = av_read_frame(video->format, video->packet);
-        bool at_end = video->format->pb && avio_feof(video->format->pb);
-        if (got == AVERROR_EOF)
-            return STATUS_OK;
+        bool at_end = avio_feof(video->io);
+        enum status status = video_check_reads(video, err);
+        if (status || got == AVERROR_EOF)
+            return status;
         if (got == AVERROR(EIO) && at_end)
             return error_set(err, STATUS_CORRUPT, "the file ends early");
         if (got < 0)
-            return video_fail(got, "read", err);
+            return video_fail(video, got, "read", err);
         if (video->packet->stream_index != video->stream->index)
             continue;
         if ((video->packet->flags & AV_PKT_FLAG_CORRUPT) && at_end)
@@ -266,9 +268,10 @@ enum status video_seek(struct video *video, int64_t pts, struct error *err)
     said[0] = '\0';
     video->untouched = false;
     int got = av_seek_frame(video->format, video->stream->index, pts, AVSEEK_FLAG_BACKWARD);
-    if (got < 0)
-        return error_set(err, STATUS_NOT_FOUND, "nothing to seek to");
-    return STATUS_OK;
+    enum status status = video_check_reads(video, err);
+    if (!status && got < 0)
+        status = error_set(err, STATUS_NOT_FOUND, "nothing to seek to");
+    return status;
 }
 
 enum status video_send(struct video *video, const AVPacket *packet, struct error *err)
@@ -276,7 +279,7 @@ enum status video_send(struct video *video, const AVPacket *packet, struct error
     said[0] = '\0';
     int got = avcodec_send_packet(video->decoder, packet);
     video->complained = video->complained || *said;
-    return got < 0 && got != AVERROR_EOF ? video_fail(got, "decode", err) : STATUS_OK;
+    return got < 0 && got != AVERROR_EOF ? video_fail(video, got, "decode", err) : STATUS_OK;
 }
 
 enum status video_take(struct video *video, bool *ret_taken, struct error *err)
@@ -288,7 +291,7 @@ enum status video_take(struct video *video, bool *ret_taken, struct error *err)
     if (got == AVERROR(EAGAIN) || got == AVERROR_EOF)
         return STATUS_OK;
     if (got < 0)
-        return video_fail(got, "decode", err);
+        return video_fail(video, got, "decode", err);
     if (video->frame->pts == AV_NOPTS_VALUE)
         video->frame->pts = video->frame->best_effort_timestamp;
     return STATUS_OK;

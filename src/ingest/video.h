@@ -2,12 +2,14 @@
  * and picture.h. One thread at a time; calls read files.
  *
  * Errors tell what is wrong with the video (NOT_FOUND, CORRUPT, UNSUPPORTED: another try finds the
- * same) from what is wrong with the machine (IO, NO_MEMORY). Messages do not name the video.
+ * same) from what is wrong with the machine (IO: the file could not be read; NO_MEMORY). Messages
+ * do not name the video.
  */
 #ifndef PENSTOCK_INGEST_VIDEO_H
 #define PENSTOCK_INGEST_VIDEO_H
 
 #include "base/error.h"
+#include "ingest/video_file.h"
 
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
@@ -21,6 +23,8 @@ struct orientation {
 
 struct video {
     char *path;
+    struct video_reads reads;
+    AVIOContext *io;
     AVFormatContext *format;
     AVStream *stream;
     AVCodecContext *decoder;
@@ -57,7 +61,12 @@ MUST_USE enum status video_send(struct video *video, const AVPacket *packet, str
 /* Takes a decoded frame into video->frame, whose pts is the best guess. */
 MUST_USE enum status video_take(struct video *video, bool *ret_taken, struct error *err);
 
-/* "what: Invalid data found when processing input (moov atom not found)" */
-MUST_USE enum status video_fail(int number, const char *what, struct error *err);
+/* IO: a read of the file has failed, whatever FFmpeg made of that. */
+MUST_USE enum status video_check_reads(const struct video *video, struct error *err);
+
+/* What FFmpeg's `number` means: "what: Invalid data found when processing input (moov atom not
+ * found)". CORRUPT and UNSUPPORTED, as long as the file can be read and there is memory. */
+MUST_USE enum status video_fail(const struct video *video, int number, const char *what,
+                                struct error *err);
 
 #endif

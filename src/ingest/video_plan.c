@@ -101,9 +101,9 @@ static void append_video(const struct planned_video *video, uint32_t frame_count
     }
     text_append(out,
                 "{\"time_base\":[%d,%d],\"begin\":%" PRId64 ",\"duration\":%.17g,\"fps\":%.17g,"
-                "\"width\":%d,\"height\":%d,\"segments\":[",
+                "\"width\":%d,\"height\":%d,\"ratio\":%.17g,\"segments\":[",
                 cuts->time_base.num, cuts->time_base.den, cuts->begin, cuts->duration, cuts->fps,
-                cuts->width, cuts->height);
+                cuts->width, cuts->height, cuts->ratio);
     for (size_t i = 0; i < cuts->segment_count; i++) {
         text_append(out, i > 0 ? "," : "");
         append_segment(&cuts->segments[i], frame_count, out);
@@ -155,6 +155,7 @@ static enum status parse_cuts(struct json_object *object, uint32_t frame_count, 
     cuts->fps = member_of(object, "fps");
     cuts->width = (int)member_of(object, "width");
     cuts->height = (int)member_of(object, "height");
+    cuts->ratio = member_of(object, "ratio");
     cuts->segment_count = json_object_array_length(segments);
     cuts->segments = calloc(cuts->segment_count + 1, sizeof *cuts->segments);
     if (!cuts->segments)
@@ -275,6 +276,7 @@ static void count_all(struct video_plan *plan, const struct segment_wish *wish)
         plan->bad_count += video->reason != NULL;
         plan->most_pixels =
             max_u64(plan->most_pixels, (uint64_t)cuts->width * (uint64_t)cuts->height);
+        plan->most_ratio = fmax(plan->most_ratio, cuts->ratio);
         plan->most_shared = max_u64(plan->most_shared, count_shared(cuts, wish));
     }
     plan->first_segments[plan->count] = plan->segment_count;

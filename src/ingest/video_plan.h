@@ -19,6 +19,7 @@ struct video_plan {
     uint64_t *first_segments; /* [count + 1]: number of each video's first; last: of all */
     uint64_t segment_count;
     uint64_t most_pixels; /* of a frame */
+    double most_ratio;    /* of a frame's sides, as it is shown */
     uint64_t most_shared; /* segments that a pass of the decoder can serve at once */
 };
 

@@ -8,6 +8,7 @@ import csv
 import json
 import os
 import pathlib
+import random
 import resource
 import shutil
 import signal
@@ -389,6 +390,98 @@ class Bad(Case):
             self.assertGreater(sum(valid[0]), 5)
             spoiled += valid[0].count(0)
         self.assertGreater(spoiled, 0)
+
+    def damaged(self, folder):
+        """Copies of small videos of six containers: cut short, or with some bytes changed, most of them where the header is."""
+        made = {"mkv": "-c:v mpeg4", "mp4": "-c:v mpeg4", "gif": "-c:v gif", "webm": "-c:v libvpx -deadline realtime -cpu-used 8",
+                "avi": "-c:v mpeg4", "ts": "-c:v mpeg2video"}
+        chance = random.Random(5)
+        for ending, options in made.items():
+            if not has_encoder(options):
+                continue
+            path = folder / f"whole.{ending}"
+            ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25:duration=1", *options.split(), path)
+            whole = path.read_bytes()
+            path.unlink()
+            for number in range(40):
+                if number % 4 == 0:
+                    data = whole[:chance.randrange(1, len(whole))] if number % 8 else whole[:1 + 24 * number]
+                else:
+                    data, end = bytearray(whole), len(whole) if number % 4 == 1 else min(2000, len(whole))
+                    for _ in range(1 << chance.randrange(6)):
+                        data[chance.randrange(end)] = chance.choice((0, 0xff, chance.randrange(256)))
+                (folder / f"{number:02}.{ending}").write_bytes(data)
+        (folder / "header.mkv").write_bytes((self.mkv_header(folder))[:60])
+
+    def mkv_header(self, folder):
+        path = folder / "header.mkv"
+        ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25:duration=1", "-c:v", "mpeg4", path)
+        return path.read_bytes()
+
+    def test_damage_is_about_the_video(self):
+        """Whatever FFmpeg makes of damaged files: the others are ingested, and each is named with a reason."""
+        videos, report = self.scratch("videos"), self.folder / "damaged.json"
+        videos.mkdir()
+        self.damaged(videos)
+        shutil.copy(self.videos / "h264.mp4", videos)
+        done = self.whole(videos, self.scratch("zarr"), "--segments", 1, "--seconds", 0.5, "--size", 16, "--report", report)
+        told = json.loads(report.read_text())
+        self.assertGreater(len(told["bad_videos"]), 40)
+        self.assertLess(len(told["bad_videos"]), told["videos"] - 20)
+        for bad in told["bad_videos"]:
+            self.assertRegex(bad["reason"], "^[^:]+(: .+)?$")
+            self.assertNotRegex(bad["reason"], "not permitted|Cannot allocate|Input/output", bad["path"])
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_a_file_that_cannot_be_read_ends_the_work(self):
+        """read() fails at some place of a file: that is no reason to leave the video out, wherever the place is."""
+        listed, path = self.folder / "unreadable.txt", self.folder / "unreadable.ts"
+        shutil.copy(self.videos / "ts.ts", path)
+        listed.write_text(f"{path}\n{self.videos / 'h264.mp4'}\n")
+        for place in (0, 40000, path.stat().st_size - 100):
+            failing = preload(self.folder, f"failing{place}", f"""
+                #define _GNU_SOURCE
+                #include <dlfcn.h>
+                #include <errno.h>
+                #include <stdio.h>
+                #include <string.h>
+                #include <unistd.h>
+                ssize_t read(int fd, void *data, size_t size)
+                {{
+                    static ssize_t (*next)(int, void *, size_t);
+                    char name[64], path[4096] = "";
+                    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+                    if (readlink(name, path, sizeof path - 1) > 0 && strstr(path, "unreadable.ts") &&
+                        lseek(fd, 0, SEEK_CUR) + (off_t)size > {place})
+                        return errno = EIO, -1;
+                    next = next ? next : (ssize_t (*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+                    return next(fd, data, size);
+                }}
+                """)
+            done = ingest(listed, self.scratch("zarr"), env=failing)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("unreadable.ts': read: Input/output error", done.stderr)
+        self.whole(listed, self.scratch("zarr"))
+
+    def test_frames_that_are_too_narrow(self):
+        """Scaled to the wanted short side such a frame would be thousands of times as long: left out, within the promised memory."""
+        videos = self.scratch("videos")
+        videos.mkdir()
+        ffmpeg("-f", "lavfi", "-i", "testsrc2=size=4096x2:rate=25:duration=2", "-c:v", "ffv1", videos / "narrow.mkv")
+        ffmpeg("-f", "lavfi", "-i", "testsrc2=size=1024x64:rate=25:duration=2", "-c:v", "ffv1", videos / "wide.mkv")
+        done = self.whole(videos, self.scratch("zarr"), "--size", 224, "--threads", 1, "--seconds", 1)
+        self.assertIn("frames are shown as 4096 x 2 pixels; sides may differ by a factor of 32 at most", done.stderr)
+        self.assertIn("1 of 2 videos left out", done.stdout)
+
+    def test_numbers_out_of_range_are_refused(self):
+        for option, value in (("--fps", "4294967297"), ("--fps", "nan"), ("--seconds", "1e300"), ("--seconds", "1e-300"), ("--mean", "nan"),
+                              ("--std", "inf"), ("--mean", "1,2,x"), ("--std", "1e-60"), ("--size", "4294967552"), ("--level", "4294967297")):
+            done = ingest(self.videos, self.scratch("zarr"), option, value)
+            self.assertEqual(done.returncode, 4, (option, value, done.stderr))
+            self.assertIn(f"{option} '{value}': ", done.stderr)
+        done = ingest(self.videos, self.scratch("zarr"), "--seconds", 1e6, "--fps", 1e4)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("a segment of 1000000 seconds with 10000 frames a second has 10000000000 frames: 1000000 at most", done.stderr)
 
     def test_codec_that_ffmpeg_lacks(self):
         videos, dataset = self.scratch("videos"), self.scratch("zarr")

@@ -53,9 +53,58 @@ static void divisors_are_the_greatest_ones(void **state)
     assert_int_equal(greatest_common_divisor(5, 0), 5);
 }
 
+static void texts_are_whole_numbers_within_their_range_or_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t low, high;
+        bool fine;
+    } cases[] = {
+        {"0", 0, 5, true},
+        {"5", 0, 5, true},
+        {"6", 0, 5, false},
+        {"0", 1, 5, false},
+        {"", 0, 5, false},
+        {"-1", 0, UINT64_MAX, false},
+        {"+1", 0, 5, false},
+        {" 1", 0, 5, false},
+        {"1 ", 0, 5, false},
+        {"0x1", 0, 5, false},
+        {"1e0", 0, 5, false},
+        {"18446744073709551615", 0, UINT64_MAX, true},
+        {"18446744073709551616", 0, UINT64_MAX, false},
+        {"18446744073709551617", 0, 5, false},
+        {"184467440737095516160", 0, UINT64_MAX, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t number = 77;
+        assert_int_equal(number_parse(cases[i].text, cases[i].low, cases[i].high, &number),
+                         cases[i].fine);
+        assert_true(cases[i].fine ? number <= cases[i].high : number == 77);
+    }
+    uint64_t number = 0;
+    assert_true(number_parse_part("123x", 3, 0, 200, &number));
+    assert_int_equal(number, 123);
+}
+
+static void texts_are_finite_numbers_within_their_range_or_none(void **state)
+{
+    (void)state;
+    double number = 77;
+    static const char *const wrong[] = {"", "x", "1x", "nan", "inf", "-inf", "1e999", "2", "-1e-9"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(number_parse_real(wrong[i], 0, 1, &number));
+    assert_true(number > 76);
+    assert_true(number_parse_real("0.5", 0, 1, &number));
+    assert_true(number > 0.49 && number < 0.51);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_whole_numbers_within_their_range_or_none),
+        cmocka_unit_test(texts_are_finite_numbers_within_their_range_or_none),
         cmocka_unit_test(sums_and_products_stop_at_the_largest_number),
         cmocka_unit_test(large_numbers_are_compared_as_unsigned_ones),
         cmocka_unit_test(the_last_number_that_is_not_above_is_found),
