@@ -49,6 +49,7 @@ static enum status take_memory(struct job *job, struct error *err)
 {
     uint64_t rows = job->setup.budget.buffer_rows;
     job->waker.fd = -1;
+    dataset_keep_inflated(job->dataset, job->setup.budget.inflated_bytes);
     enum status status = waker_init(&job->waker, err);
     if (status == STATUS_OK)
         status =

@@ -362,8 +362,8 @@ static enum status verify(const struct options *options, const struct subject *s
     uint64_t memory;
     if (subject->node_count == 0)
         return STATUS_OK;
-    enum status status = verify_settle(subject->nodes, subject->node_count, &options->verify,
-                                       &threads, &memory, err);
+    enum status status = verify_settle(subject->store, subject->nodes, subject->node_count,
+                                       &options->verify, &threads, &memory, err);
     if (status)
         return status;
     printf("%s: Zarr v%d, %zu array%s; %u thread%s, at most %s\n", options->uri,

@@ -159,6 +159,8 @@ struct dataset {
                             * average */
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* memory of each dataset_reader */
+    size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
+    size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated */
     size_t anchor_bytes;   /* memory of anchors and ends of documents, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
     size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
@@ -282,6 +284,10 @@ MUST_USE enum status dataset_hold_with(struct dataset *dataset,
 /* The most bytes that one chunk of values of variable length takes while dataset_hold_with() reads
  * it, whatever memory_bytes is; of a mix, of any source. 0: there are no such values. */
 uint64_t dataset_hold_room(const struct dataset *dataset);
+
+/* Lets stores take `bytes` more than all readers' scratch, for values that they have inflated: of
+ * inflated_bytes, so that no value is inflated again. */
+void dataset_keep_inflated(struct dataset *dataset, uint64_t bytes);
 
 /* Uses `memory` (borrowed until dataset_free()) that another process has filled with dataset_hold()
  * for the same dataset. */

@@ -198,9 +198,10 @@ static void *read_blocks(void *argument)
 
 uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most)
 {
+    const struct dataset_private *private = array->dataset->private;
     const struct zarr_array *view = &array->view;
     uint64_t bytes = items_at_once(view) * view->item_bytes +
-                     zarr_chunk_reader_bytes_with(&view, 1, &array->dataset->private->read);
+                     zarr_chunk_reader_bytes_with(private->store, &view, 1, &private->read);
 
     return min_u64(most, max_u64(MOST_BYTES / bytes, 1));
 }

@@ -285,7 +285,8 @@ static enum status share_memory(struct load *load, const struct dataset_hold_opt
 
     if (status != STATUS_OK)
         return status;
-    size_t each = zarr_chunk_reader_bytes_with(list, load->array_count, &private->read);
+    size_t each =
+        zarr_chunk_reader_bytes_with(private->store, list, load->array_count, &private->read);
     free(list);
     bool remote = store_is_remote(private->store);
     if (remote)

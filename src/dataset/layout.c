@@ -478,7 +478,17 @@ static void settle_scratch(struct dataset *dataset)
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
 
-    dataset->scratch_bytes = zarr_chunk_reader_bytes_with(arrays, count, &dataset->private->read);
+    for (size_t i = 0; i < count; i++) {
+        struct store_inflate inflate =
+            store_inflate_below(dataset->private->store, zarr_array_store_path(arrays[i]).text);
+        bool in_parts = arrays[i]->shard_level_count > 0 || codec_chain_is_raw(&arrays[i]->codecs);
+
+        dataset->inflate_bytes = max_u64(dataset->inflate_bytes, inflate.most_bytes);
+        if (in_parts)
+            dataset->inflated_bytes = add_sat(dataset->inflated_bytes, inflate.all_bytes);
+    }
+    dataset->scratch_bytes = zarr_chunk_reader_bytes_with(dataset->private->store, arrays, count,
+                                                          &dataset->private->read);
     dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 
@@ -513,4 +523,16 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     dataset->order_row_bytes = order_row_bytes(dataset, leader);
     dataset->fingerprint = fingerprint_of(dataset);
     return STATUS_OK;
+}
+
+void dataset_keep_inflated(struct dataset *dataset, uint64_t bytes)
+{
+    if (dataset->source_count == 0)
+        store_reserve(dataset->private->store, (int64_t)min_u64(bytes, INT64_MAX));
+    for (uint32_t d = 0; d < dataset->source_count; d++) {
+        uint64_t part = min_u64(bytes, dataset->sources[d]->inflated_bytes);
+
+        dataset_keep_inflated(dataset->sources[d], part);
+        bytes -= part;
+    }
 }

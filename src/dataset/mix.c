@@ -145,6 +145,8 @@ static void add_source(struct dataset *mix, uint32_t d)
     private->source_held[d] = mix->held_bytes;
     mix->held_bytes = size_round_up(mix->held_bytes + source->held_bytes, HELD_ALIGNMENT);
     mix->scratch_bytes += source->scratch_bytes;
+    mix->inflate_bytes += source->inflate_bytes;
+    mix->inflated_bytes += source->inflated_bytes;
     mix->anchor_bytes += source->anchor_bytes;
     mix->constant_bytes += source->constant_bytes;
     mix->remote = mix->remote || source->remote;

@@ -311,7 +311,8 @@ enum status values_read(struct values_reading *values, struct error *err)
 
     if (values->view->shard_level_count > 0) /* indices take at most about half of the room */
         threads = min_u64(threads, values->room / 2 /
-                                       zarr_chunk_reader_bytes_with(&values->view, 1, &options));
+                                       zarr_chunk_reader_bytes_with(values->dataset->private->store,
+                                                                    &values->view, 1, &options));
     pthread_mutex_init(&reading.mutex, NULL);
     pthread_cond_init(&reading.changed, NULL);
     dataset_run_threads("values", max_u64(threads, 1), read_chunks, &reading);

@@ -200,7 +200,8 @@ size_t dataset_lister_bytes(const struct dataset *dataset)
     struct zarr_read_options options = lister_options(dataset);
     size_t count = dataset_row_arrays(dataset, arrays);
 
-    return sizeof(struct dataset_lister) + zarr_chunk_reader_bytes_with(arrays, count, &options);
+    return sizeof(struct dataset_lister) +
+           zarr_chunk_reader_bytes_with(dataset->private->store, arrays, count, &options);
 }
 
 static enum status new_mix_lister(const struct dataset *mix, struct dataset_lister **ret_lister,

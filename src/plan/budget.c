@@ -306,6 +306,10 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     b.pages_bytes = budget_pages_bytes(d, b.pages);
     b.total_bytes =
         fixed_bytes + table_bytes + b.tapes_bytes + b.rows_bytes + b.pages_bytes + b.stored_bytes;
+    b.inflated_bytes =
+        min_u64(d->inflated_bytes, d->limit_bytes - min_u64(b.total_bytes, d->limit_bytes));
+    b.scratch_bytes += b.inflated_bytes;
+    b.total_bytes += b.inflated_bytes;
     *ret_budget = b;
     return STATUS_OK;
 }

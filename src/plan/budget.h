@@ -57,6 +57,8 @@ struct budget_demand {
     uint64_t anchor_bytes;    /* of the anchors, which each reader has */
     uint64_t constant_bytes;  /* of what trainers get once, which each reader has */
     uint64_t scratch_bytes;   /* of one worker */
+    uint64_t inflate_bytes;   /* of these: to inflate values of zip archives */
+    uint64_t inflated_bytes;  /* of all such values of which parts are read, once inflated */
     uint64_t index_bytes;     /* for shards' indices, which they share */
     uint64_t ring_bytes;      /* of one trainer's ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
@@ -86,6 +88,8 @@ struct budget {
     uint64_t pages;                           /* of these buffers' rows, for ragged fields */
     uint64_t send_tail_bytes, receive_tail_bytes; /* of a round's tails; in exchange_bytes */
     uint64_t stored_bytes;                        /* for rows that stay as stored */
+    uint64_t
+        inflated_bytes;   /* what else is left, for values that stay inflated; in scratch_bytes */
     uint64_t tapes_bytes; /* of these buffers, and one more to end with; in exchange_bytes */
     uint64_t rows_bytes, pages_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes,
         plan_bytes, fetch_bytes, constant_bytes;

@@ -23,6 +23,15 @@ static void name_source(const struct budget_demand *d, const struct budget *b, s
                     count_plural(source->sample_count), count_format(draws).text);
 }
 
+static void name_inflated(const struct budget_demand *d, const struct budget *b, struct text *out)
+{
+    if (mul_sat(d->worker_count, d->inflate_bytes) > b->least_bytes / 2)
+        text_append(out,
+                    "; most of it is for deflated values of a zip archive, up to %s for each "
+                    "thread: write the archive with stored entries (zip -0), or unpack it",
+                    size_format(d->inflate_bytes).text);
+}
+
 /* ", 120 pages of 1 MiB for ragged fields 120 MiB" */
 static void name_pages(const struct budget_demand *d, uint64_t buffers, struct text *out)
 {
@@ -41,6 +50,7 @@ enum status budget_refuse(const struct budget_demand *demand, const struct budge
     struct text pages = {0}, advice = {0};
     name_pages(d, least_rows, &pages);
     name_source(d, b, &advice);
+    name_inflated(d, b, &advice);
     enum status status = error_set(
         err, STATUS_NO_MEMORY,
         "readers.memory_limit %s is too low for one reader: it takes at least %lluMiB: row buffers "
@@ -117,7 +127,12 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, "; %s for rows sent as stored", size_format(budget->tapes_bytes).text);
     text_append(out, "\n");
     describe_line(out, "decoding", budget->scratch_bytes);
-    text_append(out, "  %u thread%s\n", demand->worker_count, count_plural(demand->worker_count));
+    text_append(out, "  %u thread%s", demand->worker_count, count_plural(demand->worker_count));
+    if (demand->inflate_bytes > 0)
+        text_append(
+            out, "; %s of each to inflate values of a zip archive, and %s for what stays so",
+            size_format(demand->inflate_bytes).text, size_format(budget->inflated_bytes).text);
+    text_append(out, "\n");
     if (budget->fetch_bytes > 0) {
         describe_line(out, "fetches", budget->fetch_bytes);
         text_append(out, "  chunks on their way from the store, connections\n");

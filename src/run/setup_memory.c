@@ -119,6 +119,8 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .anchor_bytes = dataset->anchor_bytes,
         .constant_bytes = hand_out_bytes(dataset),
         .scratch_bytes = dataset->scratch_bytes,
+        .inflate_bytes = dataset->inflate_bytes,
+        .inflated_bytes = dataset->inflated_bytes,
         .index_bytes = dataset->index_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .rest_bytes = ring_rest_bytes(config, &setup->layout),

@@ -49,6 +49,46 @@ bool joined_is_remote(const struct store *store)
     return false;
 }
 
+/* Archives of joined stores inflate into the same memory, which the first of them has. */
+static const struct store *first_archive(const struct store *store)
+{
+    for (size_t i = 0; i < store->join->count; i++) {
+        const struct store *inner = store_innermost(store->join->stores[i].store);
+        if (inner->operations->reserve)
+            return inner;
+    }
+    return NULL;
+}
+
+static void share_inflated(struct store *store)
+{
+    const struct store *first = first_archive(store);
+    for (size_t i = 0; i < store->join->count; i++) {
+        struct store *inner = (struct store *)store_innermost(store->join->stores[i].store);
+        if (inner->operations->reserve && inner != first)
+            zip_share_inflated(inner, first);
+    }
+}
+
+/* An array at the root of a store has the path "NAME". */
+struct store_inflate joined_inflate_below(const struct store *store, const char *prefix)
+{
+    for (size_t i = 0; i < store->join->count; i++) {
+        const struct joined_store *joined = &store->join->stores[i];
+        size_t length = strlen(joined->name);
+        if (strncmp(prefix, joined->name, length) == 0 && strchr("/", prefix[length]))
+            return store_inflate_below(joined->store, prefix + length + (prefix[length] == '/'));
+    }
+    return (struct store_inflate){0};
+}
+
+void joined_reserve(const struct store *store, int64_t bytes)
+{
+    const struct store *first = first_archive(store);
+    if (first)
+        first->operations->reserve(first, bytes);
+}
+
 static const struct store_operations operations = {
     .identify = joined_identify, .fetch_stop = joined_fetch_stop, .free = joined_free};
 
@@ -124,6 +164,7 @@ static enum status open_stores(struct store *store, const char *const *uris, siz
         store->join->count = i + 1;
     }
     enum status status = name_stores(store->join, uris, false, err);
+    share_inflated(store);
     if (!status && names_collide(store->join))
         status = name_stores(store->join, uris, true, err);
     return status;

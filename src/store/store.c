@@ -45,8 +45,7 @@ static enum status reach(const struct store **store, const char **key, bool may_
     return may_be_root && **key == '\0' ? STATUS_OK : check_key(*store, *key, err);
 }
 
-/* The store that nothing is around any more. */
-static const struct store *innermost(const struct store *store)
+const struct store *store_innermost(const struct store *store)
 {
     while (store->inner)
         store = store->inner;
@@ -239,7 +238,7 @@ enum status store_stat(const struct store *store, const char *key, struct store_
 {
     struct attempts a = {.store = store, .key = key};
     while (attempt(&a, err)) {
-        const struct store *inner = innermost(a.store);
+        const struct store *inner = store_innermost(a.store);
         a.status = inner->operations->stat(inner, a.key, ret_info, &a.cause);
     }
     return a.status;
@@ -251,7 +250,7 @@ enum status store_put(const struct store *store, const char *key, const void *da
     enum status status = reach(&store, &key, false, err);
     if (status)
         return status;
-    store = innermost(store);
+    store = store_innermost(store);
     if (store->operations->put)
         return store->operations->put(store, key, data, size, err);
     return error_set(err, STATUS_UNSUPPORTED,
@@ -268,7 +267,7 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
     if (status)
         return status;
     int call = store_watch_begin(store->watch, store->uri, prefix);
-    const struct store *inner = innermost(store);
+    const struct store *inner = store_innermost(store);
     status = inner->operations->list(inner, prefix, visit, argument, err);
     store_watch_end(store->watch, call);
     return status;
@@ -279,14 +278,34 @@ enum status store_usage(const struct store *store, const char *prefix, uint64_t 
 {
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
-    store = status ? NULL : innermost(store);
+    store = status ? NULL : store_innermost(store);
     return status ? status : store->operations->usage(store, prefix, most, ret_usage, err);
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)
 {
-    store = innermost(store);
+    store = store_innermost(store);
     return store->operations->identify(store, out, err);
+}
+
+struct store_inflate store_inflate_below(const struct store *store, const char *prefix)
+{
+    if (store->join)
+        return joined_inflate_below(store, prefix);
+    store = store_innermost(store);
+    return store->operations->inflate_below ? store->operations->inflate_below(store, prefix)
+                                            : (struct store_inflate){0};
+}
+
+void store_reserve(const struct store *store, int64_t bytes)
+{
+    if (store->join) {
+        joined_reserve(store, bytes);
+        return;
+    }
+    store = store_innermost(store);
+    if (store->operations->reserve)
+        store->operations->reserve(store, bytes);
 }
 
 bool store_is_remote(const struct store *store)

@@ -235,6 +235,21 @@ struct store_info {
 MUST_USE enum status store_stat(const struct store *store, const char *key,
                                 struct store_info *ret_info, struct error *err);
 
+/* The memory that reading values takes beside the caller's. Zip archives inflate deflated values
+ * whole; of all other stores, and all other values, both numbers are 0. */
+struct store_inflate {
+    uint64_t most_bytes; /* to read the value that takes most, or part of it */
+    uint64_t all_bytes;  /* of all values, once inflated */
+};
+
+/* Of the values below a prefix. Does not block. */
+struct store_inflate store_inflate_below(const struct store *store, const char *prefix);
+
+/* Reserves memory for such values, beside what others have reserved; or gives it up, where `bytes`
+ * is below 0. All threads' reads together take no more, and wait for each other, but one value may
+ * always be read. What is reserved holds values that were inflated, for their next parts. */
+void store_reserve(const struct store *store, int64_t bytes);
+
 /* Appends a text that tells this store from all others, however the uri was spelt: of a directory,
  * its absolute path without symbolic links; of a zip archive, also size and time; of a bucket, also
  * the server; of joined stores, a line for each. IO: the path cannot be found out. */

@@ -5,7 +5,7 @@
  * store.h. An operation that may be NULL says so.
  *
  * A store around another store (`inner`; faulty.c) has get, get_ranges, get_tail and get_text
- * alone, and is not remote. For put, list, usage, stat and identify, store.c asks the inner store.
+ * alone, and is not remote. For all other calls store.c asks the inner store.
  * A joined store (joined.c) has identify, fetch_stop and free alone: store.c first finds the store
  * that has the key.
  */
@@ -45,6 +45,9 @@ struct store_operations {
     enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);
+    /* As store_inflate_below() and store_reserve(); both NULL: nothing is inflated. */
+    struct store_inflate (*inflate_below)(const struct store *store, const char *prefix);
+    void (*reserve)(const struct store *store, int64_t bytes);
     void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
     void (*fetch_stop)(const struct store *store);                 /* NULL: nothing to stop */
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
@@ -74,6 +77,13 @@ bool fetched_lend(struct fetched *fetched, const struct store *store, const char
                   const struct store_range *range, size_t capacity, const void **ret_bytes,
                   size_t *ret_size);
 
+/* store.c: the store that nothing is around any more. */
+const struct store *store_innermost(const struct store *store);
+
+/* joined.c: as store_inflate_below() and store_reserve(). */
+struct store_inflate joined_inflate_below(const struct store *store, const char *prefix);
+void joined_reserve(const struct store *store, int64_t bytes);
+
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
 
@@ -89,6 +99,10 @@ MUST_USE enum status directory_open(const char *path, const struct store_options
 
 /* zip.c: `path` is the uri without its scheme. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
+
+/* zip.c: lets an archive that nobody reads yet take its memory for inflated values together with
+ * another archive. */
+void zip_share_inflated(struct store *store, const struct store *other);
 
 /* remote.c: http://, https:// and s3:// uris. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,

@@ -3,6 +3,10 @@
  */
 #include "store/zip_internal.h"
 
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/size.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -99,11 +103,41 @@ static enum status identify(const struct store *store, struct text *out, struct 
     return STATUS_OK;
 }
 
+static struct store_inflate inflate_below(const struct store *store, const char *prefix)
+{
+    const struct zip *zip = zip_of(store);
+    size_t begin = 0, end = 0, skip;
+    struct store_inflate inflate = {0};
+    (void)!find_below(zip, prefix, &begin, &end, &skip, NULL);
+    for (size_t i = begin; i < end; i++) {
+        const struct zip_entry *entry = &zip->entries[i];
+        uint64_t bytes = size_round_up(entry->bytes, MEMORY_PAGE_BYTES);
+        if (entry->method != ZIP_DEFLATED)
+            continue;
+        inflate.most_bytes = max_u64(inflate.most_bytes, add_sat(bytes, entry->stored_bytes));
+        inflate.all_bytes = add_sat(inflate.all_bytes, bytes);
+    }
+    return inflate;
+}
+
+static void reserve(const struct store *store, int64_t bytes)
+{
+    inflated_reserve(zip_of(store)->inflated, bytes);
+}
+
+void zip_share_inflated(struct store *store, const struct store *other)
+{
+    struct zip *zip = zip_of(store);
+    inflated_free(zip->inflated);
+    zip->inflated = inflated_share(zip_of(other)->inflated);
+}
+
 static void release(struct store *store)
 {
     struct zip *zip = zip_of(store);
     if (zip->fd >= 0)
         close(zip->fd);
+    inflated_free(zip->inflated);
     free(zip->entries);
     free(zip->directory);
     free(zip->path);
@@ -119,6 +153,8 @@ static const struct store_operations operations = {
     .usage = usage,
     .stat = stat_entry,
     .identify = identify,
+    .inflate_below = inflate_below,
+    .reserve = reserve,
     .free = release,
 };
 
@@ -178,9 +214,11 @@ enum status zip_open(const char *path, struct store **ret_store, struct error *e
     zip->store.operations = &operations;
     zip->fd = -1;
     zip->path = strdup(path);
+    zip->inflated = inflated_new();
     enum status status =
-        zip->path ? open_file(zip, err)
-                  : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", path);
+        zip->path && zip->inflated
+            ? open_file(zip, err)
+            : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", path);
     if (status == STATUS_OK) {
         status = read_directory(zip, err);
         if (status != STATUS_OK)

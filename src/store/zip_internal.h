@@ -5,12 +5,14 @@
 
 #include "store/store_internal.h"
 #include "store/zip_directory.h"
+#include "store/zip_inflated.h"
 
 struct zip {
     struct store store;
     char *path; /* owned, for messages */
     int fd;
     uint64_t file_bytes, modified_ns;
+    struct inflated *inflated; /* held; values of which parts are read */
     unsigned char *directory;  /* owned: the bytes of the directory */
     struct zip_entry *entries; /* owned: [count] values, in order of zip_compare() */
     size_t count;

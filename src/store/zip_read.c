@@ -1,8 +1,9 @@
 /* Values of a zip archive. Any thread. Stored entries are read by pread where they lie. A deflated
  * entry is inflated whole: into the caller's buffer if the whole value is wanted, else into memory
- * of the call. The stored bytes are in memory of the call meanwhile. A value that is read whole is
- * checked against its CRC-32. Only the entries' data offsets change after opening: the first read
- * of an entry looks its offset up.
+ * that further parts are read from (zip_inflated.h). The stored bytes are in memory meanwhile, and
+ * both count in what callers reserve (store_reserve()). A value that is read whole is checked
+ * against its CRC-32. Only the entries' data offsets change after opening: the first read of an
+ * entry looks its offset up.
  */
 #include "store/zip_internal.h"
 
@@ -143,7 +144,8 @@ static enum status inflate_entry(const struct zip *zip, const char *key,
     return status;
 }
 
-/* The whole value to `buffer`, which holds it. */
+/* The whole value to `buffer`, which holds it. A deflated value takes its stored bytes besides,
+ * which the caller has taken. */
 static enum status read_entry(const struct zip *zip, const char *key, struct zip_entry *entry,
                               void *buffer, struct error *err)
 {
@@ -156,6 +158,24 @@ static enum status read_entry(const struct zip *zip, const char *key, struct zip
                  : inflate_entry(zip, key, entry, offset, buffer, err);
     if (status == STATUS_OK && libdeflate_crc32(0, buffer, entry->bytes) != entry->crc)
         status = error_set(err, STATUS_CORRUPT, "'%s' in '%s' fails its CRC-32", key, zip->path);
+    return status;
+}
+
+/* The whole value to `buffer`, from memory if the value lies inflated there. */
+static enum status read_whole(const struct zip *zip, const char *key, struct zip_entry *entry,
+                              void *buffer, struct error *err)
+{
+    if (entry->method == ZIP_STORED)
+        return read_entry(zip, key, entry, buffer, err);
+    const unsigned char *value = inflated_find(zip->inflated, entry);
+    if (value) {
+        memcpy(buffer, value, entry->bytes);
+        inflated_unpin(zip->inflated, entry);
+        return STATUS_OK;
+    }
+    inflated_take(zip->inflated, entry->stored_bytes);
+    enum status status = read_entry(zip, key, entry, buffer, err);
+    inflated_give_back(zip->inflated, entry->stored_bytes);
     return status;
 }
 
@@ -177,31 +197,44 @@ enum status zip_get(const struct store *store, const char *key, store_begins *be
     if (status == STATUS_OK && entry->bytes > capacity)
         status = too_long(zip, key, entry, capacity, err);
     if (status == STATUS_OK)
-        status = read_entry(zip, key, entry, buffer, err);
+        status = read_whole(zip, key, entry, buffer, err);
     if (status == STATUS_OK)
         *ret_size = entry->bytes;
     return status;
 }
 
-/* Pieces of a deflated value: of all of it. */
+struct making {
+    const struct zip *zip;
+    const char *key;
+    struct zip_entry *entry;
+};
+
+static enum status make_value(void *context, void *memory, struct error *err)
+{
+    const struct making *making = context;
+    return read_entry(making->zip, making->key, making->entry, memory, err);
+}
+
+/* Pieces of a deflated value: of all of it, inflated. */
 static enum status cut_ranges(const struct zip *zip, const char *key, struct zip_entry *entry,
                               const struct store_range *ranges, size_t count, struct error *err)
 {
+    struct making making = {zip, key, entry};
+    const unsigned char *whole;
     if (entry->bytes > MOST_INFLATED_BYTES)
         return error_set(err, STATUS_UNSUPPORTED,
                          "'%s' in '%s' is deflated, and too large to read parts of: "
                          "write the archive with stored entries",
                          key, zip->path);
-    unsigned char *whole = malloc(entry->bytes ? entry->bytes : 1);
-    if (!whole)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to inflate '%s' of '%s'", key,
-                         zip->path);
-    enum status status = read_entry(zip, key, entry, whole, err);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+    enum status status = inflated_pin(zip->inflated, entry, entry->bytes, entry->stored_bytes,
+                                      make_value, &making, &whole, err);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
         if (ranges[i].size > 0)
             memcpy(ranges[i].buffer, whole + ranges[i].offset, ranges[i].size);
-    free(whole);
-    return status;
+    inflated_unpin(zip->inflated, entry);
+    return STATUS_OK;
 }
 
 enum status zip_get_ranges(const struct store *store, const char *key,
@@ -265,7 +298,7 @@ enum status zip_get_text(const struct store *store, const char *key, size_t limi
     char *text = malloc(entry->bytes + 1);
     if (!text)
         return error_set(err, STATUS_NO_MEMORY, "no memory for '%s' of '%s'", key, zip->path);
-    status = read_entry(zip, key, entry, text, err);
+    status = read_whole(zip, key, entry, text, err);
     if (status != STATUS_OK) {
         free(text);
         return status;

@@ -22,8 +22,7 @@ struct array_reader {
 
 static uint64_t reader_bytes(const void *argument, const struct target *target)
 {
-    (void)argument;
-    return zarr_chunk_reader_bytes(&target->source, 1);
+    return zarr_chunk_reader_bytes(argument, &target->source, 1);
 }
 
 static enum status open_reader(void *argument, void **ret_reader, struct error *err)

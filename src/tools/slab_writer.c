@@ -71,7 +71,7 @@ uint64_t target_thread_bytes(const struct targets *targets, const struct target 
 {
     const struct zarr_array *array = &target->array;
     return targets->source.reader_bytes(targets->source.argument, target) +
-           (verify ? zarr_chunk_reader_bytes(&array, 1) : 0) + sum_sizes(size_buffers(array));
+           (verify ? zarr_chunk_reader_bytes(NULL, &array, 1) : 0) + sum_sizes(size_buffers(array));
 }
 
 /* A thread's memory

@@ -70,8 +70,8 @@ static struct slabs_demand demand_of(const struct zarr_array *array)
 }
 
 /* The memory of one thread that reads each chunk once, and the least that it can do with. */
-static void sum_memory(const struct zarr_node *const *nodes, size_t node_count, uint64_t *ret_whole,
-                       uint64_t *ret_least)
+static void sum_memory(const struct store *store, const struct zarr_node *const *nodes,
+                       size_t node_count, uint64_t *ret_whole, uint64_t *ret_least)
 {
     *ret_whole = *ret_least = 0;
     for (size_t i = 0; i < node_count; i++) {
@@ -81,7 +81,7 @@ static void sum_memory(const struct zarr_node *const *nodes, size_t node_count, 
             continue;
         }
         struct slabs_demand demand = demand_of(array);
-        uint64_t reader = zarr_chunk_reader_bytes(&array, 1);
+        uint64_t reader = zarr_chunk_reader_bytes(store, &array, 1);
         uint64_t whole = slabs_whole_bytes(&demand);
         if (whole < wanted_slab_bytes)
             whole = min_u64(wanted_slab_bytes, demand.sample_count * demand.sample_bytes);
@@ -92,13 +92,13 @@ static void sum_memory(const struct zarr_node *const *nodes, size_t node_count, 
     }
 }
 
-enum status verify_settle(const struct zarr_node *const *nodes, size_t node_count,
-                          const struct verify_options *options, uint32_t *ret_thread_count,
-                          uint64_t *ret_memory_bytes, struct error *err)
+enum status verify_settle(const struct store *store, const struct zarr_node *const *nodes,
+                          size_t node_count, const struct verify_options *options,
+                          uint32_t *ret_thread_count, uint64_t *ret_memory_bytes, struct error *err)
 {
     uint64_t whole, little, share;
     uint32_t count = options->thread_count;
-    sum_memory(nodes, node_count, &whole, &little);
+    sum_memory(store, nodes, node_count, &whole, &little);
     enum status status = share_memory(options->memory_bytes, whole, little, &count, &share, err);
     if (status)
         return status;
@@ -124,7 +124,8 @@ static uint64_t cut_all(struct verification *verification, uint64_t share)
             continue;
         }
         struct slabs_demand demand = demand_of(array);
-        work->slabs = slabs_cut(&demand, share - zarr_chunk_reader_bytes(&array, 1));
+        work->slabs =
+            slabs_cut(&demand, share - zarr_chunk_reader_bytes(verification->store, &array, 1));
         work->first_slab = count;
         count += work->slabs.count;
         uint64_t bytes =
@@ -451,8 +452,8 @@ enum status verify_run(const struct store *store, const struct zarr_node *const 
     struct verification verification = {
         .store = store, .options = options, .result = &result, .slab_bytes = 1};
     assert(node_count > 0);
-    enum status status =
-        verify_settle(nodes, node_count, options, &result.thread_count, &result.memory_bytes, err);
+    enum status status = verify_settle(store, nodes, node_count, options, &result.thread_count,
+                                       &result.memory_bytes, err);
     if (status)
         return status;
     result.arrays = calloc(node_count, sizeof *result.arrays);

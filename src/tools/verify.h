@@ -59,9 +59,10 @@ struct verify_result {
 
 /* Settles the number of threads that there is memory for, and their memory, before a verification.
  * Errors as below. */
-MUST_USE enum status verify_settle(const struct zarr_node *const *nodes, size_t node_count,
-                                   const struct verify_options *options, uint32_t *ret_thread_count,
-                                   uint64_t *ret_memory_bytes, struct error *err);
+MUST_USE enum status verify_settle(const struct store *store, const struct zarr_node *const *nodes,
+                                   size_t node_count, const struct verify_options *options,
+                                   uint32_t *ret_thread_count, uint64_t *ret_memory_bytes,
+                                   struct error *err);
 
 /* Verifies the arrays of `nodes`, all of them readable or of values of variable length, in order of
  * their paths; `store` is borrowed. Blocks; draws a progress line. OK even if damage was found: the

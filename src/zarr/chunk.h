@@ -109,9 +109,12 @@ zarr_chunk_reader_new_with(const struct store *store, const struct zarr_array *c
                            size_t array_count, const struct zarr_read_options *options,
                            struct zarr_chunk_reader **ret_reader, struct error *err);
 
-/* The memory of such a reader, without the cache of indices. */
-size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count);
-size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
+/* The memory of such a reader, without the cache of indices, but with what the store takes to
+ * inflate one value (store_inflate_below()), which the reader reserves. `store` NULL: nothing. */
+size_t zarr_chunk_reader_bytes(const struct store *store, const struct zarr_array *const *arrays,
+                               size_t array_count);
+size_t zarr_chunk_reader_bytes_with(const struct store *store,
+                                    const struct zarr_array *const *arrays, size_t array_count,
                                     const struct zarr_read_options *options);
 
 /* NULL is fine. */

@@ -60,6 +60,7 @@ struct zarr_chunk_reader {
     struct codec_context *context;
     unsigned char *memory; /* one mapping; each part begins on a page */
     size_t memory_bytes;
+    size_t inflate_bytes;  /* reserved in the store */
     unsigned char *stored; /* in the mapping: a chunk as stored */
     size_t stored_capacity;
     unsigned char *ahead; /* in the mapping: inner chunks that were fetched together; NULL: there

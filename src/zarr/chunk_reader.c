@@ -96,7 +96,19 @@ static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *dem
     return max_u64(used, MEMORY_LINE_BYTES); /* no mapping is empty */
 }
 
-size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size_t array_count,
+static size_t inflate_bytes(const struct store *store, const struct zarr_array *const *arrays,
+                            size_t array_count)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; store && i < array_count; i++)
+        most = max_u64(
+            most, store_inflate_below(store, zarr_array_store_path(arrays[i]).text).most_bytes);
+    return most;
+}
+
+size_t zarr_chunk_reader_bytes_with(const struct store *store,
+                                    const struct zarr_array *const *arrays, size_t array_count,
                                     const struct zarr_read_options *options)
 {
     struct zarr_chunk_reader reader = {.options = *options};
@@ -104,12 +116,14 @@ size_t zarr_chunk_reader_bytes_with(const struct zarr_array *const *arrays, size
 
     sum_demand(arrays, array_count, options, &demand);
     return size_round_up(lay_out(&reader, &demand), MEMORY_PAGE_BYTES) +
-           codec_context_bytes(demand.chains, demand.chain_count, demand.context_bytes);
+           codec_context_bytes(demand.chains, demand.chain_count, demand.context_bytes) +
+           inflate_bytes(store, arrays, array_count);
 }
 
-size_t zarr_chunk_reader_bytes(const struct zarr_array *const *arrays, size_t array_count)
+size_t zarr_chunk_reader_bytes(const struct store *store, const struct zarr_array *const *arrays,
+                               size_t array_count)
 {
-    return zarr_chunk_reader_bytes_with(arrays, array_count, &zarr_read_defaults);
+    return zarr_chunk_reader_bytes_with(store, arrays, array_count, &zarr_read_defaults);
 }
 
 enum status zarr_chunk_reader_new_with(const struct store *store,
@@ -140,6 +154,8 @@ enum status zarr_chunk_reader_new_with(const struct store *store,
     reader->memory = memory;
     reader->memory_bytes = bytes;
     lay_out(reader, &demand);
+    reader->inflate_bytes = inflate_bytes(store, arrays, array_count);
+    store_reserve(store, (int64_t)reader->inflate_bytes);
     *ret_reader = reader;
     return STATUS_OK;
 
@@ -160,6 +176,8 @@ void zarr_chunk_reader_free(struct zarr_chunk_reader *reader)
 {
     if (!reader)
         return;
+    if (reader->inflate_bytes > 0)
+        store_reserve(reader->store, -(int64_t)reader->inflate_bytes);
     memory_unmap(reader->memory, reader->memory_bytes);
     codec_context_free(reader->context);
     free(reader);

@@ -145,7 +145,17 @@ class Zip(RemoteTest):
         return packed
 
     def test_deflated(self):
-        self.check(self.packed(self.archive(), zipfile.ZIP_DEFLATED), readers=(2,))
+        """Parts of deflated shards: in memory that the budget has, and is refused without."""
+        path = self.packed(self.archive("shards"), zipfile.ZIP_DEFLATED)
+        self.check(path, "shards", readers=(2,))
+        plan = [program("penstock"), "plan", "--set", "batch.global_size=7", "--set", "dataset.uri=" + path, "--set"]
+        self.assertRegex(run([*plan, "readers.memory_limit=1GiB"]).output,
+                         r"decoding .* of each to inflate values of a zip archive, and .* for what stays so")
+        with zipfile.ZipFile(path) as archive:
+            largest = max(info.file_size + info.compress_size for info in archive.infolist())
+        outcome = run([*plan, f"readers.memory_limit={8 * largest}", "--set", "readers.threads=64"])
+        self.assertIn("for deflated values of a zip archive", outcome.output)
+        self.assertNotEqual(outcome.code, 0)
 
     def test_root_one_level_down(self):
         self.check(self.archive(folder="latents.zarr/"), readers=(1,))

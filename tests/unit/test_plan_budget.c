@@ -450,6 +450,26 @@ static void large_sizes_saturate(void **state)
     assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
 }
 
+/* What rows leave is for values that stay inflated, and what is for them alone is named. */
+static void deflated_values(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    uint64_t total = settle(&demand).total_bytes;
+    demand.inflated_bytes = 50 * MIB;
+    assert_int_equal(settle(&demand).inflated_bytes, 50 * MIB);
+    assert_int_equal(settle(&demand).total_bytes, total + 50 * MIB);
+    demand.limit_bytes = total + 5 * MIB;
+    assert_int_equal(settle(&demand).inflated_bytes, 5 * MIB);
+    demand.inflate_bytes = 300 * MIB;
+    demand.scratch_bytes += demand.inflate_bytes;
+    struct budget b;
+    struct error err;
+    assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.message, "deflated values of a zip archive, up to 300.0 MiB"));
+}
+
 static void description(void **state)
 {
     (void)state;
@@ -479,6 +499,7 @@ int main(void)
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),
         cmocka_unit_test(large_sizes_saturate),
+        cmocka_unit_test(deflated_values),
         cmocka_unit_test(description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
