@@ -34,15 +34,27 @@ static char *path_of(const char *prefix, uint32_t rank)
     return asprintf(&path, "%s%" PRIu32, prefix, rank) < 0 ? NULL : path;
 }
 
-/* Waits until the process that has the file is dead. Not flock(): what a dead trainer has forked
- * would keep that lock. */
-static void await_lock(int fd)
+/* False: another process has the file. Not flock(): what a dead trainer has forked would keep that
+ * lock. */
+static bool take_lock(int fd)
 {
-    enum { TRIES = 500 };
-    const uint64_t pause_ns = 10000000;
     const struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    for (int i = 0; i < TRIES && fcntl(fd, F_SETLK, &all) < 0; i++)
+    return fcntl(fd, F_SETLK, &all) == 0;
+}
+
+bool cursor_file_await(const char *prefix, uint32_t rank, uint64_t until_ns)
+{
+    const uint64_t pause_ns = 10000000;
+    char *path = path_of(prefix, rank);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    free(path);
+    if (fd < 0)
+        return true;
+    bool dead = take_lock(fd);
+    for (; !dead && clock_now_ns() < until_ns; dead = take_lock(fd))
         clock_sleep_ns(pause_ns);
+    close(fd);
+    return dead;
 }
 
 static bool read_content(const char *path, struct content *ret_content)
@@ -50,7 +62,6 @@ static bool read_content(const char *path, struct content *ret_content)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return false;
-    await_lock(fd);
     bool whole = read(fd, ret_content, sizeof *ret_content) == sizeof *ret_content;
     close(fd);
     return whole && ret_content->magic == magic && ret_content->steps_per_epoch > 0 &&
@@ -91,7 +102,7 @@ struct cursor_file *cursor_file_open(const char *prefix, uint32_t rank,
         file->fd =
             file->path ? open(file->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (file && file->fd >= 0) {
-        await_lock(file->fd);
+        take_lock(file->fd); /* one that still lives has been waited for */
         file->content = map_content(file->fd);
     }
     if (!file || !file->content) {

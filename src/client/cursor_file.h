@@ -19,15 +19,17 @@
 
 struct cursor_file;
 
-/* Reads the file of rank `rank`. Blocks until the process that has the file open is dead, 5 s at
- * most. *ret_service gets `steps_per_epoch` and `order`; its other members are 0. False: there is
- * no file, or the file makes no sense. */
+/* Waits until the process that has the file of rank `rank` open is dead, or until `until_ns`
+ * (clock_now_ns()). False: it lives. True: nobody has the file, or there is none. */
+bool cursor_file_await(const char *prefix, uint32_t rank, uint64_t until_ns);
+
+/* Reads the file of rank `rank`. *ret_service gets `steps_per_epoch` and `order`; its other members
+ * are 0. False: there is no file, or the file makes no sense. */
 bool cursor_file_read(const char *prefix, uint32_t rank, struct ring_service *ret_service,
                       uint64_t *ret_cursor);
 
-/* Makes the file, or takes it over, and stores `cursor`. Blocks as cursor_file_read(). The result
- * is the caller's, for cursor_file_close(). NULL: the file cannot be made, and the trainer goes on
- * without. */
+/* Makes the file, or takes it over, and stores `cursor`. The result is the caller's, for
+ * cursor_file_close(). NULL: the file cannot be made, and the trainer goes on without. */
 struct cursor_file *cursor_file_open(const char *prefix, uint32_t rank,
                                      const struct ring_service *service, uint64_t cursor);
 

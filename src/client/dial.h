@@ -25,7 +25,7 @@ struct dial_options {
     int64_t timeout_ms;      /* -1: no limit */
     enum protocol_wish wish; /* WISH_FRESH: `state` is NULL */
     const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
-    int page_fd;             /* of the cursor page (cursor_page.h), borrowed; loader_open() sets it
+    int page_fd;             /* of the cursor page (cursor_page.h), borrowed; loader_new() sets it
                               */
     const char *cursors;     /* prefix of the cursor files' paths (cursor_file.h); NULL: there are
                               * none */

@@ -67,25 +67,28 @@ static void write_trace(const struct loader *loader)
     trace_start();
 }
 
-enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
-                        struct error *err)
+enum status loader_new(const struct dial_options *options, struct loader **ret_loader,
+                       struct error *err)
 {
     struct loader *loader = calloc(1, sizeof *loader);
     if (!loader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
     loader->wake_fd = loader->freed_fd = loader->dial.socket = -1;
+    loader->trained = UINT64_MAX;
     pthread_mutex_init(&loader->lock, NULL);
     enum status status = own_options(loader, options, err);
-    if (!status)
-        start_trace(loader);
-    if (!status)
-        status = loader_connect(loader, err);
     if (status) {
         loader_close(loader);
         return status;
     }
+    start_trace(loader);
     *ret_loader = loader;
     return STATUS_OK;
+}
+
+const struct dial_options *loader_options(const struct loader *loader)
+{
+    return &loader->options;
 }
 
 const struct ring_header *loader_header(const struct loader *loader)
@@ -291,6 +294,8 @@ enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step, st
             atomic_store(&loader->cursor, before);
         } else {
             loader->skipped_to = cursor_of(service, epoch, step);
+            if (loader->trained != UINT64_MAX)
+                loader->trained = loader->skipped_to;
             loader_note_released(loader);
         }
     }

@@ -44,12 +44,22 @@ struct loader_batch {
     struct slot_header header; /* private copy, checked */
 };
 
-/* Connects, and waits until the service delivers: blocks. `options` is borrowed during the call,
- * but `cursors`, which must outlive the loader. *ret_loader is the caller's, for loader_close().
- * INVALID: the state is too long. NO_MEMORY, IO: in this process. Other statuses: as
- * dial_continue(). */
-MUST_USE enum status loader_open(const struct dial_options *options, struct loader **ret_loader,
-                                 struct error *err);
+/* Makes a loader that is to connect as `options` say, which are borrowed during the call, but
+ * `cursors`, which must outlive the loader. *ret_loader is the caller's, for loader_close().
+ * INVALID: the state is too long. NO_MEMORY, IO: in this process. */
+MUST_USE enum status loader_new(const struct dial_options *options, struct loader **ret_loader,
+                                struct error *err);
+
+/* Connects, and waits until the service delivers, or until `until_ns` (UINT64_MAX: no limit).
+ * *ret_connected is false if that came first: call again to go on. After a failure, and before the
+ * connection is there, only loader_close() and loader_wait_for_releases() may be called. A fresh
+ * trainer with a cursor file goes on at the file's cursor: waits 5 s at most until the process that
+ * has the file is dead. Statuses: as dial_continue(). NO_MEMORY, IO: in this process. */
+MUST_USE enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_connected,
+                                    struct error *err);
+
+/* What the loader connects, or has connected, by. Borrowed as the header; any thread. */
+const struct dial_options *loader_options(const struct loader *loader);
 
 /* The ring header of the first reader. Later readers' headers differ from it only in slot_count and
  * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
@@ -88,6 +98,11 @@ MUST_USE enum status loader_next(struct loader *loader, int64_t timeout_ms,
  * socket. */
 MUST_USE enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step,
                                  struct error *err);
+
+/* The trainer is done with all batches before a step: see penstock_trained(). Any thread. INVALID:
+ * the step is before that of the last call, or behind the cursor. */
+MUST_USE enum status loader_trained(struct loader *loader, uint64_t epoch, uint64_t step,
+                                    struct error *err);
 
 /* Gives slot `slot` back, which holds the batch of (epoch, step). INVALID: the trainer does not
  * lease that batch. */

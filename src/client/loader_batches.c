@@ -201,11 +201,36 @@ void loader_note_released(struct loader *loader)
     if (oldest)
         cursor = cursor_of(&loader->header.service, atomic_load(&oldest->epoch),
                            atomic_load(&oldest->step));
+    if (cursor > loader->trained)
+        cursor = loader->trained;
     cursor_file_note(loader->cursor_file, cursor); /* before anybody hears of it */
     if (atomic_load(loader->page.cursor) >= cursor)
         return;
     atomic_store(loader->page.cursor, cursor);
     attached_ring_wake_reader(attached);
+}
+
+enum status loader_trained(struct loader *loader, uint64_t epoch, uint64_t step, struct error *err)
+{
+    const struct ring_service *service = &loader->header.service;
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&loader->lock);
+    uint64_t next = atomic_load(&loader->cursor), before = loader->trained;
+    bool exists = epoch <= service->epochs && step < service->steps_per_epoch;
+    uint64_t cursor = exists ? cursor_of(service, epoch, step) : UINT64_MAX;
+    if (cursor > next || (before != UINT64_MAX && cursor < before)) {
+        status = error_set(err, STATUS_INVALID,
+                           "trained: epoch %" PRIu64 " step %" PRIu64
+                           " is before that of the last call, or behind the next batch, of epoch "
+                           "%" PRIu64 " step %" PRIu64,
+                           epoch, step, next / service->steps_per_epoch,
+                           next % service->steps_per_epoch);
+    } else {
+        loader->trained = cursor;
+        loader_note_released(loader);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return status;
 }
 
 /* Tells those who watch rings of one that the trainer needs no more. Returns the ring if another

@@ -27,16 +27,21 @@ struct loader {
     uint64_t expected;                /* cursor of the next slot in the ring, at most `cursor` */
     _Atomic uint64_t taken;           /* slots of the current ring taken or passed over so far */
     uint64_t reconnect_ms;
-    bool lost;    /* the reader is gone: nothing more is published in this ring */
-    bool dialing; /* `dial` is under way, to another reader */
-    bool ended;   /* END came: nothing more is published */
+    bool lost;            /* the reader is gone: nothing more is published in this ring */
+    bool dialing;         /* `dial` is under way */
+    uint64_t patience_ns; /* until then the process that has the cursor file is waited for; 0:
+                           * loader_connect() was not called */
+    bool takes_up;        /* `state` is of the cursor file */
+    bool ended;           /* END came: nothing more is published */
     bool said_done;
-    uint64_t heard_ns; /* when messages were last asked for */
+    uint64_t heard_ns;         /* when messages were last asked for */
     uint64_t skip_deadline_ns; /* until then the next batch may come although a batch from before a
                                 * skip is leased: once all trainers have skipped. 0: rings have no
                                 * slots in reserve for skips */
     uint64_t skipped_to;       /* the cursor that the last skip went to; 0: there was none */
-    bool told_skip; /* the reader was told that batches are skipped: it may leave steps out */
+    uint64_t trained; /* of loader_trained(); UINT64_MAX: batches count when they are released.
+                       * Under `lock` */
+    bool told_skip;   /* the reader was told that batches are skipped: it may leave steps out */
     struct dial dial;
     struct cursor_page page;         /* the readers' view of the cursor */
     struct cursor_file *cursor_file; /* NULL: none */
@@ -82,10 +87,6 @@ void loader_tell_detaching(const struct loader *loader, const struct attached_ri
  */
 void loader_set_final(struct loader *loader, const struct error *error);
 
-/* Connects to the first reader, as the options say. A fresh trainer with a cursor file goes on at
- * the file's cursor. Errors as loader_open(). */
-MUST_USE enum status loader_connect(struct loader *loader, struct error *err);
-
 /* Reads the service's messages; never blocks. A final status goes to loader->final. */
 void loader_hear(struct loader *loader);
 
@@ -116,7 +117,8 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch);
  * until it releases the oldest one. */
 MUST_USE enum status loader_check_leases(const struct loader *loader, struct error *err);
 
-/* Stores the cursor behind the last batch that was released in order: in the cursor file, and in
+/* Stores the cursor behind the last batch that was released in order, or that the trainer is done
+ * with (loader_trained()): in the cursor file, and in
  * the page that readers see; wakes a reader that sleeps. Any thread that holds the lock. */
 void loader_note_released(struct loader *loader);
 

@@ -107,35 +107,65 @@ static bool take_up_cursor(struct loader *loader)
     return true;
 }
 
-enum status loader_connect(struct loader *loader, struct error *err)
+/* False: the process that has the cursor file still lives. */
+static bool begin_connecting(struct loader *loader, uint64_t until_ns)
 {
-    bool over, found = take_up_cursor(loader);
-    struct connection connection;
-    struct connection_terms terms;
+    enum { DEATH_MS = 5000 };
+    const char *cursors = loader->options.cursors;
+    if (loader->patience_ns == 0)
+        loader->patience_ns = clock_deadline_ns(DEATH_MS);
+    uint64_t patience = loader->patience_ns < until_ns ? loader->patience_ns : until_ns;
+    if (cursors && !cursor_file_await(cursors, loader->options.rank, patience) &&
+        clock_now_ns() < loader->patience_ns)
+        return false;
+    loader->takes_up = take_up_cursor(loader);
     dial_begin(&loader->dial, &loader->options);
-    enum status status =
-        dial_continue(&loader->dial, UINT64_MAX, -1, &over, &connection, &terms, err);
-    if (status == STATUS_REFUSED && found)
-        return error_prefix(err, status,
-                            "with the cursor in '%s%" PRIu32 "': ", loader->options.cursors,
-                            loader->options.rank);
-    if (status)
-        return status;
-    const struct ring_service *service = &terms.header.service;
-    uint64_t cursor = cursor_of(service, terms.welcome.epoch, terms.welcome.step);
-    status = check_start(&terms, cursor, err);
-    loader->handout = terms.handout; /* freed with the loader */
+    return loader->dialing = true;
+}
+
+/* The first reader has delivered its ring: takes `connection`, and what is owned in `terms`. */
+static enum status take_first_ring(struct loader *loader, struct connection *connection,
+                                   const struct connection_terms *terms, struct error *err)
+{
+    const struct ring_service *service = &terms->header.service;
+    uint64_t cursor = cursor_of(service, terms->welcome.epoch, terms->welcome.step);
+    enum status status = check_start(terms, cursor, err);
+    loader->handout = terms->handout; /* freed with the loader */
     if (status) {
-        connection_done(&connection);
+        connection_done(connection);
         return status;
     }
-    loader->header = terms.header;
+    loader->header = terms->header;
     loader->end = cursor_of(service, service->epochs, 0);
     atomic_store(&loader->cursor, cursor);
     if (loader->options.cursors)
         loader->cursor_file =
             cursor_file_open(loader->options.cursors, loader->options.rank, service, cursor);
-    return attach(loader, &connection, &terms, err);
+    return attach(loader, connection, terms, err);
+}
+
+enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_connected,
+                           struct error *err)
+{
+    bool over;
+    struct connection connection;
+    struct connection_terms terms;
+    *ret_connected = false;
+    if (!loader->dialing && !begin_connecting(loader, until_ns))
+        return STATUS_OK;
+    enum status status =
+        dial_continue(&loader->dial, until_ns, -1, &over, &connection, &terms, err);
+    if (!over)
+        return STATUS_OK;
+    loader->dialing = false;
+    if (status == STATUS_REFUSED && loader->takes_up)
+        return error_prefix(err, status,
+                            "with the cursor in '%s%" PRIu32 "': ", loader->options.cursors,
+                            loader->options.rank);
+    if (!status)
+        status = take_first_ring(loader, &connection, &terms, err);
+    *ret_connected = !status;
+    return status;
 }
 
 /* The socket is closed: the reader is gone, or wants the trainer to connect again. */

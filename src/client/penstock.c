@@ -1,6 +1,7 @@
 /* The public API of penstock.h: settles options and environment, and calls a loader. */
 #include "penstock.h"
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "client/environment.h"
@@ -32,13 +33,17 @@ struct penstock {
     struct penstock_field fields[RING_MAX_FIELDS];
     struct penstock_constant constants[HANDOUT_MAX_CONSTANTS];
     struct error error; /* of the last penstock_next(), if it failed */
-    pid_t pid;          /* of the process that connected: a forked one may not go on */
+    pid_t pid;          /* of the process that connects: a forked one may not go on */
+    bool connected;
     struct penstock_ring_watch watch;
     bool watched;
     pthread_mutex_t lock;
     pthread_cond_t outside; /* nobody is in penstock_next() any more */
-    uint32_t inside;
+    bool inside;
 };
+
+/* Whose last call was refused to this thread because another thread was in one. */
+static _Thread_local const struct penstock *refused;
 
 /* Offsets of one step have no dimension. */
 static uint64_t steps_of(const struct ring_field *fields, const struct ring_field *field)
@@ -168,8 +173,21 @@ static enum status settle_options(const struct penstock_options *given, struct s
     return STATUS_OK;
 }
 
-enum penstock_status penstock_connect(const struct penstock_options *options,
-                                      struct penstock **ret_connection, char *message)
+/* Who failed to connect to what, as far as the message does not say so. */
+static void name_trainer(const struct dial_options *options, struct error *err)
+{
+    char rank[32] = "", run_dir[300] = "";
+    if (!strstr(err->message, "trainer "))
+        snprintf(rank, sizeof rank, "trainer %" PRIu32, options->rank);
+    if (!strstr(err->message, options->run_dir))
+        snprintf(run_dir, sizeof run_dir, "run directory '%s'", options->run_dir);
+    if (*rank || *run_dir)
+        error_prefix(err, (enum status)err->status, "%s%s%s: ", rank, *rank && *run_dir ? ", " : "",
+                     run_dir);
+}
+
+enum penstock_status penstock_connect_begin(const struct penstock_options *options,
+                                            struct penstock **ret_connection, char *message)
 {
     struct error error = {0};
     struct dial_options settled;
@@ -178,24 +196,56 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
     enum status status = connection ? settle_options(options, &text, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
     if (!status)
-        status = loader_open(&settled, &connection->loader, &error);
-    if (!status && options && options->wait_for_release) {
+        status = loader_new(&settled, &connection->loader, &error);
+    if (!status && options && options->wait_for_release)
         status = loader_wait_for_releases(connection->loader, &error);
-        if (status)
-            loader_close(connection->loader);
-    }
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
     if (status) {
+        if (connection)
+            loader_close(connection->loader);
         free(connection);
         return (enum penstock_status)status;
     }
     connection->pid = getpid();
     pthread_mutex_init(&connection->lock, NULL);
     pthread_cond_init(&connection->outside, NULL);
-    fill_info(connection);
     *ret_connection = connection;
     return PENSTOCK_OK;
+}
+
+enum penstock_status penstock_connect_continue(struct penstock *connection, int64_t wait_ms,
+                                               int32_t *ret_connected, char *message)
+{
+    struct error error = {0};
+    enum status status = STATUS_OK;
+    if (!connection->connected) {
+        status = loader_connect(connection->loader, clock_deadline_ns(wait_ms),
+                                &connection->connected, &error);
+        if (status)
+            name_trainer(loader_options(connection->loader), &error);
+        if (connection->connected)
+            fill_info(connection);
+    }
+    if (message)
+        snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
+    *ret_connected = connection->connected;
+    return (enum penstock_status)status;
+}
+
+enum penstock_status penstock_connect(const struct penstock_options *options,
+                                      struct penstock **ret_connection, char *message)
+{
+    struct penstock *connection = NULL;
+    int32_t connected = 0;
+    enum penstock_status status = penstock_connect_begin(options, &connection, message);
+    while (!status && !connected)
+        status = penstock_connect_continue(connection, -1, &connected, message);
+    if (status)
+        penstock_close(connection);
+    else
+        *ret_connection = connection;
+    return status;
 }
 
 const struct penstock_info *penstock_describe(const struct penstock *connection)
@@ -209,19 +259,25 @@ static bool is_forked(const struct penstock *connection)
     return getpid() != connection->pid;
 }
 
-static void enter(struct penstock *connection)
+/* False: another thread is in a call for which threads take turns; `error` is that thread's. */
+static bool enter(struct penstock *connection)
 {
     pthread_mutex_lock(&connection->lock);
-    connection->inside++;
+    bool alone = !connection->inside;
+    connection->inside = true;
     pthread_mutex_unlock(&connection->lock);
+    refused = alone ? NULL : connection;
+    if (alone)
+        error_clear(&connection->error);
+    return alone;
 }
 
 /* penstock_close() may free the connection after this. */
 static void leave(struct penstock *connection)
 {
     pthread_mutex_lock(&connection->lock);
-    if (--connection->inside == 0)
-        pthread_cond_broadcast(&connection->outside);
+    connection->inside = false;
+    pthread_cond_broadcast(&connection->outside);
     pthread_mutex_unlock(&connection->lock);
 }
 
@@ -252,8 +308,8 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
             "this process (%ld) was forked by the one that connected (%ld), and may not use its "
             "connection: connect after the fork, or hand over copies of batches",
             (long)getpid(), (long)connection->pid);
-    enter(connection);
-    error_clear(&connection->error);
+    if (!enter(connection))
+        return PENSTOCK_INVALID;
     enum status status = loader_next(connection->loader, timeout_ms, &taken, &connection->error);
     if (!status)
         fill_batch(connection, &taken, ret_batch);
@@ -266,8 +322,8 @@ enum penstock_status penstock_skip(struct penstock *connection, uint64_t epoch, 
     if (is_forked(connection))
         return (enum penstock_status)error_set(&connection->error, STATUS_INVALID,
                                                "a forked process may not skip batches");
-    enter(connection);
-    error_clear(&connection->error);
+    if (!enter(connection))
+        return PENSTOCK_INVALID;
     enum status status = loader_skip(connection->loader, epoch, step, &connection->error);
     leave(connection);
     return (enum penstock_status)status;
@@ -288,8 +344,8 @@ enum penstock_status penstock_give(struct penstock *connection, const struct pen
     if (is_forked(connection))
         return (enum penstock_status)error_set(&connection->error, STATUS_INVALID,
                                                "a forked process may not give results");
-    enter(connection);
-    error_clear(&connection->error);
+    if (!enter(connection))
+        return PENSTOCK_INVALID;
     enum status status = loader_give(connection->loader, &result, &connection->error);
     leave(connection);
     return (enum penstock_status)status;
@@ -303,6 +359,13 @@ enum penstock_status penstock_release(struct penstock *connection,
         return PENSTOCK_INVALID;
     return (enum penstock_status)loader_release(connection->loader, batch->slot, batch->epoch,
                                                 batch->step, NULL);
+}
+
+enum penstock_status penstock_trained(struct penstock *connection, uint64_t epoch, uint64_t step)
+{
+    if (is_forked(connection))
+        return PENSTOCK_INVALID;
+    return (enum penstock_status)loader_trained(connection->loader, epoch, step, NULL);
 }
 
 _Static_assert((int)PENSTOCK_STATE_BYTES >= (int)ORDER_STATE_BYTES, "holds any state");
@@ -365,7 +428,9 @@ enum penstock_status penstock_watch_rings(struct penstock *connection,
 
 const char *penstock_last_error(const struct penstock *connection)
 {
-    return connection->error.message;
+    return refused == connection ? "another thread is in penstock_next(), penstock_skip() or "
+                                   "penstock_give() of this connection: one thread at a time"
+                                 : connection->error.message;
 }
 
 const char *penstock_status_text(enum penstock_status status)
@@ -404,9 +469,10 @@ void penstock_close(struct penstock *connection)
     if (!connection)
         return;
     if (!is_forked(connection)) {
-        loader_leave(connection->loader);
+        if (connection->connected)
+            loader_leave(connection->loader);
         pthread_mutex_lock(&connection->lock);
-        while (connection->inside > 0)
+        while (connection->inside)
             pthread_cond_wait(&connection->outside, &connection->lock);
         pthread_mutex_unlock(&connection->lock);
         pthread_cond_destroy(&connection->outside);

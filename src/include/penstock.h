@@ -40,9 +40,15 @@
  * The batch has penstock_item_count(info, &batch, f) items. A field with steps has items of its own
  * in each step: those of step k of sample i begin at offsets[i * field->steps + k].
  *
- * Threads: one thread at a time may call penstock_next() and penstock_last_error(). Any thread may
- * call every other function, at any time between penstock_connect() and penstock_close(). Several
- * connections of one process are independent.
+ * Threads: one thread at a time may call penstock_next(), penstock_skip() and penstock_give(), and
+ * then penstock_last_error(): a second thread gets INVALID. Any thread may call every other
+ * function, at any time between penstock_connect() and penstock_close(). Several connections of one
+ * process are independent.
+ *
+ * Signals: penstock_connect() and penstock_next() wait on after a signal's handler has run (there
+ * is no EINTR). A program that has to look at what a handler has noted waits in turns: with the
+ * timeout of penstock_next(), and with penstock_connect_continue(). A handler may call none of the
+ * functions.
  *
  * Forks: a process that was forked after penstock_connect() may only close the connection, or leave
  * it open. Closing frees the child's copy, and the parent does not notice.
@@ -221,7 +227,7 @@ struct penstock_info {
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
-    uint64_t dataset_samples; /* of an epoch; of a mix by batch.budget, on average */
+    uint64_t dataset_samples;   /* of an epoch; of a mix by batch.budget, on average */
     uint64_t steps_per_epoch;
     uint64_t epochs;
     uint64_t start_epoch, start_step; /* of this trainer's first batch; 0 and 0 unless the run is
@@ -324,6 +330,20 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 
+/* penstock_connect() in turns, for a program that has to look after something else meanwhile, as an
+ * interpreter after signals. penstock_connect_begin() settles the options, and waits for nothing;
+ * the options' timeout_ms begins with the first penstock_connect_continue(), which waits up to
+ * `wait_ms` (negative: no limit). OK with *ret_connected 0: call again to go on. OK with 1: it is
+ * connected. After any other status, and to give up, there is penstock_close(), which says nothing
+ * to the service; before *ret_connected was 1 no other function may be called. One thread. Statuses
+ * as penstock_connect(). */
+PENSTOCK_API enum penstock_status penstock_connect_begin(const struct penstock_options *options,
+                                                         struct penstock **ret_connection,
+                                                         char *message);
+PENSTOCK_API enum penstock_status penstock_connect_continue(struct penstock *connection,
+                                                            int64_t wait_ms, int32_t *ret_connected,
+                                                            char *message);
+
 /* What the service delivers. Never fails. Borrowed until penstock_close(). */
 PENSTOCK_API const struct penstock_info *penstock_describe(const struct penstock *connection);
 
@@ -363,6 +383,18 @@ PENSTOCK_API enum penstock_status penstock_skip(struct penstock *connection, uin
  * example), or this process is a fork of the process that connected. */
 PENSTOCK_API enum penstock_status penstock_release(struct penstock *connection,
                                                    const struct penstock_batch *batch);
+
+/* Says that the program is done with all batches before `step` of `epoch`. For a program that gives
+ * a batch back before it has trained on the batch, since it has copied the batch to a device: a
+ * process that takes its place without a state (delivery.restarts, delivery.reconnect_timeout) goes
+ * on behind the batches that are released in order, and, once this function was called, at that
+ * step at the latest. A skip counts as a call. To be called before the first release, with the
+ * first batch's step, and then after each batch, with the step behind it. Such a program asks for
+ * no batch behind the last of all before it is done with that one. Any thread. Waits for nobody.
+ * INVALID: the step is before that of the last call, or behind the one that comes next; or this
+ * process is a fork. */
+PENSTOCK_API enum penstock_status penstock_trained(struct penstock *connection, uint64_t epoch,
+                                                   uint64_t step);
 
 /* Gives the service what an encoder has made of a batch: `data`, an array of `shape` in C order and
  * native byte order, whose first axis is that of the batch's samples. Borrowed during the call.
@@ -405,8 +437,8 @@ PENSTOCK_API void penstock_stats(const struct penstock *connection,
 PENSTOCK_API enum penstock_status penstock_watch_rings(struct penstock *connection,
                                                        const struct penstock_ring_watch *watch);
 
-/* Why the last penstock_next(), penstock_skip() or penstock_give() failed; "" if it did not fail.
- * Borrowed until the next call of any of these. For the thread that calls them. */
+/* Why this thread's last penstock_next(), penstock_skip() or penstock_give() failed; "" if it did
+ * not fail. Borrowed until the next call of any of these. */
 PENSTOCK_API const char *penstock_last_error(const struct penstock *connection);
 
 /* The text of a status, for example "no more batches". A constant string. */

@@ -13,6 +13,8 @@
  *     penstock_close(connection);
  *     penstock_cuda_done(&cuda);
  *
+ * Where trainers may be started again, penstock_trained() says up to where the program is done.
+ *
  * A batch must not be released before its copies are complete: the service would overwrite the
  * batch meanwhile, and CUDA would not say so. Without registration CUDA has read the batch when the
  * call returns.

@@ -173,6 +173,77 @@ static void a_smaller_struct_is_not_overrun(void **state)
     pair_done(&pair);
 }
 
+/* A turn that ends early loses nothing, and giving up is no goodbye. */
+static void a_connection_is_made_in_turns(void **state)
+{
+    (void)state;
+    struct run_folder folder = run_folder_new();
+    const struct penstock_options options = {
+        .run_dir = folder.path, .world_size = 1, .timeout_ms = 20000};
+    char message[PENSTOCK_MESSAGE_BYTES];
+    int32_t connected = 1;
+    struct pair pair = {.folder = folder};
+    assert_int_equal(penstock_connect_begin(&options, &pair.client, message), PENSTOCK_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(penstock_connect_continue(pair.client, 1, &connected, message),
+                         PENSTOCK_OK);
+    assert_false(connected);
+    penstock_close(pair.client);
+    pair.server = support_server(folder.path, 1, SUPPORT_SLOTS, 0);
+    for (int turn = 0; turn < 2; turn++) { /* the first one gives up once it is heard */
+        assert_int_equal(penstock_connect_begin(&options, &pair.client, message), PENSTOCK_OK);
+        for (int i = 0; i < 1000 && server_trainer_count(pair.server) == 0; i++) {
+            bool active;
+            assert_int_equal(penstock_connect_continue(pair.client, 1, &connected, message),
+                             PENSTOCK_OK);
+            assert_int_equal(server_progress(pair.server, &active, NULL), STATUS_OK);
+        }
+        assert_false(connected);
+        if (turn == 0) {
+            penstock_close(pair.client);
+            pump_until(pair.server, 0);
+        }
+    }
+    assert_int_equal(server_start(pair.server, NULL), STATUS_OK);
+    assert_int_equal(penstock_connect_continue(pair.client, 20000, &connected, message),
+                     PENSTOCK_OK);
+    assert_true(connected);
+    publish(&pair);
+    struct penstock_batch batch = take(&pair);
+    give(&pair, &batch);
+    pair_done(&pair);
+}
+
+static void *take_too(void *argument)
+{
+    struct penstock *client = argument;
+    struct penstock_batch batch;
+    while (penstock_next(client, &batch, 0) != PENSTOCK_INVALID)
+        clock_sleep_ns(1000000); /* the other one does not wait yet */
+    return (void *)penstock_last_error(client);
+}
+
+static void a_second_thread_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(SUPPORT_SLOTS);
+    struct penstock_batch batch;
+    pthread_t thread;
+    void *reason = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, take_too, pair.client), 0);
+    while (!reason) {
+        enum penstock_status status = penstock_next(pair.client, &batch, 200);
+        if (status == PENSTOCK_TIMEOUT && pthread_tryjoin_np(thread, &reason) == 0)
+            break;
+        assert_true(status == PENSTOCK_TIMEOUT || status == PENSTOCK_INVALID);
+    }
+    assert_non_null(strstr(reason, "another thread is in penstock_next()"));
+    publish(&pair);
+    batch = take(&pair);
+    give(&pair, &batch);
+    pair_done(&pair);
+}
+
 struct releaser {
     struct pair *pair;
     struct penstock_batch *batch;
@@ -277,6 +348,8 @@ int main(void)
         cmocka_unit_test(a_ring_is_told_of_before_the_next_one_is_there),
         cmocka_unit_test(rings_are_watched_once_and_before_the_first_batch),
         cmocka_unit_test(statistics_say_what_happened_and_what_is_there),
+        cmocka_unit_test(a_connection_is_made_in_turns),
+        cmocka_unit_test(a_second_thread_is_refused),
         cmocka_unit_test(a_smaller_struct_is_not_overrun),
         cmocka_unit_test(next_waits_for_a_release),
         cmocka_unit_test(a_reader_sees_how_long_its_trainer_waits),

@@ -25,6 +25,8 @@ struct world {
     struct loader_batch leased[MOST_LEASED];
     uint32_t leased_count;
     uint64_t next; /* the model: cursor of the batch that comes next */
+    bool counts;   /* the trainer says itself up to where it is done: trained */
+    uint64_t trained;
     char log[16384];
     size_t log_length;
 };
@@ -54,10 +56,11 @@ static uint64_t cursor_of(const struct loader_batch *batch)
     return batch->header.epoch * SUPPORT_STEPS + batch->header.step;
 }
 
-/* The model: the cursor behind the last batch that was released, in order. */
+/* The model: the cursor behind the last batch that was released, in order, and that the trainer is
+ * done with. */
 static uint64_t released(const struct world *world)
 {
-    uint64_t least = world->next;
+    uint64_t least = world->counts ? world->trained : world->next;
     for (uint32_t i = 0; i < world->leased_count; i++)
         if (cursor_of(&world->leased[i]) < least)
             least = cursor_of(&world->leased[i]);
@@ -136,7 +139,7 @@ static void end_trainer(struct world *world)
 {
     loader_close(world->trainer);
     world->trainer = NULL;
-    world->next = released(world);
+    world->next = world->trained = released(world);
     world->leased_count = 0;
     note(world, 't');
 }
@@ -184,8 +187,20 @@ struct opening {
 static void *open_thread(void *argument)
 {
     struct opening *opening = argument;
-    opening->status = loader_open(&opening->options, &opening->loader, &opening->error);
+    bool connected;
+    opening->status = loader_new(&opening->options, &opening->loader, &opening->error);
+    if (!opening->status)
+        opening->status = loader_connect(opening->loader, UINT64_MAX, &connected, &opening->error);
     return NULL;
+}
+
+static void train(struct world *world, uint64_t cursor)
+{
+    world->trained = cursor;
+    assert_int_equal(
+        loader_trained(world->trainer, cursor / SUPPORT_STEPS, cursor % SUPPORT_STEPS, NULL),
+        STATUS_OK);
+    note(world, '=');
 }
 
 static void start_trainer(struct world *world)
@@ -203,9 +218,11 @@ static void start_trainer(struct world *world)
     }
     start_session(world);
     pthread_join(thread, NULL);
-    CHECK(world, opening.status == STATUS_OK, "loader_open: %s", opening.error.message);
+    CHECK(world, opening.status == STATUS_OK, "loader_connect: %s", opening.error.message);
     world->trainer = opening.loader;
     note(world, 'T');
+    if (world->counts)
+        train(world, world->next);
 }
 
 static void publish_batches(struct world *world, uint64_t count)
@@ -291,7 +308,9 @@ static void turn(struct world *world)
             publish_batches(world, draw(world, SUPPORT_SLOTS + 1));
         take_one(world);
     } else if (what < RELEASE) {
-        if (world->leased_count > 0)
+        if (world->counts && world->trainer && draw(world, 2))
+            train(world, world->trained + draw(world, world->next - world->trained + 1));
+        else if (world->leased_count > 0)
             release_one(world);
     } else if (what < READER) {
         if (world->server)
@@ -312,7 +331,7 @@ static void turn(struct world *world)
 
 static struct world world_new(uint64_t seed, bool files)
 {
-    struct world world = {.folder = run_folder_new(), .seed = seed};
+    struct world world = {.folder = run_folder_new(), .seed = seed, .counts = seed % 2};
     if (files)
         snprintf(world.files, sizeof world.files, "%s-cursor-", world.folder.path);
     start_reader(&world);
@@ -334,6 +353,8 @@ static void world_done(struct world *world)
         take_one(world);
         while (world->leased_count > 0)
             release_one(world);
+        if (world->counts && world->trainer)
+            train(world, world->next);
     }
     CHECK(world, released(world) == END, "it came no further than %" PRIu64, released(world));
     loader_leave(world->trainer);
