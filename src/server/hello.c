@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
-                              struct error *err)
+                              pid_t pid, struct error *err)
 {
     const struct ring_service *service = &server->service;
     if (hello->world_size != service->world_size)
@@ -21,10 +21,12 @@ static enum status check_rank(const struct server *server, const struct protocol
                          hello->rank, service->world_size);
     const struct trainer *other = trainer_of_rank(server, hello->rank);
     if (other && other->state == SERVER_PEER_CONNECTED)
-        return error_set(err, STATUS_REFUSED,
-                         "trainer rank %" PRIu32 " is taken by process %ld; give every trainer a "
-                         "RANK of its own",
-                         hello->rank, (long)other->pid);
+        return error_set(err, STATUS_REFUSED, "trainer rank %" PRIu32 " is taken by process %ld%s",
+                         hello->rank, (long)other->pid,
+                         other->pid == pid
+                             ? ", which is this one: its earlier connection is there until it is "
+                               "closed, and until no array of its batches is in use any more"
+                             : "; give every trainer a RANK of its own");
     return STATUS_OK;
 }
 
@@ -65,12 +67,12 @@ static enum status judge_late(const struct server *server, const struct protocol
     return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
 }
 
-enum status hello_judge(const struct server *server, const struct protocol_hello *hello,
+enum status hello_judge(const struct server *server, const struct protocol_hello *hello, pid_t pid,
                         uint64_t *ret_cursor, bool *ret_waits, struct error *err)
 {
     if (server->finished)
         return judge_late(server, hello, err);
-    enum status status = check_rank(server, hello, err);
+    enum status status = check_rank(server, hello, pid, err);
     if (!status)
         status = check_state(server, hello, ret_cursor, err);
     if (status)

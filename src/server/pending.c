@@ -127,7 +127,8 @@ static enum status handle_hello(struct server *server, struct pending *pending,
 {
     uint64_t cursor = 0;
     bool waits = comes_early(server, pending, hello->rank);
-    enum status status = waits ? STATUS_OK : hello_judge(server, hello, &cursor, &waits, err);
+    enum status status =
+        waits ? STATUS_OK : hello_judge(server, hello, pending->pid, &cursor, &waits, err);
     *ret_stays = false;
     if (status == STATUS_ENDED)
         close_lost(server, hello->rank);

@@ -95,11 +95,12 @@ MUST_USE enum status server_hear_pending(struct server *server, bool *active, st
  * is NULL. */
 void server_drop_pending(struct server *server, const struct error *outcome);
 
-/* Whether the service can do what a HELLO asks for. OK: it can, in the next session if *ret_waits.
- * *ret_cursor is the trainer's cursor, and is left alone with WISH_FRESH. REFUSED: it cannot; the
- * message says why. Any other status: of server_finish(). */
+/* Whether the service can do what a HELLO of process `pid` asks for. OK: it can, in the next
+ * session if *ret_waits. *ret_cursor is the trainer's cursor, and is left alone with WISH_FRESH.
+ * REFUSED: it cannot; the message says why. Any other status: of server_finish(). */
 MUST_USE enum status hello_judge(const struct server *server, const struct protocol_hello *hello,
-                                 uint64_t *ret_cursor, bool *ret_waits, struct error *err);
+                                 pid_t pid, uint64_t *ret_cursor, bool *ret_waits,
+                                 struct error *err);
 
 /* Reads the sockets and tails of all trainers. True if anything moved. */
 bool server_hear_trainers(struct server *server);

@@ -281,7 +281,7 @@ static void wrong_ranks_are_told_why(void **state)
     support_hello(first, 1, 2);
     pump_until(server, 1);
     assert_int_equal(server_trainer_rank(server, 0), 1);
-    refused(server, &folder, 1, 2, "rank 1 is taken by process");
+    refused(server, &folder, 1, 2, "which is this one: its earlier connection");
 
     close(first); /* its rank is free again */
     pump_until(server, 0);
