@@ -64,7 +64,7 @@ def train_step(model, optimizer, batch, device):
     latents = batch.torch("latents").to(device).float()
     text = batch.torch("text").to(device).float()
     weight = torch.from_numpy(batch.valid).to(device).float()[:, None, None, None, None]
-    noise = noise_like(latents, batch.keys)
+    noise = noise_like(latents, batch.sample_keys)
     predicted = model(latents + noise, text)
     loss = (weight * (predicted - noise) ** 2).sum() / weight.expand_as(noise).sum().clamp(min=1)
     optimizer.zero_grad(set_to_none=True)

@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 
+from . import _library
 from ._ragged import Csr, csr_of, strings_of
 
 
@@ -19,12 +20,13 @@ def tensor(array, is_bfloat16):
 
 
 class Memory:
-    """A batch's slot. Every array of the batch refers to this object. The slot is released when the
-    last array is gone."""
+    """A batch's slot, once penstock_next() has filled `raw`. Every array of the batch refers to this object. The
+    slot is released when the last array is gone."""
 
-    def __init__(self, connection, raw):
+    def __init__(self, connection):
         connection.retain()
-        self._finalizer = weakref.finalize(self, connection.give_back, raw)
+        self.raw = _library.CBatch()
+        self._finalizer = weakref.finalize(self, connection.give_back, self.raw)
         self._finalizer.atexit = False  # the process's end closes the connection anyway
 
 
@@ -81,7 +83,23 @@ class NumPyCsr(Csr):
         return matrix
 
 
-class Batch(dict):
+class Fields(dict):
+    """What batches of NumPy, PyTorch and JAX have in common: field name -> array."""
+
+    __slots__ = ()
+
+    @property
+    def sample_count(self):
+        return len(self.indices)
+
+    @property
+    def valid_of(self):
+        """Field name -> bool [samples, steps]: False where a step lies outside the sample's episode."""
+        suffix = ".valid"
+        return {name[: -len(suffix)]: self[name] for name in self if name.endswith(suffix)}
+
+
+class Batch(Fields):
     """One trainer's samples of one step: field name -> array [samples, *field.shape]. An array is a view
     of shared memory, and may be written to. The memory goes back to the service when the batch and
     every view are gone. There is nothing to call.
@@ -91,7 +109,7 @@ class Batch(dict):
 
     indices  uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
              along the sample axis, over all stores
-    keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
+    sample_keys  uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
     valid    bool [samples]: False where a sample only pads the last step, or could not be read and
              is zero (errors.bad_sample: mask)
     epoch    int
@@ -103,9 +121,10 @@ class Batch(dict):
              (samples.pad). Fields that cannot lack steps are not in it
     """
 
-    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
+    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
 
-    def __init__(self, info, memory, raw):
+    def __init__(self, info, memory):
+        raw = memory.raw
         count = raw.sample_count
         numbers = {field.name: i for i, field in enumerate(info.fields)}
         shapes = (_whole_shape(raw, field, numbers.get(field.offsets)) for field in info.fields)
@@ -121,14 +140,16 @@ class Batch(dict):
         self.bound = raw.bound
         self.first_position = raw.first_position
         self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
-        self.keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
+        self.sample_keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
         self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,))
 
     def copy_out(self):
         """Copies all arrays. The slot goes back when no view from before is left."""
         for name, array in self.items():
             self[name] = array.copy()
-        self.indices, self.keys, self.valid = self.indices.copy(), self.keys.copy(), self.valid.copy()
+        self.indices, self.sample_keys, self.valid = (
+            array.copy() for array in (self.indices, self.sample_keys, self.valid)
+        )
 
     def torch(self, name):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
@@ -148,12 +169,3 @@ class Batch(dict):
         from ._arrow import ArrowBatch
 
         return ArrowBatch(self)
-
-    @property
-    def sample_count(self):
-        return len(self.indices)
-
-    @property
-    def valid_of(self):
-        suffix = ".valid"
-        return {name[: -len(suffix)]: self[name] for name in self if name.endswith(suffix)}

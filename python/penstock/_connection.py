@@ -75,7 +75,8 @@ class Connection:
 
     def give_back(self, raw):
         """Runs when the last reference to a batch's memory goes, in the thread that drops it."""
-        self.library.penstock_release(self.pointer, ctypes.byref(raw))
+        if raw.indices is not None:  # else no batch came
+            self.library.penstock_release(self.pointer, ctypes.byref(raw))
         self.let_go()
 
     def fail(self, error):

@@ -42,9 +42,10 @@ class Encoder(Loader):
         self._batch_raw = None
         super().__init__(**options)
 
-    def _batch(self, connection, raw):
-        self._batch_raw = _library.CBatch.from_buffer_copy(raw)
-        return super()._batch(connection, raw)
+    def _lease(self, timeout):
+        batch = super()._lease(timeout)
+        self._batch_raw = _library.CBatch.from_buffer_copy(self._memory.raw)
+        return batch
 
     def give(self, array):
         """Gives what was made of the last batch: a NumPy array, a tensor of PyTorch, or what np.asarray()

@@ -116,12 +116,14 @@ class CBatch(Structure):
 
 
 _FUNCTIONS = {
-    "penstock_connect": (c_int, [POINTER(Options), POINTER(c_void_p), c_char_p]),
+    "penstock_connect_begin": (c_int, [POINTER(Options), POINTER(c_void_p), c_char_p]),
+    "penstock_connect_continue": (c_int, [c_void_p, c_int64, POINTER(c_int32), c_char_p]),
     "penstock_describe": (POINTER(CInfo), [c_void_p]),
     "penstock_next": (c_int, [c_void_p, POINTER(CBatch), c_int64]),
     "penstock_skip": (c_int, [c_void_p, c_uint64, c_uint64]),
     "penstock_give": (c_int, [c_void_p, POINTER(CBatch), c_int, c_int32, POINTER(c_uint64), c_void_p]),
     "penstock_release": (c_int, [c_void_p, POINTER(CBatch)]),
+    "penstock_trained": (c_int, [c_void_p, c_uint64, c_uint64]),
     "penstock_state": (c_int, [c_void_p, c_char_p, c_size_t]),
     "penstock_stats": (None, [c_void_p, POINTER(CStats), c_size_t]),
     "penstock_watch_rings": (c_int, [c_void_p, POINTER(RingWatch)]),

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import json
+import sys
 import weakref
 
 from . import _library
@@ -11,8 +12,8 @@ from ._connection import Connection
 from ._errors import OK, Ended, Error, Invalid, Timeout, error_for
 from ._info import Stats, constants_of, info_of
 
-# penstock_next() blocks in C. Returning this often lets Python handle signals such as Ctrl-C.
-_SLICE_MS = 200
+# What waits in C returns so often that Python can handle signals such as Ctrl-C.
+_SLICE_MS = 100
 
 
 def _milliseconds(seconds):
@@ -25,7 +26,8 @@ def _json(state):
 
 class Loader:
     """A connection to the service. Iterating gives batches until all epochs are consumed. epochs()
-    gives the batches epoch by epoch. One thread at a time iterates. Any thread may close.
+    gives the batches epoch by epoch. One thread at a time iterates, of the process that has connected: a fork
+    cannot go on, and a loader cannot be pickled. Any thread may close.
 
     info       what the service delivers: see Info
     constants  dict: path of an array in dataset.constants -> the array, read-only. It outlives the loader
@@ -68,15 +70,14 @@ class Loader:
             name=None if name is None else name.encode(),
         )
         library = _library.load()
-        pointer = ctypes.c_void_p()
-        message = ctypes.create_string_buffer(_library.MESSAGE_BYTES)
-        status = library.penstock_connect(ctypes.byref(options), ctypes.byref(pointer), message)
-        if status != OK:
-            raise error_for(status, message.value.decode(errors="replace"))
-        self._connection = Connection(library, pointer)
+        self._connection = Connection(library, _connected(library, options))
+        pointer = self._connection.pointer
         self.info = info_of(library, pointer)
         self.constants = constants_of(library, pointer, self.info)
-        self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch
+        self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch to hand out
+        self._taken = self._cursor  # of the next batch to lease: later, where batches are copied ahead
+        self._turn = 0  # counts the loops over epochs: the last one goes on
+        self._memory = None  # of a batch to come, or that came, and nobody has got it yet
         self._lent = []  # weak references to batches
 
     def __enter__(self):
@@ -95,11 +96,20 @@ class Loader:
     def __del__(self):
         self.close()
 
+    def __reduce__(self):
+        raise Invalid(
+            "a penstock loader cannot be pickled or copied: a connection belongs to the process that made it. Connect in "
+            "the process that trains (torch.multiprocessing: in the function that it starts; DataLoader: num_workers=0)"
+        )
+
     def close(self):
-        """Leaves the service. A view of a batch stays valid as long as anything refers to the view."""
+        """Leaves the service. Batches that are held become copies. A view of an array of a batch stays valid as long as
+        anything refers to the view, and keeps the connection: the rank is free when the last one is gone."""
         if self._connection is not None:
-            self._connection.close(self._ended)
-            self._connection = None
+            connection, self._connection, self._memory = self._connection, None, None
+            if not self._ended and not sys.is_finalizing():
+                self._copy_out()
+            connection.close(self._ended)
 
     @property
     def fields(self):
@@ -112,17 +122,51 @@ class Loader:
     def next(self, timeout=None):
         """The next batch. Waits up to `timeout` seconds (None, or less than 0: without limit). Raises
         Timeout, Ended, or the error for which the service stopped."""
+        batch = self._lease(timeout)
+        self._lend(batch)
+        self._cursor, self._memory = self._taken, None
+        return batch
+
+    def _lease(self, timeout):
+        """The next batch. The same one again until _settle(): an exception that comes between loses none."""
         connection = self._connection
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
         try:
-            return self._next(connection, timeout)
+            memory = self._memory
+            if memory is None:
+                memory = self._memory = Memory(connection)
+            if memory.raw.indices is None:
+                self._await(connection, memory.raw, timeout)
+            batch = Batch(self.info, memory)
+            self._taken = self._after(batch)
+            return batch
         finally:
             connection.let_go()
 
-    def _next(self, connection, timeout):
+    def _settle(self, batch):
+        """Somebody else has the batch: the next _lease() is of the one behind it."""
+        self._lend(batch)
+        self._memory = None
+
+    def _after(self, batch):
+        """The cursor behind a batch."""
+        last = batch.step + 1 == self.info.steps_per_epoch
+        return (batch.epoch + 1, 0) if last else (batch.epoch, batch.step + 1)
+
+    def _note_trained(self):
+        """For those who copy batches ahead, and give a slot back before its batch was trained on: the program is
+        done with what was handed out. A process that takes this one's place goes on there."""
+        connection = self._connection
+        if connection is not None and connection.retain():
+            try:
+                connection.library.penstock_trained(connection.pointer, *self._cursor)
+            finally:
+                connection.let_go()
+
+    def _await(self, connection, raw, timeout):
+        """Waits until a batch is in `raw`."""
         library, pointer = connection.library, connection.pointer
-        raw = _library.CBatch()
         left_ms = None if timeout is None or timeout < 0 else _milliseconds(timeout)
         collected = False
         while True:
@@ -131,7 +175,7 @@ class Loader:
             slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
             status = library.penstock_next(pointer, ctypes.byref(raw), slice_ms)
             if status == OK:
-                return self._batch(connection, raw)
+                return
             if status == Invalid.status and not collected:
                 collected = gc.collect() >= 0  # batches caught in reference cycles lease slots
                 continue
@@ -141,13 +185,6 @@ class Loader:
                 self._ended = status == Ended.status
                 reason = library.penstock_last_error(pointer).decode(errors="replace")
                 raise error_for(status, reason)
-
-    def _batch(self, connection, raw):
-        last = raw.step + 1 == self.info.steps_per_epoch
-        self._cursor = (raw.epoch + 1, 0) if last else (raw.epoch, raw.step + 1)
-        batch = Batch(self.info, Memory(connection, raw), raw)
-        self._lend(batch)
-        return batch
 
     def _lend(self, batch):
         """Keeps in mind what shares a slot's memory, and has copy_out()."""
@@ -179,18 +216,21 @@ class Loader:
             raise Invalid("the loader is closed")
         try:
             library, pointer = connection.library, connection.pointer
+            if (epoch, step) == self._cursor:
+                return
             status = library.penstock_skip(pointer, epoch, step)
             if status != OK:
                 raise error_for(status, library.penstock_last_error(pointer).decode(errors="replace"))
-            if (epoch, step) != self._cursor:
-                self._copy_out()
-            self._cursor = (epoch, step)
+            self._copy_out()
+            self._memory = None  # of a batch that nobody has got, if any
+            self._cursor = self._taken = (epoch, step)
         finally:
             connection.let_go()
 
     def epochs(self):
-        """Epochs. Each is an iterable of its batches with an attribute `number`. Asking for the next
-        epoch skips the batches that are left of the one before."""
+        """The epochs that come: after a resume, the rest of the one in which the run goes on, and those behind it.
+        Each is an iterable of its batches with an attribute `number`. Asking for the next epoch skips the batches that
+        are left of the one before."""
         while not self._ended and self._cursor[0] < self.info.epochs:
             epoch = Epoch(self, self._cursor[0])
             yield epoch
@@ -198,6 +238,15 @@ class Loader:
                 self.skip(epoch.number + 1)
         if self._connection is not None and not self._ended:
             self._await_end()
+
+    def epoch(self, number):
+        """Epoch `number`, or the rest of it, as of epochs(); what lies before is skipped. For a second run (--also), which
+        goes on with the training, also after a resume: val.epoch(epoch.number)."""
+        if number > self._cursor[0]:
+            self.skip(number)
+        elif number < self._cursor[0]:
+            raise Invalid(f"epoch {number} is over; the next batch is of epoch {self._cursor[0]}")
+        return Epoch(self, number)
 
     @property
     def complete(self):
@@ -237,15 +286,19 @@ class Loader:
         )
         if status != OK:
             raise error_for(status, "the state does not fit its buffer")
-        return json.loads(text.value)
+        state = json.loads(text.value)
+        state["epoch"], state["step"] = self._cursor  # whatever is copied ahead
+        return state
 
 
 class Epoch:
-    """The batches of one epoch. It can be iterated once."""
+    """The batches of one epoch. It can be iterated once, and no longer when a later one was asked for."""
 
     def __init__(self, loader, number):
         self._loader = loader
         self.number = number
+        loader._turn += 1
+        self._turn = loader._turn
 
     def __len__(self):
         """Batches of a whole epoch. After a resume, the first epoch has fewer."""
@@ -257,7 +310,31 @@ class Epoch:
     def __next__(self):
         if self._loader._cursor[0] != self.number:
             raise StopIteration
+        self.check_turn()
         return next(self._loader)
+
+    def check_turn(self):
+        if self._turn != self._loader._turn:
+            raise Invalid(
+                f"another loop over this loader has begun, and goes on with epoch {self._loader._cursor[0]}: a loader gives "
+                "each batch once, to one loop at a time"
+            )
+
+
+def _connected(library, options):
+    """A connection's pointer, once it is there. An exception that a signal's handler raises ends the wait."""
+    pointer, connected = ctypes.c_void_p(), ctypes.c_int32()
+    message = ctypes.create_string_buffer(_library.MESSAGE_BYTES)
+    try:
+        status = library.penstock_connect_begin(ctypes.byref(options), ctypes.byref(pointer), message)
+        while status == OK and not connected.value:
+            status = library.penstock_connect_continue(pointer, _SLICE_MS, ctypes.byref(connected), message)
+        if status != OK:
+            raise error_for(status, message.value.decode(errors="replace"))
+        return pointer
+    except BaseException:
+        library.penstock_close(pointer)
+        raise
 
 
 def connect(name=None, **options):

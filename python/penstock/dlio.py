@@ -39,8 +39,8 @@ class DataLoader(BaseDataLoader):
                 f"{served} samples of {info.global_batch_size}: batch.global_size has to be "
                 f"{self.batch_size * info.world_size}"
             )
-        if self._args.epochs > self._loader.epochs:
-            raise Invalid(f"train.epochs is {self._args.epochs}, and order.epochs is {self._loader.epochs}: raise it")
+        if self._args.epochs > info.epochs:
+            raise Invalid(f"train.epochs is {self._args.epochs}, and order.epochs is {info.epochs}: raise it")
 
     def next(self):
         super().next()

@@ -5,8 +5,11 @@
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     sharding = NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))
-    for batch in penstock.jax.batches(penstock.connect(wait_for_release=True), sharding):
-        state = train_step(state, batch["latents"])
+    with penstock.connect(wait_for_release=True) as loader:
+        for epoch in loader.epochs():
+            for batch in penstock.jax.batches(epoch, sharding):
+                state = train_step(state, batch["latents"], batch.sample_keys)
+            save(state, loader.state())
 
 Each process has a trainer of the service, of rank jax.process_index(). The local batches of all processes
 make one global array. Ragged fields (deliver: csr) stay local: each process has its own items, on its device.
@@ -17,7 +20,9 @@ import collections
 import jax
 import numpy as np
 
+from ._batch import Fields
 from ._errors import Ended, Invalid, Timeout
+from ._loader import Epoch
 from ._ragged import Csr as _Csr
 from ._ragged import csr_of
 
@@ -54,27 +59,59 @@ class Csr(_Csr):
         return sparse.BCOO((self.values, jax.numpy.stack([rows, index], axis=1)), shape=self._shape(width))
 
 
-class Batch(dict):
+class Batch(Fields):
     """The samples of one step: field name -> global jax.Array [samples of the step, *shape]. The array of a ragged
     field is [items, *shape], of this process alone; csr() has its columns and offsets together. Each batch has
     another number of items, for which jitted functions are compiled anew: deliver: pad N or dense avoids this.
 
-    keys   global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
+    sample_keys  global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
     valid  global bool array [samples]
+    valid_of  field name -> global bool array [samples, steps], as of penstock.Batch
     indices  uint64 NumPy array [samples of this process]
     epoch, step  int
     bound  int: as penstock.Batch.bound. Functions are compiled anew for each: batch.budget_buckets makes them few
+
+    A batch is a pytree, for jitted functions and jax.tree.map(): its leaves are the fields, sample_keys and valid. What
+    comes out has these, bound and csr() alone: epoch, step and indices differ from batch to batch, and indices between
+    processes.
     """
 
-    __slots__ = ("epoch", "step", "bound", "indices", "keys", "valid", "_fields")
-
-    @property
-    def sample_count(self):
-        return len(self.indices)
+    __slots__ = ("epoch", "step", "bound", "indices", "sample_keys", "valid", "_fields")
 
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
         return csr_of(self, self._fields, name, Csr)
+
+
+class _Described:
+    """What a jitted function is compiled for, beside shapes: two are the same if they are of one service and bound."""
+
+    def __init__(self, names, fields, bound):
+        self.names, self.fields, self.bound = names, fields, bound
+
+    def __eq__(self, other):
+        return (self.names, self.bound) == (other.names, other.bound) and self.fields is other.fields
+
+    def __hash__(self):
+        return hash((self.names, self.bound))
+
+
+def _flatten(batch):
+    names = tuple(batch)
+    keyed = [(jax.tree_util.DictKey(name), batch[name]) for name in names]
+    keyed += [(jax.tree_util.GetAttrKey(name), getattr(batch, name)) for name in ("sample_keys", "valid")]
+    return keyed, _Described(names, batch._fields, batch.bound)
+
+
+def _unflatten(described, leaves):
+    *fields, sample_keys, valid = leaves
+    batch = Batch(zip(described.names, fields))
+    batch.sample_keys, batch.valid = sample_keys, valid
+    batch._fields, batch.bound = described.fields, described.bound
+    return batch
+
+
+jax.tree_util.register_pytree_with_keys(Batch, _flatten, _unflatten)
 
 
 def _is_offsets(field):
@@ -233,7 +270,7 @@ def _transfer(batch, info, sharding, aliases):
         (field.name, put_here(field) if field.steps else put(batch[field.name], sharding)) for field in batch._fields
     )
     out._fields = batch._fields
-    out.keys = put(batch.keys.view(np.uint32).reshape(-1, 2))
+    out.sample_keys = put(batch.sample_keys.view(np.uint32).reshape(-1, 2))
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()
     out.epoch, out.step, out.bound = batch.epoch, batch.step, batch.bound
@@ -266,16 +303,20 @@ def constants(loader, sharding=None, names=None):
 
 
 def batches(loader, sharding, *, ahead=1):
-    """Gives batches as global arrays, until all epochs are consumed. `ahead` batches are on their way to the
-    devices while the program works on one. A batch's memory goes back to the service when its arrays are on
-    the devices. JAX may keep a host's array longer: connect with wait_for_release=True.
+    """Gives batches as global arrays, until all epochs are consumed, or the epoch that was given. `ahead` batches are on
+    their way to the devices while the program works on one. A batch's memory goes back to the service when its arrays
+    are on the devices. JAX may keep a host's array longer: connect with wait_for_release=True. loader.state() is behind
+    the last batch that was given. A process that takes this one's place without a state goes on with that batch: the
+    program is done with a batch when it asks for the next one.
 
-    loader    a penstock.Loader, iterated by nobody else
+    loader    a penstock.Loader, or an epoch of its epochs() or epoch(); iterated by nobody else
     sharding  of the global arrays: their first axis over the devices, so that each process has rows of its own, one
-              local batch, in the order of ranks. Every field has it; `keys` and `valid` have the first axis's part.
-              Other shardings are refused. One of devices of this process alone makes arrays of its own samples.
+              local batch, in the order of ranks. Every field has it; `sample_keys` and `valid` have the first axis's
+              part. Other shardings are refused. One of devices of this process alone makes arrays of its own samples.
     ahead     at most delivery.slots - 2
     """
+    epoch = loader if isinstance(loader, Epoch) else None
+    loader = epoch._loader if epoch else loader
     info = loader.info
     _check(loader, sharding)
     if not 0 <= ahead <= info.slot_count - 2:
@@ -283,29 +324,44 @@ def batches(loader, sharding, *, ahead=1):
             f"ahead is {ahead}, and the service has {info.slot_count} slots for each trainer: at most "
             f"{info.slot_count - 2} batches can be on their way; raise delivery.slots"
         )
-    return _generate(loader, sharding, ahead)
+    if loader._taken != loader._cursor:
+        raise Invalid(
+            "a loop over this loader was left with batches on their way to the devices, which would be lost: go on with "
+            "that loop, or with a later epoch (loader.epochs(), loader.skip())"
+        )
+    loader._note_trained()
+    return _generate(loader, epoch, sharding, ahead)
 
 
-def _generate(loader, sharding, ahead):
+def _generate(loader, epoch, sharding, ahead):
     under_way = collections.deque()  # (memory, arrays)
     aliases = _aliases(sharding)
+    last = epoch.number if epoch else loader.info.epochs - 1
 
     def start(timeout):
-        memory = loader.next(timeout)
+        memory = loader._lease(timeout)
         under_way.append((memory, _transfer(memory, loader.info, sharding, aliases)))
+        loader._settle(memory)
 
-    while True:
+    while under_way or loader._taken[0] <= last:
+        if epoch:
+            epoch.check_turn()
         try:
             if not under_way:
                 start(None)
-            while len(under_way) <= ahead:
+            while len(under_way) <= ahead and loader._taken[0] <= last:
                 start(0)
         except Timeout:
             pass
         except Ended:
             if not under_way:
                 return
-        memory, arrays = under_way.popleft()
-        jax.block_until_ready([*arrays.values(), arrays.keys, arrays.valid])
+        memory, arrays = under_way[0]
+        jax.block_until_ready([*arrays.values(), arrays.sample_keys, arrays.valid])
+        under_way.popleft()
         del memory
+        loader._cursor = loader._after(arrays)
         yield arrays
+        loader._note_trained()  # the program asks for another one
+    if loader.complete:
+        loader._await_end()

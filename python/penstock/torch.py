@@ -2,15 +2,16 @@
 
     import penstock.torch
 
-    loader = penstock.torch.Loader(device="cuda")
-    for epoch in range(loader.epochs):
-        for batch in loader:                  # one epoch; a dict of tensors on the GPU
-            train_step(batch["latents"], batch["text"])
-        save(model, loader.state_dict())
+    with penstock.torch.Loader(device="cuda") as loader:
+        for epoch in loader.epochs():
+            for batch in epoch:               # a dict of tensors on the GPU
+                train_step(batch["latents"], batch["text"])
+            save(model, loader.state_dict())
 
 On the CPU (device=None) a tensor shares the memory of its batch, which goes back to the service when
 the batch and its tensors are gone. On a GPU the loader copies `depth` batches ahead, on a stream of
-its own. A batch's memory goes back once the copy is complete.
+its own. A batch's memory goes back once the copy is complete. A process that takes this one's place without a
+state goes on with the batch that this one was training on: the loop is done with a batch when it asks for the next one.
 """
 
 import collections
@@ -20,6 +21,7 @@ import sys
 import numpy as np
 import torch
 
+from ._batch import Fields
 from ._batch import tensor as _tensor
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Loader as _Connection
@@ -48,26 +50,25 @@ class Csr(_Csr):
         return torch.sparse_csr_tensor(self.offsets, self.matrix_indices("torch"), self.values, shape)
 
 
-class Batch(dict):
+class Batch(Fields):
     """One trainer's samples of one step: field name -> tensor [samples, *shape]. The tensor of a ragged field
     (deliver: csr) is [items, *shape]; csr() has its columns and offsets together.
 
-    indices, keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
+    indices, sample_keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
     valid          bool tensor [samples]
+    valid_of       field name -> bool tensor [samples, steps], as of penstock.Batch
     epoch, step, bound, first_position  int, as of penstock.Batch
     """
 
-    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "keys", "valid", "_fields", "__weakref__")
+    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "_fields", "__weakref__")
 
     def copy_out(self):
         """Copies all tensors. The slot that they share goes back when no view from before is left."""
         for name, tensor in self.items():
             self[name] = tensor.clone()
-        self.indices, self.keys, self.valid = self.indices.clone(), self.keys.clone(), self.valid.clone()
-
-    @property
-    def sample_count(self):
-        return len(self.indices)
+        self.indices, self.sample_keys, self.valid = (
+            tensor.clone() for tensor in (self.indices, self.sample_keys, self.valid)
+        )
 
     def csr(self, name):
         """A ragged field with its columns and offsets: see Csr. No copy."""
@@ -78,7 +79,7 @@ def _tensors(batch, place):
     """A Batch of a penstock.Batch. `place`: what becomes of each tensor."""
     out = Batch((name, place(batch.torch(name))) for name in batch)
     out.indices = place(torch.from_numpy(batch.indices.view(np.int64)))
-    out.keys = place(torch.from_numpy(batch.keys.view(np.int64)))
+    out.sample_keys = place(torch.from_numpy(batch.sample_keys.view(np.int64)))
     out.valid = place(torch.from_numpy(batch.valid))
     out.epoch, out.step, out.first_position = batch.epoch, batch.step, batch.first_position
     out.bound = batch.bound
@@ -169,11 +170,12 @@ class _Pins:
 
 
 class Loader:
-    """A connection that is iterated epoch by epoch: each iter() is the next epoch, whose batches are dicts
-    of tensors. An epoch that was not iterated to its end is skipped to its end by the next iter().
+    """A connection that is iterated epoch by epoch: epochs() gives the epochs that come. Each iter() is the next epoch, for
+    frameworks that count epochs themselves. Batches are dicts of tensors. An epoch that was not iterated to its end is
+    skipped to its end by the next one.
 
     loader   a penstock.Loader, or None: connects at the first use, with the arguments of
-             penstock.connect()
+             penstock.connect(), such as name and state
     device   None: tensors on the CPU that share the batch's memory. Else a GPU: "cuda", "cuda:1", …
     depth    with a device: how many batches are copied ahead, at most delivery.slots - 2
     pin      with a device: registers the shared memory with the device, so that copies are
@@ -191,13 +193,14 @@ class Loader:
         if pin and self._device is None:
             raise Invalid("pin=True registers memory with a GPU: give a device")
         self._arguments = connect
-        self._loader = None
+        self._loader = None  # its cursor is that of the next batch to hand out
         self._depth = depth
         self._pin = pin
         self._pins = None
-        self._state = None  # of load_state_dict(), for the connection to come
-        self._cursor = None  # epoch and step of the next batch to hand out
+        self._state = connect.pop("state", None)  # for the connection to come
         self._open = None  # the epoch that is being iterated
+        self._turn = 0  # counts the loops over epochs: the last one goes on
+        self._stopped = False  # no more batches come
         self._ended = False
         self._ahead = collections.deque()  # (batch, event): copies under way, or complete
         self._copying = collections.deque()  # (memory, event): what copies read
@@ -207,7 +210,6 @@ class Loader:
     def _begin(self, loader):
         """The connection is there."""
         info = loader.info
-        self._cursor = loader._cursor
         if self._device and self._depth > info.slot_count - 2:
             raise Invalid(
                 f"depth is {self._depth}, and the service has {info.slot_count} slots for each trainer: "
@@ -217,6 +219,19 @@ class Loader:
             self._pins = _Pins(self._device, loader._connection)
             self._check_pins()
         self._loader = loader
+        if self._device:
+            loader._note_trained()
+
+    def __getstate__(self):
+        if self._loader is not None:
+            self._loader.__reduce__()  # raises
+        return self.__dict__
+
+    def __getitem__(self, index):
+        raise Invalid(
+            "penstock.torch.Loader has no samples by index, and takes no sampler: iterate the loader itself. A program that "
+            "wants a DataLoader writes DataLoader(penstock.torch.Dataset(), batch_size=None)"
+        )
 
     def _check_pins(self):
         if self._pins and self._pins.error:
@@ -246,10 +261,32 @@ class Loader:
         writable = {name: np.frombuffer(array.base, array.dtype).reshape(array.shape) for name, array in arrays.items()}
         return {field.name: _tensor(writable[field.name], field.dtype_name == "bfloat16") for field in self.info.constants}
 
-    @property
     def epochs(self):
-        """How many epochs the service delivers."""
-        return self.info.epochs
+        """The epochs that come: after a resume, the rest of the one in which the run goes on, and those behind it.
+        Each is an iterable of its batches with an attribute `number`. How many the service delivers: info.epochs."""
+        while not self.complete and not self._stopped:
+            epoch = iter(self)
+            yield epoch
+            if self._cursor[0] == epoch.number and not self._stopped:
+                self._skip_to(epoch.number + 1, 0)
+        self._end_if_done()
+
+    def epoch(self, number):
+        """Epoch `number`, or the rest of it; what lies before is skipped. For a second run (--also), which goes on with the
+        training, also after a resume: val.epoch(epoch.number)."""
+        self.set_epoch(number)
+        self._open = None
+        return iter(self)
+
+    @property
+    def complete(self):
+        """Whether all batches of all epochs were handed out. False after the last batch means that the service was told
+        to stop: save state_dict(), and go on from there."""
+        return self.connection.complete
+
+    @property
+    def _cursor(self):
+        return self._loader._cursor
 
     @property
     def batch_size(self):
@@ -291,31 +328,24 @@ class Loader:
     def set_epoch(self, epoch):
         """Says which epoch comes next: the one that comes anyway, or a later one, which is skipped to.
         Epochs that are over do not come again: raises Invalid."""
-        coming = self._coming_epoch()
+        self.connection  # pylint: disable=pointless-statement
+        coming = self._cursor[0]
         if epoch < coming:
             raise Invalid(f"epoch {epoch} is over; the next one is epoch {coming}")
         if epoch > coming:
             self._skip_to(epoch, 0)
 
-    def _coming_epoch(self):
-        self.connection  # pylint: disable=pointless-statement
-        return self._cursor[0]
-
     def _skip_to(self, epoch, step):
         """Passes over batches; those that are not copied yet never are."""
         while self._ahead and self._cursor < (epoch, step):
-            self._cursor = self._after(self._ahead.popleft()[0])
+            self._loader._cursor = self._loader._after(self._ahead.popleft()[0])
         if self._device and self._cursor < (epoch, step):
             self._drop()  # slots are given back in order
-        if self._cursor < (epoch, step):
-            self._loader.skip(epoch, step)
-            self._cursor = (epoch, step)
+        self._loader.skip(epoch, step)
 
     def state_dict(self):
         """The state behind the last batch that was handed out, whatever is copied ahead."""
-        state = self.connection.state()
-        state["epoch"], state["step"] = self._cursor
-        return state
+        return self.connection.state()
 
     def load_state_dict(self, state):
         """Goes on at a state of state_dict(). Best before the first use: then the service is told. On a
@@ -337,18 +367,13 @@ class Loader:
         self.connection  # pylint: disable=pointless-statement
         return _Epoch(self)
 
-    def _after(self, batch):
-        last = batch.step + 1 == self.info.steps_per_epoch
-        return (batch.epoch + 1, 0) if last else (batch.epoch, batch.step + 1)
-
     def _next(self):
         """The next batch of any epoch; None at the end."""
         try:
-            batch = self._take() if self._device is None else self._take_ahead()
+            return self._take() if self._device is None else self._take_ahead()
         except Ended:
+            self._stopped = True
             return None
-        self._cursor = self._after(batch)
-        return batch
 
     def _end_if_done(self):
         """Behind the last batch of all, waits until all trainers have theirs: if the service has to start
@@ -356,23 +381,29 @@ class Loader:
         if self._cursor[0] >= self.info.epochs and not self._ended:
             self._ended = True
             self._drop()
+            if self._device:
+                self._loader._note_trained()
             self._loader._await_end()
 
     def _take(self):
-        batch = _tensors(self._lease(None), lambda tensor: tensor)
+        batch = _tensors(self._loader._lease(None), lambda tensor: tensor)
         self._loader._lend(batch)
+        self._loader._cursor, self._loader._memory = self._loader._taken, None
         return batch
 
     def _take_ahead(self):
+        self._loader._note_trained()  # the program asks for a batch: it is done with the last one
         if not self._ahead:
             self._copy(None)
         try:
-            while len(self._ahead) <= self._depth and self._may_lease():
+            while len(self._ahead) <= self._depth and self._may_lease() and self._loader._taken[0] < self.info.epochs:
                 self._copy(0)
         except (Timeout, Ended):
             pass  # an end is found again when nothing is left
-        batch, event = self._ahead.popleft()
-        self._device.hand_over([*batch.values(), batch.indices, batch.keys, batch.valid], event)
+        batch, event = self._ahead[0]
+        self._device.hand_over([*batch.values(), batch.indices, batch.sample_keys, batch.valid], event)
+        self._ahead.popleft()
+        self._loader._cursor = self._loader._after(batch)
         return batch
 
     def _may_lease(self):
@@ -381,21 +412,17 @@ class Loader:
             self._copying.popleft()
         return len(self._copying) < self._loader.info.slot_count - 1
 
-    def _lease(self, timeout):
-        """The service's next batch, as a penstock.Batch."""
-        while not self._may_lease():
-            self._copying[0][1].synchronize()
-        batch = self._loader.next(timeout)
-        self._check_pins()
-        return batch
-
     def _copy(self, timeout):
         """Takes the service's next batch and starts to copy it."""
-        memory = self._lease(timeout)
+        while not self._may_lease():
+            self._copying[0][1].synchronize()
+        memory = self._loader._lease(timeout)
+        self._check_pins()
         batch = _tensors(memory, self._device.copy)
         event = self._device.record()
         self._copying.append((memory, event))
         self._ahead.append((batch, event))
+        self._loader._settle(memory)
 
 
 class _Epoch:
@@ -404,9 +431,16 @@ class _Epoch:
     def __init__(self, loader):
         self._loader = loader
         epoch, step = loader._cursor
-        if loader._open == epoch and step > 0:
+        if loader._open == epoch and step > 0 and not loader._stopped:
             loader._skip_to(epoch + 1, 0)  # it was abandoned
+        if loader.complete:
+            raise Ended(
+                f"epoch {loader._cursor[0]} was asked for, and order.epochs is {loader.info.epochs}: all are consumed. "
+                "Iterate loader.epochs(), which ends by itself and is right after a resume, or raise order.epochs"
+            )
         self.number = loader._open = loader._cursor[0]
+        loader._turn += 1
+        self._turn = loader._turn
 
     def __iter__(self):
         return self
@@ -418,28 +452,40 @@ class _Epoch:
         if self._loader._cursor[0] != self.number:
             self._loader._end_if_done()
             raise StopIteration
+        if self._turn != self._loader._turn:
+            raise Invalid(
+                f"another loop over this loader has begun, and goes on with epoch {self._loader._cursor[0]}: a loader gives "
+                "each batch once, to one loop at a time"
+            )
         batch = self._loader._next()
         if batch is None:
             raise StopIteration
         return batch
 
 
+def _iterated_by(*names):
+    """The object of a class of that name that iterates; None: there is none."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if type(owner).__name__ in names:
+            return owner
+        frame = frame.f_back
+    return None
+
+
 def _is_shared_out():
     """Whether Accelerate iterates, to give several processes parts of what this one reads."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        owner = type(frame.f_locals.get("self")).__name__
-        if owner == "IterableDatasetShard" or owner == "DataLoaderDispatcher":
-            accelerate = sys.modules.get("accelerate")
-            return accelerate is not None and accelerate.PartialState().num_processes > 1
-        frame = frame.f_back
-    return False
+    accelerate = sys.modules.get("accelerate")
+    owner = _iterated_by("IterableDatasetShard", "DataLoaderDispatcher")
+    return accelerate is not None and owner is not None and accelerate.PartialState().num_processes > 1
 
 
 class Dataset(torch.utils.data.IterableDataset):
     """Batches for torch.utils.data.DataLoader(dataset, batch_size=None), for programs that want a DataLoader.
     A Loader alone does as well. Arguments as of Loader. The DataLoader has no workers: the readers are the
-    workers, and several connections of one rank cannot be."""
+    workers, and several connections of one rank cannot be. It makes no batches either: batch.global_size says how
+    many samples a batch has, and the order of samples is the service's."""
 
     def __init__(self, *arguments, **named):
         super().__init__()
@@ -451,12 +497,21 @@ class Dataset(torch.utils.data.IterableDataset):
     def __iter__(self):
         if torch.utils.data.get_worker_info() is not None:
             raise Invalid("penstock.torch.Dataset takes no DataLoader workers: give num_workers=0")
+        fetcher = _iterated_by("_IterableDatasetFetcher")
+        if getattr(fetcher, "auto_collation", False):
+            raise Invalid(
+                "penstock.torch.Dataset gives whole batches, and a DataLoader would put several of them into one: give "
+                "batch_size=None (its default is 1). Samples of a batch: batch.global_size of the service's configuration"
+            )
         if _is_shared_out():
             raise Invalid(
                 "accelerator.prepare() was given a DataLoader of penstock.torch.Dataset: process 0 would read for all, "
                 "or each process keep a part of its own samples. Do not prepare it: iterate penstock.torch.Loader()"
             )
         return iter(self.loader)
+
+    def __getitem__(self, index):
+        return self.loader[index]
 
     def state_dict(self):
         return self.loader.state_dict()

@@ -237,6 +237,7 @@ static enum status take_message(struct dial *dial, const struct protocol_message
     case PROTOCOL_WELCOME:
         return take_ring(dial, fds, &message->welcome, ret_connection, ret_terms, err);
     case PROTOCOL_FAIL:
+        dial->told = true;
         if (err)
             *err = message->fail;
         return (enum status)message->fail.status;

@@ -48,6 +48,7 @@ struct dial {
     struct protocol_wait news;          /* the last WAIT */
     struct handout handout;             /* owned; that came so far */
     bool heard;                         /* the reader at `socket` has sent a WAIT */
+    bool told;                          /* the service has said why there will be no connection */
 };
 
 /* Starts the clock of `options->timeout_ms`. `options` is borrowed until dial_done(). */

@@ -86,11 +86,6 @@ enum status loader_new(const struct dial_options *options, struct loader **ret_l
     return STATUS_OK;
 }
 
-const struct dial_options *loader_options(const struct loader *loader)
-{
-    return &loader->options;
-}
-
 const struct ring_header *loader_header(const struct loader *loader)
 {
     return &loader->header;

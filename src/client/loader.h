@@ -58,9 +58,6 @@ MUST_USE enum status loader_new(const struct dial_options *options, struct loade
 MUST_USE enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_connected,
                                     struct error *err);
 
-/* What the loader connects, or has connected, by. Borrowed as the header; any thread. */
-const struct dial_options *loader_options(const struct loader *loader);
-
 /* The ring header of the first reader. Later readers' headers differ from it only in slot_count and
  * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
 const struct ring_header *loader_header(const struct loader *loader);

@@ -195,6 +195,8 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
 void loader_note_released(struct loader *loader)
 {
     struct attached_ring *attached = loader->attached;
+    if (loader->failure.status) /* what a trainer that fails lets go, it is not done with */
+        return;
     uint64_t cursor = atomic_load(&loader->cursor); /* before leases: a batch that is taken now is
                                                      * not released */
     const struct lease *oldest = attached_ring_oldest(attached);

@@ -6,6 +6,7 @@
 #include "delivery/protocol.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Makes a new ring the current one. Slots leased of the one before stay mapped. */
@@ -144,6 +145,21 @@ static enum status take_first_ring(struct loader *loader, struct connection *con
     return attach(loader, connection, terms, err);
 }
 
+/* Who failed to connect to what, as far as the message does not say so. */
+static void name_trainer(const struct dial_options *options, struct error *err)
+{
+    char rank[32] = "", run_dir[300] = "";
+    if (!err)
+        return;
+    if (!strstr(err->message, "trainer "))
+        snprintf(rank, sizeof rank, "trainer %" PRIu32, options->rank);
+    if (!strstr(err->message, options->run_dir))
+        snprintf(run_dir, sizeof run_dir, "run directory '%s'", options->run_dir);
+    if (*rank || *run_dir)
+        error_prefix(err, (enum status)err->status, "%s%s%s: ", rank, *rank && *run_dir ? ", " : "",
+                     run_dir);
+}
+
 enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_connected,
                            struct error *err)
 {
@@ -164,6 +180,8 @@ enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_c
                             loader->options.rank);
     if (!status)
         status = take_first_ring(loader, &connection, &terms, err);
+    if (status && !loader->dial.told)
+        name_trainer(&loader->options, err);
     *ret_connected = !status;
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "client/environment.h"
 #include "client/loader.h"
+#include "delivery/end_marker.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -156,6 +157,11 @@ static enum status settle_options(const struct penstock_options *given, struct s
                                                                      : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
     bool named = options->name && *options->name;
+    if (!status && named && access(settled.run_dir, F_OK) && end_marker_found(settled.cursors))
+        return error_set(err, STATUS_ENDED,
+                         "the run of run directory '%s' is over, and any run '%s' beside it: all "
+                         "epochs are consumed, and the readers have left",
+                         settled.run_dir, options->name);
     if (!status && named) {
         status = environment_named_run(settled.run_dir, options->name, text->run_dir,
                                        sizeof text->run_dir, err);
@@ -171,19 +177,6 @@ static enum status settle_options(const struct penstock_options *given, struct s
     settled.wish = settled.state ? WISH_STATE : WISH_FRESH;
     *ret_options = settled;
     return STATUS_OK;
-}
-
-/* Who failed to connect to what, as far as the message does not say so. */
-static void name_trainer(const struct dial_options *options, struct error *err)
-{
-    char rank[32] = "", run_dir[300] = "";
-    if (!strstr(err->message, "trainer "))
-        snprintf(rank, sizeof rank, "trainer %" PRIu32, options->rank);
-    if (!strstr(err->message, options->run_dir))
-        snprintf(run_dir, sizeof run_dir, "run directory '%s'", options->run_dir);
-    if (*rank || *run_dir)
-        error_prefix(err, (enum status)err->status, "%s%s%s: ", rank, *rank && *run_dir ? ", " : "",
-                     run_dir);
 }
 
 enum penstock_status penstock_connect_begin(const struct penstock_options *options,
@@ -222,8 +215,6 @@ enum penstock_status penstock_connect_continue(struct penstock *connection, int6
     if (!connection->connected) {
         status = loader_connect(connection->loader, clock_deadline_ns(wait_ms),
                                 &connection->connected, &error);
-        if (status)
-            name_trainer(loader_options(connection->loader), &error);
         if (connection->connected)
             fill_info(connection);
     }

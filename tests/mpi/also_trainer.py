@@ -79,7 +79,7 @@ def validations(rank, log):
         epoch = next(penstock.connect("val").epochs() if mode == "again" else passes)
         for count, batch in enumerate(epoch, 1):
             note(log, batch)
-            held[:] = [] if mode == "again" else [batch]
+            held[:] = [batch]
             if count == limit:
                 break
             if rank == 1 and len(times) == 2 and (mode == "die" or is_first_life()):

@@ -20,7 +20,7 @@ with penstock.connect() as loader:
         name = f"{loader.info.rank}.{batch.epoch}.{batch.step}.npz"
         masks = {f"valid of {field}": mask for field, mask in batch.valid_of.items()}
         np.savez(os.path.join(sys.argv[1], name), **batch, **masks, indices=batch.indices, valid=batch.valid,
-                 keys=batch.keys)
+                 keys=batch.sample_keys)
         if "text.offsets" in batch:  # test_vlen.py
             texts = batch.strings("text")
             assert len(texts) == batch.sample_count and "".join(texts).encode() == batch["text"].tobytes()

@@ -149,8 +149,8 @@ def batches():
     if sys.argv[1] == "torch":
         import penstock.torch
         with penstock.torch.Loader() as loader:
-            for _ in range(loader.epochs):
-                yield from loader
+            for epoch in loader.epochs():
+                yield from epoch
     else:
         import jax, penstock.jax
         mesh = jax.sharding.Mesh(jax.devices()[:1], "data")

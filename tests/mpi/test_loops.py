@@ -94,6 +94,23 @@ class Loops(LoopTest):
         output = self.start("with_torchdata.py", os.path.join(self.folder, "data"))
         self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)),
                          [("0", "0", "8"), ("0", "1", "8"), ("1", "0", "24"), ("1", "1", "24")])
+        self.go_on_from(os.path.join(self.folder, "data.0"))
+
+    def go_on_from(self, saved):
+        """The plain loop goes on there, too, and trains on no epoch that is over, nor on one too many."""
+        import torch
+
+        def find(tree):
+            if "order_id" in tree:
+                return tree
+            return next(filter(None, (find(value) for value in tree.values() if isinstance(value, dict))), None)
+
+        path = os.path.join(self.folder, "state.json")
+        with open(path, "w", encoding="ascii") as file:
+            json.dump(find(torch.load(saved)), file)
+        output = self.start("plain_torch.py", options=["--resume", path])
+        self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)),
+                         [("0", "0", "8"), ("0", "1", "8"), ("1", "0", "24"), ("1", "1", "24")])
 
 
 class MoreLoops(LoopTest):

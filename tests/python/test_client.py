@@ -1,10 +1,12 @@
 """The Python package against a demo server: contents, order, the life of views, ends and errors."""
 
+import copy
 import ctypes
 import gc
 import importlib.util
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -93,7 +95,7 @@ class Contents(unittest.TestCase):
                     self.assertEqual(batch["image"][i].tobytes(), pattern(int(index), 24))
                     self.assertEqual(batch["bits"][i].tobytes(), pattern(int(index), 8))
                 self.assertEqual(batch.first_position, 0)
-                self.assertEqual(len(set(batch.keys.tolist())), 4)
+                self.assertEqual(len(set(batch.sample_keys.tolist())), 4)
                 seen += batch.indices[batch.valid].tolist()
             self.assertEqual(seen[:10], list(range(10)))
             self.assertEqual(seen[10:], [(p + 7) % 10 for p in range(10)])
@@ -191,16 +193,23 @@ class Lifetime(unittest.TestCase):
             finally:
                 gc.enable()
 
-    def test_views_outlive_the_loader(self):
-        with Demo(slots=2) as demo:
-            loader = connect(demo)
-            batch = next(loader)
-            loader.close()
-            with self.assertRaises(penstock.Invalid):
-                next(loader)
-            self.assertEqual(batch["image"][3].tobytes(), pattern(3, 24))
-            del batch
-            self.assertEqual(demo.process.wait(60), 0)  # it got its goodbye
+    def test_batches_and_views_outlive_the_loader(self):
+        """A batch becomes a copy; a view of its array keeps the slot, and the goodbye."""
+        for viewed in (False, True):
+            with Demo(slots=2) as demo:
+                loader = connect(demo)
+                batch = next(loader)
+                view = batch["image"][3] if viewed else None
+                loader.close()
+                with self.assertRaises(penstock.Invalid):
+                    next(loader)
+                self.assertEqual(batch["image"][3].tobytes(), pattern(3, 24))
+                if viewed:
+                    self.assertIsNone(demo.process.poll())
+                    self.assertEqual(view.tobytes(), pattern(3, 24))
+                    del view
+                self.assertEqual(demo.process.wait(60), 0)  # it got its goodbye
+                self.assertIn("trainer 0 said goodbye", demo.farewell())
 
     def test_goodbye_at_the_end_in_spite_of_views(self):
         with Demo(slots=2, samples=8) as demo, connect(demo) as loader:
@@ -270,6 +279,20 @@ class Epochs(unittest.TestCase):
             self.assertEqual(loader.state()["step"], 2)
             steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
             self.assertEqual(steps, [(0, [2]), (1, [0, 1, 2])])
+
+    def test_an_epoch_by_its_number(self):
+        with Demo(samples=12, batch=4, epochs=5, start=1) as demo, connect(demo) as loader:
+            self.assertEqual([batch.step for batch in loader.epoch(0)], [1, 2])
+            self.assertEqual(next(loader.epoch(2)).epoch, 2)
+            self.assertEqual([(batch.epoch, batch.step) for batch in loader.epoch(4)], [(4, 0), (4, 1), (4, 2)])
+            with self.assertRaisesRegex(penstock.Invalid, "epoch 3 is over"):
+                loader.epoch(3)
+
+    def test_one_loop_at_a_time(self):
+        with Demo(samples=12, batch=4, epochs=2) as demo, connect(demo) as loader:
+            with self.assertRaisesRegex(penstock.Invalid, "goes on with epoch 0: .* to one loop at a time"):
+                for first, second in zip(loader.epochs(), loader.epochs()):
+                    list(zip(first, second))
 
     def test_from_a_state(self):
         for state in ({"step": 2}, '{"mine": [1], "step":2}'):
@@ -370,6 +393,86 @@ class Failures(unittest.TestCase):
                 finally:
                     demo.process.send_signal(signal.SIGCONT)
 
+    def test_waiting_for_a_service_can_be_interrupted(self):
+        """Where there is none; where one says nothing; and where one waits for another trainer."""
+        with Demo() as silent, Demo(trainers=2) as waiting:
+            silent.process.send_signal(signal.SIGSTOP)
+            for run_dir, world_size in (("/nonexistent/run", 1), (silent.run_dir, 1), (waiting.run_dir, 2)):
+                for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, ZeroDivisionError)):
+                    before = signal.signal(signal.SIGTERM, lambda *_: 1 // 0)
+                    timer = threading.Timer(0.2, os.kill, (os.getpid(), number))
+                    started = time.monotonic()
+                    timer.start()
+                    with self.subTest(run_dir=run_dir, number=number), self.assertRaises(error):
+                        penstock.connect(run_dir, rank=0, world_size=world_size, timeout=20)
+                    self.assertLess(time.monotonic() - started, 10)
+                    timer.join()
+                    signal.signal(signal.SIGTERM, before)
+            silent.process.send_signal(signal.SIGCONT)
+            silent.process.kill()
+            waiting.process.kill()
+
+    def test_an_interrupt_loses_no_batch(self):
+        """A signal comes while a batch is waited for, and the batch before the signal is seen."""
+        with Demo(samples=400, slots=2, epochs=1) as demo, connect(demo) as loader:
+            steps, interrupts = [], 0
+
+            def interrupt():
+                os.kill(os.getpid(), signal.SIGINT)
+                demo.process.send_signal(signal.SIGCONT)
+
+            while len(steps) < 60:
+                timer = None
+                if len(steps) % 10 == 0:
+                    demo.process.send_signal(signal.SIGSTOP)
+                    timer = threading.Timer(0.05, interrupt)
+                    timer.start()
+                try:
+                    for _ in range(10):
+                        steps.append(loader.next().step)
+                except KeyboardInterrupt:
+                    interrupts += 1
+                    self.assertEqual(loader.state()["step"], len(steps))
+                if timer:
+                    timer.join()
+            self.assertEqual(steps, list(range(len(steps))))
+            self.assertGreater(interrupts, 0)
+
+    def test_one_thread_at_a_time(self):
+        with Demo() as demo, connect(demo) as loader:
+            demo.process.send_signal(signal.SIGSTOP)
+            try:
+                with self.assertRaises(penstock.Timeout):
+                    while True:
+                        loader.next(timeout=0.3)
+                words = []
+
+                def take(timeout):
+                    try:
+                        loader.next(timeout=timeout)
+                    except penstock.Timeout:
+                        pass
+                    except penstock.Invalid as error:
+                        words.append(str(error))
+
+                thread = threading.Thread(target=take, args=(1,))
+                thread.start()
+                while thread.is_alive() and not words:
+                    take(0)
+                thread.join()
+                self.assertRegex(words[0], "another thread is in penstock_next")
+            finally:
+                demo.process.send_signal(signal.SIGCONT)
+
+    def test_no_loader_travels(self):
+        with Demo() as demo, connect(demo) as loader:
+            for travel in (pickle.dumps, copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(penstock.Invalid, "cannot be pickled or copied"):
+                    travel(loader)
+            batch = pickle.loads(pickle.dumps(next(loader)))  # batches may: as copies
+            self.assertEqual((batch.step, batch["label"].tolist()), (0, batch.indices.tolist()))
+            self.assertEqual(list(batch.keys()), ["bits", "image", "label"])
+
     def test_closed_by_another_thread(self):
         with Demo() as demo:
             loader = connect(demo)
@@ -379,7 +482,7 @@ class Failures(unittest.TestCase):
             def close():
                 """Once next() has begun to wait."""
                 waits.wait()
-                while "_next" not in [frame.name for frame in traceback.extract_stack(sys._current_frames()[main])]:
+                while "_await" not in [frame.name for frame in traceback.extract_stack(sys._current_frames()[main])]:
                     time.sleep(0.01)
                 loader.close()
 

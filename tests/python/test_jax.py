@@ -54,8 +54,8 @@ class Batches(unittest.TestCase):
             seen = []
             for batch in penstock.jax.batches(loader, sharding()):
                 self.assertEqual({shard.data.shape for shard in batch["image"].addressable_shards}, {(2, 2, 3)})
-                self.assertEqual((batch.keys.dtype, batch.keys.shape), (np.uint32, (BATCH, 2)))
-                jax.random.wrap_key_data(batch.keys[0])
+                self.assertEqual((batch.sample_keys.dtype, batch.sample_keys.shape), (np.uint32, (BATCH, 2)))
+                jax.random.wrap_key_data(batch.sample_keys[0])
                 self.assertTrue(is_right(batch))
                 seen.append((batch.epoch, batch.step))
             self.assertEqual(seen, [divmod(n, STEPS) for n in range(2 * STEPS)])
@@ -83,6 +83,57 @@ class Batches(unittest.TestCase):
     def test_arrays_outlive_their_slots(self):
         """On the CPU, JAX takes a host's memory for an array where it can, and the slot is overwritten."""
         self.assertEqual(self.kept(), [True] * 2 * STEPS)
+
+    def test_epochs(self):
+        """Of an epoch no batch of the next one is on its way, and the state is behind the last batch that was given."""
+        with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, connect(demo) as loader:
+            seen = []
+            for epoch in loader.epochs():
+                for batch in penstock.jax.batches(epoch, sharding(), ahead=2):
+                    state = loader.state()
+                    self.assertEqual((state["epoch"], state["step"]), divmod(epoch.number * STEPS + batch.step + 1, STEPS))
+                    seen.append((batch.epoch, batch.step))
+                    if epoch.number == 1 and batch.step == 3:
+                        break
+            self.assertEqual(seen, [(0, n) for n in range(STEPS)] + [(1, n) for n in range(4)] + [(2, n) for n in range(STEPS)])
+            self.assertTrue(loader.complete and loader._ended)
+
+    def test_a_loop_that_was_left_is_not_begun_again(self):
+        with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, connect(demo) as loader:
+            next(penstock.jax.batches(loader, sharding()))
+            with self.assertRaisesRegex(penstock.Invalid, "batches on their way to the devices, which would be lost"):
+                penstock.jax.batches(loader, sharding())
+            self.assertEqual(next(penstock.jax.batches(loader.epoch(1), sharding())).epoch, 1)
+
+    def test_a_batch_that_was_not_trained_on_comes_again(self):
+        for stop in (0, 3, STEPS, 2 * STEPS - 1):
+            with Demo(samples=SAMPLES, epochs=2, slots=5) as demo:
+                with self.assertRaisesRegex(ValueError, "died"), connect(demo) as loader:
+                    for number, _ in enumerate(penstock.jax.batches(loader, sharding(), ahead=3)):
+                        if number == stop:
+                            raise ValueError("died")
+                self.assertEqual(demo.process.wait(60), 0)
+                epoch, step = divmod(stop, STEPS)
+                self.assertRegex(demo.farewell(), rf"failed at epoch {epoch} step {step}: ValueError: died")
+
+    def test_a_batch_is_a_tree(self):
+        compiled = []
+
+        @jax.jit
+        def work(batch):
+            compiled.append(1)
+            return jax.tree.map(lambda array: array[:2], batch), batch["image"].sum()
+
+        with Demo(samples=SAMPLES, epochs=1, slots=4) as demo, connect(demo) as loader:
+            for batch in penstock.jax.batches(loader, sharding()):
+                half, total = work(batch)
+                self.assertAlmostEqual(float(total), float(batch["image"].sum()), places=3)
+                self.assertEqual(list(half.keys()), list(batch.keys()))
+                self.assertEqual(half["label"].tolist(), batch["label"][:2].tolist())
+                self.assertEqual((half.valid.shape, half.sample_keys.shape), ((2,), (2, 2)))
+                with self.assertRaises(AttributeError):
+                    half.step  # of another batch, if it was compiled in  # pylint: disable=pointless-statement
+        self.assertEqual(len(compiled), 1)
 
     def test_batches_on_their_way_leave_the_service_a_slot(self):
         with Demo(slots=3) as demo, connect(demo) as loader:

@@ -1,9 +1,17 @@
 """penstock.torch against a demo server: epochs, tensors, states, copies to a device, and registered memory."""
 
 import collections
+import contextlib
 import gc
+import json
+import os
+import pathlib
+import pickle
+import re
 import sys
+import textwrap
 import unittest
+import unittest.mock
 import warnings
 
 try:
@@ -47,11 +55,34 @@ class OnDevice(unittest.TestCase):
 class Epochs(OnDevice):
     def test_each_iteration_is_an_epoch(self):
         with Demo(samples=SAMPLES, epochs=3) as demo, open_loader(demo) as loader:
-            self.assertEqual((len(loader), loader.epochs), (STEPS, 3))
+            self.assertEqual((len(loader), loader.info.epochs), (STEPS, 3))
             for epoch in range(3):
                 batches = [(batch.epoch, batch.step, is_right(batch)) for batch in loader]
                 self.assertEqual(batches, [(epoch, step, True) for step in range(STEPS)])
-            self.assertEqual(list(loader), [])
+            self.assertTrue(loader.complete)
+            with self.assertRaisesRegex(penstock.Ended, "epoch 3 was asked for, and order.epochs is 3"):
+                iter(loader)
+
+    def test_epochs_end_by_themselves(self):
+        for device in (None, self.new_device()):
+            with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device) as loader:
+                seen = [(epoch.number, sum(1 for _ in zip(epoch, range(5)))) for epoch in loader.epochs()]
+                self.assertEqual(seen, [(0, 5), (1, 5), (2, 5)])
+                self.assertTrue(loader.complete)
+
+    def test_an_epoch_by_its_number(self):
+        with Demo(samples=SAMPLES, epochs=5) as demo, open_loader(demo) as loader:
+            self.assertEqual({batch.epoch for batch, _ in zip(loader.epoch(1), range(2))}, {1})
+            self.assertEqual([(batch.epoch, batch.step) for batch in loader.epoch(3)], [(3, step) for step in range(STEPS)])
+            with self.assertRaisesRegex(penstock.Invalid, "epoch 2 is over"):
+                loader.epoch(2)
+
+    def test_keys_are_a_dicts(self):
+        with Demo() as demo, open_loader(demo) as loader:
+            batch = next(iter(loader))
+            self.assertEqual(list(batch.keys()), ["bits", "image", "label"])
+            batch["image.valid"] = torch.ones(BATCH, 1, dtype=torch.bool)
+            self.assertEqual({name: mask.shape for name, mask in batch.valid_of.items()}, {"image": (BATCH, 1)})
 
     def test_samples_of_a_short_last_step_are_counted(self):
         with Demo(samples=SAMPLES, epochs=1, last="partial") as demo, open_loader(demo) as loader:
@@ -62,7 +93,7 @@ class Epochs(OnDevice):
             batch = next(iter(loader))
             self.assertEqual([tensor.dtype for tensor in batch.values()],
                              [torch.bfloat16, torch.float32, torch.int64])
-            self.assertEqual((batch.valid.dtype, batch.keys.dtype), (torch.bool, torch.int64))
+            self.assertEqual((batch.valid.dtype, batch.sample_keys.dtype), (torch.bool, torch.int64))
             self.assertEqual(loader.stats.leased, 1)
             image = batch["image"]
             del batch
@@ -113,6 +144,26 @@ class Epochs(OnDevice):
                 self.assertEqual([(batch.epoch, is_right(batch)) for batch in batches], [(epoch, True)] * STEPS)
             dataset.loader.close()
 
+    def test_what_nobody_can_use(self):
+        """A DataLoader that makes batches, or wants samples by index; two loops at a time; another process."""
+        with Demo() as demo:
+            dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
+            for options in ({}, {"batch_size": 2}, {"batch_size": 2, "collate_fn": list}):
+                with self.assertRaisesRegex(penstock.Invalid, "give batch_size=None"):
+                    next(iter(torch.utils.data.DataLoader(dataset, **options)))
+            for options in ({"shuffle": True}, {"sampler": [0, 1]}):
+                with self.assertRaises(ValueError):  # torch's own
+                    torch.utils.data.DataLoader(dataset, batch_size=None, **options)
+            for wrong in (dataset.loader, torch.utils.data.Subset(dataset, [0])):
+                with self.assertRaisesRegex(penstock.Invalid, "no samples by index"):
+                    next(iter(torch.utils.data.DataLoader(wrong, batch_size=None)))
+            with self.assertRaisesRegex(penstock.Invalid, "goes on with epoch 0: .* to one loop at a time"):
+                list(zip(dataset.loader, dataset.loader))
+            for thing in (dataset, dataset.loader, dataset.loader.connection):
+                with self.assertRaisesRegex(penstock.Invalid, "cannot be pickled"):
+                    pickle.dumps(thing)
+            dataset.loader.close()
+
     def test_workers_are_refused(self):
         with Demo() as demo:
             dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
@@ -127,18 +178,23 @@ class States(OnDevice):
         for stop in (0, 1, STEPS - 1, STEPS, STEPS + 3, 2 * STEPS):
             seen = []
             with Demo(samples=SAMPLES, epochs=2, slots=5) as demo, open_loader(demo, **device_of()) as loader:
-                for _ in range(2):
-                    for batch in loader if len(seen) < stop else ():
+                for epoch in loader.epochs():
+                    for batch in epoch if len(seen) < stop else ():
                         seen.append((batch.epoch, batch.step))
                         if len(seen) == stop:
                             break
+                    if len(seen) == stop:
+                        break
                 state = loader.state_dict()
             with Demo(samples=SAMPLES, epochs=2, slots=5) as demo:
-                loader = open_loader(demo, **device_of())
-                loader.load_state_dict(state)
+                loader = open_loader(demo, **device_of(), **({"state": state} if stop % 2 else {}))
+                if stop % 2 == 0:
+                    loader.load_state_dict(state)
                 with loader:
-                    for _ in range(2):
-                        seen += [(batch.epoch, batch.step) for batch in loader]
+                    for epoch in loader.epochs():
+                        rest = [(batch.epoch, batch.step) for batch in epoch]
+                        self.assertEqual({number for number, _ in rest}, {epoch.number})
+                        seen += rest
             self.assertEqual(seen, [divmod(n, STEPS) for n in range(2 * STEPS)], stop)
 
     def test_resume_on_the_cpu(self):
@@ -175,11 +231,101 @@ class States(OnDevice):
         """Whoever has the last batch waits for the service's end: if it has to start again, others need this one."""
         for device in (None, self.new_device()):
             with Demo(samples=SAMPLES, epochs=2, slots=4) as demo, open_loader(demo, device=device) as loader:
-                for _batch in loader:
-                    self.assertFalse(loader.connection._ended)
-                for _batch in loader:
-                    pass
+                for epoch in loader.epochs():
+                    for _batch in epoch:
+                        self.assertFalse(loader.connection._ended)
                 self.assertTrue(loader.connection._ended)
+
+    def test_a_batch_that_was_not_trained_on_comes_again(self):
+        """Whatever is copied ahead: a process that takes this one's place goes on with the batch in training."""
+        for device, depth in ((None, 1), (self.new_device(), 3)):
+            for stop in (0, 3, STEPS, 2 * STEPS - 1):
+                with Demo(samples=SAMPLES, epochs=2, slots=5) as demo:
+                    with self.assertRaisesRegex(ValueError, "died"), open_loader(demo, device=device, depth=depth) as loader:
+                        for number, batch in enumerate(batch for epoch in loader.epochs() for batch in epoch):
+                            if device:
+                                device.finish()  # the slots are free
+                            if number == stop:
+                                raise ValueError("died")
+                    self.assertEqual(demo.process.wait(60), 0)
+                    epoch, step = divmod(stop, STEPS)
+                    self.assertRegex(demo.farewell(), rf"failed at epoch {epoch} step {step}: ValueError: died")
+
+
+LOOP = re.compile(r"^```python\n((?:(?!```).)*\.epochs\(\)(?:(?!```).)*)^```", re.M | re.S)
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def documented_loops():
+    """(file, program) of each loop over epochs in the documents, and in the texts at the top of the package's files."""
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("python/*.md")]):
+        for match in LOOP.finditer(path.read_text(encoding="utf-8")):
+            yield path.name, match.group(1)
+    for module in (penstock, penstock.torch):
+        for block in re.findall(r"(?:^    .*\n|^\n)+", module.__doc__, re.M):
+            if ".epochs()" in block:
+                yield module.__name__, textwrap.dedent(block)
+
+
+class Documented(OnDevice):
+    """Loops of the documents, as they stand, with what is the reader's own replaced by what notes it."""
+
+    class Stop(Exception):
+        pass
+
+    def run_loop(self, program, stop=None, state=None):
+        """Steps that the program trained on, and what it saved last."""
+        seen, saved, validated = [], [], []
+        program = program.replace("penstock.jax.batches(epoch, sharding)", "epoch")  # JAX is in test_jax.py
+        training, rest = re.fullmatch(r"(.*?^ *for batch in epoch: *(?:#[^\n]*)?\n)(.*)", program, re.M | re.S).groups()
+        indent = re.match(r" *", rest).group()
+        body = re.match(rf"(?:^{indent}.*\n)+", rest, re.M).group()
+        saves = "".join(line for line in rest[len(body):].splitlines(True) if "state" in line or "evaluate" in line)
+        program = training + f"{indent}note(epoch, batch)\n" + saves
+        program = re.sub(r'device="cuda"', "device=DEVICE", re.sub(r"^(import|from) (?!penstock).*\n", "", program, flags=re.M))
+        program = re.sub(r"\A.*?(?=^with |^loader = )", "", program, flags=re.M | re.S)
+
+        def note(epoch, batch):
+            if len(seen) == stop:
+                raise self.Stop
+            self.assertEqual(epoch.number, batch.epoch)
+            seen.append((batch.epoch, batch.step))
+
+        class Jax:
+            process_index, process_count = staticmethod(lambda: 0), staticmethod(lambda: 1)
+
+        def keep(*things, **_):
+            saved.append(next(json.loads(json.dumps(thing)) for thing in things if isinstance(thing, dict)))
+
+        scope = {"penstock": penstock, "note": note, "DEVICE": self.new_device(), "jax": Jax, "model": None, "checkpoint": None,
+                 "state": None, "save": keep, "evaluate": lambda batch: validated.append((batch.epoch, batch.step))}
+        scope["torch"] = type("torch", (), {"save": staticmethod(lambda both, _: keep(both["data"]))})
+        scope["model"] = type("model", (), {"state_dict": staticmethod(lambda: None)})
+        with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, contextlib.ExitStack() as stack:
+            variables = {"PENSTOCK_RUN_DIR": demo.run_dir, "RANK": "0", "WORLD_SIZE": "1"}
+            if '"val"' in program:
+                beside = stack.enter_context(Demo(run_dir=demo.run_dir + ".val", samples=8, epochs=9, slots=4))
+                self.assertIsNone(beside.process.poll())
+            if state is not None:
+                variables["PENSTOCK_STATE"] = json.dumps(state)
+            stack.enter_context(unittest.mock.patch.dict(os.environ, variables))
+            stack.enter_context(contextlib.suppress(self.Stop))
+            exec(compile(program, "loop", "exec"), scope)  # pylint: disable=exec-used
+        return seen, saved, validated
+
+    def test_a_resume_goes_on(self):
+        loops = list(documented_loops())
+        self.assertGreaterEqual(len(loops), 9, [name for name, _ in loops])
+        for name, program in loops:
+            with self.subTest(name=name, program=program):
+                whole, _, checked = self.run_loop(program)
+                self.assertEqual(whole, [divmod(n, STEPS) for n in range(3 * STEPS)])
+                first, saved, begun = self.run_loop(program, stop=STEPS + 3)
+                if not saved:
+                    saved = [{"epoch": 1, "step": 0}]  # a loop without a checkpoint
+                rest, _, finished = self.run_loop(program, state=saved[-1])
+                self.assertEqual(first[:STEPS] + rest, whole)
+                self.assertEqual(begun + finished, checked)
 
 
 class Device(OnDevice):

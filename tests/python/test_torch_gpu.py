@@ -72,7 +72,7 @@ class Named(unittest.TestCase):
                 for _ in range(2):
                     batches = list(loader)  # all of them stay
                     self.assertTrue(all(tensor.is_cuda for batch in batches for tensor in batch.values()))
-                    self.assertTrue(batches[0].indices.is_cuda and batches[0].keys.is_cuda and batches[0].valid.is_cuda)
+                    self.assertTrue(batches[0].indices.is_cuda and batches[0].sample_keys.is_cuda and batches[0].valid.is_cuda)
                     self.assertEqual([is_right(batch) for batch in batches], [True] * STEPS)
 
     def test_a_program_that_falls_behind(self):

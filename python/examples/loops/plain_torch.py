@@ -23,16 +23,16 @@ model = nn.parallel.DistributedDataParallel(net.to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 with penstock.torch.Loader(device=device) as loader:
-    for epoch in range(loader.epochs):
+    for epoch in loader.epochs():
         samples = 0
-        for batch in loader:
+        for batch in epoch:
             target = batch["latents"].float().mean((1, 3, 4))
             loss = nn.functional.mse_loss(model(batch["text"].float()), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             samples += len(target)
-        print(f"epoch {epoch} rank {dist.get_rank()}: {samples} samples", flush=True)
+        print(f"epoch {epoch.number} rank {dist.get_rank()}: {samples} samples", flush=True)
 if dist.get_rank() == 0:
     print(f"weights {sum(p.square().sum().item() for p in model.parameters()):.4e}", flush=True)
 dist.destroy_process_group()

@@ -20,16 +20,16 @@ model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters()
 device = accelerator.device if accelerator.device.type == "cuda" else None
 
 with penstock.torch.Loader(device=device) as loader:
-    for epoch in range(loader.epochs):
+    for epoch in loader.epochs():
         samples = 0
-        for batch in loader:
+        for batch in epoch:
             target = batch["latents"].float().mean((1, 3, 4))
             loss = nn.functional.mse_loss(model(batch["text"].float()), target)
             optimizer.zero_grad()
             accelerator.backward(loss)
             optimizer.step()
             samples += len(target)
-        print(f"epoch {epoch} rank {accelerator.process_index}: {samples} samples", flush=True)
+        print(f"epoch {epoch.number} rank {accelerator.process_index}: {samples} samples", flush=True)
 if accelerator.is_main_process:
     print(f"weights {sum(p.square().sum().item() for p in model.parameters()):.4e}", flush=True)
 accelerator.end_training()

@@ -30,7 +30,7 @@ class Regressor(composer.ComposerModel):
 
 class Tell(composer.Callback):
     def epoch_end(self, state, logger):
-        print(f"epoch {int(state.timestamp.epoch) - 1} rank {os.environ['RANK']}: {model.samples} samples", flush=True)
+        print(f"epoch {int(state.timestamp.epoch) - 1 + loader.info.start_epoch} rank {os.environ['RANK']}: {model.samples} samples", flush=True)
         model.samples = 0
 
 
@@ -39,7 +39,8 @@ model = Regressor()
 with penstock.torch.Loader() as loader:
     data = composer.DataSpec(loader, get_num_samples_in_batch=lambda batch: len(batch["text"]))
     trainer = composer.Trainer(
-        model=model, train_dataloader=data, max_duration=loader.epochs,
+        model=model, train_dataloader=data,
+        max_duration=loader.info.epochs - loader.info.start_epoch,  # a run that goes on has fewer to come
         optimizers=torch.optim.SGD(model.parameters(), lr=0.1),
         device="gpu" if torch.cuda.is_available() else "cpu", callbacks=[Tell()], progress_bar=False)
     trainer.fit()

@@ -24,9 +24,10 @@ state = optimizer.init(params)
 
 
 @jax.jit
-def train_step(params, state, latents, text):
+def train_step(params, state, batch):
     def loss(params):
-        return jnp.mean((model.apply(params, text.astype("float32")) - latents.astype("float32").mean((1, 3, 4))) ** 2)
+        target = batch["latents"].astype("float32").mean((1, 3, 4))
+        return jnp.mean((model.apply(params, batch["text"].astype("float32")) - target) ** 2)
 
     updates, state = optimizer.update(jax.grad(loss)(params), state)
     return optax.apply_updates(params, updates), state
@@ -34,9 +35,10 @@ def train_step(params, state, latents, text):
 
 samples = {}
 with penstock.connect(wait_for_release=True) as loader:
-    for batch in penstock.jax.batches(loader, sharding):
-        params, state = train_step(params, state, batch["latents"], batch["text"])
-        samples[batch.epoch] = samples.get(batch.epoch, 0) + len(batch.indices)
+    for epoch in loader.epochs():
+        for batch in penstock.jax.batches(epoch, sharding):
+            params, state = train_step(params, state, batch)
+            samples[epoch.number] = samples.get(epoch.number, 0) + batch.sample_count
 for epoch, count in samples.items():
     print(f"epoch {epoch} rank {jax.process_index()}: {count} samples", flush=True)
 if jax.process_index() == 0:

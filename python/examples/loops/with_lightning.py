@@ -1,4 +1,4 @@
-"""Lightning: the loader is a train_dataloader as it is. Lightning saves its state with each checkpoint.
+"""Lightning: the loader is a train_dataloader as it is. Lightning saves its state with each checkpoint, and RESUME names one.
 
     penstock-run -c run.yaml -- python3 with_lightning.py
 
@@ -39,7 +39,7 @@ class Regressor(lightning.LightningModule):
 model = Regressor()
 with penstock.torch.Loader() as loader:  # Lightning moves batches to its device itself
     trainer = lightning.Trainer(
-        max_epochs=loader.epochs, strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]),
+        max_epochs=loader.info.epochs, strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]),
         num_nodes=int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"]),
         use_distributed_sampler=False,  # the service gives each process its share
         logger=False, enable_progress_bar=False, enable_model_summary=False,

@@ -19,7 +19,7 @@ dataset = penstock.torch.Dataset()
 loader = StatefulDataLoader(dataset, batch_size=None)  # no workers: the readers are the workers
 if not first:
     loader.load_state_dict(torch.load(path))
-epoch, epochs = 0, 1 if first else dataset.loader.epochs
+epoch, epochs = 0, 1 if first else dataset.loader.info.epochs
 while epoch < epochs:
     samples = 0
     for steps, batch in enumerate(loader, 1):

@@ -20,8 +20,8 @@ class PenstockDataLoader(BaseDataLoader):
         self.loader = penstock.torch.Loader(run_dir=config.run_dir)
 
     def __iter__(self):
-        for _ in range(self.loader.epochs):
-            for batch in self.loader:
+        for epoch in self.loader.epochs():
+            for batch in epoch:
                 tokens = batch["tokens"].long()
                 yield {"input": tokens[:, :-1]}, tokens[:, 1:]
         raise DataloaderExhaustedError

@@ -37,14 +37,15 @@ class Trainer(transformers.Trainer):
 
 class Tell(transformers.TrainerCallback):
     def on_epoch_end(self, args, state, control, **_):
-        print(f"epoch {round(state.epoch) - 1} rank {args.process_index}: {trainer.samples} samples", flush=True)
+        print(f"epoch {round(state.epoch) - 1 + loader.info.start_epoch} rank {args.process_index}: {trainer.samples} samples", flush=True)
         trainer.samples = 0
 
 
 with penstock.torch.Loader() as loader:
     arguments = transformers.TrainingArguments(
         os.environ.get("CHECKPOINTS", "checkpoints"), use_cpu=not torch.cuda.is_available(),
-        num_train_epochs=loader.epochs, learning_rate=0.1, lr_scheduler_type="constant", max_grad_norm=0,
+        num_train_epochs=loader.info.epochs - loader.info.start_epoch,  # a run that goes on has fewer to come
+        learning_rate=0.1, lr_scheduler_type="constant", max_grad_norm=0,
         save_strategy="no", report_to="none", disable_tqdm=True)
     model = Regressor()
     trainer = Trainer(model, arguments, callbacks=[Tell()],

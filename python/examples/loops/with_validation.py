@@ -22,6 +22,9 @@ class Regressor(lightning.LightningModule):
     def loss(self, batch):
         return nn.functional.mse_loss(self.net(batch["text"].float()), batch["latents"].float().mean((1, 3, 4)))
 
+    def on_train_epoch_start(self):
+        val.set_epoch(self.current_epoch + 1)  # the sanity check had epoch 0; after a resume validations go on, too
+
     def training_step(self, batch, _):
         return self.loss(batch)
 
@@ -40,7 +43,7 @@ class Regressor(lightning.LightningModule):
 
 with penstock.torch.Loader() as train, penstock.torch.Loader(name="val") as val:
     trainer = lightning.Trainer(
-        max_epochs=train.epochs, strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]),
+        max_epochs=train.info.epochs, strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]),
         num_nodes=int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"]),
         use_distributed_sampler=False,  # the service gives each process its share
         logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
