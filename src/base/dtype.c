@@ -1,6 +1,7 @@
 /* See dtype.h. */
 #include "base/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct {
@@ -52,6 +53,14 @@ bool dtype_is_integer(enum dtype dtype)
 bool dtype_is_floating(enum dtype dtype)
 {
     return dtype >= DTYPE_FLOAT16 && dtype <= DTYPE_FLOAT64;
+}
+
+enum dtype dtype_other_sign(enum dtype dtype)
+{
+    enum { APART = DTYPE_UINT8 - DTYPE_INT8 };
+
+    assert(dtype_is_integer(dtype));
+    return (enum dtype)(dtype <= DTYPE_INT64 ? dtype + APART : dtype - APART);
 }
 
 int64_t dtype_integer(enum dtype dtype, const void *items, uint64_t i)

@@ -52,6 +52,9 @@ size_t dtype_swap_bytes(enum dtype dtype);
 bool dtype_is_integer(enum dtype dtype);
 bool dtype_is_floating(enum dtype dtype); /* real ones: not complex */
 
+/* The integers of as many bytes that have a sign where these have none, and the other way. */
+enum dtype dtype_other_sign(enum dtype dtype);
+
 /* Item `i` of integers of `dtype` at `items`, sign-extended; uint64 values wrap to negative ones.
  */
 int64_t dtype_integer(enum dtype dtype, const void *items, uint64_t i);

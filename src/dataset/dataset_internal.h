@@ -7,6 +7,7 @@
 #include "store/disk_cache.h"
 #include "store/fetch.h"
 #include "store/store.h"
+#include "zarr/cf.h"
 #include "zarr/chunk.h"
 #include "zarr/hierarchy.h"
 #include "zarr/shard_cache.h"
@@ -44,6 +45,7 @@ struct field_origin {
     bool is_cropped;            /* at random */
     struct zarr_normal *normal; /* owned, with its tables; NULL: none */
     bool scale_is_given;        /* the configuration gives a scale or an offset, even 1 or 0 */
+    bool is_cf;                 /* scaled by the array's attributes; not known after unpacking */
     const int32_t *steps;       /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
     bool segments;
@@ -268,13 +270,6 @@ bool constants_unpack(struct dataset *dataset, struct packed *packed);
 
 /* constants.c */
 void constants_free(struct dataset *dataset);
-
-/* encoding.c: sets scale and offset by the array's attributes. INVALID: they are no numbers. */
-MUST_USE enum status encoding_scale(const struct zarr_node *node, struct convert *convert,
-                                    struct error *err);
-
-/* encoding.c: the values that the array's attributes call missing; returns how many. */
-int encoding_missing(const struct zarr_node *node, double ret_values[2]);
 
 /* encoding.c: compares the attributes of `node`, in store number `store`, with those of the field's
  * array in the first store. INVALID: they contradict each other about the values. */

@@ -5,8 +5,6 @@
 #include "zarr/attributes.h"
 #include "zarr/separator.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MANY_STORES = 16 }; /* those behind are not asked about names of chunks */
@@ -16,45 +14,28 @@ static const char *or_none(const char *value)
     return value[0] ? value : "none";
 }
 
-static bool parse_number(const char *text, double *ret_number)
+/* Fill values of v2 arrays, and lists too long to be compared as text. */
+static enum status check_cf(const struct dataset *dataset, size_t store,
+                            const struct field_origin *origin, const struct zarr_node *node,
+                            struct error *err)
 {
-    char *end;
+    struct zarr_cf first, here;
+    enum status status = zarr_node_cf(origin->array, &first, err);
 
-    *ret_number = strtod(text, &end);
-    return end > text && *end == '\0';
-}
-
-enum status encoding_scale(const struct zarr_node *node, struct convert *convert, struct error *err)
-{
-    struct zarr_encoding encoding;
-
-    zarr_node_encoding(node, &encoding);
-    if ((encoding.scale_factor[0] && !parse_number(encoding.scale_factor, &convert->scale)) ||
-        (encoding.add_offset[0] && !parse_number(encoding.add_offset, &convert->offset)))
-        return error_set(err, STATUS_INVALID,
-                         "attributes scale_factor '%s' and add_offset '%s' of array '%s' are not "
-                         "numbers, which cf takes them for",
-                         encoding.scale_factor, encoding.add_offset, node->array.path);
-    return STATUS_OK;
-}
-
-/* NaN is missing already, and compares with nothing. */
-static bool parse_value(const char *text, double *ret_value)
-{
-    return parse_number(text, ret_value) && !isnan(*ret_value);
-}
-
-int encoding_missing(const struct zarr_node *node, double ret_values[2])
-{
-    struct zarr_encoding encoding;
-    int count = 0;
-
-    zarr_node_encoding(node, &encoding);
-    if (encoding.fill_value[0] && parse_value(encoding.fill_value, &ret_values[count]))
-        count++;
-    if (encoding.missing_value[0] && parse_value(encoding.missing_value, &ret_values[count]))
-        count++;
-    return count;
+    if (status == STATUS_OK)
+        status = zarr_node_cf(node, &here, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "field '%s': store %s: ", origin->name,
+                            dataset_store_text(dataset, store).text);
+    if (first.missing_count == here.missing_count &&
+        memcmp(first.missing, here.missing, sizeof first.missing) == 0)
+        return STATUS_OK;
+    return error_set(
+        err, STATUS_INVALID,
+        "field '%s': cf: other values are missing in its array in the store %s than in "
+        "%s (_FillValue, missing_value, or the fill_value of v2): write one of them "
+        "anew, or leave the field out",
+        origin->name, dataset_store_text(dataset, store).text, dataset_store_text(dataset, 0).text);
 }
 
 enum status encoding_check(const struct dataset *dataset, size_t store,
@@ -67,6 +48,8 @@ enum status encoding_check(const struct dataset *dataset, size_t store,
     zarr_node_encoding(origin->array, &first);
     zarr_node_encoding(node, &here);
     const char *property = zarr_encoding_conflict(&first, &here, &a, &b);
+    if (!property && origin->is_cf)
+        return check_cf(dataset, store, origin, node, err);
     if (!property)
         return STATUS_OK;
     return error_set(
@@ -81,7 +64,13 @@ enum status encoding_check(const struct dataset *dataset, size_t store,
 static void describe_encoding(const struct field_origin *origin, struct text *out)
 {
     struct zarr_encoding encoding;
+    struct zarr_cf cf;
 
+    if (origin->is_cf && zarr_node_cf(origin->array, &cf, NULL) == STATUS_OK && cf.zero_is_fill)
+        text_append(out,
+                    "warning: field '%s': cf takes 0 for missing, as xarray does, since the "
+                    "fill_value of array '%s' is 0: write null there if 0 is data\n",
+                    text_shown(origin->name).text, text_shown(origin->array->array.path).text);
     zarr_node_encoding(origin->array, &encoding);
     if (origin->scale_is_given || !zarr_encoding_changes(&encoding))
         return;

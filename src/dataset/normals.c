@@ -131,8 +131,18 @@ static enum status align(const struct frame *frame, const struct zarr_node *node
     return STATUS_OK;
 }
 
+/* Whether a number of the work type is finite, and so is what is divided by it. */
+static bool is_usable(double value, enum dtype work, bool divides)
+{
+    double there = work == DTYPE_FLOAT32 ? (double)(float)value : value;
+    double inverse = divides ? 1.0 / there : 0.0;
+
+    return isfinite(there) && isfinite(work == DTYPE_FLOAT32 ? (double)(float)inverse : inverse);
+}
+
 static enum status take_values(const struct zarr_array *array, const unsigned char *items,
-                               bool divides, struct statistic *statistic, struct error *err)
+                               bool divides, enum dtype work, struct statistic *statistic,
+                               struct error *err)
 {
     const struct convert convert = {.from = array->dtype, .to = DTYPE_FLOAT64, .scale = 1.0};
 
@@ -151,13 +161,19 @@ static enum status take_values(const struct zarr_array *array, const unsigned ch
             return error_set(err, STATUS_INVALID,
                              "array '%s' has %g at %" PRIu64 ": it takes finite numbers%s",
                              array->path, value, i, divides ? " other than 0" : "");
+        if (!is_usable(value, work, divides))
+            return error_set(err, STATUS_INVALID,
+                             "array '%s' has %g at %" PRIu64 ", which is too %s for %s, in which "
+                             "items of this field are normalised: choose another number",
+                             array->path, value, i, fabs(value) < 1.0 ? "small" : "large",
+                             dtype_name(work));
     }
     return STATUS_OK;
 }
 
 static enum status read_statistic(const struct store *store, const struct frame *frame,
-                                  const char *path, bool divides, struct statistic *statistic,
-                                  struct error *err)
+                                  const char *path, bool divides, enum dtype work,
+                                  struct statistic *statistic, struct error *err)
 {
     struct zarr_hierarchy *hierarchy = NULL;
     const struct zarr_node *node;
@@ -167,7 +183,7 @@ static enum status read_statistic(const struct store *store, const struct frame 
     if (status == STATUS_OK)
         status = align(frame, node, statistic, err);
     if (status == STATUS_OK)
-        status = take_values(&node->array, items, divides, statistic, err);
+        status = take_values(&node->array, items, divides, work, statistic, err);
     zarr_hierarchy_free(hierarchy);
     free(items);
     return status;
@@ -293,13 +309,13 @@ static enum status read_tables(const struct dataset *dataset, const struct datas
     enum status status = STATUS_OK;
 
     if (spec->mean) {
-        status =
-            read_statistic(store, &frame, select_path(options, spec->mean).text, false, &mean, err);
+        status = read_statistic(store, &frame, select_path(options, spec->mean).text, false,
+                                normal->work, &mean, err);
         status = status ? error_prefix(err, status, "mean: ") : STATUS_OK;
     }
     if (status == STATUS_OK && spec->std) {
-        status =
-            read_statistic(store, &frame, select_path(options, spec->std).text, true, &std, err);
+        status = read_statistic(store, &frame, select_path(options, spec->std).text, true,
+                                normal->work, &std, err);
         status = status ? error_prefix(err, status, "std: ") : STATUS_OK;
     }
     if (status == STATUS_OK)
@@ -316,6 +332,13 @@ static void *copy_table(const void *table, size_t bytes)
     return copy ? memcpy(copy, table, bytes) : NULL;
 }
 
+static bool can_be_read_as(const struct field_origin *origin, enum dtype from)
+{
+    enum dtype dtype = origin->array->array.dtype;
+
+    return from == dtype || (dtype_is_integer(dtype) && from == dtype_other_sign(dtype));
+}
+
 /* Of a packed dataset: the same again, where it fits the view. */
 static enum status copy_normal(const struct field_origin *origin, const struct zarr_normal *from,
                                struct zarr_normal *normal, struct error *err)
@@ -326,7 +349,8 @@ static enum status copy_normal(const struct field_origin *origin, const struct z
     for (int axis = 1; axis < frame.rank; axis++)
         last += from->strides[axis] * (frame.lengths[axis] - 1);
     if (last >= max_u64(from->count, 1) || from->strides[0] != 0 || from->missing_count < 0 ||
-        from->missing_count > 2 || from->work != normal_work_type(origin->convert.from))
+        from->missing_count > NORMAL_MAX_MISSING || !can_be_read_as(origin, from->from) ||
+        from->work != normal_work_type(from->from))
         return error_set(err, STATUS_CORRUPT, "packed dataset: a normal does not fit its field");
     *normal = *from;
     normal->mean = copy_table(from->mean, bytes);
@@ -347,9 +371,16 @@ static enum status settle(const struct dataset *dataset, const struct dataset_op
         return error_set(err, STATUS_NO_MEMORY, "no memory for mean and std");
     if (spec->normal)
         return copy_normal(origin, spec->normal, normal, err);
-    normal->work = normal_work_type(origin->convert.from);
-    if (spec->cf)
-        normal->missing_count = encoding_missing(origin->array, normal->missing);
+    normal->from = origin->convert.from;
+    normal->work = normal_work_type(normal->from);
+    if (spec->cf) {
+        struct zarr_cf cf;
+        enum status status = zarr_node_cf(origin->array, &cf, err);
+        if (status != STATUS_OK)
+            return status;
+        normal->missing_count = cf.missing_count;
+        memcpy(normal->missing, cf.missing, sizeof normal->missing);
+    }
     return read_tables(dataset, options, spec, origin, normal, err);
 }
 

@@ -173,14 +173,17 @@ static enum status settle_convert(const struct dataset_field_spec *spec,
 {
     const struct zarr_array *values =
         ragged->has_values ? &ragged->columns[ragged->column_count - 1].node->array : NULL;
-    bool has_scale = spec->scale < 0.0 || spec->scale > 0.0;
-    bool scaled = (has_scale && (spec->scale < 1.0 || spec->scale > 1.0)) || spec->offset < 0.0 ||
-                  spec->offset > 0.0;
+    const struct convert wish = {.from = values ? values->dtype : DTYPE_FLOAT64,
+                                 .to = spec->cast,
+                                 .scale = fpclassify(spec->scale) != FP_ZERO ? spec->scale : 1.0,
+                                 .offset = spec->offset};
+    bool scaled = wish.scale < 1.0 || wish.scale > 1.0 || wish.offset < 0.0 || wish.offset > 0.0;
+    enum status status = select_check_scaling(&wish, err);
     bool is_dense = ragged->deliver.form == RAGGED_DENSE;
     struct convert *convert = &ragged->convert;
 
-    if (!isfinite(spec->scale) || !isfinite(spec->offset))
-        return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
+    if (status != STATUS_OK)
+        return status;
     if (!values && (scaled || (spec->cast != DTYPE_NONE && !is_dense)))
         return error_set(err, STATUS_INVALID,
                          "cast, scale and offset are of the values of a ragged field, and this one "
@@ -188,10 +191,7 @@ static enum status settle_convert(const struct dataset_field_spec *spec,
     ragged->cell = spec->cast != DTYPE_NONE ? spec->cast : DTYPE_FLOAT32;
     if (!values)
         return STATUS_OK;
-    *convert = (struct convert){.from = values->dtype,
-                                .to = spec->cast,
-                                .scale = has_scale ? spec->scale : 1.0,
-                                .offset = spec->offset};
+    *convert = wish;
     if (scaled && spec->cast == DTYPE_NONE)
         convert->to = dtype_is_floating(values->dtype) ? values->dtype : DTYPE_FLOAT32;
     if (dtype_is_integer(spec->cast) && (scaled || !is_dense))

@@ -111,16 +111,35 @@ static enum status set_axis(struct field_origin *origin, const char *text, struc
     return STATUS_OK;
 }
 
+enum status select_check_scaling(const struct convert *convert, struct error *err)
+{
+    enum dtype work = normal_work_type(convert->from);
+    bool narrow = work == DTYPE_FLOAT32;
+    double scale = narrow ? (double)(float)convert->scale : convert->scale;
+    double offset = narrow ? (double)(float)convert->offset : convert->offset;
+
+    if (!isfinite(convert->scale) || !isfinite(convert->offset))
+        return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
+    if (!isfinite(scale) || !isfinite(offset) ||
+        (fpclassify(scale) == FP_ZERO && fpclassify(convert->scale) != FP_ZERO))
+        return error_set(err, STATUS_INVALID,
+                         "scale %g and offset %g are too large or too small for %s, which items of "
+                         "%s are scaled in: choose others, or store the array as float64",
+                         convert->scale, convert->offset, dtype_name(work),
+                         dtype_name(convert->from));
+    return STATUS_OK;
+}
+
 static enum status set_convert(struct field_origin *origin, const struct dataset_field_spec *spec,
                                struct error *err)
 {
-    enum dtype from = origin->array->array.dtype;
+    enum dtype from = spec->normal ? spec->normal->from : origin->array->array.dtype;
     struct convert convert = {.from = from, .to = spec->cast, .scale = 1.0, .offset = spec->offset};
 
     bool normalises = spec->mean || spec->std || spec->normal;
     bool given = spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
 
-    if (spec->scale < 0.0 || spec->scale > 0.0)
+    if (fpclassify(spec->scale) != FP_ZERO)
         convert.scale = spec->scale;
     if (spec->cf && given)
         return error_set(
@@ -128,12 +147,17 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
             "cf: true takes scale and offset from the array's attributes: remove scale "
             "and offset, or cf");
     if (spec->cf) {
-        enum status status = encoding_scale(origin->array, &convert, err);
+        struct zarr_cf cf;
+        enum status status = zarr_node_cf(origin->array, &cf, err);
         if (status != STATUS_OK)
             return status;
+        convert.from = from = cf.from;
+        convert.scale = cf.scale;
+        convert.offset = cf.offset;
     }
-    if (!isfinite(spec->scale) || !isfinite(spec->offset))
-        return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
+    enum status status = select_check_scaling(&convert, err);
+    if (status != STATUS_OK)
+        return status;
     if (convert.to == DTYPE_NONE) {
         convert.to = dtype_is_floating(from) ? from : DTYPE_FLOAT32;
         bool scaled = convert.scale < 1.0 || convert.scale > 1.0 || convert.offset < 0.0 ||
@@ -142,6 +166,7 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
         convert.to = normalises ? DTYPE_FLOAT32 : convert.to;
     }
     origin->convert = convert;
+    origin->is_cf = spec->cf;
     origin->scale_is_given = given || spec->cf;
     return STATUS_OK;
 }

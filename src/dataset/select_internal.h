@@ -17,6 +17,10 @@ struct choice {
  * array. */
 int select_axis(const struct zarr_node *node, const char *text);
 
+/* select.c: checks that scale and offset are finite numbers in the type that products and sums of
+ * the items are made in, and that a scale is not 0 there alone. INVALID: not so. */
+MUST_USE enum status select_check_scaling(const struct convert *convert, struct error *err);
+
 /* select.c: finds the array at `path`, which counts from the group, or from the root if it begins
  * with a '/'. NOT_FOUND: the message lists arrays that are there. Errors of the node. */
 MUST_USE enum status select_array(const struct choice *choice, const char *path,

@@ -89,7 +89,10 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
         return store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
                                     &array->array, err);
-    view.convert.from = status == STATUS_OK ? array->array.dtype : DTYPE_NONE;
+    if (status != STATUS_OK)
+        view.convert.from = DTYPE_NONE;
+    else if (array->array.dtype != origin->array->array.dtype)
+        view.convert.from = array->array.dtype; /* else the other sign's perhaps */
     if (status == STATUS_OK)
         status = slices_select(origin, &array->array, here, &view, err);
     if (status == STATUS_OK)

@@ -163,15 +163,14 @@ static void set_chunks(const struct derive_options *options, struct target_wish 
 }
 
 /* The attributes in the document that the source has, as a JSON object (returned). */
-static struct json_object *attributes_of(const struct zarr_node *node)
+static struct json_object *attributes_of(struct json_object *document)
 {
-    struct json_object *document = json_tokener_parse(node->document), *attributes = NULL;
+    struct json_object *attributes = NULL;
     if (json_object_object_get_ex(document, "attributes", &attributes) &&
         json_object_is_type(attributes, json_type_object))
         json_object_get(attributes);
     else
         attributes = json_object_new_object();
-    json_object_put(document);
     return attributes;
 }
 
@@ -190,7 +189,9 @@ static enum status add_copy(struct derive *derive, const char *name, struct erro
         return error_set(err, STATUS_UNSUPPORTED,
                          "--with '%s': arrays of numbers and of texts in the root group are copied",
                          name);
-    struct json_object *attributes = attributes_of(node);
+    struct json_object *document = json_tokener_parse(node->document);
+    struct json_object *attributes = attributes_of(document);
+    struct json_object *names = target_take_dimensions(array, array->rank, document, attributes);
     struct text text = {0};
     struct target_wish wish = {.path = array->path,
                                .dtype = array->dtype,
@@ -199,8 +200,10 @@ static enum status add_copy(struct derive *derive, const char *name, struct erro
                                .codec = options->codec,
                                .level = options->level,
                                .shuffle = options->shuffle};
+    target_translate_fill(array, names != NULL, document, attributes);
     target_append_json(attributes, &text);
     wish.attributes = text.data;
+    wish.dimension_names = names;
     for (int d = 0; d < array->rank; d++) {
         wish.shape[d] = array->shape[d];
         wish.chunk[d] = wish.value[d] = min_u64(array->chunk_shape[d], array->shape[d]);
@@ -209,7 +212,9 @@ static enum status add_copy(struct derive *derive, const char *name, struct erro
     if (!status)
         derive->targets.arrays[derive->targets.count - 1].source = array;
     text_done(&text);
+    json_object_put(names);
     json_object_put(attributes);
+    json_object_put(document);
     return status;
 }
 

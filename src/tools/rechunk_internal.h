@@ -1,5 +1,6 @@
 /* Shared by the parts of rechunking: rechunk.c (from the source), rechunk_target.c (what to write),
- * rechunk_type.c (types of v2 in v3), rechunk_document.c (an array's zarr.json). */
+ * rechunk_type.c (types of v2 in v3), copy_attributes.c (what of its meaning stays),
+ * rechunk_document.c (an array's zarr.json). */
 #ifndef PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 #define PENSTOCK_TOOLS_RECHUNK_INTERNAL_H
 
@@ -23,6 +24,10 @@ void target_set_demand(struct target *target, uint64_t source_length);
 struct json_object;
 struct json_object *target_type(const struct zarr_array *source);
 struct json_object *target_fill(const struct zarr_array *source, struct json_object *document);
+
+/* `bytes` as base64; and one value of a dtype, exact (rechunk_type.c). Returned. */
+struct json_object *target_base64(const unsigned char *bytes, size_t count);
+struct json_object *target_value_json(enum dtype dtype, const unsigned char *item);
 
 /* The source with the shape that is written: a member that is a sub-array has a last axis more.
  * UNSUPPORTED: cannot be written so. */

@@ -41,7 +41,8 @@ static enum status get_object(const struct store *store, const char *path, const
     return status ? error_prefix(err, status, "'%s': ", key) : STATUS_OK;
 }
 
-/* The attributes of a node (returned), an empty object if it has none. */
+/* The attributes of a node (returned), an empty object if it has none. Those of a v2 array may
+ * stand in consolidated metadata alone, from where they came into its document. */
 static enum status get_attributes(const struct store *store, enum zarr_format format,
                                   const char *path, struct json_object *document,
                                   struct json_object **ret_attributes, struct error *err)
@@ -51,7 +52,8 @@ static enum status get_attributes(const struct store *store, enum zarr_format fo
         enum status status = get_object(store, path, ".zattrs", &attributes, err);
         if (status)
             return status;
-    } else if (document && json_object_object_get_ex(document, "attributes", &attributes)) {
+    }
+    if (!attributes && document && json_object_object_get_ex(document, "attributes", &attributes)) {
         json_object_get(attributes);
     }
     if (!json_object_is_type(attributes, json_type_object)) {
@@ -60,27 +62,6 @@ static enum status get_attributes(const struct store *store, enum zarr_format fo
     }
     *ret_attributes = attributes;
     return STATUS_OK;
-}
-
-/* Names of dimensions (returned), or NULL: v3's own, or what xarray puts into v2's attributes, from
- * where they are taken. `rank`: of the target, where a sub-array's axis has no name. */
-static struct json_object *take_dimension_names(const struct zarr_array *source, int rank,
-                                                struct json_object *document,
-                                                struct json_object *attributes)
-{
-    struct json_object *holder = source->format == ZARR_V2 ? attributes : document;
-    const char *key = source->format == ZARR_V2 ? "_ARRAY_DIMENSIONS" : "dimension_names";
-    struct json_object *names = NULL;
-    if (!json_object_object_get_ex(holder, key, &names) ||
-        !json_object_is_type(names, json_type_array) ||
-        json_object_array_length(names) != (size_t)source->rank)
-        return NULL;
-    json_object_get(names);
-    if (source->format == ZARR_V2)
-        json_object_object_del(attributes, key);
-    if (rank > source->rank)
-        json_object_array_add(names, NULL);
-    return names;
 }
 
 /* Shapes
@@ -155,8 +136,10 @@ static enum status write_document(const struct rechunk_options *options, struct 
     struct target_origin origin = {
         .document = document,
         .attributes = attributes,
-        .dimension_names = take_dimension_names(target->source, shaped.rank, document, attributes),
+        .dimension_names =
+            target_take_dimensions(target->source, shaped.rank, document, attributes),
     };
+    target_translate_fill(target->source, origin.dimension_names != NULL, document, attributes);
     settle_shapes(options, &shaped, leader, chunk_shape, target->value_shape);
     target->delta_axis = delta_axis_of(options, &shaped, leader);
     status = target_document(options, &shaped, target->delta_axis, chunk_shape, target->value_shape,

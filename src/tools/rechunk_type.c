@@ -67,7 +67,7 @@ struct json_object *target_type(const struct zarr_array *source)
 /* Fill values
  * ------------------------------------------------------------------------------------------- */
 
-static struct json_object *base64(const unsigned char *bytes, size_t count)
+struct json_object *target_base64(const unsigned char *bytes, size_t count)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct text out = {0};
@@ -140,7 +140,7 @@ static struct json_object *bits_json(const unsigned char *item, size_t bytes)
 }
 
 /* One value of the array's dtype. */
-static struct json_object *value_json(enum dtype dtype, const unsigned char *item)
+struct json_object *target_value_json(enum dtype dtype, const unsigned char *item)
 {
     size_t bytes = dtype_bytes(dtype);
     unsigned unused_bits = (unsigned)(64 - 8 * bytes);
@@ -176,7 +176,7 @@ static struct json_object *number_fill(const struct zarr_array *source,
     struct json_object *fill = NULL;
     json_object_object_get_ex(document, "fill_value", &fill);
     if (!fill || source->dtype == DTYPE_BOOL)
-        return value_json(source->dtype, source->fill);
+        return target_value_json(source->dtype, source->fill);
     if (json_object_is_type(fill, json_type_double)) {
         double value = json_object_get_double(fill);
         if (isnan(value))
@@ -194,18 +194,18 @@ struct json_object *target_fill(const struct zarr_array *source, struct json_obj
     switch (kind_of(source)) {
     case 'S':
     case 'V':
-        return base64(source->fill, source->item_bytes);
+        return target_base64(source->fill, source->item_bytes);
     case 'U':
         return unicode(source->fill, source->item_bytes / 4);
     case 'r':
         return byte_list(source->fill, source->item_bytes);
     case 'M':
     case 'm':
-        return value_json(DTYPE_INT64, source->fill);
+        return target_value_json(DTYPE_INT64, source->fill);
     default:
         break;
     }
-    return source->member_count > 0 ? value_json(source->dtype, source->fill)
+    return source->member_count > 0 ? target_value_json(source->dtype, source->fill)
                                     : number_fill(source, document);
 }
 

@@ -106,7 +106,8 @@ static enum status describe(const struct target_wish *wish, struct target *targe
     struct zarr_array shaped = wished_array(wish);
     struct json_object *root = NULL, *document = json_object_new_object();
     struct target_origin origin = {.document = document,
-                                   .attributes = target_json(wish->attributes)};
+                                   .attributes = target_json(wish->attributes),
+                                   .dimension_names = wish->dimension_names};
     enum status status =
         target_document(&options, &shaped, 0, wish->chunk, wish->value, &origin, &root, err);
     if (!status) {

@@ -67,6 +67,7 @@ void targets_cut(struct targets *targets, uint64_t slab_bytes);
 size_t targets_find(const struct targets *targets, uint64_t slab);
 
 /* A new array, for targets_add(). */
+struct json_object;
 struct target_wish {
     const char *path;
     enum dtype dtype;
@@ -79,7 +80,8 @@ struct target_wish {
     const char *codec;             /* as of rechunk_options */
     int level;
     const char *shuffle;
-    const char *attributes; /* a JSON object */
+    const char *attributes;              /* a JSON object */
+    struct json_object *dimension_names; /* borrowed; NULL: none */
     bool late;
 };
 
@@ -92,8 +94,22 @@ MUST_USE enum status targets_add(struct targets *targets, const struct target_wi
 MUST_USE enum status targets_add_group(struct targets *targets, const char *path, size_t length,
                                        const char *attributes, struct error *err);
 
+/* For a copy, in v3, of an array with the metadata `document` and `attributes`. Both are changed or
+ * left in place, and stay the caller's.
+ *
+ * Takes the names of dimensions (returned; NULL: none) out of v3's document, or from where xarray
+ * puts them in v2's attributes. `rank`: of the copy, where a sub-array's axis has no name. */
+struct json_object *target_take_dimensions(const struct zarr_array *source, int rank,
+                                           struct json_object *document,
+                                           struct json_object *attributes);
+
+/* Writes _FillValue as xarray reads it of v3: a number of floating point as base64 of a float64. Of
+ * v2 that is the fill value, if there is one and `has_dimensions`, as xarray takes it; else the
+ * attribute. xarray reads no _FillValue of strings and dates in v3: that of v2 is left out. */
+void target_translate_fill(const struct zarr_array *source, bool has_dimensions,
+                           struct json_object *document, struct json_object *attributes);
+
 /* Appends the object's text. Parses text of our own making; the object is returned. */
-struct json_object;
 void target_append_json(struct json_object *object, struct text *out);
 struct json_object *target_json(const char *text);
 

@@ -12,9 +12,6 @@
 
 static const char dimensions[] = "_ARRAY_DIMENSIONS";
 
-/* In the document of a v2 array: the names of attributes that attributes_take() left out. */
-static const char names_left_out[] = "attributes_left_out";
-
 /* Whether Penstock itself reads the attribute. */
 static bool is_read(const char *name)
 {
@@ -54,9 +51,10 @@ bool attributes_take(struct json_object *document, struct json_object *attribute
     struct text left_out = {0};
     json_object_object_del(document, "attributes");
     json_object_object_add(document, "attributes", take(attributes, &left_out));
-    json_object_object_del(document, names_left_out);
+    json_object_object_del(document, ZARR_ATTRIBUTES_LEFT_OUT);
     if (left_out.length > 0)
-        json_object_object_add(document, names_left_out, json_object_new_string(left_out.data));
+        json_object_object_add(document, ZARR_ATTRIBUTES_LEFT_OUT,
+                               json_object_new_string(left_out.data));
     text_done(&left_out);
     return true;
 }
@@ -71,7 +69,7 @@ void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct
     }
     json_object_object_get_ex(root, "attributes", &attributes);
     if (node->array.format == ZARR_V2 && left_out &&
-        json_object_object_get_ex(root, names_left_out, &names)) {
+        json_object_object_get_ex(root, ZARR_ATTRIBUTES_LEFT_OUT, &names)) {
         text_append(left_out, "%s", json_object_get_string(names));
         left_out = NULL; /* of those that were taken, none is left out that is not named there */
     }
@@ -102,7 +100,8 @@ static void copy_start(const char *text, char ret_text[ZARR_ATTRIBUTE_BYTES])
     ret_text[length] = '\0';
 }
 
-/* A text, "3" or "0.01"; "" for anything else, and for NaN. A list of one is what is in it. */
+/* A text, "3", "0.01" or "[1,2]"; "" for anything else, and for NaN. A list of one is what is in
+ * it. */
 static void format_value(struct json_object *value, char ret_text[ZARR_ATTRIBUTE_BYTES])
 {
     ret_text[0] = '\0';
@@ -114,6 +113,8 @@ static void format_value(struct json_object *value, char ret_text[ZARR_ATTRIBUTE
              (json_object_is_type(value, json_type_double) &&
               !isnan(json_object_get_double(value))))
         snprintf(ret_text, ZARR_ATTRIBUTE_BYTES, "%s", json_object_to_json_string(value));
+    else if (json_object_is_type(value, json_type_array))
+        copy_start(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN), ret_text);
 }
 
 /* Of floating point xarray writes a _FillValue into v3 as base64 of a float64. */
@@ -160,6 +161,11 @@ void zarr_node_encoding(const struct zarr_node *node, struct zarr_encoding *ret_
 #undef READ
         if (dtype_is_floating(node->array.dtype))
             decode_fill(ret_encoding->fill_value);
+        bool turns = dtype_is_integer(node->array.dtype) &&
+                     strcmp(ret_encoding->is_unsigned,
+                            node->array.dtype <= DTYPE_INT64 ? "true" : "false") == 0;
+        if (!turns)
+            ret_encoding->is_unsigned[0] = '\0';
         if (node->array.format == ZARR_V2 && !ret_encoding->fill_value[0] &&
             json_object_object_get_ex(attributes, dimensions, NULL))
             take_fill(root, ret_encoding);
@@ -170,7 +176,7 @@ void zarr_node_encoding(const struct zarr_node *node, struct zarr_encoding *ret_
 bool zarr_encoding_changes(const struct zarr_encoding *encoding)
 {
     return encoding->scale_factor[0] || encoding->add_offset[0] || encoding->fill_value[0] ||
-           encoding->missing_value[0];
+           encoding->missing_value[0] || encoding->is_unsigned[0];
 }
 
 void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *out)
@@ -178,10 +184,9 @@ void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *o
     const struct {
         const char *key, *value;
     } properties[] = {
-        {"scale_factor", encoding->scale_factor},
-        {"add_offset", encoding->add_offset},
-        {"_FillValue", encoding->fill_value},
-        {"missing_value", encoding->missing_value},
+        {"scale_factor", encoding->scale_factor}, {"add_offset", encoding->add_offset},
+        {"_FillValue", encoding->fill_value},     {"missing_value", encoding->missing_value},
+        {"_Unsigned", encoding->is_unsigned},
     };
     const char *separator = "";
 
@@ -230,6 +235,7 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
         {"add_offset", a->add_offset, b->add_offset, "0", false},
         {"_FillValue", a->fill_value, b->fill_value, "", false},
         {"missing_value", a->missing_value, b->missing_value, "", false},
+        {"_Unsigned", a->is_unsigned, b->is_unsigned, "", false},
         {"units", a->units, b->units, "", true},
         {"calendar", a->calendar, b->calendar, "", true},
     };

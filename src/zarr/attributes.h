@@ -1,5 +1,6 @@
 /* Attributes of an array: the names of its dimensions, and the CF conventions for its values.
- * xarray decodes by these conventions, and Penstock does not. Pure; any thread.
+ * What they make of values is in cf.h; here they are text, to be shown and compared. Pure; any
+ * thread.
  */
 #ifndef PENSTOCK_ZARR_ATTRIBUTES_H
 #define PENSTOCK_ZARR_ATTRIBUTES_H
@@ -9,14 +10,21 @@
 
 #include <stdbool.h>
 
+/* In the document of a v2 array: the names of attributes that attributes_take() left out. */
+#define ZARR_ATTRIBUTES_LEFT_OUT "attributes_left_out"
+
 /* X(member, name of the attribute). Values are text: numbers as written, and strings cut to
- * ZARR_ATTRIBUTE_BYTES. A _FillValue or missing_value that is NaN has no effect, and is left out.
- */
+ * ZARR_ATTRIBUTE_BYTES, several numbers as JSON. What has no effect is left out: a _FillValue or
+ * missing_value that is NaN, and an _Unsigned that says what the dtype does. */
 #define ZARR_ENCODING_TABLE(X)        \
     X(scale_factor, "scale_factor")   \
     X(add_offset, "add_offset")       \
     X(fill_value, "_FillValue")       \
     X(missing_value, "missing_value") \
+    X(is_unsigned, "_Unsigned")       \
+    X(valid_min, "valid_min")         \
+    X(valid_max, "valid_max")         \
+    X(valid_range, "valid_range")     \
     X(units, "units")                 \
     X(calendar, "calendar")
 
@@ -33,9 +41,8 @@ struct zarr_encoding {
  * _FillValue; so does this function, unless the fill value is null, 0 or NaN. */
 void zarr_node_encoding(const struct zarr_node *node, struct zarr_encoding *ret_encoding);
 
-/* Whether the encoding says that values are multiplied, shifted, or missing where they have a
- * certain value.
- */
+/* Whether the encoding says that values are multiplied, shifted, of the other sign, or missing
+ * where they have a certain value. */
 bool zarr_encoding_changes(const struct zarr_encoding *encoding);
 
 /* Appends the attributes that change values: "scale_factor 0.01, add_offset 273.15, _FillValue

@@ -34,7 +34,7 @@ bool normal_same(const struct zarr_normal *a, const struct zarr_normal *b)
         return a == b;
     size_t bytes = a->count * dtype_bytes(a->work);
 
-    return a->work == b->work && a->missing_count == b->missing_count &&
+    return a->work == b->work && a->from == b->from && a->missing_count == b->missing_count &&
            memcmp(a->missing, b->missing, sizeof a->missing) == 0 && a->count == b->count &&
            memcmp(a->strides, b->strides, sizeof a->strides) == 0 &&
            same_table(a->mean, b->mean, bytes) && same_table(a->std, b->std, bytes);

@@ -23,14 +23,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NORMAL_MAX_RANK = 8, NORMAL_ITEMS = 512 /* the most items of one normal_items() */ };
+enum {
+    NORMAL_MAX_RANK = 8,
+    NORMAL_MAX_MISSING = 16,
+    NORMAL_ITEMS = 512 /* the most items of one normal_items() */
+};
 
 struct zarr_normal {
     enum dtype work; /* float32 or float64 */
+    enum dtype from; /* what items are read as: their dtype, or integers of the other sign */
     int missing_count;
-    double missing[2]; /* values that are missing */
-    size_t count;      /* entries of each table */
-    void *mean, *std;  /* [count] of `work`, owned by who made the normal; NULL: none */
+    double missing[NORMAL_MAX_MISSING]; /* values that are missing */
+    size_t count;                       /* entries of each table */
+    void *mean, *std; /* [count] of `work`, owned by who made the normal; NULL: none */
     size_t strides[NORMAL_MAX_RANK]; /* of the view's axes, in entries; the first is 0 */
 };
 

@@ -81,6 +81,15 @@ if(PENSTOCK_ZARR3_PYTHON)
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# cf: true, and copies by rechunk, against xarray.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME conformance.cf
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_cf.py
+            --dump $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
+  set_tests_properties(conformance.cf PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 # The model of samples beside packages that are too heavy to install for a test; what there is of them is used.
 if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.sample_peers

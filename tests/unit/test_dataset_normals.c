@@ -26,15 +26,17 @@ static int setup(void **state)
 {
     static const float mean[CHANNELS] = {1, 2, 3, 4}, other[CHANNELS] = {1, 2, 3, 5},
                        zero[CHANNELS] = {1, 0, 3, 4}, lats[LATS] = {2, 4, 8, 16, 32};
-    int16_t items[TIMES * CHANNELS * LATS];
+    int16_t items[TIMES * CHANNELS * LATS], negative[TIMES * CHANNELS * LATS];
 
     fixture_setup(state);
     fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
-    for (int i = 0; i < TIMES * CHANNELS * LATS; i++)
+    for (int i = 0; i < TIMES * CHANNELS * LATS; i++) {
         items[i] = (int16_t)i;
+        negative[i] = (int16_t)(-1 - i);
+    }
     put_array(*state, "x", "[3, 4, 5]", "<i2",
               "{\"_ARRAY_DIMENSIONS\": [\"time\", \"channel\", \"lat\"], \"scale_factor\": 0.5, "
-              "\"_FillValue\": 21, \"missing_value\": 22}",
+              "\"missing_value\": [21, 22]}",
               items, sizeof items);
     put_array(*state, "y", "[3, 4, 5]", "<i2", "{\"add_offset\": \"none\"}", items, sizeof items);
     put_array(*state, "nan", "[3, 4, 5]", "<i2",
@@ -47,6 +49,11 @@ static int setup(void **state)
     put_array(*state, "zero", "[4]", "<f4", "{}", zero, sizeof zero);
     put_array(*state, "lats", "[5]", "<f4", "{\"_ARRAY_DIMENSIONS\": [\"lat\"]}", lats,
               sizeof lats);
+    put_array(*state, "turned", "[3, 4, 5]", "<i2",
+              "{\"_Unsigned\": \"true\", \"scale_factor\": 2}", negative, sizeof negative);
+    put_array(*state, "tiny", "[4]", "<f8", "{}", (double[]){1, 1e-60, 1, 1}, 32);
+    put_array(*state, "denormal", "[4]", "<f4", "{}", (float[]){1, 1e-40f, 1, 1}, 16);
+    put_array(*state, "huge", "[4]", "<f8", "{}", (double[]){1, 1, 1, -1e60}, 32);
     put_array(*state, "text", "[4]", "|S2", "{}", "aabbccdd", 8);
     put_array(*state, "seven", "[7]", "<f4", "{}", NULL, 0);
     return 0;
@@ -120,6 +127,9 @@ static void values(void **state)
     spec.array = "nan"; /* no item is NaN */
     spec.mean = spec.std = NULL;
     expect_sample(*state, spec, (float[]){72, 74, 42, 44}, 4);
+    spec = (struct dataset_field_spec){.array = "turned", .cf = true, .slices = {{"1", "0:1"}}};
+    spec.slice_count = 1; /* 65,535 less the index, twice */
+    expect_sample(*state, spec, (float[]){131030, 131028, 131026, 131024, 131022}, 5);
     spec = (struct dataset_field_spec){.array = "empty", .mean = "mean", .slices = {{"2", "0"}}};
     spec.slice_count = 1; /* the fill value is 7 */
     expect_sample(*state, spec, (float[]){6, 5, 4, 3}, 4);
@@ -166,6 +176,17 @@ static void mistakes(void **state)
         {{.array = "x", .std = "zero"},
          STATUS_INVALID,
          "std: array 'zero' has 0 at 1: it takes finite numbers other than 0"},
+        {{.array = "x", .std = "tiny"},
+         STATUS_INVALID,
+         "std: array 'tiny' has 1e-60 at 1, which is too small for float32"},
+        {{.array = "x", .std = "denormal"}, STATUS_INVALID, "at 1, which is too small for float32"},
+        {{.array = "x", .mean = "huge"},
+         STATUS_INVALID,
+         "mean: array 'huge' has -1e+60 at 3, which is too large for float32"},
+        {{.array = "x", .scale = 1e-60},
+         STATUS_INVALID,
+         "scale 1e-60 and offset 0 are too large or too small for float32"},
+        {{.array = "x", .offset = 1e60}, STATUS_INVALID, "too large or too small for float32"},
         {{.array = "x", .mean = "text"}, STATUS_INVALID, "mean: array 'text' is not of numbers"},
         {{.array = "x", .mean = "x"}, STATUS_INVALID, "does not fit samples of [4, 5]"},
         {{.array = "x", .cf = true, .scale = 2.0},
@@ -173,7 +194,7 @@ static void mistakes(void **state)
          "cf: true takes scale and offset from the array's attributes: remove scale and offset"},
         {{.array = "y", .cf = true},
          STATUS_INVALID,
-         "attributes scale_factor '' and add_offset 'none' of array 'y' are not numbers"},
+         "attribute add_offset of array 'y' is \"none\": cf takes one number"},
         {{.array = "text", .cf = true}, STATUS_INVALID, "items of |S2 cannot become float32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
