@@ -24,6 +24,9 @@ void config_free_field(struct dataset_field_spec *field)
     free((char *)field->sample_axis);
     free((char *)field->mean);
     free((char *)field->std);
+    free((char *)field->stats);
+    free((char *)field->scale_at);
+    free((char *)field->offset_at);
     free((int32_t *)field->steps);
     for (size_t i = 0; i < field->slice_count; i++)
         free_slice(&field->slices[i]);
@@ -98,10 +101,10 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 15 };
+enum { FIELD_PROPERTIES = 17 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array", "index", "cast",  "scale", "offset",   "sample_axis", "cf",     "mean",
-    "std",   "steps", "slice", "crop",  "segments", "ragged",      "deliver"};
+    "array", "index",     "cast",  "scale", "offset", "sample_axis", "cf",     "mean",   "std",
+    "stats", "normalise", "steps", "slice", "crop",   "segments",    "ragged", "deliver"};
 
 enum property_kind config_property_kind(const char *property)
 {
@@ -110,7 +113,9 @@ enum property_kind config_property_kind(const char *property)
         return PROPERTY_MAP;
     if (strcmp(property, "deliver") == 0)
         return PROPERTY_MAP_OR_VALUE;
-    return strcmp(property, "steps") == 0 ? PROPERTY_LIST : PROPERTY_VALUE;
+    bool takes_list = strcmp(property, "steps") == 0 || strcmp(property, "mean") == 0 ||
+                      strcmp(property, "std") == 0;
+    return takes_list ? PROPERTY_LIST : PROPERTY_VALUE;
 }
 
 static enum status put_number(double *member, const char *value, bool zero_is_fine,
@@ -123,6 +128,29 @@ static enum status put_number(double *member, const char *value, bool zero_is_fi
         return error_set(err, STATUS_INVALID, "'%s' is not a finite number%s", value,
                          zero_is_fine ? "" : " other than 0");
     *member = number;
+    return STATUS_OK;
+}
+
+/* A number, or where the number stands. */
+static enum status put_scale(double *number, const char **place, const char *value,
+                             bool zero_is_fine, struct error *err)
+{
+    char *end;
+    (void)strtod(value, &end);
+    if (*end)
+        return config_put_text(place, value, err);
+    free((char *)*place);
+    *place = NULL;
+    return put_number(number, value, zero_is_fine, err);
+}
+
+static enum status put_form(enum dataset_stats_form *form, const char *value, struct error *err)
+{
+    bool is_range = strcmp(value, "min/max") == 0;
+    if (!is_range && strcmp(value, "mean/std") != 0)
+        return error_set(err, STATUS_INVALID, "'%s' is not a choice; it takes mean/std or min/max",
+                         value);
+    *form = is_range ? STATS_MIN_MAX : STATS_MEAN_STD;
     return STATUS_OK;
 }
 
@@ -249,6 +277,10 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_cast(&field->cast, value, err);
     if (strcmp(property, "mean") == 0 || strcmp(property, "std") == 0)
         return config_put_text(property[0] == 'm' ? &field->mean : &field->std, value, err);
+    if (strcmp(property, "stats") == 0)
+        return config_put_text(&field->stats, value, err);
+    if (strcmp(property, "normalise") == 0)
+        return put_form(&field->stats_form, value, err);
     if (strcmp(property, "cf") == 0)
         return put_bool(&field->cf, value, err);
     if (strcmp(property, "steps") == 0)
@@ -262,8 +294,8 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
     if (strncmp(property, "ragged.", 7) == 0 || strncmp(property, "deliver", 7) == 0)
         return config_put_ragged(field, property, value, err);
     if (strcmp(property, "scale") == 0)
-        return put_number(&field->scale, value, false, err);
-    return put_number(&field->offset, value, true, err);
+        return put_scale(&field->scale, &field->scale_at, value, false, err);
+    return put_scale(&field->offset, &field->offset_at, value, true, err);
 }
 
 enum status config_check_property(const char *name, const char *property, struct error *err)
@@ -290,7 +322,8 @@ enum status config_check_property(const char *name, const char *property, struct
                          nearest);
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
-                     "offset, sample_axis, cf, mean, std, steps, slice, crop, segments, ragged, "
+                     "offset, sample_axis, cf, mean, std, stats, normalise, steps, slice, crop, "
+                     "segments, ragged, "
                      "deliver",
                      name, property);
 }

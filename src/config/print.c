@@ -83,11 +83,16 @@ static void print_fields(const struct config *config, struct text *out)
             print_real("scale", field->scale, out);
         if (field->offset < 0.0 || field->offset > 0.0)
             print_real("offset", field->offset, out);
+        print_text("scale", field->scale_at, out);
+        print_text("offset", field->offset_at, out);
         print_text("sample_axis", field->sample_axis, out);
         if (field->cf)
             text_append(out, ", cf: true");
         print_text("mean", field->mean, out);
         print_text("std", field->std, out);
+        print_text("stats", field->stats, out);
+        if (field->stats_form == STATS_MIN_MAX)
+            text_append(out, ", normalise: min/max");
         if (field->step_count > 0) {
             text_append(out, ", steps: ");
             config_print_steps(field->steps, field->step_count, out);
@@ -140,7 +145,8 @@ void config_help(struct text *out)
     text_append(
         out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
         "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
-        "float64), scale, offset, cf, mean, std, steps (a:b or a list), slice.AXIS (a:b, a list, "
+        "float64), scale, offset, cf, mean, std, stats, normalise (mean/std or min/max), steps "
+        "(a:b or a list), slice.AXIS (a:b, a list, "
         "an index or a "
         "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
         "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
@@ -163,7 +169,8 @@ void config_help_markdown(struct text *out)
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
-        "cf: true, mean: M, std: D, steps: \"a:b\" or a list, slice: {AXIS: \"a:b\", a list, an "
+        "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\" "
+        "or a list, slice: {AXIS: \"a:b\", a list, an "
         "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
         "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}}`, "
@@ -171,7 +178,8 @@ void config_help_markdown(struct text *out)
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "
         "subtracted, and "
-        "std divides; steps are frames from the sample's own; a slice has the indices along an "
+        "std divides (numbers, an array, or STORE::ARRAY), or stats of penstock stats does both; "
+        "steps are frames from the sample's own; a slice has the indices along an "
         "axis, or names of its coordinates; ragged fields: see datasets.md |\n");
     text_append(
         out,

@@ -25,6 +25,9 @@ static bool has_sample_axis(const struct dataset *dataset, const struct zarr_nod
     struct zarr_axis_names names, own;
     bool named = zarr_node_axis_names(node, &own);
 
+    if (node->array.is_scalar)
+        return false;
+
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
 
@@ -64,13 +67,13 @@ static enum status keep(struct dataset *dataset, const char *name, const struct 
     struct text attributes = {0};
     struct dataset_constant kept = {.name = strdup(name),
                                     .dtype = array->dtype,
-                                    .rank = array->rank,
+                                    .rank = array->is_scalar ? 0 : array->rank,
                                     .data = items,
                                     .bytes = array->total_bytes};
 
     if (!kept.name)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a constant");
-    memcpy(kept.shape, array->shape, (size_t)array->rank * sizeof *array->shape);
+    memcpy(kept.shape, array->shape, (size_t)kept.rank * sizeof *array->shape);
     if (array->item_length > 0)
         kept.shape[kept.rank++] = array->item_length;
     zarr_node_attributes(node, &attributes, NULL);

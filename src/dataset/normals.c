@@ -1,5 +1,7 @@
 /* Normals: tables of means and standard deviations, from arrays, for the items of fields' views.
- * Called while opening, by one thread.
+ * Called while opening, by one thread. Numbers in place of an array are one for all, or those of an
+ * array of one axis. Statistics (`penstock stats`) are means and standard deviations, too: from
+ * least and greatest values where these are wanted.
  *
  * The axes of such an array are axes of the field's array, but for the sample axis: by the names of
  * dimensions, where all axes of both have names; else the one axis of an array that is as long as
@@ -15,8 +17,10 @@
 #include "base/number.h"
 #include "dataset/select_internal.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +36,8 @@ struct frame {
 
 /* An array of means, say, and where its entry for an index of the view lies. */
 struct statistic {
-    const char *path;
-    double *values; /* owned; NULL: there is none */
+    bool is_of_slice; /* an axis has no entries for indices outside the field's slice */
+    double *values;   /* owned; NULL: there is none */
     uint64_t count;
     uint64_t lengths[ZARR_MAX_RANK]; /* along each axis of the view; 1: one for all */
     uint64_t strides[ZARR_MAX_RANK];
@@ -98,10 +102,10 @@ static enum status refuse_shape(const struct frame *frame, const struct zarr_arr
     return STATUS_INVALID;
 }
 
-static enum status align(const struct frame *frame, const struct zarr_node *node,
-                         struct statistic *statistic, struct error *err)
+static enum status align(const struct frame *frame, const struct zarr_array *array,
+                         const struct zarr_node *node, struct statistic *statistic,
+                         struct error *err)
 {
-    const struct zarr_array *array = &node->array;
     int axes[ZARR_MAX_RANK];
     uint64_t stride = 1;
 
@@ -109,7 +113,7 @@ static enum status align(const struct frame *frame, const struct zarr_node *node
         statistic->lengths[axis] = 1;
     if (array->total_bytes == array->item_bytes)
         return STATUS_OK; /* one for all */
-    if (!match_names(frame, node, axes)) {
+    if (!node || !match_names(frame, node, axes)) {
         bool first = array->rank == 1 && frame->rank > 1 &&
                      (array->shape[0] == frame->whole[1] || array->shape[0] == frame->lengths[1]);
         int skip = first ? 1 : frame->rank - array->rank;
@@ -121,8 +125,9 @@ static enum status align(const struct frame *frame, const struct zarr_node *node
     }
     for (int i = array->rank - 1; i >= 0; i--) {
         uint64_t length = array->shape[i];
+        bool is_whole = length == frame->whole[axes[i]] && !statistic->is_of_slice;
 
-        if (length != 1 && length != frame->whole[axes[i]] && length != frame->lengths[axes[i]])
+        if (length != 1 && !is_whole && length != frame->lengths[axes[i]])
             return refuse_shape(frame, array, err);
         statistic->lengths[axes[i]] = length;
         statistic->strides[axes[i]] = length > 1 ? stride : 0;
@@ -140,53 +145,179 @@ static bool is_usable(double value, enum dtype work, bool divides)
     return isfinite(there) && isfinite(work == DTYPE_FLOAT32 ? (double)(float)inverse : inverse);
 }
 
+/* `what`: "array 'm'". */
+static enum status check_values(const struct statistic *statistic, const char *what, bool divides,
+                                enum dtype work, struct error *err)
+{
+    for (uint64_t i = 0; i < statistic->count; i++) {
+        double value = statistic->values[i];
+
+        if (!isfinite(value) || (divides && !(value < 0.0 || value > 0.0)))
+            return error_set(err, STATUS_INVALID,
+                             "%s has %g at %" PRIu64 ": it takes finite numbers%s", what, value, i,
+                             divides ? " other than 0" : "");
+        if (!is_usable(value, work, divides))
+            return error_set(err, STATUS_INVALID,
+                             "%s has %g at %" PRIu64 ", which is too %s for %s, in which items of "
+                             "this field are normalised: choose another number",
+                             what, value, i, fabs(value) < 1.0 ? "small" : "large",
+                             dtype_name(work));
+    }
+    return STATUS_OK;
+}
+
+static enum status allocate_values(uint64_t count, struct statistic *statistic, struct error *err)
+{
+    statistic->count = count;
+    statistic->values = calloc(count, sizeof *statistic->values);
+    return statistic->values ? STATUS_OK
+                             : error_set(err, STATUS_NO_MEMORY, "no memory for mean and std");
+}
+
 static enum status take_values(const struct zarr_array *array, const unsigned char *items,
-                               bool divides, enum dtype work, struct statistic *statistic,
-                               struct error *err)
+                               struct statistic *statistic, struct error *err)
 {
     const struct convert convert = {.from = array->dtype, .to = DTYPE_FLOAT64, .scale = 1.0};
 
     if (array->item_length > 0 || array->stored_type[0] ||
         !convert_is_possible(array->dtype, DTYPE_FLOAT64))
         return error_set(err, STATUS_INVALID, "array '%s' is not of numbers", array->path);
-    statistic->count = array->total_bytes / array->item_bytes;
-    statistic->values = calloc(statistic->count, sizeof *statistic->values);
-    if (!statistic->values)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for array '%s'", array->path);
-    convert_items(&convert, items, statistic->count, statistic->values);
-    for (uint64_t i = 0; i < statistic->count; i++) {
-        double value = statistic->values[i];
-
-        if (!isfinite(value) || (divides && !(value < 0.0 || value > 0.0)))
-            return error_set(err, STATUS_INVALID,
-                             "array '%s' has %g at %" PRIu64 ": it takes finite numbers%s",
-                             array->path, value, i, divides ? " other than 0" : "");
-        if (!is_usable(value, work, divides))
-            return error_set(err, STATUS_INVALID,
-                             "array '%s' has %g at %" PRIu64 ", which is too %s for %s, in which "
-                             "items of this field are normalised: choose another number",
-                             array->path, value, i, fabs(value) < 1.0 ? "small" : "large",
-                             dtype_name(work));
-    }
-    return STATUS_OK;
+    enum status status = allocate_values(array->total_bytes / array->item_bytes, statistic, err);
+    if (status == STATUS_OK)
+        convert_items(&convert, items, statistic->count, statistic->values);
+    return status;
 }
 
-static enum status read_statistic(const struct store *store, const struct frame *frame,
-                                  const char *path, bool divides, enum dtype work,
-                                  struct statistic *statistic, struct error *err)
+/* Numbers with commas, perhaps in brackets. False: the text is another one. */
+enum { MOST_NUMBERS = 256 };
+static bool parse_numbers(const char *text, double numbers[MOST_NUMBERS], size_t *ret_count)
+{
+    char copy[MOST_NUMBERS * 32], *rest = copy, *item;
+    size_t count = 0, length = strlen(text);
+    bool has_brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
+
+    if (length >= sizeof copy)
+        return false;
+    snprintf(copy, sizeof copy, "%.*s", (int)(has_brackets ? length - 2 : length),
+             text + has_brackets);
+    while ((item = strsep(&rest, ",")))
+        if (count == MOST_NUMBERS || !number_parse_real(item, -DBL_MAX, DBL_MAX, &numbers[count++]))
+            return false;
+    *ret_count = count;
+    return true;
+}
+
+static enum status take_numbers(const struct frame *frame, const double *numbers, size_t count,
+                                struct statistic *statistic, struct error *err)
+{
+    const struct zarr_array array = {.path = "(numbers)",
+                                     .rank = 1,
+                                     .shape = {count},
+                                     .item_bytes = sizeof *numbers,
+                                     .total_bytes = count * sizeof *numbers};
+    enum status status = align(frame, &array, NULL, statistic, err);
+
+    if (status == STATUS_OK)
+        status = allocate_values(count, statistic, err);
+    if (status == STATUS_OK)
+        memcpy(statistic->values, numbers, count * sizeof *numbers);
+    return status;
+}
+
+/* What is read for: which dataset, and which field's items. */
+struct reading {
+    const struct dataset *dataset;
+    const struct dataset_options *options;
+    const struct frame *frame; /* NULL: of one number */
+};
+
+static enum status read_array(const struct reading *reading, const char *text,
+                              struct statistic *statistic, struct error *err)
 {
     struct zarr_hierarchy *hierarchy = NULL;
     const struct zarr_node *node;
     unsigned char *items = NULL;
-    enum status status = small_array_read(store, path, &hierarchy, &node, &items, err);
+    enum status status = small_array_read_named(reading->dataset, reading->options, text,
+                                                &hierarchy, &node, &items, err);
 
+    if (status != STATUS_OK)
+        return status;
+    if (reading->frame)
+        status = align(reading->frame, &node->array, node, statistic, err);
+    else if (node->array.total_bytes != node->array.item_bytes)
+        status = error_set(err, STATUS_INVALID,
+                           "array '%s' has more than one item: it takes one "
+                           "number for all items of the field",
+                           node->array.path);
     if (status == STATUS_OK)
-        status = align(frame, node, statistic, err);
-    if (status == STATUS_OK)
-        status = take_values(&node->array, items, divides, work, statistic, err);
+        status = take_values(&node->array, items, statistic, err);
     zarr_hierarchy_free(hierarchy);
     free(items);
     return status;
+}
+
+static enum status read_statistic(const struct reading *reading, const char *text, bool divides,
+                                  enum dtype work, struct statistic *statistic, struct error *err)
+{
+    double numbers[MOST_NUMBERS];
+    char what[128] = "the value";
+    size_t count;
+    bool are_numbers = reading->frame && parse_numbers(text, numbers, &count);
+    enum status status = are_numbers ? take_numbers(reading->frame, numbers, count, statistic, err)
+                                     : read_array(reading, text, statistic, err);
+
+    if (!are_numbers)
+        snprintf(what, sizeof what, "array '%.100s'", text);
+    return status ? status : check_values(statistic, what, divides, work, err);
+}
+
+/* Statistics
+ * ------------------------------------------------------------------------------------------- */
+
+/* Of the field's own group; they are of the field's slice. */
+static enum status read_own(const struct reading *reading, const struct dataset_field_spec *spec,
+                            const char *name, enum dtype work, struct statistic *statistic,
+                            struct error *err)
+{
+    struct text text = {0};
+
+    statistic->is_of_slice = true;
+    text_append(&text, "%s::%s/%s", spec->stats, spec->name, name);
+    enum status status = read_statistic(reading, text.data, false, work, statistic, err);
+    text_done(&text);
+    return status ? error_prefix(err, status, "stats: ") : STATUS_OK;
+}
+
+/* From the least and the greatest value: what maps them to -1 and 1. */
+static enum status combine_range(struct statistic *least, struct statistic *greatest,
+                                 struct error *err)
+{
+    if (least->count != greatest->count)
+        return error_set(err, STATUS_INVALID, "stats: min and max differ in shape");
+    for (uint64_t i = 0; i < least->count; i++) {
+        double low = least->values[i], high = greatest->values[i];
+
+        least->values[i] = low / 2 + high / 2;
+        greatest->values[i] = high / 2 - low / 2;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_stats(const struct reading *reading, const struct dataset_field_spec *spec,
+                              enum dtype work, struct statistic *mean, struct statistic *std,
+                              struct error *err)
+{
+    bool is_range = spec->stats_form == STATS_MIN_MAX;
+    enum status status = read_own(reading, spec, is_range ? "min" : "mean", work, mean, err);
+
+    if (status == STATUS_OK)
+        status = read_own(reading, spec, is_range ? "max" : "std", work, std, err);
+    if (status == STATUS_OK && is_range)
+        status = combine_range(mean, std, err);
+    for (uint64_t i = 0; status == STATUS_OK && i < std->count; i++)
+        if (fpclassify(std->values[i]) == FP_ZERO)
+            std->values[i] = 1.0; /* all values are the same */
+    return status ? status : check_values(std, "stats: std", true, work, err);
 }
 
 /* The index along an axis of the array, of an index of the slice. */
@@ -210,7 +341,7 @@ static double value_at(const struct frame *frame, const struct statistic *statis
 
         if (statistic->lengths[axis] == 1)
             continue;
-        if (statistic->lengths[axis] == frame->whole[axis])
+        if (statistic->lengths[axis] == frame->whole[axis] && !statistic->is_of_slice)
             index = index_in_array(&frame->origin->slices[array_axis(frame, axis)], index);
         offset += index * statistic->strides[axis];
     }
@@ -302,20 +433,21 @@ static enum status read_tables(const struct dataset *dataset, const struct datas
                                const struct field_origin *origin, struct zarr_normal *normal,
                                struct error *err)
 {
-    const char *name;
-    const struct store *store = store_joined_at(dataset->private->store, 0, &name);
     struct frame frame = frame_of(origin);
+    const struct reading reading = {dataset, options, &frame};
     struct statistic mean = {0}, std = {0};
     enum status status = STATUS_OK;
 
-    if (spec->mean) {
-        status = read_statistic(store, &frame, select_path(options, spec->mean).text, false,
-                                normal->work, &mean, err);
+    if (spec->stats && (spec->mean || spec->std))
+        status = error_set(err, STATUS_INVALID, "stats says mean and std: remove one or the other");
+    else if (spec->stats)
+        status = read_stats(&reading, spec, normal->work, &mean, &std, err);
+    if (status == STATUS_OK && spec->mean) {
+        status = read_statistic(&reading, spec->mean, false, normal->work, &mean, err);
         status = status ? error_prefix(err, status, "mean: ") : STATUS_OK;
     }
     if (status == STATUS_OK && spec->std) {
-        status = read_statistic(store, &frame, select_path(options, spec->std).text, true,
-                                normal->work, &std, err);
+        status = read_statistic(&reading, spec->std, true, normal->work, &std, err);
         status = status ? error_prefix(err, status, "std: ") : STATUS_OK;
     }
     if (status == STATUS_OK)
@@ -364,7 +496,7 @@ static enum status settle(const struct dataset *dataset, const struct dataset_op
                           const struct dataset_field_spec *spec, struct field_origin *origin,
                           struct error *err)
 {
-    if (!spec->mean && !spec->std && !spec->cf && !spec->normal)
+    if (!spec->mean && !spec->std && !spec->stats && !spec->cf && !spec->normal)
         return STATUS_OK;
     struct zarr_normal *normal = origin->normal = calloc(1, sizeof *normal);
     if (!normal)
@@ -382,6 +514,51 @@ static enum status settle(const struct dataset *dataset, const struct dataset_op
         memcpy(normal->missing, cf.missing, sizeof normal->missing);
     }
     return read_tables(dataset, options, spec, origin, normal, err);
+}
+
+/* Places of scales
+ * ------------------------------------------------------------------------------------------- */
+
+static enum status read_number(const struct reading *reading, const char *text, bool divides,
+                               double *number, struct error *err)
+{
+    struct statistic statistic = {0};
+    enum status status =
+        text ? read_statistic(reading, text, divides, DTYPE_FLOAT64, &statistic, err) : STATUS_OK;
+
+    if (text && status == STATUS_OK)
+        *number = statistic.values[0];
+    free(statistic.values);
+    return status ? error_prefix(err, status, "%s: ", divides ? "scale" : "offset") : STATUS_OK;
+}
+
+enum status normals_place_scales(const struct dataset *dataset,
+                                 const struct dataset_options *options,
+                                 struct dataset_field_spec **ret_fields, struct error *err)
+{
+    const struct reading reading = {dataset, options, NULL};
+    bool has_places = false;
+
+    *ret_fields = NULL;
+    for (size_t f = 0; options->fields && f < options->field_count; f++)
+        has_places |= options->fields[f].scale_at || options->fields[f].offset_at;
+    if (!has_places)
+        return STATUS_OK;
+    struct dataset_field_spec *fields = calloc(options->field_count, sizeof *fields);
+    if (!fields)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for fields");
+    memcpy(fields, options->fields, options->field_count * sizeof *fields);
+    *ret_fields = fields;
+    for (size_t f = 0; f < options->field_count; f++) {
+        struct dataset_field_spec *field = &fields[f];
+        enum status status = read_number(&reading, field->scale_at, true, &field->scale, err);
+
+        if (status == STATUS_OK)
+            status = read_number(&reading, field->offset_at, false, &field->offset, err);
+        if (status != STATUS_OK)
+            return error_prefix(err, status, "field '%s': ", field->name);
+    }
+    return STATUS_OK;
 }
 
 enum status normals_settle(struct dataset *dataset, const struct dataset_options *options,

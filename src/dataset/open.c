@@ -83,14 +83,21 @@ static enum status prefix_stores(const struct dataset *dataset, enum status stat
                         dataset->store_count > 1 ? " and other stores" : "");
 }
 
-static enum status settle_fields(struct dataset *dataset, const struct dataset_options *options,
+static enum status settle_fields(struct dataset *dataset, const struct dataset_options *given,
                                  struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    enum status status =
-        select_fields(private->hierarchies[0], options, private->origins, &dataset->field_count,
-                      private->ragged_origins, &dataset->ragged_count, err);
+    struct dataset_options placed = *given;
+    const struct dataset_options *options = &placed;
+    struct dataset_field_spec *fields;
+    enum status status = normals_place_scales(dataset, given, &fields, err);
     const char *name;
+
+    placed.fields = fields ? fields : given->fields;
+    if (status == STATUS_OK)
+        status =
+            select_fields(private->hierarchies[0], options, private->origins, &dataset->field_count,
+                          private->ragged_origins, &dataset->ragged_count, err);
 
     if (status == STATUS_NOT_FOUND)
         status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
@@ -118,6 +125,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = layout_settle(dataset, err);
     if (status == STATUS_OK)
         status = constants_settle(dataset, options, err);
+    free(fields);
     return status == STATUS_OK ? STATUS_OK : prefix_stores(dataset, status, err);
 }
 

@@ -69,6 +69,12 @@ struct dataset_deliver_spec {
     uint64_t dense_shape[RAGGED_MAX_RANK];
 };
 
+/* What becomes of an item x by statistics. An entry whose values are all the same becomes 0. */
+enum dataset_stats_form {
+    STATS_MEAN_STD, /* (x - mean) / std */
+    STATS_MIN_MAX,  /* from -1, of the least value, to 1, of the greatest */
+};
+
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
@@ -84,10 +90,19 @@ struct dataset_field_spec {
     /* Items are scaled by the attributes scale_factor and add_offset of their array, and those that
      * are _FillValue or missing_value become NaN. Excludes scale and offset. */
     bool cf;
-    /* Paths of arrays in the first store, NULL: none. Then an item x, scaled or not, becomes
-     * (x - mean) / std (zarr/normal.h), without a cast a float32. normals.c says which entry of the
-     * arrays belongs to which item. */
+    /* Instead of scale and offset: where they stand, as of mean, and one number each. NULL: no such
+     * place. */
+    const char *scale_at, *offset_at;
+    /* Numbers ("0.5", or "0.1,0.2" for the entries of an axis), the path of an array in the first
+     * store, or STORE::PATH for one of another store. NULL: none. Then an item x, scaled or not,
+     * becomes (x - mean) / std (zarr/normal.h), without a cast a float32. normals.c says which
+     * entry of an array belongs to which item. */
     const char *mean, *std;
+    /* Instead: a store of `penstock stats`, with a group of the field's name. Excludes mean and
+     * std.
+     */
+    const char *stats;
+    enum dataset_stats_form stats_form;
     const struct zarr_normal *normal; /* instead, in a dataset that is unpacked: as settled */
     /* Frames of a sample, relative to its anchor, rising. NULL: the anchor alone, and no axis of
      * steps. */

@@ -252,8 +252,11 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
 {
     static const char leave[] = "leave it out, or write the arrays anew";
 
-    if (spec->mean || spec->std)
-        return refuse_key(spec->mean ? "mean" : "std", "use scale and offset", err);
+    if (spec->mean || spec->std || spec->stats)
+        return refuse_key(spec->mean  ? "mean"
+                          : spec->std ? "std"
+                                      : "stats",
+                          "use scale and offset", err);
     if (spec->cf)
         return refuse_key("cf", "use scale and offset", err);
     if (spec->slice_count > 0 || spec->crop_count > 0)

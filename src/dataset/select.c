@@ -136,7 +136,7 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
     enum dtype from = spec->normal ? spec->normal->from : origin->array->array.dtype;
     struct convert convert = {.from = from, .to = spec->cast, .scale = 1.0, .offset = spec->offset};
 
-    bool normalises = spec->mean || spec->std || spec->normal;
+    bool normalises = spec->mean || spec->std || spec->stats || spec->normal;
     bool given = spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
 
     if (fpclassify(spec->scale) != FP_ZERO)

@@ -2,8 +2,10 @@
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
+#include "dataset/select_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_BYTES = 64 << 20 };
 
@@ -21,7 +23,7 @@ static enum status find_array(const struct store *store, const char *path,
         return error_set(err, STATUS_NOT_FOUND, "there is no array '%s'", path);
     if (status != STATUS_OK)
         return status;
-    if (node->status != STATUS_OK)
+    if (node->status != STATUS_OK && !node->array.is_scalar)
         return error_set(err, node->status, "array '%s': %s", path, node->reason);
     if (node->array.total_bytes > MOST_BYTES)
         return error_set(err, STATUS_INVALID, "array '%s' has %s, more than %s", path,
@@ -62,4 +64,45 @@ enum status small_array_read(const struct store *store, const char *path,
     *ret_node = node;
     *ret_items = items;
     return STATUS_OK;
+}
+
+/* Of the other store that stands before the '::'. */
+static enum status read_elsewhere(const struct dataset *dataset, const char *uri, const char *path,
+                                  struct zarr_hierarchy **ret_hierarchy,
+                                  const struct zarr_node **ret_node, unsigned char **ret_items,
+                                  struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    const struct store_options options = {
+        .retries = private->retries, .watch = private->watch, .settings = &private->settings};
+    struct store *store;
+    enum status status = store_open_with(uri, &options, &store, err);
+
+    if (status != STATUS_OK)
+        return status;
+    status = small_array_read(store, path, ret_hierarchy, ret_node, ret_items, err);
+    store_free(store);
+    return status ? error_prefix(err, status, "'%s': ", uri) : STATUS_OK;
+}
+
+enum status small_array_read_named(const struct dataset *dataset,
+                                   const struct dataset_options *options, const char *text,
+                                   struct zarr_hierarchy **ret_hierarchy,
+                                   const struct zarr_node **ret_node, unsigned char **ret_items,
+                                   struct error *err)
+{
+    const char *colons = strstr(text, "::"), *name;
+
+    if (!colons)
+        return small_array_read(store_joined_at(dataset->private->store, 0, &name),
+                                select_path(options, text).text, ret_hierarchy, ret_node, ret_items,
+                                err);
+    char *uri = strndup(text, (size_t)(colons - text));
+    if (!uri)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a path");
+    const char *path = colons + 2 + strspn(colons + 2, "/");
+    enum status status =
+        read_elsewhere(dataset, uri, path, ret_hierarchy, ret_node, ret_items, err);
+    free(uri);
+    return status;
 }

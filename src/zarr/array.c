@@ -46,6 +46,10 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
         status = format == ZARR_V2 ? metadata_v2_parse(root, ret_array, err)
                                    : metadata_v3_parse(root, ret_array, err);
     json_object_put(root);
+    if (status == STATUS_OK && ret_array->is_scalar)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "zero-dimensional: read only as a constant, and as mean, std, scale or "
+                           "offset of a field");
     return status;
 }
 
@@ -124,9 +128,11 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
         *out++ = '/';
     if (array->key_prefixed) {
         *out++ = 'c';
-        *out++ = array->key_separator;
+        if (!array->is_scalar)
+            *out++ = array->key_separator;
     }
-    out = put_index(array, value_index, array->key_separator, out);
+    if (!array->is_scalar || !array->key_prefixed)
+        out = put_index(array, value_index, array->key_separator, out);
     *out = '\0';
 }
 

@@ -79,6 +79,9 @@ struct zarr_array {
      * (UNSUPPORTED), so that no reader of chunks meets one; who can read it looks at this. Sizes in
      * bytes mean nothing. */
     bool is_vlen;
+    /* There are no axes. Shape and chunks are those of one axis of length 1. Such an array is
+     * refused (UNSUPPORTED), too: who can read one value looks at this. */
+    bool is_scalar;
     bool byte_swapped; /* each run of dtype_swap_bytes() of an item is stored in the other
                         * endianness than this machine's */
     unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */

@@ -100,9 +100,12 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     if (status != STATUS_OK)
         return status;
     size_t rank = json_object_array_length(list);
-    if (rank == 0)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "zero-dimensional: only arrays of one dimension or more can be read");
+    if (rank == 0) { /* refused by zarr_array_parse_member() in the end */
+        array->is_scalar = true;
+        array->rank = 1;
+        array->shape[0] = 1;
+        return STATUS_OK;
+    }
     if (rank > ZARR_MAX_RANK)
         return error_set(err, STATUS_UNSUPPORTED, "%zu dimensions; the limit is %d", rank,
                          ZARR_MAX_RANK);
@@ -145,9 +148,13 @@ enum status document_lengths(struct json_object *list, const struct zarr_array *
     uint64_t lengths[ZARR_MAX_RANK] = {0};
     size_t rank = json_object_array_length(list);
 
-    if (rank != (size_t)array->rank)
+    if (array->is_scalar && rank == 0) {
+        ret_lengths[0] = 1;
+        return STATUS_OK;
+    }
+    if (rank != (size_t)array->rank || array->is_scalar)
         return error_set(err, STATUS_CORRUPT, "chunks have %zu dimensions, the array %d", rank,
-                         array->rank);
+                         array->is_scalar ? 0 : array->rank);
     for (size_t i = 0; i < rank; i++) {
         enum status status =
             parse_length(json_object_array_get_idx(list, i), "chunks", i, &lengths[i], err);

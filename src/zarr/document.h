@@ -40,7 +40,7 @@ MUST_USE enum status document_named(struct json_object *object, const char *what
                                     const char **ret_name, struct json_object **ret_configuration,
                                     struct error *err);
 
-/* Reads the shape: 1 to 8 lengths, each 1 to 2^63-1. total_bytes stays 0. */
+/* Reads the shape: 1 to 8 lengths, each 1 to 2^63-1; of none, is_scalar. total_bytes stays 0. */
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 

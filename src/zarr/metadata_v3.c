@@ -96,7 +96,7 @@ static enum status check_names(struct json_object *root, const struct zarr_array
     if (!json_object_is_type(list, json_type_array))
         return error_set(err, STATUS_CORRUPT, "'dimension_names' is not a list");
     size_t count = json_object_array_length(list);
-    if (count != (size_t)array->rank)
+    if (count != (array->is_scalar ? 0 : (size_t)array->rank))
         return error_set(err, STATUS_CORRUPT, "'dimension_names' has %zu names for %d axes", count,
                          array->rank);
     for (size_t i = 0; i < count; i++) {

@@ -136,8 +136,28 @@ def work_type(dtype):
     return np.dtype("float64" if dtype.itemsize > 2 and dtype.kind in "iu" or dtype.itemsize == 8 else "float32")
 
 
-def random_statistic(dice, group, name, shape):
-    """An array of means, say; returns its items, as they broadcast against samples of that shape."""
+def one_number(dice, root, group, name, number):
+    """A number as text, or where it stands: an array without axes of this store or of another one."""
+    kind = dice.choice(["number", "scalar", "elsewhere"])
+    if kind == "number":
+        return repr(number)
+    holder = group if kind == "scalar" else zarr.create_group(store=str(root) + "." + name, zarr_format=dice.choice([2, 3]))
+    holder.create_array(name, shape=(), dtype=dice.choice(["float64", "float32"]))[...] = number
+    return name if kind == "scalar" else f"{root}.{name}::{name}"
+
+
+def random_statistic(dice, root, group, name, shape):
+    """An array of means, say; returns its items, as they broadcast against samples of that shape, and how a field names it."""
+    kind = dice.choice(["array", "array", "elsewhere", "one", "list"])
+    if kind == "one":
+        number = dice.randint(1, 99) / 8
+        return np.full([1] * len(shape), number), one_number(dice, root, group, name, number)
+    if kind == "list":
+        numbers = [dice.randint(1, 99) / 8 for _ in range(shape[0])]
+        return np.array(numbers).reshape([-1] + [1] * (len(shape) - 1)), "[" + ",".join(map(repr, numbers)) + "]"
+    path = name
+    if kind == "elsewhere":
+        group, path = zarr.create_group(store=str(root) + ".other." + name), f"{root}.other.{name}::/{name}"
     kept = dice.randrange(len(shape)) if dice.random() < 0.5 else None
     own = [n if dice.random() < 0.6 else 1 for n in shape] if kept is None else [n if i >= kept else 1 for i, n in enumerate(shape)]
     data = np.random.default_rng(dice.randrange(1000)).normal(3, 2, own).astype(dice.choice(["float32", "float64"]))
@@ -146,7 +166,7 @@ def random_statistic(dice, group, name, shape):
     if len(shape) > 1 and cut.ndim == 1 and cut.shape[0] in (shape[0], 1):
         cut = data  # one axis that is as long as the first one is the first one
     group.create_array(name, data=cut, chunks=cut.shape)
-    return data
+    return data, path
 
 
 def check_normals(dice, dump, root, name):
@@ -172,14 +192,19 @@ def check_normals(dice, dump, root, name):
         settings["dataset.fields.x.cf"] = "true"
         expected = np.where(expected == work.type(missing), work.type(np.nan), expected)
         expected = expected * work.type(0.25) + work.type(-3.5)
+    elif dice.random() < 0.5:
+        scale, offset = dice.randint(1, 9) / 4, dice.randint(-9, 9) / 4
+        settings["dataset.fields.x.scale"] = one_number(dice, root / name, group, "k", scale)
+        settings["dataset.fields.x.offset"] = one_number(dice, root / name, group, "o", offset)
+        expected = expected * work.type(scale) + work.type(offset)
     out = "float32" if not cf or dtype.kind != "f" else dtype.name
     if dice.random() < 0.8 or not cf:
-        expected = expected - random_statistic(dice, group, "mean", shape[1:]).astype(work)
-        settings["dataset.fields.x.mean"] = "mean"
+        entries, settings["dataset.fields.x.mean"] = random_statistic(dice, root / name, group, "mean", shape[1:])
+        expected = expected - entries.astype(work)
         out = "float32"
     if dice.random() < 0.7:
-        expected = expected / random_statistic(dice, group, "std", shape[1:]).astype(work)
-        settings["dataset.fields.x.std"] = "/std"
+        entries, settings["dataset.fields.x.std"] = random_statistic(dice, root / name, group, "std", shape[1:])
+        expected = expected / entries.astype(work)
         out = "float32"
     if dice.random() < 0.3:
         settings["dataset.fields.x.cast"] = out = dice.choice(["float16", "float64"])

@@ -6,6 +6,7 @@
 enum { TIMES = 6, LATS = 4 };
 
 static const float orography[LATS] = {3, 1, 4, 1};
+static const int64_t answer = 42;
 
 static void put_array(const struct fixture *fixture, const char *path, const char *shape,
                       const char *type, const char *attributes)
@@ -46,6 +47,7 @@ static int setup(void **state)
     put_array(fixture, "a/half", "[2048, 4096]", "<f4", "{}");
     put_array(fixture, "a/half2", "[2049, 4096]", "<f4", "{}");
     assert_ok(store_put(fixture->store, "a/orography/0", orography, sizeof orography, &err), &err);
+    assert_ok(store_put(fixture->store, "a/crs/0", &answer, sizeof answer, &err), &err);
     return 0;
 }
 
@@ -65,7 +67,7 @@ static void check_constants(const struct dataset *dataset)
 {
     const struct dataset_constant *constants = dataset->constants;
 
-    assert_int_equal(dataset->constant_count, 3);
+    assert_int_equal(dataset->constant_count, 4);
     assert_string_equal(constants[0].name, "orography");
     assert_true(constants[0].dtype == DTYPE_FLOAT32 && constants[0].rank == 1);
     assert_int_equal(constants[0].bytes, sizeof orography);
@@ -76,7 +78,10 @@ static void check_constants(const struct dataset *dataset)
     assert_true(constants[1].shape[0] == 2 && constants[1].shape[1] == 3);
     assert_string_equal(constants[2].name, "six");
     assert_int_equal(((const int64_t *)constants[2].data)[5], 7); /* a missing chunk */
-    assert_in_range(dataset->constant_bytes, 16 + 24 + 48 + 6, 16 + 24 + 48 + 200);
+    assert_string_equal(constants[3].name, "crs");
+    assert_true(constants[3].rank == 0 && constants[3].bytes == 8); /* no axes: one item */
+    assert_int_equal(*(const int64_t *)constants[3].data, 42);
+    assert_in_range(dataset->constant_bytes, 16 + 24 + 48 + 8 + 6, 16 + 24 + 48 + 8 + 200);
 }
 
 static void of_the_first_store(void **state)
@@ -86,7 +91,7 @@ static void of_the_first_store(void **state)
     size_t size;
     void *packed;
 
-    assert_ok(open_with(*state, "/orography/,names,six", &dataset, &err), &err);
+    assert_ok(open_with(*state, "/orography/,names,six,crs", &dataset, &err), &err);
     check_constants(dataset);
     assert_ok(dataset_pack(dataset, &packed, &size, &err), &err);
     assert_ok(dataset_unpack(packed, size, NULL, &copy, &err), &err);
@@ -109,10 +114,6 @@ static void mistakes(void **state)
         {"time", "dataset.constants: array 'time' has the sample axis (6 long)", STATUS_INVALID},
         {"bare", "array 'bare' has the sample axis", STATUS_INVALID},
         {"nothing", "dataset.constants: there is no array 'nothing'", STATUS_NOT_FOUND},
-        {"crs",
-         "dataset.constants: array 'crs': zero-dimensional: only arrays of one dimension or "
-         "more can be read",
-         STATUS_UNSUPPORTED},
         {"six,orography,six", "'six' is there twice", STATUS_INVALID},
         {",six", "'' is no name of an array", STATUS_INVALID},
         {"large", "array 'large' has 64.0 MiB, more than 64.0 MiB", STATUS_INVALID},
