@@ -20,6 +20,7 @@ int cli_samples(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 int cli_rechunk(int argc, char **argv);
+int cli_stats(int argc, char **argv);
 int cli_doctor(int argc, char **argv); /* 1: a run would fail */
 int cli_verify(int argc, char **argv); /* 2: damage was found */
 

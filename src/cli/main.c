@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"ingest", cli_ingest, "cut segments out of videos, and write their frames as a dataset"},
     {"derive", cli_derive, "write an array that a program makes of a dataset's arrays"},
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
+    {"stats", cli_stats, "write mean, deviation and quantiles of what a run trains on"},
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},
     {"top", cli_top, "show what a running job does, and what it waits for"},

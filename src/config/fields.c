@@ -132,15 +132,15 @@ static enum status put_number(double *member, const char *value, bool zero_is_fi
 }
 
 /* A number, or where the number stands. */
-static enum status put_scale(double *number, const char **place, const char *value,
-                             bool zero_is_fine, struct error *err)
+static enum status put_scale(double *number, const char **at, const char *value, bool zero_is_fine,
+                             struct error *err)
 {
     char *end;
     (void)strtod(value, &end);
     if (*end)
-        return config_put_text(place, value, err);
-    free((char *)*place);
-    *place = NULL;
+        return config_put_text(at, value, err);
+    free((char *)*at);
+    *at = NULL;
     return put_number(number, value, zero_is_fine, err);
 }
 

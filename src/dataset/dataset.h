@@ -401,6 +401,14 @@ const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
+/* The axis of the field's view that `text` names, by the number of the axis in the array or by the
+ * name of its dimension: 0 is the sample axis; -1: there is no such axis. */
+int dataset_field_axis(const struct dataset *dataset, size_t field, const char *text);
+
+/* The name of the dimension of an axis (> 0) of the field's view, cut short; "": it has none. */
+void dataset_field_axis_name(const struct dataset *dataset, size_t field, int axis,
+                             char ret_name[DATASET_NAME_BYTES]);
+
 /* The view of a column of a ragged field in that store; `ragged` is an index into dataset->ragged.
  * Axis 0 is that of items. Borrowed from the dataset, which is no mix. */
 const struct zarr_array *dataset_ragged_array(const struct dataset *dataset, size_t ragged,

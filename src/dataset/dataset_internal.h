@@ -256,13 +256,12 @@ MUST_USE enum status small_array_read_named(const struct dataset *dataset,
                                             const struct zarr_node **ret_node,
                                             unsigned char **ret_items, struct error *err);
 
-/* normals.c: copies of the options' fields with scale and offset in place of where these stand, for
- * free(); NULL: no field says such a place. INVALID: there is other than one number, or it is not
+/* normals.c: copies of the options' fields, with the scales and offsets that stand elsewhere, for
+ * free(); NULL: none stands elsewhere. INVALID: there is other than one number, or it is not
  * finite, or a scale of 0. Errors of small_array_read_named(). */
-MUST_USE enum status normals_place_scales(const struct dataset *dataset,
-                                          const struct dataset_options *options,
-                                          struct dataset_field_spec **ret_fields,
-                                          struct error *err);
+MUST_USE enum status normals_read_scales(const struct dataset *dataset,
+                                         const struct dataset_options *options,
+                                         struct dataset_field_spec **ret_fields, struct error *err);
 
 /* small_array.c: reads all of an array of a store, of at most 64 MiB. *ret_node is in
  * *ret_hierarchy, and *ret_items malloc'ed: both are the caller's. NOT_FOUND: there is no such

@@ -1,5 +1,5 @@
 /* Normals: tables of means and standard deviations, from arrays, for the items of fields' views.
- * Called while opening, by one thread. Numbers in place of an array are one for all, or those of an
+ * Called while opening, by one thread. Numbers instead of an array are one for all, or those of an
  * array of one axis. Statistics (`penstock stats`) are means and standard deviations, too: from
  * least and greatest values where these are wanted.
  *
@@ -516,7 +516,7 @@ static enum status settle(const struct dataset *dataset, const struct dataset_op
     return read_tables(dataset, options, spec, origin, normal, err);
 }
 
-/* Places of scales
+/* Scales that stand elsewhere
  * ------------------------------------------------------------------------------------------- */
 
 static enum status read_number(const struct reading *reading, const char *text, bool divides,
@@ -532,17 +532,17 @@ static enum status read_number(const struct reading *reading, const char *text, 
     return status ? error_prefix(err, status, "%s: ", divides ? "scale" : "offset") : STATUS_OK;
 }
 
-enum status normals_place_scales(const struct dataset *dataset,
-                                 const struct dataset_options *options,
-                                 struct dataset_field_spec **ret_fields, struct error *err)
+enum status normals_read_scales(const struct dataset *dataset,
+                                const struct dataset_options *options,
+                                struct dataset_field_spec **ret_fields, struct error *err)
 {
     const struct reading reading = {dataset, options, NULL};
-    bool has_places = false;
+    bool has_some = false;
 
     *ret_fields = NULL;
     for (size_t f = 0; options->fields && f < options->field_count; f++)
-        has_places |= options->fields[f].scale_at || options->fields[f].offset_at;
-    if (!has_places)
+        has_some |= options->fields[f].scale_at || options->fields[f].offset_at;
+    if (!has_some)
         return STATUS_OK;
     struct dataset_field_spec *fields = calloc(options->field_count, sizeof *fields);
     if (!fields)

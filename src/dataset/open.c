@@ -90,7 +90,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     struct dataset_options placed = *given;
     const struct dataset_options *options = &placed;
     struct dataset_field_spec *fields;
-    enum status status = normals_place_scales(dataset, given, &fields, err);
+    enum status status = normals_read_scales(dataset, given, &fields, err);
     const char *name;
 
     placed.fields = fields ? fields : given->fields;

@@ -7,6 +7,7 @@
 #include "dataset/select_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -330,6 +331,27 @@ bool slices_same(const struct field_origin *a, const struct field_origin *b)
 int slices_axis(const struct field_origin *origin, int axis)
 {
     return axis <= origin->axis ? axis - 1 : axis;
+}
+
+int dataset_field_axis(const struct dataset *dataset, size_t field, const char *text)
+{
+    const struct field_origin *origin = &dataset->private->origins[field];
+    int axis = origin->array ? select_axis(origin->array, text) : -1;
+
+    if (axis < 0 || axis == origin->axis)
+        return axis < 0 ? -1 : 0;
+    return axis < origin->axis ? axis + 1 : axis;
+}
+
+void dataset_field_axis_name(const struct dataset *dataset, size_t field, int axis,
+                             char ret_name[DATASET_NAME_BYTES])
+{
+    const struct field_origin *origin = &dataset->private->origins[field];
+    struct zarr_axis_names names;
+
+    ret_name[0] = '\0';
+    if (origin->array && zarr_node_axis_names(origin->array, &names))
+        snprintf(ret_name, DATASET_NAME_BYTES, "%s", names.names[slices_axis(origin, axis)]);
 }
 
 bool slices_drop(const struct field_origin *origin, int axis)

@@ -3,7 +3,7 @@
 
 help=$("$penstock" --help)
 [ "$help" = "$("$penstock" -h)" ] || fail "-h is not --help"
-for command in synth inspect verify import derive rechunk plan samples config doctor; do
+for command in synth inspect verify import derive rechunk stats plan samples config doctor; do
     contains "$help" "  $command "
     text=$("$penstock" "$command" --help)
     contains "$text" "Usage: penstock $command"

@@ -90,6 +90,15 @@ if(PENSTOCK_ZARR3_PYTHON)
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# penstock stats, against NumPy.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.stats
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_stats.py
+            --dump $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
+  set_tests_properties(python.stats PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 # The model of samples beside packages that are too heavy to install for a test; what there is of them is used.
 if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.sample_peers

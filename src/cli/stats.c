@@ -1,0 +1,515 @@
+/* `penstock stats`: mean, standard deviation, least and greatest value and quantiles of what a run
+ * trains on. See stats.h. Main thread, and threads of a team. */
+#include "cli/stats.h"
+
+#include "base/number.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "cli/cli.h"
+#include "cli/making.h"
+#include "tools/journal.h"
+#include "tools/team.h"
+
+#include <argp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_BY = 64 };
+
+struct options {
+    struct making_options making;
+    const char *by[MOST_BY];
+    size_t by_count;
+    double quantiles[STATS_MOST_QUANTILES];
+    size_t quantile_count;
+    struct cli_settings settings;
+};
+
+static void parse_by(void *input, const struct argp_state *state, const char *option,
+                     char *argument)
+{
+    struct options *options = input;
+    if (options->by_count == MOST_BY)
+        argp_error(state, "%s comes more than %d times", option, MOST_BY);
+    else
+        options->by[options->by_count++] = argument;
+}
+
+static void parse_quantiles(void *input, const struct argp_state *state, const char *option,
+                            char *argument)
+{
+    struct options *options = input;
+    char *rest = argument, *part;
+    options->quantile_count = 0;
+    if (strcmp(argument, "none") == 0)
+        return;
+    while ((part = strsep(&rest, ","))) {
+        if (options->quantile_count == STATS_MOST_QUANTILES)
+            argp_error(state, "%s: more than %d", option, STATS_MOST_QUANTILES);
+        else
+            options->quantiles[options->quantile_count++] = cli_real(state, option, part, 0, 1);
+    }
+}
+
+static const struct cli_option option_table[] = {
+    {"output", 'o', "DST", "the store to write", CLI_TEXT(making.destination)},
+    {"by", 0, "[FIELD=]AXIS[,AXIS]",
+     "axes that have entries of their own, by number or name, of one field or of all that have "
+     "them; FIELD= alone: one entry; may come again (samples' only axis, else channel, variable, "
+     "band or feature)",
+     CLI_OWN(parse_by)},
+    {"quantiles", 0, "Q[,Q]", "from 0 to 1, or none (0.01,0.05,0.25,0.5,0.75,0.95,0.99)",
+     CLI_OWN(parse_quantiles)},
+    {"threads", 'j', "N", "threads, or auto (one per CPU)", CLI_THREADS(making.thread_count, 1024)},
+    {"memory", 'm', "SIZE",
+     "most memory of this process, or auto (half of the node's free memory, shared by its "
+     "processes)",
+     CLI_BYTES(making.memory_bytes)},
+};
+
+static void check(const void *input, const struct argp_state *state)
+{
+    if (!((const struct options *)input)->making.destination)
+        argp_error(state, "-o DST is missing: where to?");
+}
+
+static const char help[] =
+    "Write statistics of what a run trains on, as the Zarr store DST."
+    "\v"
+    "The configuration says what: split and part, where, episodes, slices, scale and cf. mean, "
+    "std, "
+    "stats and cast are left out. Each frame that any sample has counts once, however many samples "
+    "have it; random crops count as whole frames. NaN and missing values do not count.\n"
+    "\n"
+    "DST has a group for each field, with count, mean, std (of the population), min, max and "
+    "quantiles: float64, with the axes of a sample's frame, of length 1 where all indices are one "
+    "entry. Quantiles are exact, as numpy.quantile() has them, of float64; they take further "
+    "passes over the data. A field names DST by stats: DST, and becomes (x - mean) / std, or with "
+    "normalise: min/max from -1 to 1.\n"
+    "\n"
+    "After an interruption, the same command goes on. Under mpirun or srun the processes share the "
+    "work by files in DST; processes that start later help, too. The numbers do not depend on how "
+    "many there are.\n"
+    "\n"
+    "Exit code: 0 DST is complete; 1 failed, and the same command can go on; 4 failed, and will "
+    "fail again: wrong usage or configuration.\n"
+    "\n"
+    "Examples:\n"
+    "  penstock stats -c train.yaml -o stats.zarr\n"
+    "  penstock stats -c robot.yaml -o stats.zarr --by image=channel --by state=1\n"
+    "  mpirun -np 16 penstock stats -c weather.yaml -o stats.zarr --quantiles none\n";
+
+static const struct cli_command command = {
+    .help = help,
+    .options = option_table,
+    .option_count = sizeof option_table / sizeof option_table[0],
+    .check = check,
+    .configured = true,
+    .settings_offset = offsetof(struct options, settings),
+};
+
+/* Blocks
+ * ------------------------------------------------------------------------------------------- */
+
+struct work {
+    struct stats stats;
+    const struct making_options *making;
+    const char *path;
+    struct digest_text request;
+    _Atomic uint64_t rows_bytes;
+};
+
+struct thread {
+    struct dataset_reader *reader;
+    unsigned char *row;
+    struct stats_table table;
+};
+
+static void stop(void *argument, void *state)
+{
+    struct thread *thread = state;
+    (void)argument;
+    dataset_reader_free(thread->reader);
+    stats_table_free(&thread->table);
+    free(thread->row);
+    free(thread);
+}
+
+static enum status start(void *argument, void **ret_state, struct error *err)
+{
+    const struct work *work = argument;
+    struct thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a thread");
+    thread->row = aligned_alloc(64, work->stats.dataset->row_bytes + 64);
+    enum status status = thread->row ? stats_table_new(&work->stats, &thread->table, err)
+                                     : error_set(err, STATUS_NO_MEMORY, "no memory for a row");
+    if (!status)
+        status = dataset_reader_new(work->stats.dataset, &thread->reader, err);
+    if (status)
+        stop(NULL, thread);
+    else
+        *ret_state = thread;
+    return status;
+}
+
+/* -1: another thread has the block. The lock goes with the descriptor. */
+static int claim(const struct work *work, uint64_t block)
+{
+    char name[64];
+    snprintf(name, sizeof name, "claim.%" PRIu64, block);
+    int fd = openat(work->stats.folder_fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static enum status do_block(void *argument, void *state, uint64_t number, struct error *err)
+{
+    const struct work *work = argument;
+    const struct stats *stats = &work->stats;
+    struct thread *thread = state;
+    const struct making_options *making = work->making;
+    uint64_t first = share_begin(stats->block_count, making->part, making->part_count);
+    uint64_t block = (number + first) % stats->block_count;
+    if (stats_has_block(stats, block))
+        return STATUS_OK;
+    int fd = claim(work, block);
+    if (fd < 0)
+        return STATUS_OK;
+    enum status status = STATUS_OK;
+    if (!stats_has_block(stats, block)) {
+        stats_table_clear(stats, &thread->table);
+        status = stats_read_block(stats, block, thread->reader, thread->row, &thread->table, err);
+        if (!status)
+            status = stats_table_write(stats, block, &thread->table, err);
+    }
+    close(fd);
+    return status;
+}
+
+static uint64_t count_missing(const struct work *work, bool *ret_free)
+{
+    uint64_t missing = 0;
+    *ret_free = false;
+    for (uint64_t block = 0; block < work->stats.block_count; block++) {
+        if (stats_has_block(&work->stats, block))
+            continue;
+        missing++;
+        int fd = *ret_free ? -1 : claim(work, block);
+        if (fd >= 0) {
+            *ret_free = true;
+            close(fd);
+        }
+    }
+    return missing;
+}
+
+/* Until others have done what they are at, or have died. */
+static void wait_for_others(const struct work *work)
+{
+    struct progress progress;
+    bool is_free = false;
+    uint64_t missing;
+    progress_init(&progress, "waiting for other processes", "blocks", work->stats.block_count);
+    while ((missing = count_missing(work, &is_free)) > 0 && !is_free &&
+           journal_has_plan(work->path, ".penstock-stats")) {
+        progress_update(&progress, work->stats.block_count - missing, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    progress_done(&progress);
+}
+
+static enum status settle_threads(const struct work *work, uint32_t *ret_count, struct error *err)
+{
+    const struct dataset *dataset = work->stats.dataset;
+    uint64_t each = dataset->row_bytes + dataset->scratch_bytes + stats_table_bytes(&work->stats);
+    uint64_t room = work->making->memory_bytes / max_u64(each, 1);
+    if (room == 0)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "a thread takes %s, and --memory is %s: give more, or keep fewer axes "
+                         "(--by), or fewer quantiles",
+                         size_format(each).text, size_format(work->making->memory_bytes).text);
+    *ret_count =
+        (uint32_t)min_u64(min_u64(work->making->thread_count, room), work->stats.block_count);
+    return STATUS_OK;
+}
+
+static enum status run_pass(struct work *work, struct stats_table *sums, struct error *err)
+{
+    struct team team = {.work_count = work->stats.block_count,
+                        .label = work->stats.pass == 0 ? "statistics" : "quantiles",
+                        .unit = "blocks",
+                        .argument = work,
+                        .start = start,
+                        .run = do_block,
+                        .stop = stop};
+    bool is_free;
+    enum status status = settle_threads(work, &team.thread_count, err);
+    while (!status && count_missing(work, &is_free) > 0) {
+        if (is_free)
+            status = team_run(&team, err);
+        if (!status && !journal_has_plan(work->path, ".penstock-stats"))
+            status = error_set(err, STATUS_IO, "the journal in '%s' has gone", work->path);
+        if (!status)
+            wait_for_others(work);
+    }
+    for (uint64_t block = 0; block < work->stats.block_count && !status; block++)
+        status = stats_table_add(&work->stats, block, sums, err);
+    return status;
+}
+
+static enum status run_passes(struct work *work, struct error *err)
+{
+    bool more = true;
+    enum status status = STATUS_OK;
+    stats_begin(&work->stats);
+    while (!status && more) {
+        struct stats_table sums = {0};
+        status = stats_table_new(&work->stats, &sums, err);
+        if (!status)
+            status = run_pass(work, &sums, err);
+        if (!status)
+            more = stats_next_pass(&work->stats, &sums);
+        stats_table_free(&sums);
+    }
+    return status;
+}
+
+/* The journal
+ * ------------------------------------------------------------------------------------------- */
+
+static struct digest_text make_request(const struct stats *stats, const char *uri)
+{
+    const struct dataset *dataset = stats->dataset;
+    struct text text = {0};
+    text_append(&text, "penstock stats 1\n%s\n%016" PRIx64 " %016" PRIx64 "\n", uri,
+                dataset->fingerprint, dataset->anchors ? anchors_hash(dataset->anchors) : 0);
+    for (size_t f = 0; f < stats->field_count; f++) {
+        const struct stats_field *field = &stats->fields[f];
+        text_append(&text, "%s", field->name);
+        for (int axis = 0; axis < field->rank; axis++)
+            text_append(&text, " %" PRIu64 "%s", field->lengths[axis],
+                        field->kept[axis] ? "+" : "");
+        text_append(&text, "\n");
+    }
+    for (size_t q = 0; q < stats->quantile_count; q++)
+        text_append(&text, "%.17g\n", stats->quantiles[q]);
+    struct digest_text request = digest_of_text(text.data, text.length);
+    text_done(&text);
+    return request;
+}
+
+/* The first process writes the plan; the others find the same. */
+static enum status settle_plan(const struct work *work, struct error *err)
+{
+    char found[64] = "";
+    int fd = openat(work->stats.folder_fd, "plan", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "make the plan in '%s'", work->path);
+    enum status status = STATUS_OK;
+    size_t length = strlen(work->request.text);
+    if (flock(fd, LOCK_EX) < 0)
+        status = error_set_errno(err, STATUS_IO, "lock the plan in '%s'", work->path);
+    ssize_t got = status ? 0 : pread(fd, found, sizeof found - 1, 0);
+    if (!status && got <= 0 && pwrite(fd, work->request.text, length, 0) != (ssize_t)length)
+        status = error_set_errno(err, STATUS_IO, "write the plan in '%s'", work->path);
+    else if (!status && got > 0 && strcmp(found, work->request.text) != 0)
+        status = error_set(err, STATUS_INVALID,
+                           "'%s' holds the beginning of other statistics: of another dataset or "
+                           "configuration, or with other options; remove it to start anew",
+                           work->path);
+    close(fd);
+    return status;
+}
+
+static void remove_journal(const struct work *work)
+{
+    char path[4096];
+    int fd = dup(work->stats.folder_fd);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (strcmp(entry->d_name, "plan") != 0 && strcmp(entry->d_name, "finish") != 0)
+            unlinkat(work->stats.folder_fd, entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+    unlinkat(work->stats.folder_fd, "plan", 0);
+    unlinkat(work->stats.folder_fd, "finish", 0);
+    snprintf(path, sizeof path, "%s/.penstock-stats", work->path);
+    rmdir(path);
+}
+
+static bool has_ended(const struct work *work)
+{
+    return making_has_ended(work->path, ".penstock-stats", work->request.text);
+}
+
+/* One process writes the store; the others wait for its end. */
+static enum status finish(const struct work *work, struct error *err)
+{
+    int fd = openat(work->stats.folder_fd, "finish", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set_errno(err, STATUS_IO, "finish '%s'", work->path);
+    enum status status = STATUS_OK;
+    if (flock(fd, LOCK_EX) < 0)
+        status = error_set_errno(err, STATUS_IO, "finish '%s'", work->path);
+    if (!status && !has_ended(work)) {
+        status = stats_write(&work->stats, work->path, work->request.text, err);
+        if (!status)
+            remove_journal(work);
+    }
+    close(fd);
+    return status;
+}
+
+/* A process that finishes removes what others may still read. */
+static void wait_for_finish(const struct work *work)
+{
+    int fd = openat(work->stats.folder_fd, "finish", O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
+        continue;
+    close(fd);
+}
+
+static enum status work_all(struct work *work, struct error *err)
+{
+    const struct targets targets = {.work = "stats", .folder = ".penstock-stats"};
+    if (has_ended(work))
+        return STATUS_OK;
+    enum status status = journal_open_folder(work->path, &targets, &work->stats.folder_fd, err);
+    if (!status)
+        status = settle_plan(work, err);
+    if (!status)
+        status = run_passes(work, err);
+    if (!status)
+        status = finish(work, err);
+    if (status)
+        wait_for_finish(work);
+    if (!has_ended(work))
+        return status;
+    remove_journal(work); /* what this process has put there since another one ended */
+    return STATUS_OK;
+}
+
+/* All of it
+ * ------------------------------------------------------------------------------------------- */
+
+/* What statistics are for, and what rounds values. */
+static void leave_out(struct config *config)
+{
+    for (size_t i = 0; i < config->field_count; i++) {
+        struct dataset_field_spec *field = (struct dataset_field_spec *)&config->fields[i];
+        bool scales = field->scale < 0.0 || field->scale > 0.0 || field->offset < 0.0 ||
+                      field->offset > 0.0 || field->scale_at || field->offset_at || field->cf;
+        free((char *)field->mean);
+        free((char *)field->std);
+        free((char *)field->stats);
+        field->mean = field->std = field->stats = NULL;
+        field->cast = scales ? DTYPE_FLOAT64 : DTYPE_NONE;
+    }
+}
+
+static enum status hold(struct dataset *dataset, void **ret_held, struct error *err)
+{
+    if (dataset->held_bytes == 0)
+        return STATUS_OK;
+    *ret_held = aligned_alloc(64, size_round_up(dataset->held_bytes, 64));
+    if (!*ret_held)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for held arrays of %s",
+                         size_format(dataset->held_bytes).text);
+    return dataset_hold(dataset, *ret_held, err);
+}
+
+static void tell(const struct work *work, const struct options *options)
+{
+    uint64_t entries = 0;
+    for (size_t f = 0; f < work->stats.field_count; f++)
+        entries += work->stats.fields[f].entry_count;
+    printf("%s has statistics of %zu field%s, %s entr%s\n", options->making.destination,
+           work->stats.field_count, count_plural(work->stats.field_count),
+           count_format(entries).text, entries == 1 ? "y" : "ies");
+    for (size_t f = 0; f < work->stats.field_count; f++)
+        printf("  %s: {stats: %s}\n", text_shown(work->stats.fields[f].name).text,
+               options->making.destination);
+}
+
+static enum status run_on(const struct options *options, const struct config *config,
+                          struct dataset *dataset, struct error *err)
+{
+    struct work work = {.stats = {.folder_fd = -1}, .making = &options->making};
+    struct text notes = {0};
+    void *held = NULL;
+    if (dataset->source_count > 0)
+        return error_set(err, STATUS_INVALID,
+                         "the configuration is a mix: give that of each source by itself");
+    if (dataset->ragged_count > 0)
+        return error_set(err, STATUS_INVALID,
+                         "field '%s' is ragged: leave ragged fields out of a configuration for "
+                         "statistics",
+                         dataset->ragged[0].name);
+    memcpy(work.stats.quantiles, options->quantiles, sizeof work.stats.quantiles);
+    work.stats.quantile_count = options->quantile_count;
+    work.stats.block_count = min_u64(dataset->row_count, STATS_MOST_BLOCKS);
+    enum status status = making_path(options->making.destination, &work.path, err);
+    if (!status)
+        status =
+            stats_take_fields(&work.stats, dataset, options->by, options->by_count, &notes, err);
+    if (!status)
+        status = hold(dataset, &held, err);
+    if (!status) {
+        work.request = make_request(&work.stats, config->uri);
+        fputs(notes.data ? notes.data : "", stderr);
+        status = work_all(&work, err);
+    }
+    if (!status)
+        tell(&work, options);
+    if (work.stats.folder_fd >= 0)
+        close(work.stats.folder_fd);
+    stats_done(&work.stats);
+    text_done(&notes);
+    free(held);
+    return status;
+}
+
+static enum status run(const struct options *options, struct config *config, struct error *err)
+{
+    struct dataset *dataset;
+    enum status status = cli_settings_read(&options->settings, config, err);
+    if (!status)
+        status = config_check(config, err);
+    if (status)
+        return status;
+    leave_out(config);
+    status = config_open_dataset(config, false, NULL, &dataset, err);
+    if (status)
+        return status;
+    status = run_on(options, config, dataset, err);
+    dataset_free(dataset);
+    return status;
+}
+
+int cli_stats(int argc, char **argv)
+{
+    struct options options = {.quantiles = {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99},
+                              .quantile_count = 7};
+    struct config config = {0};
+    struct error err;
+    cli_parse(&command, argc, argv, &options);
+    cli_making_settle(&options.making);
+    enum status status = run(&options, &config, &err);
+    config_done(&config);
+    cli_settings_done(&options.settings);
+    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+}
