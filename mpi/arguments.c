@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static const char usage[] =
     "for trainers that are started elsewhere with the same PENSTOCK_RUN_DIR.\n"
     "\n"
     "  -c, --config FILE    the run's configuration (YAML)\n"
-    "      --set KEY=VALUE  override one option; may be repeated\n"
+    "      --set KEY=VALUE  override one option; may be repeated: the last of one key\n"
+    "                       counts\n"
     "      --also NAME=FILE deliver another run beside this one, to the same trainers:\n"
     "                       penstock.connect(\"NAME\"). FILE is its configuration.\n"
     "                       mpirun starts as many readers for each run, on every node.\n"
@@ -84,9 +86,25 @@ static bool is_page(const char *path)
     return ending && strcmp(ending, ".html") == 0;
 }
 
+/* An option that a value of another one would replace; what may come again (--set, --also,
+ * --report) is looked at elsewhere. */
+static enum status check_once(bool given[UCHAR_MAX + 1], int option, const struct option *options,
+                              struct error *err)
+{
+    if (!optarg || strchr("sAj:?", option))
+        return STATUS_OK;
+    while (options->name && options->val != option)
+        options++;
+    if (given[option])
+        return error_set(err, STATUS_INVALID, "--%s is given twice: give it once", options->name);
+    given[option] = true;
+    return STATUS_OK;
+}
+
 static enum status parse_option(struct arguments *arguments, int option, char **argv,
                                 struct error *err)
 {
+    const char **target;
     switch (option) {
     case 'c':
         arguments->job.config_path = optarg;
@@ -103,7 +121,11 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->job.resume = optarg;
         return STATUS_OK;
     case 'j':
-        *(is_page(optarg) ? &arguments->page_path : &arguments->report_path) = optarg;
+        target = is_page(optarg) ? &arguments->page_path : &arguments->report_path;
+        if (*target)
+            return error_set(err, STATUS_INVALID, "--report is given twice: '%s' and '%s'", *target,
+                             optarg);
+        *target = optarg;
         return STATUS_OK;
     case 'T':
         arguments->trace_path = optarg;
@@ -171,9 +193,12 @@ enum status arguments_parse(struct arguments *arguments, int argc, char **argv, 
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     arguments->job.settings = arguments->settings;
+    bool given[UCHAR_MAX + 1] = {0};
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:c:qvVh", options, NULL)) != -1;) {
-        enum status status = parse_option(arguments, option, argv, err);
+        enum status status = check_once(given, option, options, err);
+        if (!status)
+            status = parse_option(arguments, option, argv, err);
         if (status != STATUS_OK)
             return status;
     }

@@ -45,10 +45,12 @@ static enum status part_parse(const char *part, struct run_rates *rates, struct 
 {
     const struct {
         const char *name;
-        uint64_t *rate;
+        uint64_t *rate; /* 0: not given */
     } known[] = {{"link=", &rates->link}, {"store=", &rates->store}, {"decode=", &rates->decode}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(part, known[i].name, strlen(known[i].name)) == 0)
+        if (strncmp(part, known[i].name, strlen(known[i].name)) == 0 && *known[i].rate)
+            return error_set(err, STATUS_INVALID, "%s is given twice", known[i].name);
+        else if (strncmp(part, known[i].name, strlen(known[i].name)) == 0)
             return rate_parse(part + strlen(known[i].name), known[i].rate, err);
     return error_set(err, STATUS_INVALID, "'%s': rates are link=, store= and decode=", part);
 }

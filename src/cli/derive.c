@@ -17,28 +17,12 @@ struct options {
     struct cli_settings settings;
 };
 
-/* Names with commas between, which stay in `argument`; the list is the caller's to free. */
-static char **parse_names(const struct argp_state *state, const char *option, char *argument,
-                          size_t *ret_count)
-{
-    size_t count = 1, at = 0;
-    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
-        count++;
-    char **names = calloc(count, sizeof *names);
-    if (!names)
-        argp_error(state, "%s: no memory for %zu names", option, count);
-    for (char *rest = argument, *name; names && (name = strsep(&rest, ","));)
-        names[at++] = name;
-    *ret_count = at;
-    return names;
-}
-
 static void parse_inputs(void *input, const struct argp_state *state, const char *option,
                          char *argument)
 {
     struct options *options = input;
     free(options->inputs);
-    options->inputs = parse_names(state, option, argument, &options->derive.input_count);
+    options->inputs = cli_names(state, option, argument, &options->derive.input_count);
     options->derive.inputs = (const char *const *)options->inputs;
 }
 
@@ -47,7 +31,7 @@ static void parse_copies(void *input, const struct argp_state *state, const char
 {
     struct options *options = input;
     free(options->copies);
-    options->copies = parse_names(state, option, argument, &options->derive.copy_count);
+    options->copies = cli_names(state, option, argument, &options->derive.copy_count);
     options->derive.copies = (const char *const *)options->copies;
 }
 

@@ -45,7 +45,7 @@ static void parse_also(void *options, const struct argp_state *state, const char
 
 static const struct cli_option option_table[] = {
     {"also", 0, "NAME=FILE", "a run beside it, as of penstock-run --also; may be repeated",
-     CLI_OWN(parse_also)},
+     CLI_EACH(parse_also)},
     {"hosts", 0, "H1,H2,...", "look at these hosts, reached as penstock-run reaches them",
      CLI_TEXT(hosts)},
     {"json", 0, NULL, "print the findings for programs, as one line of JSON", CLI_FLAG(json)},

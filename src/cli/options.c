@@ -19,6 +19,8 @@ struct parse {
     const struct cli_command *command;
     unsigned char *options;
     size_t argument_count; /* so far */
+    bool given[CLI_MAX_OPTIONS];
+    bool config_given;
 };
 
 uint64_t cli_count(const struct argp_state *state, const char *option, const char *text,
@@ -38,6 +40,25 @@ double cli_real(const struct argp_state *state, const char *option, const char *
     if (!number_parse_real(text, low, high, &value))
         argp_error(state, "%s '%s': not a number from %g to %g", option, text, low, high);
     return value;
+}
+
+char **cli_names(const struct argp_state *state, const char *option, char *argument,
+                 size_t *ret_count)
+{
+    size_t count = 1, at = 0;
+    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
+        count++;
+    char **names = calloc(count, sizeof *names);
+    if (!names)
+        argp_error(state, "%s: no memory for %zu names", option, count);
+    for (char *rest = argument, *name; names && (name = strsep(&rest, ","));)
+        names[at++] = name;
+    for (size_t i = 1; names && i < at; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(names[i], names[k]) == 0)
+                argp_error(state, "%s: '%s' is named twice", option, names[i]);
+    *ret_count = at;
+    return names;
 }
 
 void cli_add_also(struct cli_settings *settings, const struct argp_state *state,
@@ -85,9 +106,18 @@ static void parse_value(const struct cli_option *row, struct parse *parse, char 
         *(uint64_t *)value = is_auto ? 0 : parse_bytes(state, option, argument);
         break;
     case CLI_KIND_OWN:
+    case CLI_KIND_EACH:
         row->parse(value, state, option, argument);
         break;
     }
+}
+
+/* Nobody means to give a value that another one replaces. */
+static void note_given(bool *given, const char *name, const struct argp_state *state)
+{
+    if (*given)
+        argp_error(state, "--%s is given twice: give it once", name);
+    *given = true;
 }
 
 static void take_argument(struct parse *parse, char *argument, const struct argp_state *state)
@@ -128,10 +158,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     struct cli_settings *settings = (void *)(parse->options + command->settings_offset);
     for (size_t i = 0; i < command->option_count; i++)
         if (key == key_of(command, i)) {
+            if (argument && command->options[i].kind != CLI_KIND_EACH)
+                note_given(&parse->given[i], command->options[i].name, state);
             parse_value(&command->options[i], parse, argument, state);
             return 0;
         }
     if (command->configured && key == (command->long_only ? KEY_CONFIG : 'c')) {
+        note_given(&parse->config_given, "config", state);
         settings->path = argument;
         return 0;
     }
@@ -158,7 +191,8 @@ static void add_settings(const struct cli_command *command, struct argp_option *
                                     .key = command->long_only ? KEY_SET : 's',
                                     .arg = "KEY=VALUE",
                                     .doc = "one option, over the file and the environment, "
-                                           "such as store.s3_endpoint=URL"};
+                                           "such as store.s3_endpoint=URL; may be repeated: the "
+                                           "last of one key counts"};
 }
 
 void cli_parse(const struct cli_command *command, int argc, char **argv, void *options)
@@ -168,6 +202,7 @@ void cli_parse(const struct cli_command *command, int argc, char **argv, void *o
     assert(command->option_count <= CLI_MAX_OPTIONS);
     for (size_t i = 0; i < command->option_count; i++) {
         const struct cli_option *row = &command->options[i];
+        assert(row->kind != CLI_KIND_EACH || strstr(row->help, "may be repeated"));
         table[i] = (struct argp_option){
             .name = row->name, .key = key_of(command, i), .arg = row->argument, .doc = row->help};
     }

@@ -2,8 +2,9 @@
  * subcommand's `struct options` that the option sets. Main thread.
  *
  * A subcommand describes itself in a static `struct cli_command` and calls cli_parse(). Wrong usage
- * ends the program with a message and EXIT_FINAL. Commands that take a run's configuration
- * (settings.h) get --config and --set without rows of their own.
+ * ends the program with a message and EXIT_FINAL: so does a second value of an option that has one.
+ * Commands that take a run's configuration (settings.h) get --config and --set without rows of
+ * their own.
  */
 #ifndef PENSTOCK_CLI_OPTIONS_H
 #define PENSTOCK_CLI_OPTIONS_H
@@ -24,6 +25,7 @@ enum cli_kind {
     CLI_KIND_THREADS, /* uint32_t from 1 to high; "auto": 0 */
     CLI_KIND_BYTES,   /* uint64_t, a size such as 4GiB; "auto": 0 */
     CLI_KIND_OWN,     /* parse() reads the text */
+    CLI_KIND_EACH,    /* likewise, and the option may come again, as help says */
 };
 
 /* Reads `argument` into the subcommand's `options`, or into the member that CLI_OWN_IN() names, or
@@ -51,6 +53,7 @@ struct cli_option {
 #define CLI_THREADS(member, high) CLI_KIND_THREADS, offsetof(struct options, member), 1, high, NULL
 #define CLI_BYTES(member)         CLI_KIND_BYTES, offsetof(struct options, member), 0, 0, NULL
 #define CLI_OWN(parse)            CLI_KIND_OWN, 0, 0, 0, parse
+#define CLI_EACH(parse)           CLI_KIND_EACH, 0, 0, 0, parse
 #define CLI_OWN_IN(member, parse) CLI_KIND_OWN, offsetof(struct options, member), 0, 0, parse
 
 enum { CLI_MAX_OPTIONS = 32, CLI_MAX_ARGUMENTS = 2 };
@@ -91,5 +94,10 @@ uint64_t cli_count(const struct argp_state *state, const char *option, const cha
 /* A finite number from low to high, likewise. */
 double cli_real(const struct argp_state *state, const char *option, const char *text, double low,
                 double high);
+
+/* Names with commas between, which stay in `argument`; the list is the caller's to free. A name
+ * that comes twice is wrong usage. */
+char **cli_names(const struct argp_state *state, const char *option, char *argument,
+                 size_t *ret_count);
 
 #endif

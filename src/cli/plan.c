@@ -56,7 +56,7 @@ static void parse_also(void *options, const struct argp_state *state, const char
 static const struct cli_option option_table[] = {
     {"also", 0, "NAME=FILE",
      "plan this run beside it, as of penstock-run --also, in one memory; may be repeated",
-     CLI_OWN(parse_also)},
+     CLI_EACH(parse_also)},
     {"readers", 'r', "R", "number of readers (1)", CLI_COUNT(where.readers, 1, ASSIGN_MAX_READERS)},
     {"nodes", 0, "K", "number of nodes with readers (1)",
      CLI_COUNT(where.nodes, 1, ASSIGN_MAX_READERS)},

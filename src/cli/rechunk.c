@@ -32,19 +32,9 @@ static void parse_paths(void *input, const struct argp_state *state, const char 
                         char *argument)
 {
     struct options *options = input;
-    size_t count = 1;
-    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
-        count++;
     free(options->paths);
-    options->paths = calloc(count, sizeof *options->paths);
-    if (!options->paths) {
-        argp_error(state, "%s: no memory for %zu names", option, count);
-        return;
-    }
+    options->paths = cli_names(state, option, argument, &options->rechunk.path_count);
     options->rechunk.paths = (const char *const *)options->paths;
-    options->rechunk.path_count = 0;
-    for (char *rest = argument, *name; (name = strsep(&rest, ","));)
-        options->paths[options->rechunk.path_count++] = name;
 }
 
 static void parse_shuffle(void *options, const struct argp_state *state, const char *option,

@@ -19,6 +19,7 @@ struct settings {
     int rank, world_size; /* -1: from the environment */
     const char *digest_path, *state_path, *json_path;
     bool digest_padding, json;
+    unsigned given; /* a bit for each option */
 };
 
 enum { EXIT_FINAL = 4 }; /* as all programs of Penstock: another try is of no use */
@@ -93,9 +94,24 @@ static double seconds_or_ms(const char *text, struct argp_state *state)
     return value;
 }
 
+/* Nobody means to give a value that another one replaces. */
+static void note_given(unsigned *given, int key, struct argp_state *state)
+{
+    const struct argp_option *option = options;
+    while (option->key != key && option->doc)
+        option++;
+    if (!option->arg)
+        return;
+    if (*given >> (key - OPTION_RUN_DIR) & 1)
+        argp_error(state, "--%s is given twice: give it once", option->name);
+    *given |= 1u << (key - OPTION_RUN_DIR);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *settings = state->input;
+    if (key >= OPTION_RUN_DIR && key <= OPTION_PROGRESS)
+        note_given(&settings->given, key, state);
     switch (key) {
     case OPTION_RUN_DIR:
         settings->connect.run_dir = arg;
