@@ -83,10 +83,10 @@ void books_announce(struct books *books, uint64_t epoch, uint64_t samples)
         return;
     progress_done(&books->progress);
     const char *also = books->job->also;
-    fprintf(stderr, "%s%s%sepoch %llu delivered: %s sample%s in %.2f s, %.0f samples/s\n",
-            also ? "run '" : "", also ? also : "", also ? "': " : "", (unsigned long long)epoch,
+    fprintf(stderr, "%s%s%sepoch %llu delivered: %s sample%s in %.2f s%s\n", also ? "run '" : "",
+            also ? also : "", also ? "': " : "", (unsigned long long)epoch,
             count_format(samples).text, count_plural(samples), elapsed,
-            elapsed > 0 ? (double)samples / elapsed : 0);
+            rate_format_count(samples, "samples", elapsed).text);
 }
 
 /* What the disk cache has to tell, as soon as an epoch has ended. */

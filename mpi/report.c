@@ -53,12 +53,17 @@ static double seconds(uint64_t ns)
 static void append_row(const struct job *job, const struct epoch_line *line, struct text *out)
 {
     double elapsed = seconds(line->duration_ns);
-    double rate = elapsed > 0 ? (double)line->sum.samples / elapsed : 0;
-    text_append(
-        out, "%5llu %8s %8s %9.2f %11.0f %9.3f %11s %11s  %s\n", (unsigned long long)line->epoch,
-        count_format(line->sum.steps).text, count_format(line->sum.samples).text, elapsed, rate,
-        rate * (double)job->dataset->sample_bytes / 1e9, size_format(line->sum.stored_bytes).text,
-        size_format(line->sum.sent_bytes).text, line->bound);
+    double rate = (double)line->sum.samples / elapsed;
+    char samples[32] = "-", bytes[32] = "-";
+    if (rate_is_known(elapsed)) {
+        snprintf(samples, sizeof samples, "%.0f", rate);
+        snprintf(bytes, sizeof bytes, "%.3f", rate * (double)job->dataset->sample_bytes / 1e9);
+    }
+    text_append(out, "%5llu %8s %8s %9.2f %11s %9s %11s %11s  %s\n",
+                (unsigned long long)line->epoch, count_format(line->sum.steps).text,
+                count_format(line->sum.samples).text, elapsed, samples, bytes,
+                size_format(line->sum.stored_bytes).text, size_format(line->sum.sent_bytes).text,
+                line->bound);
 }
 
 /* What is counted alike for all readers together and for each of them. */

@@ -158,13 +158,13 @@ static void append_head(const struct job *job, const struct service_summary *sum
                 "</h1>\n<p class=\"faint\">Penstock " PENSTOCK_VERSION_TEXT
                 ", order <span id=\"order\">%016" PRIx64 "</span>: %" PRIu64 " reader%s, %" PRIu64
                 " trainer%s, %" PRIu64 " session%s</p>\n"
-                "<p><data id=\"samples\" value=\"%" PRIu64 "\">%s</data> samples of %s in %.1f s, "
-                "%s a second.</p>\n",
+                "<p><data id=\"samples\" value=\"%" PRIu64 "\">%s</data> samples of %s in %.1f s"
+                "%s</p>\n",
                 job->setup.service.order.id, all->reader_count, count_plural(all->reader_count),
                 (uint64_t)job->config.trainers, count_plural(job->config.trainers),
                 summary->session_count, count_plural(summary->session_count), samples,
                 count_format(samples).text, size_format(job->dataset->sample_bytes).text, seconds,
-                count_format((uint64_t)(seconds > 0 ? (double)samples / seconds + 0.5 : 0)).text);
+                rate_format_count(samples, "samples", seconds).text);
     uint64_t masked = masks_samples(job->masks);
     if (masked > 0)
         text_append(out, "<p>%s sample%s could not be read and %s masked.</p>\n",
@@ -205,7 +205,7 @@ static void append_throughput(const struct timeline *timeline, struct text *out)
     double rates[TIMELINE_BINS];
     double seconds = (double)timeline->end_ns / 1e9 / timeline->bins;
     for (uint32_t i = 0; i < timeline->bins; i++)
-        rates[i] = growth(timeline, i, SERIES_SAMPLES) / seconds;
+        rates[i] = rate_is_known(seconds) ? growth(timeline, i, SERIES_SAMPLES) / seconds : 0;
     text_append(out, "<h2>Samples a second</h2>\n"
                      "<p class=\"faint\">That all trainers together were given and have released, "
                      "from the first session on.</p>\n");
@@ -323,7 +323,10 @@ static void append_epochs(const struct job *job, const struct service_summary *s
         append_count(out, line.sum.steps);
         append_count(out, line.sum.samples);
         text_append(out, "<td><data value=\"%.6f\">%.2f</data></td>", seconds, seconds);
-        append_count(out, (uint64_t)(seconds > 0 ? (double)line.sum.samples / seconds + 0.5 : 0));
+        if (rate_is_known(seconds))
+            append_count(out, (uint64_t)((double)line.sum.samples / seconds + 0.5));
+        else
+            text_append(out, "<td></td>");
         append_count(out, line.sum.rows_read);
         append_size(out, line.sum.stored_bytes);
         append_size(out, line.sum.memory_bytes);

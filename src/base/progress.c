@@ -38,17 +38,14 @@ static void draw(struct progress *progress, uint64_t done, uint64_t bytes, uint6
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
     bar[BAR_WIDTH] = '\0';
-    char rate[64] = "";
-    if (bytes)
-        snprintf(rate, sizeof rate, ", %s/s",
-                 size_format((uint64_t)((double)bytes / elapsed)).text);
+    struct size_text rate = rate_format(bytes, bytes ? elapsed : 0);
     double left = done > progress->first ? elapsed * (double)(progress->total - done) /
                                                (double)(done - progress->first)
                                          : 0;
     fprintf(stderr, "%s%s [%s] %3.0f%% %s of %s %s%s, %.0f s left%s",
             progress->terminal ? "\r" : "", progress->label, bar, share * 100,
-            count_format(done).text, count_format(progress->total).text, progress->unit, rate, left,
-            progress->terminal ? "\033[K" : "\n");
+            count_format(done).text, count_format(progress->total).text, progress->unit, rate.text,
+            left, progress->terminal ? "\033[K" : "\n");
     fflush(stderr);
     progress->shown = true;
 }

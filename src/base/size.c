@@ -83,6 +83,29 @@ struct size_text count_format(uint64_t count)
     return ret;
 }
 
+bool rate_is_known(double seconds)
+{
+    return seconds >= 0.05;
+}
+
+struct size_text rate_format(uint64_t bytes, double seconds)
+{
+    struct size_text text = {""};
+    if (rate_is_known(seconds))
+        snprintf(text.text, sizeof text.text, ", %.40s/s",
+                 size_format((uint64_t)((double)bytes / seconds)).text);
+    return text;
+}
+
+struct size_text rate_format_count(uint64_t count, const char *unit, double seconds)
+{
+    struct size_text text = {""};
+    if (rate_is_known(seconds))
+        snprintf(text.text, sizeof text.text, ", %.30s %.10s/s",
+                 count_format((uint64_t)((double)count / seconds + 0.5)).text, unit);
+    return text;
+}
+
 struct size_text count_each(uint64_t count, const char *noun)
 {
     struct size_text text;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,14 @@ struct size_text {
     char text[48];
 };
 struct size_text size_format(uint64_t bytes);
+
+/* Whether a rate of this long means anything: of less than 50 ms it is that of a clock's ticks and
+ * of caches, and is not printed. */
+bool rate_is_known(double seconds);
+
+/* ", 2.50 GiB/s", and ", 1,234 samples/s" of the unit "samples"; "" where the rate is not known. */
+struct size_text rate_format(uint64_t bytes, double seconds);
+struct size_text rate_format_count(uint64_t count, const char *unit, double seconds);
 
 /* A count with thousands separators: "1,234,567". */
 struct size_text count_format(uint64_t count);

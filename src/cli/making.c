@@ -88,11 +88,10 @@ void cli_making_tell(const struct making_options *making, const struct making_re
     if (making->part_count > 1)
         snprintf(part, sizeof part, "part %u of %u: ", making->part, making->part_count);
     if (result->slab_count > 0)
-        printf("%s%s in %.1f s, %s/s; %u thread%s, at most %s", part,
+        printf("%s%s in %.1f s%s; %u thread%s, at most %s", part,
                size_format(result->decoded_bytes).text, seconds,
-               size_format((uint64_t)((double)result->decoded_bytes / seconds)).text,
-               result->thread_count, count_plural(result->thread_count),
-               size_format(result->memory_bytes).text);
+               rate_format(result->decoded_bytes, seconds).text, result->thread_count,
+               count_plural(result->thread_count), size_format(result->memory_bytes).text);
     if (result->slabs_found > 0)
         printf("; %s of %s slab%s were there already", count_format(result->slabs_found).text,
                count_format(result->slab_count).text, count_plural(result->slab_count));

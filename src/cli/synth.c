@@ -178,10 +178,10 @@ static void print_summary(const struct options *options, const struct synth_resu
            count_format(options->sizes.samples).text, count_plural(options->sizes.samples),
            count_format(result->chunk_count).text, count_plural(result->chunk_count),
            (int)options->dataset.format);
-    printf("%s decoded, %s stored (ratio %.2f), %.1f s, %s/s decoded\n",
+    printf("%s decoded, %s stored (ratio %.2f), %.1f s%s\n",
            size_format(result->decoded_bytes).text, size_format(result->stored_bytes).text,
            (double)result->decoded_bytes / (double)result->stored_bytes, seconds,
-           size_format((uint64_t)((double)result->decoded_bytes / seconds)).text);
+           rate_format(result->decoded_bytes, seconds).text);
     printf("next: penstock inspect %s\n", options->dataset.directory);
 }
 

@@ -236,12 +236,11 @@ static void print_text(const struct subject *subject, const struct verify_result
         printf("digest %s\n", result->digest.text);
     if (result->array_count == 0)
         return; /* no chunks were looked at */
-    printf(
-        "%s of %s chunk%s bad, %s missing; %s stored, %s decoded in %.1f s, %s/s\n",
-        count_format(result->bad_chunk_count).text, count_format(result->chunk_count).text,
-        count_plural(result->chunk_count), count_format(result->missing_count).text,
-        size_format(result->stored_bytes).text, size_format(result->decoded_bytes).text, seconds,
-        size_format((uint64_t)((double)result->decoded_bytes / (seconds > 0 ? seconds : 1))).text);
+    printf("%s of %s chunk%s bad, %s missing; %s stored, %s decoded in %.1f s%s\n",
+           count_format(result->bad_chunk_count).text, count_format(result->chunk_count).text,
+           count_plural(result->chunk_count), count_format(result->missing_count).text,
+           size_format(result->stored_bytes).text, size_format(result->decoded_bytes).text, seconds,
+           rate_format(result->decoded_bytes, seconds).text);
 }
 
 static void add_text(struct json_object *object, const char *key, const char *text)

@@ -34,6 +34,13 @@ class Log(JobTest):
             self.assertEqual(line["rank"], 0)
         delivered = [line["message"] for line in lines if re.match(r"epoch \d delivered: 600 samples", line["message"])]
         self.assertEqual(len(delivered), 2)
+        for message in delivered:  # of less than 50 ms there is no rate
+            seconds, rate = re.search(r"samples in ([\d.]+) s(?:, ([\d,]+) samples/s)?$", message).groups()
+            self.assertTrue((float(seconds) > 0.05) == (rate is not None) or seconds == "0.05", message)
+        rows = [line["message"].split() for line in lines if re.match(r" +\d ", line["message"])]
+        self.assertEqual(len(rows), 2, outcome.output)
+        for row in rows:
+            self.assertTrue((float(row[3]) > 0.05) == (row[4:6] != ["-", "-"]) or row[3] == "0.05", row)
 
     def test_levels(self):
         outcome = self.reader(1, self.settings(dataset__uri="/nowhere/at/all.zarr"), [], ["--log", "json"])

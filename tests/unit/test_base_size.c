@@ -80,6 +80,17 @@ static void arithmetic_holds_at_the_edge(void **state)
     assert_int_equal(size_round_up(65, 64), 128);
 }
 
+static void rates_need_time(void **state)
+{
+    (void)state;
+    assert_string_equal(rate_format(3 << 20, 2).text, ", 1.50 MiB/s");
+    assert_string_equal(rate_format_count(8, "samples", 0.05).text, ", 160 samples/s");
+    assert_string_equal(rate_format_count(UINT64_C(1) << 55, "a long unit", 0.05).text,
+                        ", 720,575,940,379,279,360 a long uni/s");
+    assert_string_equal(rate_format_count(8, "samples", 2.2e-6).text, "");
+    assert_string_equal(rate_format(1 << 20, 0).text, "");
+}
+
 /* From the known-answer file of Random123: key and counter all ones. */
 static void philox_is_the_published_one(void **state)
 {
@@ -141,6 +152,7 @@ int main(void)
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(sizes_are_written),
+        cmocka_unit_test(rates_need_time),
         cmocka_unit_test(arithmetic_holds_at_the_edge),
         cmocka_unit_test(philox_is_the_published_one),
         cmocka_unit_test(memory_is_mapped_and_kept),

@@ -23,12 +23,14 @@ static void show(struct line *line, const struct penstock_info *info,
     line->last = now;
     line->shown = true;
     double seconds = now - report->start;
+    char rates[96] = "";
+    if (report_rate_is_known(seconds))
+        snprintf(rates, sizeof rates, ", %.0f samples/s, %.1f MB/s",
+                 (double)report->samples / seconds, (double)report->bytes / seconds / 1e6);
     fprintf(stderr,
-            "%sepoch %" PRIu64 "/%" PRIu64 " step %" PRIu64 "/%" PRIu64
-            ", %.0f samples/s, %.1f MB/s, %.1f%% waiting%s",
+            "%sepoch %" PRIu64 "/%" PRIu64 " step %" PRIu64 "/%" PRIu64 "%s, %.1f%% waiting%s",
             line->terminal ? "\r" : "", batch->epoch + 1, info->epochs, batch->step + 1,
-            info->steps_per_epoch, (double)report->samples / seconds,
-            (double)report->bytes / seconds / 1e6, 100 * report->wait_seconds / seconds,
+            info->steps_per_epoch, rates, 100 * report->wait_seconds / seconds,
             line->terminal ? "\033[K" : "\n");
     fflush(stderr);
 }

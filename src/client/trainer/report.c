@@ -49,25 +49,35 @@ void report_batch(struct report *report, const struct penstock_batch *batch, uin
     }
 }
 
-static double rate(double amount, double seconds)
+bool report_rate_is_known(double seconds)
 {
-    return seconds > 0 ? amount / seconds : 0;
+    return seconds >= 0.05;
+}
+
+/* A rate as JSON has it: null if the time is too short to tell. */
+static const char *rate(double amount, double seconds, int digits, char text[32])
+{
+    if (!report_rate_is_known(seconds))
+        return "null";
+    snprintf(text, 32, "%.*f", digits, amount / seconds);
+    return text;
 }
 
 void report_write(const struct report *report, const struct penstock_info *info,
                   enum penstock_status status, FILE *file)
 {
     double seconds = report->end - report->start;
-    fprintf(file,
-            "{\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32
-            ",\"status\":\"%s\",\"batches\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"bytes\":%" PRIu64
-            ",\"seconds\":%.6f,\"samples_per_s\":%.3f"
-            ",\"bytes_per_s\":%.0f,\"wait_seconds\":%.6f,\"wait_share\":%.6f"
-            ",\"first_batch_ms\":%.3f,\"epochs\":[",
-            info->rank, info->world_size, penstock_status_text(status), report->batches,
-            report->samples, report->bytes, seconds, rate((double)report->samples, seconds),
-            rate((double)report->bytes, seconds), report->wait_seconds,
-            rate(report->wait_seconds, seconds), report->first_seconds * 1000);
+    char samples[32], bytes[32];
+    fprintf(
+        file,
+        "{\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32 ",\"status\":\"%s\",\"batches\":%" PRIu64
+        ",\"samples\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"samples_per_s\":%s"
+        ",\"bytes_per_s\":%s,\"wait_seconds\":%.6f,\"wait_share\":%.6f"
+        ",\"first_batch_ms\":%.3f,\"epochs\":[",
+        info->rank, info->world_size, penstock_status_text(status), report->batches,
+        report->samples, report->bytes, seconds, rate((double)report->samples, seconds, 3, samples),
+        rate((double)report->bytes, seconds, 0, bytes), report->wait_seconds,
+        seconds > 0 ? report->wait_seconds / seconds : 0, report->first_seconds * 1000);
     for (size_t i = 0; i < report->epoch_count; i++) {
         const struct report_epoch *epoch = &report->epochs[i];
         fprintf(file, "%s{\"epoch\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"seconds\":%.6f}",

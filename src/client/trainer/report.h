@@ -5,6 +5,7 @@
 
 #include "penstock.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,9 @@ void report_init(struct report *report);
 /* Counts a batch of `bytes` bytes that came at time `came` and was released at time `done`. */
 void report_batch(struct report *report, const struct penstock_batch *batch, uint64_t bytes,
                   double came, double done);
+
+/* Whether a rate of this long means anything; else it is not printed. */
+bool report_rate_is_known(double seconds);
 
 /* One JSON object and a newline. `status` is how the run ended. */
 void report_write(const struct report *report, const struct penstock_info *info,
