@@ -81,6 +81,19 @@ void text_done(struct text *text)
     *text = (struct text){0};
 }
 
+void text_append_word(struct text *text, const char *foreign)
+{
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+    if (*foreign && !foreign[strspn(foreign, plain)]) {
+        text_append(text, "%s", foreign);
+        return;
+    }
+    text_append(text, "'");
+    for (const char *c = foreign; *c; c++)
+        text_append(text, *c == '\'' ? "'\\''" : "%c", *c);
+    text_append(text, "'");
+}
+
 void text_list_put(struct text *list, const char *item)
 {
     if (list->length > 0)

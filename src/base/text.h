@@ -26,6 +26,10 @@ void text_append_bytes(struct text *text, const void *data, size_t size);
  * "\\x1b", "\\u202e". Shown text that is shown again does not change. */
 void text_append_shown(struct text *text, const char *foreign);
 
+/* Text from outside as one word of a shell's command that is printed to be copied: in quotes if it
+ * needs them. */
+void text_append_word(struct text *text, const char *foreign);
+
 /* Like text_append_shown(), as a string of JSON in quotes. */
 void text_append_json(struct text *text, const char *foreign);
 

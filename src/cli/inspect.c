@@ -94,6 +94,7 @@ static enum status collect(const char *uri, const struct config *config,
     if (!opened)
         return STATUS_OK;
     uint64_t memory = config->memory_limit_bytes;
+    inspection->global_batch = config->global_batch;
     inspect_count_cost(inspection, config->window_rows, config->global_batch,
                        memory ? memory : memory_available_bytes() / 2, &inspection->cost);
     return STATUS_OK;

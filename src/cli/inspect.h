@@ -26,7 +26,8 @@ struct layout_cost {
     bool small, large, across;          /* chunks are too small or too large; along the samples
                                          * rather than across them */
     bool unaligned;                     /* fields' chunks do not lie along the rows */
-    uint64_t chunk;             /* a better length along axis 0; 0: the present one is good */
+    uint64_t chunk;             /* a better length along axis 0; 0: the present one is good, or no
+                                 * option of `penstock rechunk` brings another */
     double chunk_amplification; /* amplification with that length */
     double chunk_reads;         /* chunks decoded for one sample with that length */
 };
@@ -49,6 +50,7 @@ struct inspection {
     bool configured;               /* its fields are those of the configuration, not by default */
     struct error dataset_error;    /* why not */
     struct layout_cost cost;       /* of the dataset, if there is one */
+    uint64_t global_batch;         /* of the configuration */
     const char *group;             /* the inspected group; "": all */
     const char *root;              /* prefix of paths in hints: "/" where there is a group */
     const struct zarr_node *index; /* index of a join; NULL: none */
@@ -70,6 +72,10 @@ const char *inspect_last_component(const char *path);
  * and that much memory. inspect_cost.c tells how. */
 void inspect_count_cost(const struct inspection *inspection, uint64_t window_rows,
                         uint64_t global_batch, uint64_t memory_bytes, struct layout_cost *ret_cost);
+
+/* The readable array with the most bytes: `penstock rechunk --chunk N` counts its samples. NULL:
+ * none. */
+const struct zarr_node *inspect_largest(const struct inspection *inspection);
 
 /* To standard output. */
 void inspect_print_text(const struct inspection *inspection);

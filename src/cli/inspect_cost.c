@@ -62,7 +62,8 @@ static void add_field(const struct inspection *inspection, size_t i, struct layo
     cost->stored_bytes += share;
     cost->read_bytes += share * field->decode_amplification;
     cost->chunks += chunks * field->decode_amplification;
-    cost->unaligned = cost->unaligned || field->decode_amplification > small_gain;
+    cost->unaligned = cost->unaligned || (field->decode_amplification > small_gain &&
+                                          field->halo_before + field->halo_after == 0);
     cost->across = cost->across || (array->chunk_shape[0] > 1 && array->chunk_counts[0] > 0 &&
                                     zarr_array_chunk_count(array) > array->chunk_counts[0]);
 }
@@ -100,18 +101,49 @@ static void suggest(const struct dataset *dataset, double window_samples, struct
     uint64_t length = (uint64_t)(GOOD_ROW_BYTES / sample_bytes);
     double memory = (double)cost->memory_bytes;
     length = min_u64(max_u64(length, 1), dataset->sample_count);
-    while (length > 1 && row_reads((double)length, window_samples, (double)length * sample_bytes,
-                                   memory) > small_gain)
+    while ((double)(length / 2) * sample_bytes >= SMALL_ROW_BYTES &&
+           row_reads((double)length, window_samples, (double)length * sample_bytes, memory) >
+               small_gain)
         length /= 2;
     if (length == dataset->row_length && !cost->across && !cost->unaligned)
         return;
     size_t fields = 0;
     for (size_t i = 0; i < dataset->field_count; i++)
         fields += dataset->fields[i].source == FIELD_ROW;
-    cost->chunk = length;
-    cost->chunk_amplification =
+    double amplification =
         row_reads((double)length, window_samples, (double)length * sample_bytes, memory);
-    cost->chunk_reads = (double)fields * cost->chunk_amplification / (double)length;
+    double reads = (double)fields * amplification / (double)length;
+    if (cost->amplification <= small_gain * amplification && cost->chunks <= small_gain * reads)
+        return;
+    cost->chunk = length;
+    cost->chunk_amplification = amplification;
+    cost->chunk_reads = reads;
+}
+
+const struct zarr_node *inspect_largest(const struct inspection *inspection)
+{
+    const struct zarr_node *largest = NULL;
+    for (size_t i = 0; i < inspection->hierarchy->node_count; i++) {
+        const struct zarr_node *node = &inspection->hierarchy->nodes[i];
+        if (node->status == STATUS_OK &&
+            (!largest || node->array.total_bytes > largest->array.total_bytes))
+            largest = node;
+    }
+    return largest;
+}
+
+/* Whether `penstock rechunk` gives the fields chunks of another length: items of ragged fields keep
+ * theirs, and so do arrays of another length than that of the largest array. Frames before and
+ * behind a row are read again whatever the chunks are. */
+static bool can_suggest(const struct inspection *inspection)
+{
+    const struct dataset *dataset = inspection->dataset;
+    const struct zarr_node *largest = inspect_largest(inspection);
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->fields[i].halo_before + dataset->fields[i].halo_after > 0)
+            return false;
+    return !inspection->group[0] && dataset->ragged_count == 0 && largest &&
+           largest->array.rank > 0 && largest->array.shape[0] == dataset->frame_count;
 }
 
 /* The rows of a window: as configured, or as many as a run takes by itself. */
@@ -157,11 +189,8 @@ void inspect_count_cost(const struct inspection *inspection, uint64_t window_row
     cost.row_bytes = row_bytes;
     cost.small = row_bytes < SMALL_ROW_BYTES && dataset->row_count > 1;
     cost.large = row_bytes > LARGE_ROW_BYTES && dataset->row_length > 1;
-    if (dataset->ragged_count > 0) { /* chunks of items are not written anew by `rechunk` */
-        *ret_cost = cost;
-        return;
-    }
-    if (cost.small || cost.large || cost.across || cost.amplification > small_gain)
+    bool improvable = cost.small || cost.large || cost.across || cost.amplification > small_gain;
+    if (improvable && can_suggest(inspection))
         suggest(dataset, window_samples, &cost);
     *ret_cost = cost;
 }

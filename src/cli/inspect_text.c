@@ -226,6 +226,29 @@ static struct chunks_text format_chunks(double count)
     return chunks;
 }
 
+/* The command that writes the dataset anew, without options of chunks and codecs. What cannot be
+ * read is left out. */
+static void append_rechunk(const struct inspection *inspection, struct text *out)
+{
+    const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
+    struct text names = {0};
+    bool all = true;
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        const struct zarr_node *node = &hierarchy->nodes[i];
+        all = all && node->status == STATUS_OK;
+        if (node->status == STATUS_OK)
+            text_append(&names, "%s%s", names.data ? "," : "", node->array.path);
+    }
+    text_append(out, "penstock rechunk ");
+    text_append_word(out, inspection->uri);
+    text_append(out, " DST");
+    if (!all && names.data) {
+        text_append(out, " --arrays ");
+        text_append_word(out, names.data);
+    }
+    text_done(&names);
+}
+
 /* Prints the findings about the layout, and a better layout. */
 static void print_layout_hint(const struct inspection *inspection)
 {
@@ -249,31 +272,40 @@ static void print_layout_hint(const struct inspection *inspection)
             "and again\n",
             count_format(cost->window_rows).text, count_plural(cost->window_rows),
             size_format(cost->window_bytes).text, size_format(cost->memory_bytes).text);
+    struct text rechunk = {0};
+    char reads[64] = "";
+    append_rechunk(inspection, &rechunk);
+    if (cost->amplification - cost->chunk_amplification >= 0.1)
+        snprintf(reads, sizeof reads, "read %.1fx instead of %.1fx, and ",
+                 cost->chunk_amplification, cost->amplification);
     if (cost->chunk > 0)
-        printf("hint: 'penstock rechunk %s DST --chunk %" PRIu64
-               "' would read %.1fx instead of %.1fx, and decode %s for a sample instead of "
-               "%.3g\n",
-               inspection->uri, cost->chunk, cost->chunk_amplification, cost->amplification,
-               format_chunks(cost->chunk_reads).text, cost->chunks);
+        printf("hint: to %sdecode %s for a sample instead of %.3g: %s --chunk %" PRIu64 "\n", reads,
+               format_chunks(cost->chunk_reads).text, cost->chunks, rechunk.data, cost->chunk);
+    text_done(&rechunk);
 }
 
 /* Prints how large arrays would better be compressed and divided. */
 static void print_array_hints(const struct inspection *inspection)
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
-    struct text hints = {0};
+    struct text hints = {0}, rechunk = {0};
+    append_rechunk(inspection, &rechunk);
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         uint64_t stored = inspection->stored[i].bytes;
         if (node->status == STATUS_OK && stored != STORED_UNKNOWN && stored > 0 &&
             node->array.total_bytes >= LARGE_ARRAY_BYTES) {
-            if (inspection->cost.chunk == 0) /* else the run's cost says which length is good */
-                advice_describe_chunks(&node->array, &hints);
-            advice_describe(&node->array, (double)stored / (double)node->array.total_bytes, &hints);
+            /* Unless the run's cost says which length is good. Other arrays than the largest get
+             * multiples of its length, or keep their own. */
+            if (inspection->cost.chunk == 0 && node == inspect_largest(inspection))
+                advice_describe_chunks(&node->array, rechunk.data, &hints);
+            advice_describe(&node->array, (double)stored / (double)node->array.total_bytes,
+                            rechunk.data, &hints);
         }
     }
     printf("%s", hints.data ? hints.data : "");
     text_done(&hints);
+    text_done(&rechunk);
 }
 
 static void print_cost(const struct inspection *inspection)
@@ -374,8 +406,20 @@ static void print_dataset(const struct inspection *inspection)
     print_joins(inspection);
     print_layout_hint(inspection);
     print_array_hints(inspection);
-    printf("next: penstock plan --set dataset.uri=%s%s%s\n", inspection->uri,
-           inspection->group[0] ? " --set dataset.group=" : "", inspection->group);
+    struct text uri = {0}, next = {0};
+    text_append(&uri, "dataset.uri=%s", inspection->uri);
+    text_append(&next, "next: penstock plan --set ");
+    text_append_word(&next, uri.data);
+    text_done(&uri);
+    text_append(&uri, "dataset.group=%s", inspection->group);
+    text_append(&next, inspection->group[0] ? " --set " : "");
+    if (inspection->group[0])
+        text_append_word(&next, uri.data);
+    if (dataset->sample_count < inspection->global_batch) /* else no epoch has a step */
+        text_append(&next, " --set batch.last=partial");
+    printf("%s\n", next.data);
+    text_done(&uri);
+    text_done(&next);
 }
 
 void inspect_print_text(const struct inspection *inspection)

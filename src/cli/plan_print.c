@@ -219,18 +219,23 @@ static void describe_other(const struct run_setup *setup, const struct run_forec
     text_append(out, "\n");
 }
 
+/* Of how often chunks are decoded: less is no reason to change anything. */
+static const double worth_a_note = 1.1;
+
 static void describe_notes(const struct dataset *dataset, struct text *out)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->decode_amplification > 1)
-            text_append(
-                out,
-                "note: chunks of field '%s' straddle rows: each is decoded %.1f times an epoch; "
-                "raise "
-                "dataset.hold_limit to hold the array, or write it with chunks like those of the "
-                "largest field\n",
-                field->name, field->decode_amplification);
+        bool costs = field->source == FIELD_ROW && field->row_leader == f &&
+                     field->decode_amplification >= worth_a_note;
+        if (costs && field->hold_bytes > 0)
+            text_append(out,
+                        "note: chunks of field '%s' straddle rows: each is decoded %.1f times an "
+                        "epoch; --set dataset.hold_limit=%" PRIu64
+                        "KiB holds the array in memory; chunks of %" PRIu64
+                        " frames would not straddle\n",
+                        field->name, field->decode_amplification,
+                        size_divide_up(field->hold_bytes, 1024), dataset->row_length);
     }
 }
 

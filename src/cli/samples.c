@@ -66,6 +66,7 @@ struct sample {
     uint64_t frame, row, offset;
     size_t store;
     struct anchors_episode episode;
+    int width; /* of the column with the fields' names */
 };
 
 static size_t store_of(const struct dataset *dataset, uint64_t frame)
@@ -243,7 +244,7 @@ static void append_missing(const struct sample *sample, const struct dataset_fie
 {
     if (!has_missing(sample, field))
         return;
-    text_append(out, "%-16smissing steps ", "");
+    text_append(out, "%-*smissing steps ", sample->width, "");
     append_frames(sample, field, false, out);
     text_append(out, field->fill == SAMPLES_FILL_ZERO ? ": zeros stand there\n"
                                                       : ": the episode's nearest frame stands "
@@ -253,7 +254,7 @@ static void append_missing(const struct sample *sample, const struct dataset_fie
 static void describe_field(const struct sample *sample, size_t f, struct text *out)
 {
     const struct dataset_field *field = &sample->dataset->fields[f];
-    text_append(out, "%-16s", field->name);
+    text_append(out, "%-*s", sample->width, field->name);
     append_shape(field, out);
     if (field->source == FIELD_MADE) {
         if (field->made == MADE_SOURCE)
@@ -288,18 +289,19 @@ static void describe_field(const struct sample *sample, size_t f, struct text *o
 static void describe_sample(const struct sample *sample, struct text *out)
 {
     const struct dataset *dataset = sample->dataset;
-    text_append(out, "%-16s%" PRIu64, "index", sample->frame);
+    text_append(out, "%-*s%" PRIu64, sample->width, "index", sample->frame);
     if (dataset->store_count > 1)
         text_append(out, ", frame %" PRIu64 " of store %zu of %zu",
                     sample->frame - dataset->store_frames[sample->store], sample->store + 1,
                     dataset->store_count);
     if (dataset->anchors)
-        text_append(out, "\n%-16s%" PRIu64 ", frames %" PRIu64 " to %" PRIu64, "episode",
-                    sample->episode.number, sample->episode.first, sample->episode.end - 1);
+        text_append(out, "\n%-*s%" PRIu64 ", frames %" PRIu64 " to %" PRIu64, sample->width,
+                    "episode", sample->episode.number, sample->episode.first,
+                    sample->episode.end - 1);
     uint64_t in_row = dataset->anchors ? anchors_row_samples(dataset->anchors, sample->row)
                                        : dataset_row_frames(dataset, sample->row);
-    text_append(out, "\n%-16s%" PRIu64 " of %s, with %s sample%s; this is number %" PRIu64 "\n",
-                "row", sample->row, count_format(dataset->row_count).text,
+    text_append(out, "\n%-*s%" PRIu64 " of %s, with %s sample%s; this is number %" PRIu64 "\n",
+                sample->width, "row", sample->row, count_format(dataset->row_count).text,
                 count_format(in_row).text, count_plural(in_row), sample->offset);
 }
 
@@ -310,7 +312,7 @@ static void draw_field(const struct sample *sample, const struct dataset_field *
     static const int32_t anchor_alone[] = {0};
     const int32_t *steps = field->step_count > 0 ? field->steps : anchor_alone;
     size_t count = field->step_count > 0 ? field->step_count : 1, next = 0;
-    text_append(out, "%-16s", field->name);
+    text_append(out, "%-*s", sample->width, field->name);
     for (int64_t step = reach.least; step <= reach.greatest; step++) {
         char mark = is_real(sample, step) ? '.' : ' ';
         if (next < count && steps[next] == step) {
@@ -331,14 +333,14 @@ static void draw(const struct sample *sample, struct text *out)
                     reach.greatest - reach.least + 1);
         return;
     }
-    text_append(out, "\n%-16s%*s\n", "anchor", (int)(1 - reach.least), "v");
+    text_append(out, "\n%-*s%*s\n", sample->width, "anchor", (int)(1 - reach.least), "v");
     for (size_t f = 0; f < sample->dataset->field_count; f++)
         if (sample->dataset->fields[f].source != FIELD_MADE)
             draw_field(sample, &sample->dataset->fields[f], reach, out);
     text_append(out,
-                "%-16s# a frame of the sample, o a missing step, . another frame of the "
+                "%-*s# a frame of the sample, o a missing step, . another frame of the "
                 "episode\n",
-                "");
+                sample->width, "");
 }
 
 /* With the key that the sample has in epoch 0. */
@@ -365,6 +367,14 @@ static enum status hold(struct dataset *dataset, void **ret_held, struct error *
     return held ? dataset_hold(dataset, held, err) : STATUS_OK;
 }
 
+static int name_width(const struct dataset *dataset)
+{
+    size_t width = 14;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        width = strlen(dataset->fields[f].name) > width ? strlen(dataset->fields[f].name) : width;
+    return (int)width + 2;
+}
+
 static void describe(const struct sample *sample, bool draws, struct text *out)
 {
     describe_sample(sample, out);
@@ -388,6 +398,7 @@ static enum status show(const struct options *options, const struct config *conf
     if (!status && (options->plot || dataset->ragged_count > 0))
         status = hold(dataset, &held, err);
     if (!status) {
+        sample.width = name_width(dataset);
         describe(&sample, options->show, &out);
         status = plot(options, config, &sample, err);
     }

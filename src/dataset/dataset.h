@@ -125,6 +125,8 @@ struct dataset_field {
     /* How often each chunk of the array is decoded in an epoch: 1, or more if chunks straddle rows
      * and the array is too large to be held. */
     double decode_amplification;
+    /* FIELD_ROW: the dataset.hold_limit from which on the array would be held; 0: it never is. */
+    uint64_t hold_bytes;
 };
 
 /* An array that all samples share, as it is stored in the first store. */

@@ -318,6 +318,7 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
         return STATUS_OK;
     field->source = FIELD_ROW;
     field->decode_amplification = decode_amplification(dataset, i);
+    field->hold_bytes = is_held(dataset, i, leader, UINT64_MAX) ? total_bytes(dataset, origin) : 0;
     return STATUS_OK;
 }
 

@@ -45,13 +45,14 @@ struct advice advice_on_codecs(const struct zarr_array *array, double stored_sha
     return advice;
 }
 
-void advice_describe(const struct zarr_array *array, double stored_share, struct text *out)
+void advice_describe(const struct zarr_array *array, double stored_share, const char *rechunk,
+                     struct text *out)
 {
     struct advice advice = advice_on_codecs(array, stored_share);
     if (advice.options)
-        text_append(
-            out, "hint: '%s' is stored in %.0f%% of its bytes; %s: 'penstock rechunk' with %s\n",
-            text_shown(array->path).text, 100 * stored_share, advice.reason, advice.options);
+        text_append(out, "hint: '%s' is stored in %.0f%% of its bytes; %s: %s %s\n",
+                    text_shown(array->path).text, 100 * stored_share, advice.reason, rechunk,
+                    advice.options);
 }
 
 /* Samples of a chunk, of those that there are. */
@@ -70,7 +71,7 @@ uint64_t advice_on_chunks(const struct zarr_array *array)
     return max_u64(good_bytes / sample_bytes, 1);
 }
 
-void advice_describe_chunks(const struct zarr_array *array, struct text *out)
+void advice_describe_chunks(const struct zarr_array *array, const char *rechunk, struct text *out)
 {
     uint64_t length = advice_on_chunks(array);
     if (length == 0)
@@ -78,7 +79,7 @@ void advice_describe_chunks(const struct zarr_array *array, struct text *out)
     uint64_t now = chunk_length(array);
     text_append(out,
                 "hint: '%s': a chunk of %" PRIu64 " samples takes %s; chunks of about 1 MiB are "
-                "read as fast, and take less memory: 'penstock rechunk' with --chunk %" PRIu64 "\n",
+                "read as fast, and take less memory: %s --chunk %" PRIu64 "\n",
                 text_shown(array->path).text, now,
-                size_format(mul_sat(now, zarr_array_sample_bytes(array))).text, length);
+                size_format(mul_sat(now, zarr_array_sample_bytes(array))).text, rechunk, length);
 }

@@ -26,10 +26,12 @@ struct advice advice_on_codecs(const struct zarr_array *array, double stored_sha
 /* Samples of a chunk that would do better; 0: those that it has. */
 uint64_t advice_on_chunks(const struct zarr_array *array);
 
-/* Appends "hint: 'base_frames': chunks of ... --chunk N\n", or nothing. */
-void advice_describe_chunks(const struct zarr_array *array, struct text *out);
+/* Appends "hint: 'base_frames': chunks of ...: <rechunk> --chunk N\n", or nothing. `rechunk` is a
+ * command without options that writes the dataset anew. */
+void advice_describe_chunks(const struct zarr_array *array, const char *rechunk, struct text *out);
 
-/* Appends "hint: 'base_frames': <reason>: <options>\n", or nothing. */
-void advice_describe(const struct zarr_array *array, double stored_share, struct text *out);
+/* Appends "hint: 'base_frames' <reason>: <rechunk> <options>\n", or nothing. */
+void advice_describe(const struct zarr_array *array, double stored_share, const char *rechunk,
+                     struct text *out);
 
 #endif

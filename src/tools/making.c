@@ -193,15 +193,20 @@ static size_t find_largest(const struct targets *targets)
 /* What the chunks that this call wrote say about their codec and length. */
 static void set_hint(const struct making *making, struct making_result *result)
 {
-    struct text hint = {0};
+    struct text hint = {0}, rechunk = {0};
     if (making->largest_decoded == 0)
         return;
+    text_append(&rechunk, "penstock rechunk ");
+    text_append_word(&rechunk, making->options->destination);
+    text_append(&rechunk, " DST");
     const struct zarr_array *array = &making->targets->arrays[making->largest].array;
-    advice_describe(array, (double)making->largest_stored / (double)making->largest_decoded, &hint);
-    advice_describe_chunks(array, &hint);
+    advice_describe(array, (double)making->largest_stored / (double)making->largest_decoded,
+                    rechunk.data, &hint);
+    advice_describe_chunks(array, rechunk.data, &hint);
     if (hint.data && hint.length < sizeof result->hint)
         memcpy(result->hint, hint.data, hint.length + 1);
     text_done(&hint);
+    text_done(&rechunk);
 }
 
 static enum status write_slabs(struct making *making, struct making_result *result,

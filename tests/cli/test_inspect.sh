@@ -50,8 +50,8 @@ text=$("$penstock" inspect v2 --set readers.memory_limit=1GiB)
 contains "$text" ": 1.0x; 0.25 chunks decoded"
 [[ $text != *"penstock rechunk"* ]] || fail "what is right is not to be rechunked: $text"
 text=$("$penstock" inspect v2 --set readers.memory_limit=100KiB)
-contains "$text" "hint: 'penstock rechunk v2 DST --chunk 1' would read 1.0x instead of"
-contains "$text" "and decode 1 chunk for a sample"
+contains "$text" "hint: to read 1.0x instead of"
+contains "$text" ", and decode 1 chunk for a sample instead of 1.2: penstock rechunk v2 DST --chunk 1"
 "$penstock" rechunk v2 across --chunk 6,5,4 --shard 12,20,4 >/dev/null
 "$penstock" inspect across --json >report.json
 python3 - <<'PYTHON'
@@ -305,3 +305,64 @@ contains "$text" "a row at most; rows cut chunks: each is decoded"
 import json, sys
 (ragged,) = json.load(sys.stdin)["dataset"]["ragged"]
 assert ragged["items"] == ragged["sample_items"] > 0 and ragged["decode_amplification"] >= 1, ragged'
+
+# What hints and notes tell to do changes what they tell: each command is run as it stands, on the dataset that it was printed for.
+PATH=$(dirname "$penstock"):$PATH
+followed=0
+followed_of() { # followed_of DATASET [OPTION...]: prints how many commands inspect had
+    local dataset=$1 line text again
+    shift
+    text=$("$penstock" inspect "$dataset" "$@")
+    bash -c "$(sed -n 's/^next: //p' <<<"$text")" >out 2>err || fail "'next' of $dataset: $(cat err)"
+    while read -r line; do
+        rm -rf DST
+        bash -c "${line##*: } --memory 64MiB" >out 2>err || fail "$line: $(cat err)"
+        again=$("$penstock" inspect DST "$@")
+        ! grep -F "${line%%: penstock*}" <<<"$again" || fail "$dataset $*: followed, and printed again: $line"
+        if [[ $line == "hint: to "* ]]; then
+            ! grep '^hint: to ' <<<"$again" || fail "$dataset $*: another hint of the same kind after $line: $again"
+            [[ $line =~ "decode "([0-9.e+-]+)" chunk" ]] && told=${BASH_REMATCH[1]} # held fields are not foreseen
+            [[ $again =~ "; "([0-9.e+-]+)" chunk" ]] && awk "BEGIN { exit !(${BASH_REMATCH[1]} < 2 * $told) }" ||
+                fail "$dataset $*: not as told: $line, but: $again"
+            [[ $line != *" read 1.0x instead"* ]] || contains "$again" ": 1.0x;"
+        fi
+        followed=$((followed + 1))
+    done < <(grep -E '^hint: .*: penstock ' <<<"$text")
+}
+"$penstock" synth 'with blanks' --samples 64 --videos 4 --chunk 32 --codec none --format 3 >/dev/null
+"$penstock" synth noisy --samples 24 --chunk 4 --codec zstd --format 3 >/dev/null
+"$penstock" synth small --layout plain --samples 4000 --shape 64 --chunk 10 --format 3 >/dev/null
+"$penstock" synth tokens --layout tokens --samples 100000 --chunk 1000 >/dev/null
+"$penstock" synth weather --layout weather --samples 40 >/dev/null
+for dataset in v2 v3 across robot cells 'with blanks' noisy small tokens weather; do
+    followed_of "$dataset"
+done
+for dataset in v2 v3 'with blanks'; do
+    followed_of "$dataset" --set readers.memory_limit=820KiB
+done
+[ $followed -ge 8 ] || fail "only $followed hints had a command: the test shows little"
+text=$("$penstock" inspect robot -c robot.yaml)
+[[ $text != *"penstock rechunk"* ]] || fail "frames around rows are read again whatever the chunks are: $text"
+text=$("$penstock" inspect "with blanks")
+contains "$text" ": penstock rechunk 'with blanks' DST --chunk 6"
+contains "$text" "next: penstock plan --set 'dataset.uri=with blanks'"
+
+# Chunks that straddle rows: a note where each is decoded again, with what holds the array; none for what is decoded 1.0 times.
+"$penstock" rechunk noisy straddle --arrays base_frames --chunk 4 >/dev/null
+python3 - <<'PYTHON'
+import json, os
+os.makedirs("straddle/label/c")
+open("straddle/label/c/0", "wb").write(bytes(24 * 4096))
+meta = {"zarr_format": 3, "node_type": "array", "shape": [24, 4096], "data_type": "uint8", "fill_value": 0, "attributes": {},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [6, 4096]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+json.dump(meta, open("straddle/label/zarr.json", "w"))
+PYTHON
+plan() { "$penstock" plan --set dataset.uri=straddle --set dataset.fields.base_frames=base_frames --set dataset.fields.label=label "$@"; }
+! plan | grep '^note: chunks' || fail "the array is held"
+note=$(plan --set dataset.hold_limit=0 | grep "^note: chunks of field 'label' straddle rows: each is decoded 1.5 times")
+[[ $note =~ (--set dataset.hold_limit=[0-9]+KiB) ]] || fail "no limit in: $note"
+! plan ${BASH_REMATCH[1]} | grep '^note: chunks' || fail "followed, and printed again: $note"
+policy() { "$penstock" plan -c robot.yaml --set dataset.fields.img.array=data/img --set dataset.fields.img.steps=-1:1 "$@"; }
+! policy --set dataset.hold_limit=0 | grep "^note: chunks of field 'img'" || fail "the largest field straddles no rows"

@@ -52,14 +52,14 @@ PYTHON
 # nothing is gained, and nothing for integers.
 "$penstock" rechunk a.zarr advised.zarr --chunk 8 >out
 contains "$(cat out)" "hint: 'base_frames' is stored in 89% of its bytes; noisy 16-bit floats decode"
-contains "$(cat out)" "'penstock rechunk' with --codec blosc-zstd --shuffle bitshuffle"
+contains "$(cat out)" ": penstock rechunk advised.zarr DST --codec blosc-zstd --shuffle bitshuffle"
 contains "$("$penstock" inspect advised.zarr)" "$(grep '^hint' out)"
 "$penstock" rechunk a.zarr long.zarr --chunk 32 --codec none >out
-contains "$(cat out)" "hint: 'base_frames': a chunk of 32 samples takes 5.00 MiB; chunks of about 1 MiB are read as fast, and take less memory: 'penstock rechunk' with --chunk 6"
+contains "$(cat out)" "hint: 'base_frames': a chunk of 32 samples takes 5.00 MiB; chunks of about 1 MiB are read as fast, and take less memory: penstock rechunk long.zarr DST --chunk 6"
 contains "$("$penstock" inspect long.zarr)" "$(grep '^hint' out)"
 ! "$penstock" rechunk a.zarr short.zarr --chunk 16 --codec none | grep "a chunk of" || fail "chunks of 2.5 MiB have a hint"
 "$penstock" rechunk a.zarr gained.zarr --chunk 8 --codec blosc-lz4 >out
-contains "$(cat out)" "compression saves next to nothing, and reading without decoding is faster: 'penstock rechunk' with --codec none"
+contains "$(cat out)" "compression saves next to nothing, and reading without decoding is faster: penstock rechunk gained.zarr DST --codec none"
 contains "$("$penstock" inspect gained.zarr)" "$(grep '^hint' out)"
 "$penstock" synth smooth.zarr --samples 60 --grain 1 --codec none >/dev/null
 "$penstock" synth integers.zarr --layout plain --samples 100 --shape 16384 --dtype int16 >/dev/null

@@ -21,6 +21,11 @@ contains "$text" "action.valid"
 contains "$text" "action          ################"
 contains "$text" "state           .#.............."
 
+sed 's|state: data/state|camera0_rgb.view: {array: data/state}|' policy.yaml >wide.yaml
+wide=$("$penstock" samples -c wide.yaml --show)
+contains "$wide" "camera0_rgb.view  float32 ["
+contains "$wide" "camera0_rgb.view   #...."
+
 first=$("$penstock" samples -c policy.yaml --show)
 contains "$first" "index           0"
 contains "$first" "missing steps -1: the episode's nearest frame stands there"

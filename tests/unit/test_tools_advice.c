@@ -18,7 +18,7 @@ static void check_codecs(const char *codecs, enum dtype dtype, double stored_sha
         assert_string_equal(advice.options ? advice.options : "none", options);
     else
         assert_null(advice.options);
-    advice_describe(&array, stored_share, &hint);
+    advice_describe(&array, stored_share, "penstock rechunk a b", &hint);
     assert_int_equal(hint.length > 0, options != NULL);
     assert_true(!options || strstr(hint.data, options));
     text_done(&hint);
@@ -57,7 +57,7 @@ static void check_chunks(uint64_t samples, uint64_t chunk, uint64_t sample_bytes
                                      .total_bytes = samples * sample_bytes};
     struct text hint = {0};
     assert_int_equal(advice_on_chunks(&array), length);
-    advice_describe_chunks(&array, &hint);
+    advice_describe_chunks(&array, "penstock rechunk a b", &hint);
     assert_int_equal(hint.length > 0, length > 0);
     text_done(&hint);
 }
