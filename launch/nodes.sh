@@ -9,18 +9,33 @@ readonly PROBES=32
 readonly PROBE_S=10        # for an answer to ssh
 readonly SECOND_PROBE_S=20 # for an answer to mpirun
 
+# Hosts of a list with commas or spaces, or of a file, one a line: without what stands behind a name (":4", "slots=4"),
+# comments, and what editors and other systems leave (the line ends of Windows, a byte order mark). One a line.
+host_names() {
+    awk 'NR == 1 { sub(/^\357\273\277/, "") }
+        { sub(/#.*/, ""); gsub(/[\r\t]/, " "); count = split($0, parts, ",") }
+        { for (i = 1; i <= count; i++) if (split(parts[i], words, " ")) print words[1] }' |
+        sed -E 's/^\[(.*)\](:[0-9]*)?$/\1/; /:.*:/!s/:.*//' | awk 'NF && !seen[$0]++'
+}
+
 # Sets host_list (empty: this machine, or all nodes of the job where nobody needs their names) and node_count.
 find_nodes() {
     host_list=()
     if [[ $hosts ]]; then
-        IFS=, read -ra host_list <<<"$hosts"
+        mapfile -t host_list < <(tr -s ' \t\r\n' , <<<"$hosts" | host_names)
     elif [[ $hostfile ]]; then
-        mapfile -t host_list < <(awk '{ sub(/#.*/, "") } NF { print $1 }' "$hostfile")
+        mapfile -t host_list < <(host_names <"$hostfile")
     elif [[ ${SLURM_JOB_ID-} ]] && [[ $torchrun$nodes$restarts ]]; then
+        command -v scontrol >/dev/null ||
+            misused "SLURM_JOB_ID is set, but there is no scontrol in PATH: for a run on this machine alone unset SLURM_JOB_ID"
         mapfile -t host_list < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     fi
-    mapfile -t host_list < <(((${#host_list[@]} == 0)) || printf '%s\n' "${host_list[@]%%:*}" | awk 'NF && !seen[$0]++')
     [[ ! $hosts$hostfile ]] || ((${#host_list[@]})) || misused "'$hosts$hostfile' names no host"
+    local host
+    for host in "${host_list[@]}"; do
+        [[ $host != *:* ]] || misused "'$host': mpirun takes no IPv6 addresses; give the host a name (in /etc/hosts or DNS)"
+        [[ $host =~ ^[A-Za-z0-9._-]+$ ]] || misused "'$host' is no name of a host: it has other characters than letters, digits, '.', '-' and '_'"
+    done
     node_count=${#host_list[@]}
     if ((node_count == 0)); then
         node_count=${SLURM_JOB_NUM_NODES:-1}

@@ -33,7 +33,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-enum { COMM_NODE_NAME_BYTES = 64, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = ALSO_MOST + 1 };
+enum { COMM_NODE_NAME_BYTES = 65, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = ALSO_MOST + 1 };
 
 struct comm {
     MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally,

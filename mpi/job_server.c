@@ -21,8 +21,9 @@ enum status job_name_run_dir(struct job *job, struct error *err)
     else if (given && *given)
         length = rundir_name(given, NULL, job->run_dir, sizeof job->run_dir);
     else
-        length = snprintf(job->run_dir, sizeof job->run_dir, "/tmp/penstock-%u-%d-%04x",
-                          (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
+        length =
+            snprintf(job->run_dir, sizeof job->run_dir, "%s/penstock-%u-%d-%04x", rundir_parent(),
+                     (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
     MPI_Request request;
     MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
     comm_wait(&job->comm, &request);

@@ -17,7 +17,7 @@ enum { LINE_BYTES = 8192 };
 static struct {
     char line[LINE_BYTES]; /* begun, and not ended */
     size_t length;
-    char host[64];
+    char host[65];
     _Atomic int rank; /* -1: not known */
 } state = {.rank = -1};
 

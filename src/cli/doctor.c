@@ -16,7 +16,7 @@ struct options {
     struct cli_settings settings;
     const char *hosts;
     uint64_t of_node; /* how many nodes the run has; 0: not asked for */
-    bool json;
+    bool json, before_run;
 };
 
 static const char help[] =
@@ -46,6 +46,10 @@ static void parse_also(void *options, const struct argp_state *state, const char
 static const struct cli_option option_table[] = {
     {"also", 0, "NAME=FILE", "a run beside it, as of penstock-run --also; may be repeated",
      CLI_EACH(parse_also)},
+    {"before-run", 0, NULL,
+     "look only for what lets no program start on this node, and print failures alone, each in a "
+     "line; penstock-run does so",
+     CLI_FLAG(before_run)},
     {"hosts", 0, "H1,H2,...", "look at these hosts, reached as penstock-run reaches them",
      CLI_TEXT(hosts)},
     {"json", 0, NULL, "print the findings for programs, as one line of JSON", CLI_FLAG(json)},
@@ -129,6 +133,15 @@ static void print_lines(const struct diagnosis *diagnosis)
     text_done(&out);
 }
 
+static void print_failures(const struct diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->count; i++) {
+        const struct finding *finding = &diagnosis->findings[i];
+        if (finding->level == FINDING_FAILURE)
+            printf("%s; %s\n", finding->text, finding->advice);
+    }
+}
+
 static void print_json(const struct diagnosis *diagnosis)
 {
     struct text out = {0};
@@ -185,12 +198,14 @@ static bool is_launched(void)
 static uint64_t count_nodes(const char *hosts)
 {
     const char *nodes = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_NUM_NODES") : NULL;
+    static const char between[] = ", \t\r\n";
     uint64_t count = 1;
     if (!hosts && nodes && !is_launched() && number_parse(nodes, 1, UINT32_MAX, &count))
         return count;
-    for (const char *at = hosts; at && *at; at++)
-        count += *at == ',';
-    return count;
+    count = 0;
+    for (const char *at = hosts ? hosts : ""; *(at += strspn(at, between)); count++)
+        at += strcspn(at, between);
+    return count > 0 ? count : 1;
 }
 
 static bool has_configuration(const struct cli_settings *settings)
@@ -199,13 +214,16 @@ static bool has_configuration(const struct cli_settings *settings)
     return settings->path || settings->assignment_count > 0 || (uri && *uri);
 }
 
-static void examine_node(struct diagnosis *diagnosis, const struct options *options,
+/* False: no program would start. */
+static bool examine_node(struct diagnosis *diagnosis, const struct options *options,
                          const struct needs *needs, uint64_t node_count, bool configured)
 {
     if (configured)
         doctor_run(diagnosis, &options->settings, node_count);
+    bool starts = doctor_start(diagnosis, needs);
     doctor_node(diagnosis, needs);
     doctor_programs(diagnosis);
+    return starts;
 }
 
 static void examine(struct diagnosis *diagnosis, const struct options *options)
@@ -215,12 +233,16 @@ static void examine(struct diagnosis *diagnosis, const struct options *options)
     bool complete = true; /* readers do not come together where a node is not there */
     struct needs needs = {.trainers = 1};
     bool configured = has_configuration(&options->settings);
+    if (options->before_run) {
+        doctor_start(diagnosis, &needs);
+        return;
+    }
     if (configured && !doctor_needs(diagnosis, &options->settings, nodes, &needs))
         configured = false;
     if (cluster)
         complete = doctor_cluster(diagnosis, options->hosts, nodes, &options->settings, &needs);
     else
-        examine_node(diagnosis, options, &needs, nodes, configured);
+        complete = examine_node(diagnosis, options, &needs, nodes, configured);
     if (options->of_node == 0 && complete && !is_launched())
         doctor_mpi(diagnosis, options->hosts);
 }
@@ -239,7 +261,9 @@ int cli_doctor(int argc, char **argv)
     cli_parse(&command, argc, argv, &options);
     gethostname(diagnosis.node, sizeof diagnosis.node - 1);
     examine(&diagnosis, &options);
-    if (options.of_node)
+    if (options.before_run)
+        print_failures(&diagnosis);
+    else if (options.of_node)
         print_lines(&diagnosis);
     else if (options.json)
         print_json(&diagnosis);

@@ -21,7 +21,7 @@ enum finding_level {
     FINDING_FAILURE, /* a run would fail */
 };
 
-enum { FINDING_CHECK_BYTES = 32, FINDING_NODE_BYTES = 64, FINDING_TEXT_BYTES = 512 };
+enum { FINDING_CHECK_BYTES = 32, FINDING_NODE_BYTES = 65, FINDING_TEXT_BYTES = 512 };
 
 struct finding {
     enum finding_level level;
@@ -49,6 +49,11 @@ struct needs {
     bool remote;       /* the dataset is behind a network */
     bool signs;        /* requests have the time in their signature: S3 */
 };
+
+/* What keeps any program of a run from starting on this node: limits of the process, and the folder
+ * for temporary files. False: something does. */
+enum { DOCTOR_LEAST_FILES = 40 };
+bool doctor_start(struct diagnosis *diagnosis, const struct needs *needs);
 
 /* Limits of the process, shared memory, huge pages, control groups, and the clock. */
 void doctor_node(struct diagnosis *diagnosis, const struct needs *needs);

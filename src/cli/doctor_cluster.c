@@ -161,7 +161,7 @@ bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t nod
     int code = doctor_ask(first, settings, NODES_TIMEOUT_S, &output);
     char said[FINDING_TEXT_BYTES / 2] = "time has run out", silent[FINDING_TEXT_BYTES / 2];
     if (code != OUTPUT_TIMEOUT)
-        output_last_words(output.data, said, sizeof said);
+        output_cause(output.data, said, sizeof said);
     output_line_after(output.data, "no answer from ", silent, sizeof silent);
     silent[strcspn(silent, ":")] = '\0';
     size_t answers = take_answers(diagnosis, output.data, begin, needs);

@@ -34,7 +34,7 @@ static void check_descriptors(struct diagnosis *diagnosis, const struct needs *n
 {
     struct rlimit limit;
     uint64_t needed = descriptors_needed(needs);
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < DOCTOR_LEAST_FILES)
         return;
     if (limit.rlim_cur >= needed) {
         diagnosis_add(diagnosis, FINDING_OK, "limits.nofile", NULL,
@@ -138,11 +138,20 @@ static void check_huge_pages(struct diagnosis *diagnosis)
 static void check_memory(struct diagnosis *diagnosis)
 {
     struct cgroup_memory group;
+    struct memory_limit limit;
     uint64_t left = memory_available_bytes();
     enum finding_level level = left < MEMORY_LEAST_BYTES ? FINDING_FAILURE
                                : left < MEMORY_FEW_BYTES ? FINDING_WARNING
                                                          : FINDING_OK;
-    if (cgroup_memory("", &group) && group.left_bytes <= left + MEMORY_SLACK_BYTES)
+    if (memory_process_limit(&limit) && limit.left_bytes <= left + MEMORY_SLACK_BYTES)
+        diagnosis_add(diagnosis, level, "memory",
+                      level ? "raise the limit of each process, which 'ulimit -v unlimited' or the "
+                              "batch system (h_vmem) sets"
+                            : NULL,
+                      "%s are left of the %s that 'ulimit -%c' allows a process",
+                      size_format(limit.left_bytes).text, size_format(limit.bytes).text,
+                      limit.option);
+    else if (cgroup_memory("", &group) && group.left_bytes <= left + MEMORY_SLACK_BYTES)
         diagnosis_add(diagnosis, level, "memory",
                       level
                           ? "the limit is the control group's: ask for more (sbatch --mem, docker "

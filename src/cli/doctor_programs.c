@@ -161,7 +161,7 @@ void doctor_mpi(struct diagnosis *diagnosis, const char *hosts)
     int code = output_of(words, MPI_TIMEOUT_S, &output);
     unsetenv("OMPI_MCA_pml_base_verbose");
     char said[FINDING_TEXT_BYTES / 2];
-    output_last_words(output.data, said, sizeof said);
+    output_cause(output.data, said, sizeof said);
     if (code == 0)
         add_mpi_facts(diagnosis, output.data);
     else if (code == OUTPUT_TIMEOUT)

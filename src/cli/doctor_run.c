@@ -2,6 +2,7 @@
 #include "base/size.h"
 #include "cli/doctor.h"
 #include "cli/output_of.h"
+#include "delivery/rundir.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -171,7 +172,7 @@ static bool check_run(struct diagnosis *diagnosis, const struct cli_settings *se
             check_writable(diagnosis, "cache_dir", config.cache_dir);
         bool automatic = strcmp(config.run_dir, "auto") == 0;
         if (!run)
-            check_writable(diagnosis, "run_dir", automatic ? "/tmp" : config.run_dir);
+            check_writable(diagnosis, "run_dir", automatic ? rundir_parent() : config.run_dir);
     }
     config_done(&config);
     return opened;

@@ -140,13 +140,53 @@ void output_line_after(const char *text, const char *start, char *ret_line, size
                  found + strlen(start));
 }
 
-void output_last_words(const char *text, char *ret_line, size_t size)
+static bool is_error(const char *line, size_t length)
 {
+    static const char mark[] = ": error: ";
+    return strncmp(line, "penstock-", strlen("penstock-")) == 0 &&
+           memmem(line, length, mark, sizeof mark - 1);
+}
+
+/* Adds a line to what is there, with single spaces between words. */
+static void join_words(const char *line, size_t length, char *joined, size_t size)
+{
+    size_t used = strlen(joined);
+    bool space = used > 0;
+    for (size_t i = 0; i < length && used + 2 < size; i++) {
+        if (line[i] == ' ' || line[i] == '\t') {
+            space = used > 0;
+            continue;
+        }
+        if (space)
+            joined[used++] = ' ';
+        space = false;
+        joined[used++] = line[i];
+    }
+    joined[used] = '\0';
+}
+
+void output_cause(const char *text, char *ret_line, size_t size)
+{
+    enum { BEFORE, WITHIN, BEHIND } block = BEFORE;
+    bool error = false, blocked = false;
     ret_line[0] = '\0';
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, "\n");
-        if (length > 0 && at[0] != '-' && strspn(at, " ") < length)
+        bool dashes = length > 40 && strspn(at, "-") == length;
+        bool says = length > 0 && at[0] != '-' && strspn(at, " ") < length;
+        if (is_error(at, length)) {
             snprintf(ret_line, size, "%.*s", (int)length, at);
+            error = true;
+        } else if (dashes) {
+            block = block == BEFORE ? WITHIN : BEHIND;
+        } else if (says && !error && block == WITHIN) {
+            if (!blocked)
+                ret_line[0] = '\0';
+            blocked = true;
+            join_words(at, length, ret_line, size);
+        } else if (says && !error && !blocked) {
+            snprintf(ret_line, size, "%.*s", (int)length, at);
+        }
         at += length + (at[length] == '\n');
     }
 }

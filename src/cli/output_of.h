@@ -17,7 +17,9 @@ int output_of(const char *const *words, unsigned timeout_s, struct text *output)
 /* What follows `start` in the text up to the end of the line, cut to `size`, or "". */
 void output_line_after(const char *text, const char *start, char *ret_line, size_t size);
 
-/* The last line that says something: launchers draw lines of dashes. */
-void output_last_words(const char *text, char *ret_line, size_t size);
+/* Why a launcher and what it has started failed: the last error of a program of Penstock; else the
+ * first of the blocks that launchers draw between lines of dashes, as one line; else the last line
+ * that says something. */
+void output_cause(const char *text, char *ret_line, size_t size);
 
 #endif

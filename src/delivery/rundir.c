@@ -83,6 +83,12 @@ int rundir_name(const char *given, const char *also, char *name, size_t size)
     return snprintf(name, size, "%.*s%s%s", (int)length, given, also ? "." : "", also ? also : "");
 }
 
+const char *rundir_parent(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder && access("/tmp", W_OK) < 0 ? folder : "/tmp";
+}
+
 enum status rundir_open(const char *given, bool create, int *ret_dir, struct error *err)
 {
     char path[PATH_MAX]; /* behind a '/' at the end, a symbolic link would be followed */

@@ -30,6 +30,10 @@
  * `name`, as snprintf() does, and returns the name's length. */
 int rundir_name(const char *given, const char *also, char *name, size_t size);
 
+/* Where a run directory lies that nobody has named: /tmp, or TMPDIR where nothing can be written to
+ * /tmp. */
+const char *rundir_parent(void);
+
 /* Opens the directory. With `create` a missing directory is made, in a parent that must exist.
  * *ret_dir is the caller's, to close. NOT_FOUND: there is no such directory. REFUSED: `path` is a
  * symbolic link or no directory, belongs to another user, or is open to others. IO: any other

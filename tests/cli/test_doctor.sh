@@ -51,6 +51,25 @@ refuses 4 "not a whole number" doctor --of-node 0
 # Limits.
 finds 1 FAILURE limits.nofile "only 64 files" "raise nofile" bash -c 'ulimit -n 64 && exec "$@"' bash "$doctor" doctor
 finds 1 FAILURE limits.nofile "only 64 files" "run 'ulimit -n " bash -c 'ulimit -Sn 64 && exec "$@"' bash "$doctor" doctor
+# What lets no program start: penstock-run says the same before MPI says more.
+limited() {
+    local code=0
+    finds 1 FAILURE "limits.$1" "'ulimit ${2% *}' allows" "'ulimit ${2% *} unlimited'" bash -c "ulimit $2"' && exec "$@"' bash "$doctor" doctor
+    bash -c "ulimit $2"' && exec "$@"' bash "$bin/penstock-run" -c run.yaml -- true >out 2>&1 || code=$?
+    [ $code -eq 1 ] && [ "$(wc -l <out)" -eq 1 ] || fail "ulimit $2: code $code, $(cat out)"
+    contains "$(cat out)" "penstock-run: error: on $(uname -n) 'ulimit ${2% *}' allows"
+}
+limited stack "-s 64"
+limited fsize "-f 1000"
+limited cpu "-t 20"
+TMPDIR=/proc/1 finds 1 FAILURE tmpdir "'/proc/1'" "set TMPDIR" "$doctor" doctor
+code=0
+TMPDIR=$PWD/no "$bin/penstock-run" -c run.yaml -- true >out 2>&1 || code=$?
+[ $code -eq 1 ] && [ "$(wc -l <out)" -eq 1 ] || fail "no TMPDIR: code $code, $(cat out)"
+contains "$(cat out)" "TMPDIR, which is '$PWD/no', cannot be written to: No such file or directory; mpirun keeps its files there"
+finds 0 ok memory "that 'ulimit -v' allows a process" "" bash -c 'ulimit -v 4000000 && exec "$@"' bash "$doctor" doctor
+(ulimit -v 200000 && "$bin/penstock-run" -c run.yaml -- true >out 2>&1) && fail "200 MB are enough"
+contains "$(cat out)" "penstock-run: error: 'ulimit -v' allows 195 MiB"
 OMPI_MCA_btl_tcp_if_include=lo,eth77 finds 1 FAILURE network "'eth77', and this node has no such interface" "ip -brief" "$doctor" doctor
 ! grep -q "'lo'" out || fail "there is no lo: $(cat out)"
 for group in /sys/fs/cgroup/memory:memory.limit_in_bytes /sys/fs/cgroup:memory.max; do
@@ -82,6 +101,10 @@ finds 1 FAILURE versions "penstock $version, penstock-reader 9.8.7" "from one re
 stand_in penstock-reader "echo penstock-reader $version"
 stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; echo 'No route to host'; echo -----; exit 1"
 finds 1 FAILURE mpi "readers do not start: No route to host" docs/launching.md "$doctor" doctor
+dashes=$(printf '%074d' 0 | tr 0 -)
+stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; printf '%s\n' noise $dashes 'The cause is  this' ' and that.' $dashes more \
+    $dashes another $dashes '[n1:7] Set MCA parameter \"orte_base_help_aggregate\" to 0'; exit 1"
+finds 1 FAILURE mpi "readers do not start: The cause is this and that." docs/launching.md "$doctor" doctor
 
 # Nodes. The second one has another version, and a clock that is half an hour behind.
 # node NAME VERSION SECONDS

@@ -31,6 +31,9 @@ commands() {
     [ "$(grep -vc '^export ' out)" -eq "$lines" ] || fail "--dry-run $*: not $lines lines: $(cat out)"
 }
 
+# What penstock-run needs, and nothing of Slurm.
+mkdir bare
+for program in awk bash cat dirname env grep mktemp readlink realpath sed sh tr uname wc; do ln -s "$(type -P $program)" bare; done
 # A program that stands in PATH under the name of torchrun, so that where it stands in the command can be seen.
 mkdir path
 printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
@@ -48,6 +51,32 @@ for where in "--hosts n1,n2" "--hosts=n1:8,n2,n1" "--hostfile hosts"; do
     contains "$(cat out)" "$hosts"
     contains "$(cat out)" "$ppn"
 done
+# Lists as people write them, and other systems.
+printf '\357\273\277n1 slots=4\r\n\r\nn2\tslots=2 # the second\r\n' >windows
+printf 'n1, n2\n' >commas
+for where in "--hosts=n1, n2" "--hosts= n1:4 n2" $'--hosts=\tn1,\r\nn2,,' --hostfile=windows --hostfile=commas; do
+    commands 1 "$where" -- true
+    contains "$(cat out)" "$hosts"
+done
+for name in ::1 fd00::2 '[fd00::2]:4'; do
+    refuses 4 "': mpirun takes no IPv6 addresses; give the host a name" -c run.yaml --hosts "n1,$name" -- true
+done
+refuses 4 "'me@n1' is no name of a host" -c run.yaml --hosts me@n1 -- true
+# Names that Open MPI 4 refuses or crashes at, and no ssh where no other machine is to be reached.
+if [[ $mpi == openmpi && $("${PENSTOCK_MPIEXEC:-mpiexec}" --version 2>&1) =~ "(Open MPI) 4"|OpenRTE ]]; then
+    for name in gpu_node_1 "$(printf 'a%.0s' {1..64})"; do
+        printf '#!/bin/sh\necho %s\n' "$name" >path/uname
+        chmod +x path/uname
+        PATH=$PWD/path:$PATH commands 1 -- true
+        contains "$(cat out)" 'PMIX_MCA_preg=\^native '
+        contains "$(cat out)" "--mca regx naive --mca plm isolated"
+        PATH=$PWD/path:$PATH commands 1 --hosts "localhost,$name" -- true
+        contains "$(cat out)" "--mca regx naive --mca plm isolated"
+        PATH=$PWD/path:$PATH commands 1 --hosts "$name,n2" -- true
+        [[ $(cat out) == *"--mca regx naive "* && $(cat out) != *isolated* ]] || fail "hosts $name,n2: $(cat out)"
+        rm path/uname
+    done
+fi
 commands 1 --hosts n1,n2,n3 --nodes 2 --readers-per-node 2 -- true
 contains "$(cat out)" " 4 "
 [[ $(cat out) != *n3* ]] || fail "--nodes 2 takes a third: $(cat out)"
@@ -91,6 +120,11 @@ contains "$(grep ^export out)" 'PENSTOCK_RUN_DIR=/tmp/your\ \"own\"\\x\\ '
     SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 commands 1 --launcher mpirun -- true
     contains "$(cat out)" "export SLURM_OVERLAP=1"
     contains "$(cat out)" "$ppn"
+    rm path/srun
+    for more in "" "--torchrun 2"; do
+        # shellcheck disable=SC2086
+        PATH=$PWD/path:$PWD/bare SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 refuses 4 "for a run on this machine alone unset SLURM_JOB_ID" -c run.yaml $more -- true
+    done
     SLURM_JOB_ID=7 refuses 4 "leave --hosts and --hostfile away" -c run.yaml --hosts n1 -- true
 ) || exit 1
 
