@@ -13,6 +13,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import tempfile
 
 SAMPLE_BYTES = 20 * 4 * 32 * 32 * 2
 CHUNK = 8
@@ -36,7 +37,7 @@ def make_source(options):
 
 def measure_limits(options, source):
     """Samples/s of decoding, of encoding, and of rechunk, which does both."""
-    target = options.scratch / "penstock-bench-derive"
+    target = options.scratch / "derive"
     rates = json.loads(run(options.bin / "penstock-bench-rechunk", source, target, CHUNK, options.codec, options.level, options.threads))
     for name in ("plain", "verified"):
         shutil.rmtree(f"{target}.{name}")
@@ -44,8 +45,7 @@ def measure_limits(options, source):
 
 
 def measure_derive(options, source, batch):
-    target = options.scratch / "penstock-bench-derive.zarr"
-    shutil.rmtree(target, ignore_errors=True)
+    target = options.scratch / "derive.zarr"
     said = run(options.bin / "penstock", "derive", source, target, "--field", "copy", "--run", options.bin / "penstock-bench-encoder", "--batch", batch,
         "--chunk", CHUNK, "--codec", options.codec, "--level", options.level, "--no-verify", "--threads", options.derive_threads, stderr=subprocess.DEVNULL)
     shutil.rmtree(target)
@@ -69,6 +69,13 @@ def main():
     options.derive_threads = options.derive_threads or 2 * options.threads
     options.work.mkdir(parents=True, exist_ok=True)
     source = make_source(options)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-derive-", dir=options.scratch) as scratch:
+        options.scratch = pathlib.Path(scratch)
+        rounds = measure(options, source)
+    print_rounds(rounds)
+
+
+def measure(options, source):
     rounds = []
     for _ in range(options.rounds):
         each = measure_limits(options, source)
@@ -76,6 +83,10 @@ def main():
         for batch in (CHUNK, 1):
             each[f"batch {batch}"] = measure_derive(options, source, batch)
         rounds.append(each)
+    return rounds
+
+
+def print_rounds(rounds):
     print(f"{'samples/s':12} {'median':>9} {'min':>9} {'max':>9}   of the limit")
     shares = {}
     for name in rounds[0]:

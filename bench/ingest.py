@@ -23,6 +23,7 @@ import re
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 
 import environments
@@ -89,7 +90,7 @@ def main():
     if not shutil.which("ffmpeg") or not (arguments.build / "bin/penstock-bench-ingest").exists():
         print("ingest: there is no ffmpeg, or penstock was built without FFmpeg's libraries")
         sys.exit(CANNOT)
-    arguments.scratch = arguments.scratch / f"penstock-bench-ingest-{os.getpid()}"
+    arguments.scratch = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bench-ingest-", dir=arguments.scratch))
     videos = make_videos(arguments)
     pythons, missing = environments.prepare_all(arguments.environments or arguments.work / "environments", {"pyav": "pyav"}, arguments.peers)
     found = {"limit": [], "penstock": [], "peer": []}

@@ -6,9 +6,10 @@
  *
  * Standard input goes to standard error; descriptor 3, if it is open, to standard output. What was
  * kept back is printed at the end of both, at SIGUSR1, and at a line of one FLUSH: the launchers'
- * words only where nobody else has named a cause. Signals that go to all processes of a job are
- * ignored: the last words come after them. When nobody reads standard output or standard
- * error any more, process PID gets SIGPIPE, and what comes is thrown away.
+ * words only where nobody else has named a cause. At a line of two FLUSH, of a good run, these are
+ * forgotten. Signals that go to all processes of a job are ignored: the last words come after them.
+ * When nobody reads standard output or standard error any more, process PID gets SIGPIPE, and what
+ * comes is thrown away.
  *
  * A line is kept back where one of `forms` matches. An object of --log json (mpi/log_json.h) is
  * judged as the line of text that says the same, and goes on as an object. What cannot be told yet,
@@ -30,7 +31,7 @@ enum { LINE_BYTES = 4096, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, I
 
 #define FLUSH       "\036"
 #define ERROR       "penstock-reader: error: "
-#define OBJECT      "{\"program\":\"penstock-reader\",\"time\":\""
+#define OBJECT      "{\"program\":\"penstock-"
 #define OPENMPI_END "--------------------------------------------------------------------------"
 #define HYDRA_END \
     "==================================================================================="
@@ -43,6 +44,7 @@ enum kind {
     WORDS,  /* a launcher's own: kept */
     END,    /* begins or ends a block of these, or is somebody's own line of dashes */
     SETTLE, /* print what was kept */
+    FORGET, /* launchers' words that were kept */
     UNKNOWN /* too little of it has come */
 };
 
@@ -51,16 +53,20 @@ static const struct form {
     enum kind kind;
     const char *pattern;
 } forms[] = {{SETTLE, FLUSH},
+             {FORGET, FLUSH FLUSH},
              {CAUSE, ERROR "*"},
              {NAMED, "penstock-reader: stopped by *, in good order, *"},
              {NAMED, "penstock-reader: trainer * closed its connection early, *"},
              {NAMED, "penstock-run: trainer * ended *, after * restarts"},
+             {NAMED, "penstock-run: error: *"},
              {OTHERS, "srun: error: *: task*: Out Of Memory*"},
              {OTHERS, "slurmstepd: error: [*][*][*] STEP * DUE TO *"},
              {END, OPENMPI_END},
              {END, HYDRA_END},
              {WORDS, "[[]*] [0-9]* more process* sent help message help-*"},
              {WORDS, "[[]*] Set MCA parameter \"orte_base_help_aggregate\" *"},
+             {WORDS, "[[]*:[0-9]*] [[][[]*],*] ORTE_ERROR_LOG: *"},
+             {WORDS, "[[]*:[0-9]*] PMIX ERROR: *"},
              {WORDS, "mpi*: Forwarding signal * to job"},
              {WORDS, "srun: error: *: task*: *"},
              {WORDS, "srun: error: Timed out waiting for job step to complete*"},
@@ -147,7 +153,8 @@ static void settle(void)
     sieve.named = false;
 }
 
-/* What the object says as text: "penstock-reader: error: MESSAGE". Escapes within MESSAGE stay. */
+/* What the object of penstock-reader or penstock-run says as text: "penstock-reader: error:
+ * MESSAGE". Escapes within MESSAGE stay. */
 static void describe_object(const char *line, char text[LINE_BYTES + 1])
 {
     static const char level_key[] = "\"level\":\"", message_key[] = "\"message\":\"";
@@ -155,8 +162,9 @@ static void describe_object(const char *line, char text[LINE_BYTES + 1])
     level = level ? level + sizeof level_key - 1 : "info";
     message = message ? message + sizeof message_key - 1 : "";
     int level_length = strncmp(level, "info", 4) == 0 ? 0 : (int)strcspn(level, "\"");
-    int length = snprintf(text, LINE_BYTES + 1, "penstock-reader: %.*s%s%s", level_length, level,
-                          level_length ? ": " : "", message);
+    const char *program = line + sizeof "{\"program\":\"" - 1;
+    int length = snprintf(text, LINE_BYTES + 1, "%.*s: %.*s%s%s", (int)strcspn(program, "\""),
+                          program, level_length, level, level_length ? ": " : "", message);
     if (length >= 2 && length <= LINE_BYTES && strcmp(text + length - 2, "\"}") == 0)
         text[length - 2] = '\0';
 }
@@ -173,7 +181,7 @@ static enum kind judge(const char *line, bool whole)
     size_t shorter = length < strlen(OBJECT) ? length : strlen(OBJECT);
     if (!whole && !sieve.verbose && strncmp(OBJECT, line, shorter) == 0)
         return UNKNOWN;
-    for (size_t i = 0; i < (sieve.verbose ? 1 : sizeof forms / sizeof forms[0]); i++) {
+    for (size_t i = 0; i < (sieve.verbose ? 2 : sizeof forms / sizeof forms[0]); i++) {
         size_t literal = strcspn(forms[i].pattern, "*[");
         if (whole && fnmatch(forms[i].pattern, line, 0) == 0)
             return forms[i].kind;
@@ -230,6 +238,8 @@ static void take_line(struct input *input)
         add_to_block(input, kind, line, size);
     } else if (kind == SETTLE) {
         settle();
+    } else if (kind == FORGET) {
+        sieve.words.length = 0;
     } else if (kind == CAUSE) {
         put_kept(&sieve.cause, STDERR_FILENO);
         keep(&sieve.cause, line, size);

@@ -30,6 +30,7 @@ locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
+unconnected=''          # trainers have ended well, readers have been asked to end, too, if they still wait for trainers
 deferred=''             # a code to end with, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
@@ -222,14 +223,29 @@ restart() {
     [[ $side != readers ]] || make_readers
 }
 
+# Trainers have ended well, and readers go on: they are at their end, or wait for trainers that will not come. SIGUSR2 ends
+# readers that wait, and no others. MPICH's mpiexec does not pass it on: delivery.connect_timeout ends such a run.
+end_waiting_readers() {
+    ! ends_within "$1" "${running[readers]}" || return 0
+    [[ $launcher != hydra ]] || return 0
+    unconnected=1
+    kill -USR2 "${running[readers]}" 2>/dev/null || true
+}
+
 # ended SIDE: its launcher has.
 ended() {
-    local side=$1 status=0 other
+    local side=$1 status=0 other stopped=''
     local -A allowed=([readers]=10 [trainers]=$grace) # seconds
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
     [[ $side != readers ]] || ((status)) || all_served=1
+    if [[ $side == readers && $unconnected ]] && ((status == 128 + $(kill -l USR2))); then
+        say "error: the trainers' step ended with exit code 0, and not all trainers had connected: each has to call" \
+            "penstock.connect(), or what does so"
+        code=4
+        return
+    fi
     if [[ $side == readers && $restarts && ${trainers[*]-} && ! ${running[trainers]-}${due[trainers]-} ]] && ((!code)); then
         ((!status || status == 3)) || say "the readers' step $(ending "$status") after all trainers had ended: nothing is lost"
         ((status != 3)) || code=3 # they have left early
@@ -254,6 +270,10 @@ ended() {
         restart "$side" "$status"
         return
     fi
+    if [[ $side == trainers && ${running[readers]-} ]] && ((!status && !code)); then
+        end_waiting_readers "${allowed[readers]}"
+        return
+    fi
     ((status && !code)) || return 0
     code=$status
     ((restarted == 0)) || say "the $side' step $(ending "$status"), after $restarted of $restarts restarts"
@@ -263,7 +283,10 @@ ended() {
         [[ ${running[$other]-} ]] || continue
         [[ $other == readers && $restarts ]] || ! ends_within "${allowed[$other]}" "${running[$other]}" || continue
         stop
+        stopped=1
     done
+    # Readers that were stopped had heard of nothing, and name no cause.
+    [[ $side != trainers || ! $stopped ]] || say "error: the trainers' step $(ending "$status"), as it has said"
 }
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
@@ -346,6 +369,7 @@ show_what_was_kept() {
 
 # Whoever still has the pipe, if it is not gone in a second, is left alone.
 close_sieve() {
+    ((code)) || printf '\036\036\n' >&"$said" # of a good run launchers have nothing to tell
     exec {said}>&- {said_out}>&-
     ends_within 1 "$sieve" || kill -USR1 "$sieve" 2>/dev/null || true
     wait "$sieve" || true

@@ -100,6 +100,7 @@ struct job {
                            * and none behind it */
     bool begins_anew;     /* of --also: all trainers have left, and may come again */
     bool over;          /* no session follows: all trainers that came back have their last batch */
+    bool finishing;     /* delivery has ended, however it did: SIGUSR2 asks for no more */
     uint64_t ended_ns;  /* when the last session ended */
     uint64_t *left_off; /* [trainers] cursor + 1 where a trainer of this rank stopped that is gone;
                          * 0: none is known */

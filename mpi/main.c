@@ -37,7 +37,7 @@ static int open_signal_fd(void)
     sigaddset(&signals, SIGUSR2);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a call that writes beyond ulimit -f fails, and the message says so */
+    signal(SIGXFSZ, SIG_IGN); /* what writes beyond ulimit -f fails, and says so */
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -57,8 +57,12 @@ static void leave_on_signal(void *argument, int signal_number)
     const struct leaving *leaving = argument;
     struct job *job = leaving->job;
     bool told = !(leaving->options->supervised && signal_number == SIGTERM);
+    bool first_session = job->session_count == 0;
     struct error outcome;
-    error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s", sigabbrev_np(signal_number));
+    if (signal_number == SIGUSR2 && job->finishing)
+        return; /* an end in good order is asked for, and under way */
+    error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s%s", sigabbrev_np(signal_number),
+              signal_number == SIGUSR2 && first_session ? ", before all trainers were there" : "");
     if (job->comm.rank == 0 && !job->also)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);
     if (job->server && told)
@@ -68,9 +72,8 @@ static void leave_on_signal(void *argument, int signal_number)
     }
     meter_leave(job->meter);
     /* Only SIGUSR2 is not followed by a launcher's SIGKILL. */
-    job_stop_children(job, signal_number == SIGUSR2 && job->session_count > 0
-                               ? job->config.grace_s * 1000
-                               : SIGNAL_GRACE_MS);
+    job_stop_children(job, signal_number == SIGUSR2 && !first_session ? job->config.grace_s * 1000
+                                                                      : SIGNAL_GRACE_MS);
     masks_save(job->masks);
     /* MPICH's launcher kills the others as soon as one has left: they clean up first. Readers of
      * other runs leave later. */
@@ -170,6 +173,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
         if (status == STATUS_OK && again)
             status = job_scatter(job, err);
     }
+    job->finishing = begun;
     if (status == STATUS_OK || status == STATUS_INTERRUPTED || status == STATUS_ENDED)
         print_report(job, summary, arguments);
     if (status != STATUS_OK)

@@ -111,6 +111,10 @@ contains "$(grep ^export out)" 'PENSTOCK_RUN_DIR=/tmp/your\ \"own\"\\x\\ '
     commands 3 --torchrun 4 --hosts n1,n2 -- train.py
     contains "$(cat out)" "delivery.trainers=8"
     contains "$(cat out)" "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=n1:2"
+    refuses 4 "--torchrun 4 on 2 nodes starts 8 trainers" -c run.yaml --torchrun 4 --hosts n1,n2 --set delivery.trainers=4 -- train.py
+    PENSTOCK_DELIVERY_TRAINERS=2 refuses 4 "'delivery.trainers=2', but --torchrun 4" -c run.yaml --torchrun 4 -- train.py
+    commands 3 --torchrun 2 --hosts n1,n2 --set delivery.trainers=4 -- train.py
+    commands 3 --torchrun 4 --hosts n1,n2 -- train.py
     [ "$(grep -c -- "$hosts" out)" -eq 2 ] || fail "torchrun is not started on both hosts: $(cat out)"
     # Steps of a Slurm job; srun is not called. Names of nodes are not needed with trainers of the readers.
     ln -s /bin/true path/srun
@@ -230,7 +234,17 @@ contains "$(cat out)" "--max-restarts=3"
 code=0
 env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
 [ "$code" -eq 7 ] || fail "trainers' exit code 7 comes out as $code: $(cat err)"
+[[ $(tail -n 1 err) == "penstock-run: error: the trainers' step ended with exit code 7, as it has said" ]] ||
+    fail "no cause is named: $(cat err)"
+! grep -q 'mpi\|^---' err || fail "mpirun's own words beside the cause: $(cat err)"
 no_process "$mark"
+if [ $mpi = openmpi ]; then # trainers that never connect are not waited for
+    code=0
+    env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- true 2>err || code=$?
+    [ "$code" -eq 4 ] || fail "trainers that end well without connecting make it $code: $(cat err)"
+    contains "$(tail -n 1 err)" "ended with exit code 0, and not all trainers had connected"
+    no_process "$mark"
+fi
 code=0
 env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 --set dataset.uri=no.zarr \
     -- "$bin/penstock-trainer" 2>err || code=$?
@@ -395,6 +409,15 @@ cause=$(object error "the cause")
 fed '50%%|##' '50%%|##' "${cause}\\nnext\\n" '50%%|##\nnext'
 [ "$(cat all)" = "$(printf '50%%|##\nnext\n%s' "$cause")" ] || fail "an object behind a progress bar: $(cat all)"
 
+# A cause that penstock-run names counts, too; and of a good run launchers have nothing to tell.
+for line in "penstock-run: error: the trainers' step ended" \
+    '{"program":"penstock-run","time":"2026-01-31T12:00:00.123Z","level":"error","host":"n1","message":"the trainers"}'; do
+    [ "$(sieved "$noticed" "$line")" = "$line" ] || fail "mpirun's words stand beside '$line': $(sieved "$noticed" "$line")"
+done
+orte='[n1:7] [[9,0],0] ORTE_ERROR_LOG: Out of resource in file x.c at line 3'
+contains "$({ echo "$orte"; sieved "$noticed" last; } 2>&1)" "$orte"
+[ "$(printf '%s\nlast\n\036\036\n' "$orte" | "$sieve" $$ 2>&1)" = last ] || fail "mpirun's words after a good run"
+
 for line in "srun: error: n1: task 1: Out Of Memory" "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"; do
     contains "$(sieved "$noticed" "$line" "penstock-reader: error: another")" "$line"
 done
@@ -491,7 +514,8 @@ supervise() {
         make_readers() { :; }
         libexec=$0/../libexec/penstock
         . "$libexec/nodes.sh"
-        . "$libexec/supervise.sh"
+        sed "s/^readonly SILENCE=200 /readonly SILENCE=30 /" "$libexec/supervise.sh" >supervise.sh
+        . ./supervise.sh
         eval "$4"
         launcher=none mpiexec=none run_dir=none scratch= chosen_dir= also=() grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
         readers_input= trainer_hosts=()
@@ -515,9 +539,9 @@ supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; ech
 contains "$(cat err)" "serving again, from epoch 3"
 
 # A launcher that hangs when its readers are gone is killed, once they have been heard of.
-supervise 2 '[ ! -e hung ] || exit 0; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 25'
+supervise 2 '[ ! -e hung ] || exit 0; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 6'
 [ "$code" -eq 0 ] || fail "a launcher that hangs makes it $code: $(cat out err)"
-contains "$(cat err)" "nothing was heard of the readers for 20 s"
+contains "$(cat err)" "nothing was heard of the readers for 3 s"
 
 # Trainers whose launcher is killed after the readers' good end are not started again.
 supervise 2 'exit 0' 'sleep 1; kill -9 $$'
