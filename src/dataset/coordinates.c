@@ -5,6 +5,7 @@
 #include "base/spelling.h"
 #include "base/text.h"
 #include "dataset/dataset_internal.h"
+#include "zarr/group_attributes.h"
 #include "zarr/view.h"
 
 #include <inttypes.h>
@@ -130,6 +131,44 @@ static enum status check_array(const struct zarr_array *array, uint64_t length, 
     return STATUS_OK;
 }
 
+/* Without such an array: names in an attribute of the group, "variable" or, as anemoi has it,
+ * "variables". */
+static enum status read_attribute(const struct store *store, const struct zarr_node *node, int axis,
+                                  struct coordinates *coordinates, struct error *err)
+{
+    const char *slash = strrchr(coordinates->path, '/');
+    char group[ZARR_PATH_BYTES], name[sizeof coordinates->path + 1];
+    struct zarr_texts texts = {0};
+    enum status status = STATUS_OK;
+
+    snprintf(group, sizeof group, "%.*s", slash ? (int)(slash - coordinates->path) : 0,
+             coordinates->path);
+    for (int plural = 0; plural < 2 && !texts.is_there && status == STATUS_OK; plural++) {
+        snprintf(name, sizeof name, "%s%s", slash ? slash + 1 : coordinates->path,
+                 plural ? "s" : "");
+        status = zarr_group_texts(store, node->array.format, group, name, &texts, err);
+    }
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "attributes of the group '%s': ", group);
+    if (!texts.is_there)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "there is no array '%s' of coordinates, and no list of names in the "
+                         "attribute '%s' of its group: write numbers, or such an array",
+                         coordinates->path, name);
+    if (texts.count != node->array.shape[axis]) {
+        status = error_set(err, STATUS_INVALID,
+                           "attribute '%s' of the group has %zu names, and the axis has %" PRIu64
+                           " indices: write numbers, or an array '%s' of coordinates",
+                           name, texts.count, node->array.shape[axis], coordinates->path);
+        zarr_texts_done(&texts);
+        return status;
+    }
+    snprintf(coordinates->path, sizeof coordinates->path, "attribute %.400s", name);
+    coordinates->count = texts.count;
+    coordinates->names = texts.items;
+    return STATUS_OK;
+}
+
 enum status coordinates_read(const struct store *store, const struct zarr_node *node, int axis,
                              struct coordinates *ret_coordinates, struct error *err)
 {
@@ -148,15 +187,16 @@ enum status coordinates_read(const struct store *store, const struct zarr_node *
         status = take_items(&found->array, items, &coordinates, err);
     zarr_hierarchy_free(hierarchy);
     free(items);
+    if (status == STATUS_NOT_FOUND) {
+        status = read_attribute(store, node, axis, &coordinates, err);
+        if (status != STATUS_OK)
+            return status;
+    }
     if (status == STATUS_OK) {
         *ret_coordinates = coordinates;
         return STATUS_OK;
     }
-    if (status == STATUS_NOT_FOUND)
-        error_set(err, status, "there is no array '%s' of coordinates: write numbers",
-                  coordinates.path);
-    else
-        error_prefix(err, status, "coordinates: ");
+    error_prefix(err, status, "coordinates: ");
     coordinates_done(&coordinates);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Coordinates: the names or numbers of the indices along an axis, which lie in a one-dimensional
- * array named as the dimension, in the group of the field's array (xarray's and CF's convention).
+ * array named as the dimension, in the group of the field's array (xarray's and CF's convention),
+ * or as a list in an attribute of this group, named as the dimension, or so with an "s" (anemoi's).
  * Inside src/dataset; used while opening, by one thread. */
 #ifndef PENSTOCK_DATASET_COORDINATES_H
 #define PENSTOCK_DATASET_COORDINATES_H
@@ -21,8 +22,8 @@ struct coordinates {
 };
 
 /* Reads the coordinates of an axis of the array `node` in `store`. Blocks on the store. NOT_FOUND:
- * the axis has no name, or there is no such array. INVALID: the array is not one-dimensional, of
- * another length, or of neither numbers nor strings. Other errors as of
+ * the axis has no name, or there is neither such an array nor such an attribute. INVALID: the array
+ * is not one-dimensional, of another length, or of neither numbers nor strings. Other errors as of
  * zarr_hierarchy_open_wanted() and zarr_read_samples(). */
 MUST_USE enum status coordinates_read(const struct store *store, const struct zarr_node *node,
                                       int axis, struct coordinates *ret_coordinates,

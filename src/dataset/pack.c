@@ -273,6 +273,7 @@ static bool take_samples(struct packed *packed, struct unpacked *to)
         !unpack_items(packed, sizeof(uint64_t), &to->document_ends, &to->document_count) ||
         !packed_take_run(packed, &to->anchors, &to->anchors_bytes))
         return false;
+    samples->is_settled = true;
     samples->continuous = continuous;
     samples->fill = (enum samples_fill)fill;
     return true;

@@ -4,6 +4,7 @@
 
 #include "anchors/bits.h"
 #include "anchors/split.h"
+#include "dataset/missing_dates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -258,6 +259,23 @@ static enum status find_masks(struct making *making, struct error *err)
     return status;
 }
 
+/* What the stores' own attribute says, unless the configuration does. */
+static enum status block_missing_dates(struct making *making, struct error *err)
+{
+    uint64_t *frames = NULL;
+    size_t count = 0;
+
+    if (making->spec->is_settled || is_set(making->spec->missing))
+        return STATUS_OK;
+    enum status status = missing_dates_find(making->dataset, &frames, &count, err);
+    if (status == STATUS_OK && count > 0 && !make_bits(making, &making->blocked))
+        status = no_bits(err);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        bits_set(making->blocked, frames[i], frames[i] + 1);
+    free(frames);
+    return status;
+}
+
 /* Splits
  * ---------------------------------------------------------------------------------------------- */
 
@@ -399,10 +417,13 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
                             .options = options,
                             .spec = &options->samples,
                             .continuous = options->samples.continuous};
+    enum status status = block_missing_dates(&making, err);
 
-    if (is_plain(dataset, making.spec) && !is_set(making.spec->segments))
+    if (status == STATUS_OK && !making.blocked && is_plain(dataset, making.spec) &&
+        !is_set(making.spec->segments))
         return STATUS_OK;
-    enum status status = make(&making, err);
+    if (status == STATUS_OK)
+        status = make(&making, err);
     for (size_t s = 0; making.hierarchies && s < dataset->store_count; s++)
         zarr_hierarchy_free(making.hierarchies[s]);
     free(making.hierarchies);

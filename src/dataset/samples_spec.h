@@ -41,6 +41,8 @@ struct dataset_samples_spec {
     enum samples_fill fill;
     const char *missing; /* frames that no sample may touch: array of bool (or int8, uint8), one a
                           * frame; or of wider integers, numbers of frames */
+    bool is_settled;     /* of an unpacked dataset: its anchors, or none, are known, and the stores'
+                          * own attribute missing_dates, which counts without `missing`, is not read */
     const char *where;   /* array of bool, one a frame: frames that may be anchors */
     /* Split into parts by groups of frames; split_part NULL: no such split. */
     const char *split_part; /* the part whose samples the dataset has */

@@ -3,10 +3,9 @@
 
 #include "base/text.h"
 #include "zarr/document.h"
-#include "zarr/hierarchy.h"
+#include "zarr/group_attributes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t take_length(struct json_object *shape, size_t i)
@@ -36,26 +35,13 @@ enum status zarr_sparse_group_read(const struct store *store, enum zarr_format f
                                    const char *path, struct zarr_sparse_group *ret_group,
                                    struct error *err)
 {
-    bool is_v3 = format == ZARR_V3;
     struct json_object *root, *attributes;
-    char key[ZARR_KEY_BYTES];
-    char *text;
-    size_t size;
+    enum status status = group_attributes_read(store, format, path, &root, &attributes, err);
 
-    snprintf(key, sizeof key, "%.511s%s%s", path, *path ? "/" : "",
-             is_v3 ? "zarr.json" : ".zattrs");
     *ret_group = (struct zarr_sparse_group){0};
-    enum status status = store_get_text(store, key, ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-    if (status == STATUS_NOT_FOUND)
-        return STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    status = document_parse(text, size, &root, err);
-    free(text);
-    if (status != STATUS_OK)
-        return error_prefix(err, status, "'%s': ", key);
-    attributes = root;
-    if (!is_v3 || json_object_object_get_ex(root, "attributes", &attributes))
+    if (attributes)
         take_attributes(attributes, ret_group);
     json_object_put(root);
     return STATUS_OK;
