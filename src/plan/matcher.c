@@ -172,7 +172,7 @@ static uint32_t match_on_node(struct matcher *matcher, uint32_t *destinations, u
             continue;
         uint32_t first = (destinations[i] ^ UNMATCHED) / readers * readers;
         for (uint32_t k = 0; k < readers; k++) {
-            uint32_t group = first + (turn + k) % readers;
+            uint32_t group = first + (turn % readers + k) % readers;
             if (!take(&matcher->groups[group]))
                 continue;
             destinations[i] = group;

@@ -7,6 +7,7 @@
 #include "plan/locality.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -284,6 +285,25 @@ static enum status settle_service(const struct config *config, const struct data
     return STATUS_OK;
 }
 
+/* Cursors, rounds and positions count through all epochs, in 63 bits. */
+static enum status check_epochs(const struct config *config, const struct plan *plan,
+                                struct round_shape shape, struct error *err)
+{
+    uint64_t epochs = config_epochs(config), most;
+    uint64_t counted = max_u64(max_u64(plan->position_count, plan->sample_count),
+                               max_u64(rounds_per_epoch(plan, shape), plan->steps_per_epoch));
+
+    if (mul_sat(epochs, counted) <= INT64_MAX)
+        return STATUS_OK;
+    most = INT64_MAX / counted;
+    return error_set(err, STATUS_INVALID,
+                     "order.epochs: %" PRIu64 " epochs%s of %" PRIu64 " samples, in %" PRIu64
+                     " steps, are more than can be counted: set order.epochs to %" PRIu64
+                     " or less, or make samples fewer (samples.stride)",
+                     epochs, config->epochs ? "" : " (0, no end, counts as so many)",
+                     plan->sample_count, plan->steps_per_epoch, most);
+}
+
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
                                const struct fragment_sources *fragments, struct run_setup *setup,
@@ -303,6 +323,8 @@ static enum status settle_with(const struct config *config, const struct dataset
         status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
                                     (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup->shape, err);
+    if (!status)
+        status = check_epochs(config, &setup->plan, setup->shape, err);
     if (!status)
         status =
             settle_layout(config, dataset, &setup->plan, shape, setup->shape, &setup->layout, err);

@@ -159,6 +159,29 @@ static void check_plan(const struct plan *plan, struct locality locality)
     matcher_free(matcher);
 }
 
+/* Groups of a node follow each other from the turn on, modulo their number, even where turn + k is
+ * beyond 32 bits: this step's turn is 2^32 - 1, 3 modulo 7. All seven positions are near trainer 0.
+ */
+static void the_last_turn_is_no_other(void **state)
+{
+    (void)state;
+    enum { READERS = 7 };
+    const uint64_t step = 35572810;
+    const uint32_t expected[READERS] = {0, 3, 4, 5, 6, 1, 2};
+    const struct locality locality = {1, READERS, false};
+    struct plan plan = make_plan(READERS * (step + 1), READERS, READERS, PLAN_DROP, locality);
+    uint32_t destinations[READERS] = {0};
+    plan.seed = 5;
+    uint64_t key = random_u64(random_u64(plan.seed, 4, 0), 0, step);
+    assert_int_equal(key >> 32, UINT32_MAX);
+    struct matcher *matcher = matcher_new(&plan);
+    assert_non_null(matcher);
+    matcher_match(matcher, 0, step, destinations);
+    for (uint32_t i = 0; i < READERS; i++)
+        assert_int_equal(destinations[(key % READERS + i) % READERS], expected[i]);
+    matcher_free(matcher);
+}
+
 /* Plans and localities at random. */
 static void steps_are_shared_out(void **state)
 {
@@ -372,6 +395,7 @@ int main(void)
         cmocka_unit_test(large_nodes_and_many_have_numbers),
         cmocka_unit_test(nonsense_is_no_locality),
         cmocka_unit_test(a_locality_is_found),
+        cmocka_unit_test(the_last_turn_is_no_other),
         cmocka_unit_test(steps_are_shared_out),
         cmocka_unit_test(stripes_hold_their_positions),
         cmocka_unit_test(only_the_imbalance_moves),

@@ -106,6 +106,39 @@ static void parts_fit(void **state)
     config_done(&config);
 }
 
+/* Steps and positions are counted through all epochs. */
+static void epochs_can_be_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t samples;
+        const char *message; /* NULL: they can */
+    } cases[] = {
+        {"order: {epochs: 0}\nbatch: {global_size: 8}\n", UINT64_C(1) << 34, NULL},
+        {"order: {epochs: 0}\nbatch: {global_size: 8}\n", UINT64_C(1) << 36,
+         "order.epochs: 268435456 epochs (0, no end, counts as so many) of 68719476736 samples, in "
+         "8589934592 steps, are more than can be counted: set order.epochs to 134217727 or less"},
+        {"order: {epochs: 4000000000}\nbatch: {global_size: 8}\n", UINT64_C(1) << 34,
+         "set order.epochs to 536870911 or less"},
+        {"order: {epochs: 100}\nbatch: {global_size: 8}\n", UINT64_C(1) << 36, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config config = make_config(cases[i].text);
+        struct dataset dataset = make_dataset();
+        struct run_setup setup;
+        struct error err = {0};
+        dataset.sample_count = cases[i].samples;
+        dataset.row_count = cases[i].samples / dataset.row_length;
+        enum status status = run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err);
+        if (cases[i].message ? !strstr(err.message, cases[i].message)
+                             : strstr(err.message, "epochs") != NULL)
+            fail_msg("case %zu: '%s'", i, err.message);
+        assert_int_equal(status == STATUS_INVALID, cases[i].message != NULL);
+        config_done(&config);
+    }
+}
+
 static void memory_limits(void **state)
 {
     (void)state;
@@ -414,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_fit),
+        cmocka_unit_test(epochs_can_be_counted),
         cmocka_unit_test(memory_limits),
         cmocka_unit_test(what_is_on_its_way),
         cmocka_unit_test(fetches_make_room_for_rows),
