@@ -16,19 +16,6 @@
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
-/* The key of an entry of the map at `path`: "order" in the file, "order.seed" in a section,
- * "order.window_rows" in the map of a key. Cut if it is longer than any key. */
-struct full_key {
-    char text[2 * OPTION_KEY_BYTES];
-};
-static struct full_key full_key(const char *path, const char *name)
-{
-    struct full_key key;
-    const char *joint = !*path ? "" : strchr(path, '.') ? "_" : ".";
-    snprintf(key.text, sizeof key.text, "%.63s%s%.63s", path, joint, name);
-    return key;
-}
-
 /* Calls `visit` for every entry of a map; `path` names the map in messages. */
 typedef enum status entry_function(struct yaml_reader *reader, const char *path, const char *key,
                                    const yaml_node_t *key_node, yaml_node_t *value,
@@ -44,8 +31,10 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
                        error_set(err, STATUS_INVALID, "%s must be a map of keys to values",
                                  *path ? path : "the file"),
                        err);
+    bool of_fields = strcmp(path, "dataset.fields") == 0; /* keys are names */
+    enum status status = yaml_check_keys(reader, map, of_fields ? NULL : path, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
+    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
         yaml_node_t *key_node = node_at(reader, pair->key);
         const char *key = scalar_text(key_node);
         if (!key)
@@ -53,13 +42,9 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
                            error_set(err, STATUS_INVALID, "%s%sa key must be plain text", path,
                                      *path ? ": " : ""),
                            err);
-        if (given_before(reader, map, key, key_node))
-            return given_twice(reader, full_key(path, key).text, key_node, err);
-        enum status status = visit(reader, path, key, key_node, node_at(reader, pair->value), err);
-        if (status)
-            return status;
+        status = visit(reader, path, key, key_node, node_at(reader, pair->value), err);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* A value or a list as text: "[a,b]" of a list. False: it is neither. */
@@ -115,8 +100,9 @@ static enum status read_property_map(struct yaml_reader *reader, const char *nam
             reader, map,
             error_set(err, STATUS_INVALID, "dataset.fields.%.63s.%s must be a map", name, property),
             err);
+    enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
+    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
         const char *text = scalar_text(key_node);
         char key[2 * OPTION_KEY_BYTES];
@@ -127,23 +113,20 @@ static enum status read_property_map(struct yaml_reader *reader, const char *nam
                                      "than %d bytes",
                                      name, property, OPTION_KEY_BYTES),
                            err);
-        if (given_before(reader, map, text, key_node))
-            return given_twice(reader, text, key_node, err);
         snprintf(key, sizeof key, "%s.%s", property, text);
-        enum status status =
+        status =
             read_property(reader, name, key, key_node, node_at(reader, pair->value), true, err);
-        if (status)
-            return status;
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* A field's own map: {array: A, index: I, cast: float16, ...}. */
 static enum status read_field_properties(struct yaml_reader *reader, const char *name,
                                          const yaml_node_t *map, struct error *err)
 {
+    enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
+    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
         const yaml_node_t *value = node_at(reader, pair->value);
         const char *key = scalar_text(key_node);
@@ -152,22 +135,18 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
                            error_set(err, STATUS_INVALID,
                                      "dataset.fields.%.63s: a key must be plain text", name),
                            err);
-        if (given_before(reader, map, key, key_node))
-            return given_twice(reader, key, key_node, err);
         enum property_kind kind = config_property_kind(key);
         bool is_map = kind == PROPERTY_MAP ||
                       (kind == PROPERTY_MAP_OR_VALUE && value->type == YAML_MAPPING_NODE);
-        enum status status = is_map ? STATUS_OK : config_check_property(name, key, err);
+        status = is_map ? STATUS_OK : config_check_property(name, key, err);
         if (status)
             return at_node(reader, key_node, status, err);
         if (is_map)
             status = read_property_map(reader, name, key, value, err);
         else
             status = read_property(reader, name, key, key_node, value, kind == PROPERTY_LIST, err);
-        if (status)
-            return status;
     }
-    return STATUS_OK;
+    return status;
 }
 
 static enum status read_field(struct yaml_reader *reader, const char *path, const char *name,
@@ -192,17 +171,8 @@ static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *ke
                                yaml_node_t *value, struct error *err)
 {
     if (reader->seen_fields)
-        return given_twice(reader, "dataset.fields", key_node, err);
+        return yaml_given_twice(reader, "dataset.fields", key_node, err);
     reader->seen_fields = true;
-    if (value->type == YAML_MAPPING_NODE) {
-        yaml_node_pair_t *pair = value->data.mapping.pairs.start;
-        for (; pair < value->data.mapping.pairs.top; pair++) {
-            const yaml_node_t *name_node = node_at(reader, pair->key);
-            const char *name = scalar_text(name_node);
-            if (name && given_before(reader, value, name, name_node))
-                return given_twice(reader, name, name_node, err);
-        }
-    }
     return each_entry(reader, value, "dataset.fields", read_field, err);
 }
 
@@ -258,8 +228,10 @@ static enum status read_parts(struct yaml_reader *reader, const struct option *o
                               const yaml_node_t *map, struct error *err)
 {
     struct text list = {0}, item = {0};
-    enum status status = STATUS_OK;
+    enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    if (status)
+        return status;
     for (; pair < map->data.mapping.pairs.top && !status; pair++) {
         const char *name = scalar_text(node_at(reader, pair->key));
         const char *share = scalar_text(node_at(reader, pair->value));
@@ -296,8 +268,8 @@ static enum status refuse_key(struct yaml_reader *reader, const char *key,
     if (value->type == YAML_MAPPING_NODE && !option_nearest(key) &&
         value->data.mapping.pairs.start < value->data.mapping.pairs.top)
         first = scalar_text(node_at(reader, value->data.mapping.pairs.start->key));
-    return at_node(reader, key_node, option_unknown(first ? full_key(key, first).text : key, err),
-                   err);
+    return at_node(reader, key_node,
+                   option_unknown(first ? yaml_full_key(key, first).text : key, err), err);
 }
 
 /* A key that is no option: a map whose keys go on, "none" or nothing instead, or a mistake. */
@@ -319,7 +291,7 @@ static enum status read_nested(struct yaml_reader *reader, const char *key,
 static enum status read_option(struct yaml_reader *reader, const char *path, const char *name,
                                const yaml_node_t *key_node, yaml_node_t *value, struct error *err)
 {
-    const struct full_key full = full_key(path, name);
+    const struct yaml_full_key full = yaml_full_key(path, name);
     const char *key = full.text;
     if (strcmp(key, "dataset.fields") == 0)
         return read_fields(reader, key_node, value, err);
@@ -329,7 +301,7 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
     if (!option)
         return read_nested(reader, key, key_node, value, err);
     if (reader->seen[option - options])
-        return given_twice(reader, key, key_node, err);
+        return yaml_given_twice(reader, key, key_node, err);
     reader->seen[option - options] = true;
     if (option->type == OPTION_LIST)
         return read_list(reader, option, value, err);
@@ -390,6 +362,8 @@ static enum status read_document(yaml_parser_t *parser, struct yaml_reader *read
     enum status status = STATUS_OK;
     if (root) {
         status = check_end(parser, reader->name, err);
+        if (!status)
+            status = yaml_check_size(reader, err);
         if (!status)
             status = yaml_read_sections(reader, root, err);
     }

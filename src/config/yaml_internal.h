@@ -1,10 +1,12 @@
-/* Reading YAML, inside src/config: what yaml.c (the file, its sections and keys) and yaml_mix.c
- * (the sources of a mix) share. A reader belongs to one document and one thread. */
+/* Reading YAML, inside src/config: what yaml.c (the file, its sections and keys), yaml_check.c
+ * (bounds, and keys given twice) and yaml_mix.c (the sources of a mix) share. A reader belongs to
+ * one document and one thread. */
 #ifndef PENSTOCK_CONFIG_YAML_INTERNAL_H
 #define PENSTOCK_CONFIG_YAML_INTERNAL_H
 
 #include "config/options.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -52,28 +54,35 @@ static inline bool is_empty(const yaml_node_t *node)
            node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
-/* Whether `key` stands in `map` before `key_node`. */
-static inline bool given_before(struct yaml_reader *reader, const yaml_node_t *map, const char *key,
-                                const yaml_node_t *key_node)
-{
-    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *other = node_at(reader, pair->key);
-        if (other == key_node)
-            return false;
-        const char *text = scalar_text(other);
-        if (text && strcmp(text, key) == 0)
-            return true;
-    }
-    return false;
-}
-
-static inline enum status given_twice(struct yaml_reader *reader, const char *key,
-                                      const yaml_node_t *key_node, struct error *err)
+static inline enum status yaml_given_twice(const struct yaml_reader *reader, const char *key,
+                                           const yaml_node_t *key_node, struct error *err)
 {
     return at_node(reader, key_node, error_set(err, STATUS_INVALID, "'%s' is given twice", key),
                    err);
 }
+
+/* The key of an entry of the map at `path`: "order" in the file (""), "order.seed" in a section,
+ * "order.window_rows" in the map of a key; `name` alone without a path (NULL). Cut if it is longer
+ * than any key. */
+struct yaml_full_key {
+    char text[2 * OPTION_KEY_BYTES];
+};
+static inline struct yaml_full_key yaml_full_key(const char *path, const char *name)
+{
+    struct yaml_full_key key;
+    const char *joint = !path || !*path ? "" : strchr(path, '.') ? "_" : ".";
+    snprintf(key.text, sizeof key.text, "%.63s%s%.63s", path ? path : "", joint, name);
+    return key;
+}
+
+/* yaml_check.c: checks that the document, which has a root, is not too large or too deep with its
+ * aliases written out. INVALID: it is. Linear in the file, and in the bound. */
+MUST_USE enum status yaml_check_size(struct yaml_reader *reader, struct error *err);
+
+/* yaml_check.c: checks that no key of a map is given twice, by an alias neither; `path` as above.
+ * INVALID, NO_MEMORY. */
+MUST_USE enum status yaml_check_keys(struct yaml_reader *reader, const yaml_node_t *map,
+                                     const char *path, struct error *err);
 
 /* yaml.c: reads a map of sections into reader->config. */
 MUST_USE enum status yaml_read_sections(struct yaml_reader *reader, yaml_node_t *map,

@@ -50,16 +50,13 @@ static enum status take_map(struct yaml_reader *reader, const yaml_node_t *node,
 {
     if (node->type != YAML_MAPPING_NODE)
         return refuse_item(reader, node, err);
+    enum status status = yaml_check_keys(reader, node, NULL, err);
     yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-    for (; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key_node = node_at(reader, pair->key);
-        const char *key = scalar_text(key_node);
-        if (key && given_before(reader, node, key, key_node))
-            return given_twice(reader, key, key_node, err);
-        enum status status = take_key(reader, ret_map, key_node, node_at(reader, pair->value), err);
-        if (status)
-            return status;
-    }
+    for (; pair < node->data.mapping.pairs.top && !status; pair++)
+        status = take_key(reader, ret_map, node_at(reader, pair->key), node_at(reader, pair->value),
+                          err);
+    if (status)
+        return status;
     if (!ret_map->config || !ret_map->weight || !scalar_text(ret_map->weight) ||
         (ret_map->name && !scalar_text(ret_map->name)))
         return refuse_item(reader, node, err);

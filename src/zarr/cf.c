@@ -220,7 +220,7 @@ static enum status add_fill(const struct look *look, struct json_object *fill, s
         if (isnan(number) || !same(cf->missing[i], number)) {
             json_object_object_get_ex(look->attributes, "_FillValue", &attribute);
             return refuse(look, "_FillValue", attribute,
-                          "its fill_value is another, which xarray takes in place of the "
+                          "its fill_value is another, which xarray takes instead of the "
                           "attribute, so that items of this value are data: make both the same",
                           err);
         }
@@ -328,7 +328,7 @@ static enum status check_range(const struct look *look, struct error *err)
         return STATUS_OK;
     return refuse(look, key, value,
                   "items outside are missing by CF, and are data to cf and to xarray: remove the "
-                  "attribute if all items are valid, or give the field scale and offset in place "
+                  "attribute if all items are valid, or give the field scale and offset instead "
                   "of cf, and mask in the trainer",
                   err);
 }

@@ -198,6 +198,10 @@ static void mistakes(void **state)
         {"dataset:\n  fields: {a: x}\n  fields: {b: x}\n",
          "run.yaml:3: 'dataset.fields' is given twice"},
         {"dataset:\n  fields:\n    a: x\n    a: y\n", "run.yaml:4: 'a' is given twice"},
+        {"&a order: {seed: 1}\n*a : {seed: 2}\n", "run.yaml:1: 'order' is given twice"},
+        {"order: {&a seed: 1, *a : 2}\n", "run.yaml:1: 'order.seed' is given twice"},
+        {"dataset: {fields: {&a x: y, *a : z}}\n", "run.yaml:1: 'x' is given twice"},
+        {"dataset: {fields: {x: {slice: {&a b: 1, *a : 2}}}}\n", "'b' is given twice"},
         {"order:\n  seed: soon\n",
          "run.yaml:2: order.seed: 'soon' is not a count; it takes 0 to 18446744073709551615"},
         {"order: {seed: -1}", "run.yaml:1: order.seed: '-1' is not a count"},
@@ -255,7 +259,8 @@ static void mistakes(void **state)
          "run.yaml:2: unknown key 'order.windw_rows': did you mean 'order.window_rows'?"},
         {"order: {window: 3}\n", "order.window must be a map of keys to values, or none"},
         {"order: {seed: {a: 3}}\n", "order.seed must be a single value"},
-        {"order: {zzzzzzzz: &a {zzzzz: *a}}\n", "unknown key 'order.zzzzzzzz_zzzzz'"},
+        {"order: {zzzzzzzz: &a {zzzzz: *a}}\n", "or more than 32 levels: use fewer aliases"},
+        {"order: {zzzzzzzz: {zzzzz: {}}}\n", "unknown key 'order.zzzzzzzz_zzzzz'"},
         {"order: {zzzzzzzz: {}}\n", "unknown key 'order.zzzzzzzz'"},
         {"samples: {pad: {befor: 1}}\n", "did you mean 'samples.pad_before'?"},
         {"samples: {episodes: ends}\n",
@@ -350,6 +355,48 @@ static void too_many_fields(void **state)
     text_done(&text);
 }
 
+/* "f%d" with the number in its place. */
+static void append_each(struct text *text, const char *each, int k)
+{
+    const char *number = strstr(each, "%d");
+
+    if (number)
+        text_append(text, "%.*s%d%s", (int)(number - each), each, k, number + 2);
+    else
+        text_append(text, "%s", each);
+}
+
+/* What is large is refused at once: quadratic time would be minutes here. */
+static void large_documents(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *each, *after, *message;
+    } cases[] = {
+        {"", "*a,", "*a]\n", "run.yaml: with its aliases written out"},
+        {"]\norder: {", "*a : 1,", "}\n", "with its aliases written out"},
+        {"]\n  fields: {", "f%d: x,", "}\n", "dataset.fields: more than 64 fields"},
+        {"]\n  fields: {x: {slice: {", "f%d: 1,", "}}}\n", "dataset.fields.x"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct text text = {0};
+        struct config config;
+        struct error err;
+        text_append(&text, "dataset:\n  exclude: [&a \"");
+        for (int k = 0; k < 200000; k++)
+            text_append(&text, "x");
+        text_append(&text, "\"%s", i == 0 ? "," : cases[i].before);
+        for (int k = 0; k < 60000; k++)
+            append_each(&text, cases[i].each, k);
+        text_append(&text, "%s", cases[i].after);
+        assert_int_equal(read_text(&config, text.data, &err), STATUS_INVALID);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("case %zu gives '%s'", i, err.message);
+        config_done(&config);
+        text_done(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +409,7 @@ int main(void)
         cmocka_unit_test(samples),
         cmocka_unit_test(nested_maps),
         cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(large_documents),
         cmocka_unit_test(long_keys_are_cut_not_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
