@@ -220,6 +220,14 @@ void comm_wait(const struct comm *comm, MPI_Request *request)
     }
 }
 
+enum status comm_name_reader(const struct comm *comm, enum status status, struct error *err)
+{
+    bool everywhere = status == STATUS_INVALID || status == STATUS_UNSUPPORTED;
+    if (status == STATUS_OK || (everywhere && comm->rank == 0))
+        return status;
+    return error_prefix(err, status, "reader %d on %s: ", comm->rank, comm->node_name);
+}
+
 enum status comm_agree(const struct comm *comm, enum status status, struct error *err)
 {
     int mine = status == STATUS_OK ? INT_MAX : comm->rank;

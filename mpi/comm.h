@@ -72,6 +72,10 @@ void comm_wait(const struct comm *comm, MPI_Request *request);
 /* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms. `*idle` starts at 0. */
 void comm_back_off(unsigned *idle);
 
+/* Puts "reader 1 on node: " in front of an error of this rank's stores; the value is `status`. What
+ * rank 0 finds INVALID or UNSUPPORTED is so for all, and stays as it is. */
+enum status comm_name_reader(const struct comm *comm, enum status status, struct error *err);
+
 /* Collective over world: agrees on an outcome. `status` and `*err` are this rank's own. Returns the
  * same on every rank: OK if all ranks have OK; else the error of the lowest rank that failed, with
  * that rank filled in. `err` must not be NULL. */

@@ -126,7 +126,7 @@ enum status held_share(const struct comm *comm, struct dataset *dataset,
                         : fill(fd, dataset, options, ret_memory, err);
     }
     wait_for_readers(comm, options);
-    status = comm_agree(comm, status, err);
+    status = comm_agree(comm, comm_name_reader(comm, status, err), err);
     if (status == STATUS_OK) {
         int source[2] = {(int)getpid(), fd};
         MPI_Request request;

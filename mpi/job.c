@@ -155,6 +155,8 @@ static enum status settle_all(struct job *job, const struct job_options *options
     if (status == STATUS_OK)
         status = job_share_dataset(job, err);
     if (status == STATUS_OK)
+        status = job_check_inventory(job, options->quiet, err);
+    if (status == STATUS_OK)
         status = masks_new(&job->comm, &job->config, job->dataset, &job->masks, err);
     if (status == STATUS_OK)
         status = job_settle_placement(job, err);

@@ -41,6 +41,12 @@ MUST_USE enum status job_watch_store(struct job *job, struct error *err);
 /* Collective: rank 0 opens the dataset; the others rebuild it from its metadata. */
 MUST_USE enum status job_share_dataset(struct job *job, struct error *err);
 
+/* job_inventory.c. Collective: all nodes see one dataset, or whole copies of it, and of each array
+ * of a field some chunk is there. INVALID: nodes do not see the same; the message names two of
+ * them. NOT_FOUND: no chunk is there, and the configuration does not say that missing chunks are to
+ * be filled. Other errors as of the stores. */
+MUST_USE enum status job_check_inventory(struct job *job, bool quiet, struct error *err);
+
 /* Collective: settles the shape of the run, its plan, rounds and memory, the same on every rank. */
 MUST_USE enum status job_settle(struct job *job, const struct job_options *options,
                                 struct error *err);

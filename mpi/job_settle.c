@@ -65,12 +65,12 @@ enum status job_share_dataset(struct job *job, struct error *err)
         if (status == STATUS_OK)
             status = dataset_pack(job->dataset, &bytes, &size, err);
     }
-    status = comm_agree(&job->comm, status, err);
+    status = comm_agree(&job->comm, comm_name_reader(&job->comm, status, err), err);
     if (status == STATUS_OK) {
         comm_share(&job->comm, &bytes, &size);
         if (job->comm.rank != 0)
             status = dataset_unpack(bytes, size, job->watch, &job->dataset, err);
-        status = comm_agree(&job->comm, status, err);
+        status = comm_agree(&job->comm, comm_name_reader(&job->comm, status, err), err);
     }
     free(bytes);
     return status;
@@ -190,8 +190,11 @@ static enum status look_ahead(struct job *job, const struct job_options *options
     if (options->resume && job->comm.rank == 0)
         status = read_resume(options->resume, ret_state, err);
     if (status == STATUS_OK && job->comm.rank == 0)
-        status = stored_rows_estimate(job->dataset, config_may_keep_stored(&job->config),
-                                      &ret_stored[0], &ret_stored[1], err);
+        status = comm_name_reader(&job->comm,
+                                  stored_rows_estimate(job->dataset,
+                                                       config_may_keep_stored(&job->config),
+                                                       &ret_stored[0], &ret_stored[1], err),
+                                  err);
     status = comm_agree(&job->comm, status, err);
     return job_agree_runs(job, status, err);
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
-enum config_missing_chunk { MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
+enum config_missing_chunk { MISSING_CHUNK_AUTO, MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 enum config_early_leave { EARLY_LEAVE_FAIL, EARLY_LEAVE_WARN };
 
 /* Whether another value gives another order of samples (docs/order.md). */
@@ -233,8 +233,9 @@ struct config_range {
       "when a chunk cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000, KEEPS_ORDER,                            \
       "most masked samples, over all readers; with one more the run fails")                        \
-    X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "fill", 0, 0, KEEPS_ORDER,      \
-      "when a chunk is not there: fill (it has the fill value, as in Zarr) or fail (it is bad)")   \
+    X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "auto", 0, 0, KEEPS_ORDER,      \
+      "when a chunk is not there: fill (it has the fill value, as in Zarr), fail (it is bad), or " \
+      "auto (fill, but an array of which no chunk at all is there is an error)")                   \
     X("errors.report", bad_list, STRING, "penstock-bad-chunks.jsonl", 0, 0, KEEPS_ORDER,           \
       "file that lists masked chunks, a JSON object a line; reader 0 writes it; \"\": none")
 

@@ -20,7 +20,7 @@ static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
 static const char *const way_names[] = {WAYS_CHOICE_NAMES, NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
-static const char *const missing_chunk_names[] = {"fill", "fail", NULL};
+static const char *const missing_chunk_names[] = {"auto", "fill", "fail", NULL};
 static const char *const early_leave_names[] = {"fail", "warn", NULL};
 static const char *const fill_names[] = {"edge", "zero", NULL};
 static const char *const addressing_names[] = {"auto", "path", "virtual", NULL};
@@ -33,7 +33,8 @@ _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CAC
 _Static_assert(WAYS_AUTO == 0 && WAYS_SEND == 1 && WAYS_EACH == 2 && WAYS_TAPES == 3,
                "order of way_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
-_Static_assert(MISSING_CHUNK_FILL == 0 && MISSING_CHUNK_FAIL == 1, "order of missing_chunk_names");
+_Static_assert(MISSING_CHUNK_AUTO == 0 && MISSING_CHUNK_FILL == 1 && MISSING_CHUNK_FAIL == 2,
+               "order of missing_chunk_names");
 _Static_assert(EARLY_LEAVE_FAIL == 0 && EARLY_LEAVE_WARN == 1, "order of early_leave_names");
 _Static_assert(SAMPLES_FILL_EDGE == 0 && SAMPLES_FILL_ZERO == 1, "order of fill_names");
 _Static_assert(ADDRESSING_AUTO == 0 && ADDRESSING_PATH == 1 && ADDRESSING_VIRTUAL == 2,

@@ -84,9 +84,9 @@ struct dataset_private {
     uint64_t cache_dir_bytes;
     uint64_t
         cache_identity; /* the identity under which chunks are cached; 0 without a disk cache */
-    struct disk_cache *cache; /* NULL: none */
-    struct store *store;      /* owned; a joined store if there are several */
-    bool missing_is_bad;
+    struct disk_cache *cache;         /* NULL: none */
+    struct store *store;              /* owned; a joined store if there are several */
+    bool missing_is_bad, fills_empty; /* as the options say; the latter false after unpacking */
     uint32_t retries;
     struct store_settings settings;
     _Atomic int64_t own_second_room; /* shared by the stores' options, unless of a mix */

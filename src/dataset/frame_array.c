@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/inventory.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -216,6 +217,11 @@ static uint64_t thread_count_of(const struct reading *reading)
 enum status frame_array_read(const struct frame_array *array, frame_array_visit *visit,
                              void *argument, struct error *err)
 {
+    if (!array->may_be_empty && array->view.shape[0] > 0) {
+        enum status status = inventory_expect_stock(array->dataset, &array->view, err);
+        if (status != STATUS_OK)
+            return frame_array_name(array, status, err);
+    }
     uint64_t at_once = items_at_once(&array->view);
     struct reading reading = {.array = array,
                               .visit = visit,

@@ -12,6 +12,7 @@ struct frame_array {
     const char *option;            /* that names the array: "samples.where"; borrowed */
     size_t store;
     uint64_t first, frames; /* of the store: its first frame, and how many it has */
+    bool may_be_empty;      /* no chunk need be there */
     struct zarr_array view;
 };
 

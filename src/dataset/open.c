@@ -20,6 +20,7 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
     dataset->constants = dataset->private->constants;
     dataset->mask = options->mask;
     dataset->private->missing_is_bad = options->missing_is_bad;
+    dataset->private->fills_empty = options->fills_empty;
     dataset->private->retries = options->retries;
     dataset->private->index_cache_bytes = options->index_cache_bytes;
     dataset->private->read.coalesce_gap = options->coalesce_gap_bytes;

@@ -146,6 +146,8 @@ struct dataset_options {
     uint64_t cache_dir_bytes;  /* limit of cache_dir; 0: its size and 9/10 of the free room */
     bool mask;                 /* rows tell which of their samples could be read */
     bool missing_is_bad;       /* a missing chunk is an error, not the fill value */
+    bool fills_empty;          /* an array that is read while opening, of which no chunk at all is
+                                  there, is the fill value, and no error */
     uint32_t retries;          /* of failed reads (store/store.h) */
     uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
     uint64_t coalesce_gap_bytes; /* inner chunks of a shard with no larger gap between them are read

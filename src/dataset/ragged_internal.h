@@ -91,6 +91,9 @@ MUST_USE enum status ragged_held_load(const struct dataset *dataset, size_t ragg
                                       const struct dataset_hold_options *options,
                                       struct error *err);
 
+/* ragged_open.c: whether a store has any item. If not, all offsets are 0, and may not be stored. */
+bool ragged_has_items(const struct ragged_origin *origin, size_t store);
+
 /* ragged_open.c: how many entries a store has; and all stores before that one. */
 uint64_t ragged_store_entries(const struct ragged_origin *origin, size_t store);
 uint64_t ragged_entries_before(const struct ragged_origin *origin, size_t store);

@@ -220,6 +220,12 @@ enum status ragged_open_stores(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
+bool ragged_has_items(const struct ragged_origin *origin, size_t store)
+{
+    return origin->is_vlen || origin->column_count == 0 ||
+           origin->columns[0].views[store].shape[0] > 0;
+}
+
 uint64_t ragged_store_entries(const struct ragged_origin *origin, size_t store)
 {
     return origin->offsets.views[store].shape[0] - (origin->is_vlen ? 0 : 1);

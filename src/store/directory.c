@@ -6,6 +6,8 @@
  */
 #include "store/directory_internal.h"
 
+#include "base/random.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -122,6 +124,57 @@ static enum status list(const struct store *store, const char *prefix, store_vis
     return status;
 }
 
+static enum status visit_names(DIR *folder, const struct directory *directory, const char *prefix,
+                               store_visit_name *visit, void *argument, struct error *err)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (!entry && errno)
+            return error_set_errno(err, STATUS_IO, "list folder '%s/%s'", directory->path, prefix);
+        if (!entry)
+            return STATUS_OK;
+        enum status status = is_listed(entry) ? visit(entry->d_name, 0, argument, err) : STATUS_OK;
+        if (status)
+            return status;
+    }
+}
+
+static enum status names(const struct store *store, const char *prefix, store_visit_name *visit,
+                         void *argument, struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    int fd = -1;
+    enum status status = open_prefix(directory, prefix, &fd, err);
+    if (status)
+        return status;
+    DIR *folder = fdopendir(fd);
+    if (!folder) {
+        error_set_errno(err, STATUS_IO, "list folder '%s/%s'", directory->path, prefix);
+        close(fd);
+        return STATUS_IO;
+    }
+    status = visit_names(folder, directory, prefix, visit, argument, err);
+    closedir(folder);
+    return status;
+}
+
+static enum status stamp(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                         struct error *err)
+{
+    const struct directory *directory = directory_of(store);
+    struct stat info;
+    if (fstatat(directory->fd, prefix[0] ? prefix : ".", &info, 0) < 0)
+        return error_set_errno(err, directory_is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO,
+                               "stat folder '%s/%s'", directory->path, prefix);
+    const uint64_t facts[] = {(uint64_t)info.st_ino, (uint64_t)info.st_ctim.tv_sec,
+                              (uint64_t)info.st_ctim.tv_nsec, (uint64_t)info.st_size};
+    *ret_stamp = 0;
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        *ret_stamp = random_u64(*ret_stamp, facts[i], i);
+    return STATUS_OK;
+}
+
 static enum status usage(const struct store *store, const char *prefix, uint64_t most,
                          struct store_usage *ret_usage, struct error *err)
 {
@@ -156,6 +209,8 @@ static const struct store_operations operations = {
     .get_text = directory_get_text,
     .put = directory_put,
     .list = list,
+    .names = names,
+    .stamp = stamp,
     .usage = usage,
     .stat = stat_value,
     .identify = identify,

@@ -273,6 +273,54 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
     return status;
 }
 
+struct name_visit {
+    store_visit_name *visit;
+    void *argument;
+};
+
+static enum status visit_as_name(const char *name, bool is_prefix, void *argument,
+                                 struct error *err)
+{
+    const struct name_visit *visit = argument;
+    (void)is_prefix;
+    return visit->visit(name, 0, visit->argument, err);
+}
+
+enum status store_names(const struct store *store, const char *prefix, store_visit_name *visit,
+                        void *argument, struct error *err)
+{
+    struct name_visit by_list = {visit, argument};
+    store_may_wait();
+    enum status status = reach(&store, &prefix, true, err);
+    if (status)
+        return status;
+    int call = store_watch_begin(store->watch, store->uri, prefix);
+    const struct store *inner = store_innermost(store);
+    status = inner->operations->names
+                 ? inner->operations->names(inner, prefix, visit, argument, err)
+                 : inner->operations->list(inner, prefix, visit_as_name, &by_list, err);
+    store_watch_end(store->watch, call);
+    return status;
+}
+
+enum status store_stamp(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                        struct error *err)
+{
+    store_may_wait();
+    enum status status = reach(&store, &prefix, true, err);
+    if (status)
+        return status;
+    int call = store_watch_begin(store->watch, store->uri, prefix);
+    const struct store *inner = store_innermost(store);
+    uint64_t stamp = 0;
+    if (inner->operations->stamp)
+        status = inner->operations->stamp(inner, prefix, &stamp, err);
+    store_watch_end(store->watch, call);
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        *ret_stamp = status == STATUS_OK ? stamp : 0;
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 enum status store_usage(const struct store *store, const char *prefix, uint64_t most,
                         struct store_usage *ret_usage, struct error *err)
 {

@@ -211,6 +211,23 @@ typedef enum status store_visit(const char *name, bool is_prefix, void *argument
 MUST_USE enum status store_list(const struct store *store, const char *prefix, store_visit *visit,
                                 void *argument, struct error *err);
 
+/* As store_list(), but in the order in which the store finds the names, and without memory for all
+ * of them. `content` is a number that differs for values with other bytes, if the store knows one
+ * without reading the value (a zip archive does); else 0. Not of a joined store. */
+typedef enum status store_visit_name(const char *name, uint64_t content, void *argument,
+                                     struct error *err);
+MUST_USE enum status store_names(const struct store *store, const char *prefix,
+                                 store_visit_name *visit, void *argument, struct error *err);
+
+/* A number that is the same in two processes only if both see the same values below the prefix. Of
+ * a directory the number says which folder that is: inode, and time of the last change, which no
+ * program can copy. So copies of one folder have different numbers, and the same values. Of a zip
+ * archive: a hash of the names and contents below the prefix. *ret_stamp is 0 if there is no such
+ * prefix, and for a remote store, which is the same for all processes. Not of a joined store. IO;
+ * INVALID: a malformed prefix. */
+MUST_USE enum status store_stamp(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                                 struct error *err);
+
 /* How much lies below a prefix. */
 struct store_usage {
     uint64_t bytes; /* as stored: of a zip archive, compressed */

@@ -40,6 +40,12 @@ struct store_operations {
                        struct error *err);
     enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
                         void *argument, struct error *err);
+    /* NULL: as by `list`. */
+    enum status (*names)(const struct store *store, const char *prefix, store_visit_name *visit,
+                         void *argument, struct error *err);
+    /* NULL: remote. */
+    enum status (*stamp)(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                         struct error *err);
     enum status (*usage)(const struct store *store, const char *prefix, uint64_t most,
                          struct store_usage *ret_usage, struct error *err);
     enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "base/size.h"
 
 #include <errno.h>
@@ -37,10 +38,16 @@ static enum status find_below(const struct zip *zip, const char *prefix, size_t 
     return STATUS_OK;
 }
 
-static enum status list(const struct store *store, const char *prefix, store_visit *visit,
-                        void *argument, struct error *err)
+/* A number that tells values apart. */
+static uint64_t content_of(const struct zip_entry *entry)
 {
-    const struct zip *zip = zip_of(store);
+    return (entry->crc ^ entry->bytes << 32) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
+
+/* By either `visit` or `visit_name`; the other is NULL. */
+static enum status each_below(const struct zip *zip, const char *prefix, store_visit *visit,
+                              store_visit_name *visit_name, void *argument, struct error *err)
+{
     size_t begin, end, skip, before_bytes = 0;
     const char *before = NULL;
     enum status status = find_below(zip, prefix, &begin, &end, &skip, err);
@@ -57,10 +64,44 @@ static enum status list(const struct store *store, const char *prefix, store_vis
             continue; /* what no key can reach */
         memcpy(name, at, bytes);
         name[bytes] = '\0';
-        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-            status = visit(name, slash != NULL, argument, err);
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        status = visit ? visit(name, slash != NULL, argument, err)
+                       : visit_name(name, slash ? 0 : content_of(entry), argument, err);
     }
     return status;
+}
+
+static enum status list(const struct store *store, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err)
+{
+    return each_below(zip_of(store), prefix, visit, NULL, argument, err);
+}
+
+static enum status names(const struct store *store, const char *prefix, store_visit_name *visit,
+                         void *argument, struct error *err)
+{
+    return each_below(zip_of(store), prefix, NULL, visit, argument, err);
+}
+
+/* Entries are in order of their names. */
+static enum status stamp(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                         struct error *err)
+{
+    const struct zip *zip = zip_of(store);
+    size_t begin, end, skip;
+    enum status status = find_below(zip, prefix, &begin, &end, &skip, err);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t sum = 0;
+    for (size_t i = begin; i < end; i++) {
+        const struct zip_entry *entry = &zip->entries[i];
+        for (size_t k = skip; k < entry->name_bytes; k++) /* FNV-1a's step */
+            sum = (sum ^ (unsigned char)entry->name[k]) * UINT64_C(0x100000001b3);
+        sum = random_u64(sum, content_of(entry), entry->name_bytes);
+    }
+    *ret_stamp = sum;
+    return STATUS_OK;
 }
 
 static enum status usage(const struct store *store, const char *prefix, uint64_t most,
@@ -86,8 +127,7 @@ static enum status stat_entry(const struct store *store, const char *key,
     struct zip_entry *entry;
     enum status status = zip_find_entry(zip_of(store), key, &entry, err);
     if (status == STATUS_OK)
-        *ret_info = (struct store_info){
-            entry->bytes, (entry->crc ^ entry->bytes << 32) * UINT64_C(0x9e3779b97f4a7c15) + 1};
+        *ret_info = (struct store_info){entry->bytes, content_of(entry)};
     return status;
 }
 
@@ -150,6 +190,8 @@ static const struct store_operations operations = {
     .get_tail = zip_get_tail,
     .get_text = zip_get_text,
     .list = list,
+    .names = names,
+    .stamp = stamp,
     .usage = usage,
     .stat = stat_entry,
     .identify = identify,

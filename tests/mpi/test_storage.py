@@ -172,6 +172,22 @@ class Masks(Storage):
             self.check_masked(good, readers, 1, self.settings(
                 path, errors__missing_chunk="fail", errors__bad_sample="mask"), set(range(80, 84)))
 
+    def test_no_chunk_at_all(self):
+        """An array without any chunk is an error, unless the configuration says that it is to be filled."""
+        path = self.copy(self.synth("demo", 48, chunk=2, videos=3))
+        for name, fields in (("base_frames", {}), ("clip_emb", {"dataset.fields.a": "base_frames",
+                                                   "dataset.fields.t": "clip_emb[segment_to_video]"})):
+            for chunk in glob.glob(os.path.join(path, name, "[0-9]*")):
+                os.remove(chunk)
+            outcome = self.reader(2, {**self.settings(path), **fields}, [])
+            self.assertEqual(outcome.code, 1, outcome.output)
+            self.assertRegex(outcome.output, rf"reader 0 on \S+: field '\w+': array '{name}' of the store '.*damaged.zarr': .*"
+                                             "no chunk at all: .*errors.missing_chunk: fill")
+            filled = self.reader(2, {**self.settings(path, errors__missing_chunk="fill"), **fields}, [])
+            self.assertEqual(filled.code, 0, filled.output)
+            shutil.rmtree(path)
+            shutil.copytree(self.synth("demo", 48, chunk=2, videos=3), path)
+
     def test_held_arrays_are_never_masked(self):
         uri = self.synth("demo", 48, chunk=2, videos=3)
         path = self.copy(uri)

@@ -1,6 +1,7 @@
 penstock_unit_test(dataset open LINKS dataset)
 penstock_unit_test(dataset refused LINKS dataset)
 penstock_unit_test(dataset pack LINKS dataset)
+penstock_unit_test(dataset inventory THREADS LINKS dataset)
 penstock_unit_test(dataset cache LINKS dataset)
 penstock_unit_test(dataset mask LINKS dataset)
 penstock_unit_test(dataset fields LINKS dataset)
