@@ -16,7 +16,7 @@ struct options {
     struct cli_settings settings;
     const char *hosts;
     uint64_t of_node; /* how many nodes the run has; 0: not asked for */
-    bool json, before_run;
+    bool json, before_run, lists_chunks;
 };
 
 static const char help[] =
@@ -53,6 +53,8 @@ static const struct cli_option option_table[] = {
     {"hosts", 0, "H1,H2,...", "look at these hosts, reached as penstock-run reaches them",
      CLI_TEXT(hosts)},
     {"json", 0, NULL, "print the findings for programs, as one line of JSON", CLI_FLAG(json)},
+    {"list-chunks", 0, NULL, "with --of-node: only list which chunks of the dataset are there",
+     CLI_FLAG(lists_chunks)},
     {"of-node", 0, "N",
      "look at this node alone, as one of N, and print a line of JSON for each finding",
      CLI_COUNT(of_node, 1, 1000000)},
@@ -87,6 +89,7 @@ void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const 
 void diagnosis_done(struct diagnosis *diagnosis)
 {
     free(diagnosis->findings);
+    text_done(&diagnosis->inventory);
     *diagnosis = (struct diagnosis){0};
 }
 
@@ -125,6 +128,8 @@ static void print_lines(const struct diagnosis *diagnosis)
         append_finding(&out, &diagnosis->findings[i]);
         text_append(&out, "\n");
     }
+    if (diagnosis->inventory.length > 0)
+        text_append(&out, "%s", diagnosis->inventory.data);
     clock_gettime(CLOCK_REALTIME, &now);
     text_append(&out, "{\"node\":");
     text_append_json(&out, diagnosis->node);
@@ -220,6 +225,8 @@ static bool examine_node(struct diagnosis *diagnosis, const struct options *opti
 {
     if (configured)
         doctor_run(diagnosis, &options->settings, node_count);
+    if (options->lists_chunks)
+        return true;
     bool starts = doctor_start(diagnosis, needs);
     doctor_node(diagnosis, needs);
     doctor_programs(diagnosis);
@@ -260,6 +267,8 @@ int cli_doctor(int argc, char **argv)
     struct diagnosis diagnosis = {0};
     cli_parse(&command, argc, argv, &options);
     gethostname(diagnosis.node, sizeof diagnosis.node - 1);
+    diagnosis.of_node = options.of_node > 0;
+    diagnosis.lists_chunks = options.lists_chunks;
     examine(&diagnosis, &options);
     if (options.before_run)
         print_failures(&diagnosis);

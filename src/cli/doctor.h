@@ -35,6 +35,9 @@ struct diagnosis {
     struct finding *findings; /* [count], owned */
     size_t count, capacity;
     char node[FINDING_NODE_BYTES]; /* that findings are about which are added now */
+    bool of_node;          /* doctor_cluster() of another process reads what this one prints */
+    bool lists_chunks;     /* of_node: the inventory has which chunks are there */
+    struct text inventory; /* of_node: a line of JSON for each array of the run's datasets */
 };
 
 /* Adds a finding, whose text is formatted. `advice` is NULL or formatted before. */
@@ -67,6 +70,24 @@ bool doctor_needs(struct diagnosis *diagnosis, const struct cli_settings *settin
  * written to, and the memory of all together with `node_count` nodes, of which this is one. */
 void doctor_run(struct diagnosis *diagnosis, const struct cli_settings *settings,
                 uint64_t node_count);
+
+/* Looks at the arrays of a dataset, as this node has them (dataset/inventory.h). `run`: of --also,
+ * or NULL. Errors as of inventory_require(), which is left out with `fills_empty`. */
+struct dataset;
+MUST_USE enum status doctor_look_at_arrays(struct diagnosis *diagnosis,
+                                           const struct dataset *dataset, const char *run,
+                                           bool fills_empty, struct error *err);
+
+/* Takes a line of such an inventory; false: it is none. *sightings is NULL at first. */
+struct sightings;
+struct json_object;
+bool doctor_take_sighting(struct sightings **sightings, struct json_object *line);
+
+/* Adds a finding for each array that is not the same on all nodes. True: nodes have copies, of
+ * which nothing else is known to differ; to tell, their chunks have to be listed. */
+bool doctor_compare_sightings(struct diagnosis *diagnosis, const struct sightings *sightings,
+                              bool lists_chunks);
+void doctor_sightings_free(struct sightings *sightings); /* NULL is fine */
 
 /* Programs and libraries beside this one, and their versions. */
 void doctor_programs(struct diagnosis *diagnosis);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NODES_TIMEOUT_S = 120 };
+enum { NODES_TIMEOUT_S = 120, LISTS_TIMEOUT_S = 600 };
 
 /* Clocks that are further apart make logs hard to compare; S3 has a limit of its own. */
 static const double CLOCK_TOLERANCE_S = 2, S3_TOLERANCE_S = 900;
@@ -99,10 +99,10 @@ static void compare_versions(struct diagnosis *diagnosis, size_t from)
     }
 }
 
-/* Takes findings and ends out of what all nodes have printed. Returns how many nodes came to the
- * end. */
+/* Takes findings, inventories and ends out of what all nodes have printed. Returns how many nodes
+ * came to the end. */
 static size_t take_answers(struct diagnosis *diagnosis, char *output, double begin,
-                           const struct needs *needs)
+                           const struct needs *needs, struct sightings **sightings)
 {
     size_t answers = 0;
     for (char *at = output, *line; (line = strsep(&at, "\n"));) {
@@ -111,7 +111,7 @@ static size_t take_answers(struct diagnosis *diagnosis, char *output, double beg
         if (object && is_end(object, &answer)) {
             compare_clock(diagnosis, &answer, begin, needs);
             answers++;
-        } else if (object)
+        } else if (object && !doctor_take_sighting(sightings, object))
             take_finding(diagnosis, object);
         json_object_put(object);
     }
@@ -136,37 +136,84 @@ static void add_silence(struct diagnosis *diagnosis, size_t answers, uint64_t no
                       silent[0] ? ", not " : "", text_shown(silent).text);
 }
 
+/* How `penstock doctor --of-node` is started on each node. */
+struct call {
+    char run[DOCTOR_PATH_BYTES], self[DOCTOR_PATH_BYTES], nodes[24];
+    const char *words[14];
+};
+
+static bool make_call(const char *hosts, uint64_t node_count, struct call *call)
+{
+    if (!doctor_find_program("penstock-run", call->run) ||
+        !doctor_find_program("penstock", call->self))
+        return false;
+    snprintf(call->nodes, sizeof call->nodes, "%" PRIu64, node_count);
+    size_t count = 0;
+    call->words[count++] = call->run;
+    call->words[count++] = "--probe";
+    call->words[count++] = "node";
+    if (hosts) {
+        call->words[count++] = "--hosts";
+        call->words[count++] = hosts;
+    }
+    const char *const rest[] = {"--", call->self, "doctor", "--of-node", call->nodes, NULL};
+    memcpy(call->words + count, rest, sizeof rest);
+    return true;
+}
+
+/* Nodes have copies of the dataset: their chunks are listed, and compared. */
+static void compare_copies(struct diagnosis *diagnosis, struct call *call,
+                           const struct cli_settings *settings, const struct needs *needs)
+{
+    struct diagnosis again = {0}; /* its findings are known */
+    struct sightings *sightings = NULL;
+    struct text output = {0};
+    size_t count = 0;
+    while (call->words[count])
+        count++;
+    call->words[count] = "--list-chunks";
+    call->words[count + 1] = NULL;
+    double begin = now_s();
+    int code = doctor_ask(call->words, settings, LISTS_TIMEOUT_S, &output);
+    take_answers(&again, output.data, begin, needs, &sightings);
+    diagnosis->node[0] = '\0';
+    if (code != 0)
+        diagnosis_add(diagnosis, FINDING_WARNING, "copies",
+                      "a run compares them, too, before its first batch",
+                      "nodes have copies of the dataset, and could not list them");
+    else
+        (void)doctor_compare_sightings(diagnosis, sightings, true);
+    doctor_sightings_free(sightings);
+    diagnosis_done(&again);
+    text_done(&output);
+}
+
 bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,
                     const struct cli_settings *settings, const struct needs *needs)
 {
-    char run[DOCTOR_PATH_BYTES], self[DOCTOR_PATH_BYTES], nodes[24];
-    if (!doctor_find_program("penstock-run", run) || !doctor_find_program("penstock", self)) {
+    struct call call = {0};
+    if (!make_call(hosts, node_count, &call)) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "nodes",
                       "install penstock-run, which starts programs on nodes",
                       "there is no penstock-run, neither beside penstock nor in PATH");
         return false;
     }
-    snprintf(nodes, sizeof nodes, "%" PRIu64, node_count);
-    const char *first[12] = {run, "--probe", "node"};
-    size_t count = 3;
-    if (hosts) {
-        first[count++] = "--hosts";
-        first[count++] = hosts;
-    }
-    const char *const rest[] = {"--", self, "doctor", "--of-node", nodes};
-    memcpy(first + count, rest, sizeof rest);
     struct text output = {0};
+    struct sightings *sightings = NULL;
     size_t from = diagnosis->count;
     double begin = now_s();
-    int code = doctor_ask(first, settings, NODES_TIMEOUT_S, &output);
+    int code = doctor_ask(call.words, settings, NODES_TIMEOUT_S, &output);
     char said[FINDING_TEXT_BYTES / 2] = "time has run out", silent[FINDING_TEXT_BYTES / 2];
     if (code != OUTPUT_TIMEOUT)
         output_cause(output.data, said, sizeof said);
     output_line_after(output.data, "no answer from ", silent, sizeof silent);
     silent[strcspn(silent, ":")] = '\0';
-    size_t answers = take_answers(diagnosis, output.data, begin, needs);
+    size_t answers = take_answers(diagnosis, output.data, begin, needs, &sightings);
     compare_versions(diagnosis, from);
     add_silence(diagnosis, answers, node_count, said, silent);
+    if (doctor_compare_sightings(diagnosis, sightings, false) && answers == node_count)
+        compare_copies(diagnosis, &call, settings, needs);
+    doctor_sightings_free(sightings);
     text_done(&output);
     return answers == node_count;
 }

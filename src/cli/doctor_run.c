@@ -54,9 +54,14 @@ static bool check_storage(struct diagnosis *diagnosis, const struct config *conf
                       "%s%s", name_run(run).text, err.message);
         return false;
     }
-    diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s%s: %" PRIu64 " samples of %s",
-                  name_run(run).text, text_shown(config->uri).text, dataset->sample_count,
-                  size_format(dataset->sample_bytes).text);
+    bool fills_empty = config->missing_chunk == MISSING_CHUNK_FILL;
+    if (doctor_look_at_arrays(diagnosis, dataset, run, fills_empty, &err) != STATUS_OK)
+        diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config->uri),
+                      "%s%s", name_run(run).text, err.message);
+    else
+        diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s%s: %" PRIu64 " samples of %s",
+                      name_run(run).text, text_shown(config->uri).text, dataset->sample_count,
+                      size_format(dataset->sample_bytes).text);
     dataset_free(dataset);
     return true;
 }

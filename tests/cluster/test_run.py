@@ -71,7 +71,8 @@ class Run(ClusterTest):
         self.assertRegex(gone.output, r"(?m)^FAILURE +all +nodes +only 1 of 2 hosts answer, not nowhere$")
 
     def test_copies(self):
-        """A host whose copy of the dataset is not the others' is named before the first batch; a whole copy is fine."""
+        """A host whose copy of the dataset is not the others' is named before the first batch, and by doctor; a whole copy
+        is fine."""
         path, copy = self.settings["dataset.uri"], os.path.join(self.folder, "copy")
         shutil.copytree(path, copy)
         more = {"dataset.fields.a": "base_frames", "dataset.fields.t": "clip_emb[segment_to_video]"}
@@ -83,8 +84,14 @@ class Run(ClusterTest):
             for word in words:
                 self.assertRegex(outcome.output, word)
             self.assertEqual(self.take_digests(), [])
+        def doctor(code, finding):
+            found = run([program("penstock"), "doctor", "--hosts", "h1,h2", *[word for key, value in self.settings.items()
+                                                                              for word in ("--set", f"{key}={value}")]])
+            self.assertEqual(found.code, code, found.output)
+            self.assertRegex(found.output, finding)
         see_on_h2("mount", "-t", "tmpfs", "tmpfs", path)
         refused(r"reader 1 on h2 finds no metadata of array 'base_frames' in the store '.*dataset', and reader 0 on h1 does")
+        doctor(1, "(?m)^FAILURE +h2 +storage .*dataset")
         see_on_h2("umount", path)
         see_on_h2("mount", "-t", "tmpfs", "tmpfs", os.path.dirname(path))
         refused(r"reader 1 on h2: store '.*dataset': no such directory", code=1)
@@ -101,6 +108,8 @@ class Run(ClusterTest):
         lacking = re.escape("base_frames/" + os.path.basename(chunks[len(chunks) // 2]))
         refused(rf"array 'base_frames': reader 1 on h2 has no '{lacking}' in the store", r"reader 0 on h1 has it \(26\)",
                 r"\(13 of 26 chunks are there\)", "copy the dataset to h2 anew")
+        doctor(1, rf"(?m)^FAILURE +all +copies +array 'base_frames' of the store '.*dataset' has no '{lacking}' on h2 "
+               r"\(13 of 26 chunks are there\), and has it on h1 \(26\)$")
         shutil.rmtree(os.path.join(copy, "clip_emb"))
         refused("reader 1 on h2 finds no metadata of array 'clip_emb'")
 
