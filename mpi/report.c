@@ -208,6 +208,26 @@ static void append_masked(const struct job *job, struct text *out)
                     samples == 1 ? "was" : "were", *list ? ": see " : "", list);
 }
 
+static void append_filled(const struct job *job, const struct all_epochs *all, struct text *out,
+                          struct text *json)
+{
+    const char *comma = "";
+    text_append(json, ",\"filled_chunks\":{");
+    for (size_t i = 0; i < job->dataset->field_count; i++) {
+        uint64_t count = all->filled[i];
+        if (count == 0)
+            continue;
+        text_append(json, "%s", comma);
+        text_append_json(json, job->dataset->fields[i].name);
+        text_append(json, ":%" PRIu64, count);
+        comma = ",";
+        text_append(out, "%s chunk%s of field '%s' %s not there, and read as the fill value\n",
+                    count_format(count).text, count_plural(count), job->dataset->fields[i].name,
+                    count == 1 ? "was" : "were");
+    }
+    text_append(json, "}");
+}
+
 /* What the choice of ways depended on at the end. */
 static void append_ways(const struct job *job, struct text *json)
 {
@@ -246,7 +266,9 @@ static void append_report(const struct job *job, const struct service_summary *s
         append_json(job, &line, json);
     }
     append_masked(job, out);
-    text_append(json, "],");
+    text_append(json, "]");
+    append_filled(job, all, out, json);
+    text_append(json, ",");
     append_ways(job, json);
     text_append(json, "\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
@@ -318,13 +340,18 @@ static void gather(const struct job *job, const struct service_summary *summary,
     MPI_Igather(&mine, words, MPI_UINT64_T, all->readers, words, MPI_UINT64_T, 0, comm->world,
                 &request);
     comm_wait(comm, &request);
+    for (size_t i = 0; i < job->dataset->field_count; i++)
+        all->filled[i] = dataset_filled_chunks(job->dataset, i);
+    MPI_Ireduce(comm->rank == 0 ? MPI_IN_PLACE : all->filled, all->filled, DATASET_MAX_FIELDS,
+                MPI_UINT64_T, MPI_SUM, 0, comm->world, &request);
+    comm_wait(comm, &request);
     gather_timeline(comm, meter_series(job->meter), &all->timeline);
 }
 
 void service_describe(const struct job *job, const struct service_summary *summary,
                       struct text *out, struct text *json, struct text *page)
 {
-    struct all_epochs all;
+    struct all_epochs all = {0};
     gather(job, summary, &all);
     if (job->comm.rank == 0) {
         append_report(job, summary, &all, out, json);

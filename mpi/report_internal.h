@@ -29,6 +29,7 @@ struct all_epochs {
                                     * reader's end of the next; owned */
     struct report_reader *readers; /* [readers], owned */
     struct timeline timeline;
+    uint64_t filled[DATASET_MAX_FIELDS]; /* dataset_filled_chunks() of each field */
 };
 
 /* One epoch of the report: how long it took, sums over readers, and what bounded it. */

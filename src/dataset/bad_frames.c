@@ -81,3 +81,29 @@ void mark_touching(const struct dataset *dataset, const struct row_walk *row, si
         if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == field)
             mark_field(dataset, row, &dataset->fields[f], begin, end, valid);
 }
+
+void note_filled(const struct dataset *dataset, size_t field, uint64_t count)
+{
+    if (count > 0)
+        dataset->private->filled[field] += count;
+}
+
+void note_filled_ragged(const struct dataset *dataset, size_t ragged, uint64_t count)
+{
+    size_t field = 0;
+
+    while (dataset->fields[field].ragged != &dataset->ragged[ragged])
+        field++;
+    note_filled(dataset, field, count);
+}
+
+uint64_t dataset_filled_chunks(const struct dataset *dataset, size_t field)
+{
+    uint64_t count = dataset->private->filled[field];
+
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        for (size_t i = 0; i < dataset->sources[d]->field_count; i++)
+            if (strcmp(dataset->sources[d]->fields[i].name, dataset->fields[field].name) == 0)
+                count += dataset->sources[d]->private->filled[i];
+    return count;
+}

@@ -349,6 +349,11 @@ MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64
                                            struct zarr_tape *tape, struct fetched *fetched,
                                            struct dataset_read_stats *stats, struct error *err);
 
+/* How many chunks of the field `field` (an index into fields) this process has found missing, and
+ * taken for the fill value, so far: each time that the store was asked. Of fields that are read
+ * together, the first one counts; of a ragged field, the first of its columns. Any thread. */
+uint64_t dataset_filled_chunks(const struct dataset *dataset, size_t field);
+
 /* Whether the row that was read last lacks samples because the store did not give them (IO), with
  * masking. Another read may get such samples. Damaged samples stay damaged. */
 bool dataset_reader_may_try_again(const struct dataset_reader *reader);

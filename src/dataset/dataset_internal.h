@@ -100,6 +100,7 @@ struct dataset_private {
     struct zarr_hierarchy **hierarchies; /* [store_count] */
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
+    _Atomic uint64_t filled[DATASET_MAX_FIELDS];     /* see dataset_filled_chunks() */
     struct dataset_field fields[DATASET_MAX_FIELDS];
     struct dataset_crop crops[DATASET_MAX_FIELDS]; /* of the fields that have one */
     struct ragged raggeds[RAGGED_MAX_FIELDS];
@@ -369,6 +370,10 @@ MUST_USE enum status made_fields_add(struct dataset *dataset, struct error *err)
  * asks for them. Blocks on the store. Errors as of dataset_open(). */
 MUST_USE enum status samples_settle(struct dataset *dataset, const struct dataset_options *options,
                                     struct error *err);
+
+/* bad_frames.c: counts missing chunks of a field, or of the ragged field number `ragged`. */
+void note_filled(const struct dataset *dataset, size_t field, uint64_t count);
+void note_filled_ragged(const struct dataset *dataset, size_t ragged, uint64_t count);
 
 /* bad_frames.c: marks the samples of a row bad that touch the frames [begin, end) of the row field
  * `field`, which leads. `valid` has a byte for each frame of the row. */

@@ -15,11 +15,12 @@ struct held_list {
     struct join *joins;        /* [count], owned: of an index; else zeros */
     int64_t **indices;         /* [count], owned: of an index, what it becomes */
     size_t count;
+    size_t field, ragged; /* of what is added now, as of struct hold_array */
 };
 
 static void add_array(struct held_list *list, const struct zarr_array *array, unsigned char *out)
 {
-    list->arrays[list->count++] = (struct hold_array){array, out};
+    list->arrays[list->count++] = (struct hold_array){array, out, list->field, list->ragged};
 }
 
 static void add_index(struct held_list *list, struct join join, int64_t *out)
@@ -145,11 +146,16 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
     *ret_list = list;
     if (!list.arrays || !list.joins || !list.indices)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list held arrays");
-    for (size_t i = 0; i < dataset->field_count; i++)
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        ret_list->field = i;
         if (dataset->fields[i].source == FIELD_HELD && dataset->fields[i].row_leader == i)
             add_field(ret_list, dataset, &dataset->private->origins[i], memory);
-    for (size_t r = 0; r < dataset->ragged_count; r++)
+    }
+    ret_list->field = SIZE_MAX;
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        ret_list->ragged = r;
         add_ragged(ret_list, dataset, &dataset->private->ragged_origins[r], memory);
+    }
     return STATUS_OK;
 }
 

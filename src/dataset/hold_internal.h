@@ -9,6 +9,8 @@
 struct hold_array {
     const struct zarr_array *array; /* borrowed */
     unsigned char *out;             /* its samples go here; borrowed */
+    size_t field, ragged; /* that the array is of: an index into fields; or into dataset->ragged,
+                           * with `field` SIZE_MAX */
 };
 
 /* hold_load.c: loads [count] arrays by several threads, which it starts and joins. Calls

@@ -172,6 +172,10 @@ static enum status read_stretch(struct loader *loader, const struct stretch *str
     enum status status = zarr_read_samples(loader->reader, held->array, stretch->begin,
                                            stretch->end, out, &stats, err);
     zarr_chunk_reader_use_fetched(loader->reader, NULL);
+    if (stats.missing_chunk_count > 0 && held->field == SIZE_MAX)
+        note_filled_ragged(loader->load->dataset, held->ragged, stats.missing_chunk_count);
+    else
+        note_filled(loader->load->dataset, held->field, stats.missing_chunk_count);
     return status;
 }
 

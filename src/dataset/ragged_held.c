@@ -15,7 +15,8 @@ struct wanted {
     uint64_t *offsets;    /* [values + 1], numbered through all stores; of the next value */
     unsigned char *items; /* of the first value; NULL: offsets alone */
     size_t item_bytes;
-    uint64_t room; /* items in all */
+    uint64_t room;    /* items in all */
+    uint64_t missing; /* chunks that are not there */
 };
 
 static enum status take_values(void *argument, const struct values *values, struct error *err)
@@ -53,6 +54,7 @@ static enum status read_stores(const struct dataset *dataset, struct ragged_orig
                                         .argument = wanted};
 
         status = values_read(&values, err);
+        wanted->missing += values.missing;
         origin->first_item[s + 1] = *wanted->offsets;
         origin->hold_room = max_u64(origin->hold_room, values.most);
     }
@@ -94,8 +96,10 @@ enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint6
 
     uint64_t room = min_u64(dataset->private->hold_limit_bytes, options->memory_bytes);
 
-    return read_stores(dataset, origin, options->thread_count,
-                       max_u64(room, origin->lengths->hold_room), &wanted, err);
+    enum status status = read_stores(dataset, origin, options->thread_count,
+                                     max_u64(room, origin->lengths->hold_room), &wanted, err);
+    note_filled_ragged(dataset, ragged, wanted.missing);
+    return status;
 }
 
 uint64_t dataset_hold_room(const struct dataset *dataset)

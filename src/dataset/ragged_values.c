@@ -193,8 +193,10 @@ static enum status read_chunk(struct chunk *chunk, struct error *err)
     enum status status = read_and_drop(chunk, key, err);
     if (status == STATUS_CORRUPT && store_retry(private->store, 0, err))
         status = read_and_drop(chunk, key, err);
-    if (status == STATUS_NOT_FOUND && !private->missing_is_bad)
+    if (status == STATUS_NOT_FOUND && !private->missing_is_bad) {
+        chunk->reading->asked->missing++;
         return STATUS_OK;
+    }
     if (status == STATUS_NOT_FOUND)
         status = error_set(err, STATUS_CORRUPT,
                            "the store has no '%s': restore it, or take missing chunks for empty "

@@ -20,6 +20,7 @@ struct values_reading {
     /* Called for each chunk in its turn, by one thread at a time. */
     enum status (*visit)(void *argument, const struct values *values, struct error *err);
     void *argument;
+    _Atomic uint64_t missing; /* out: chunks that are not there */
     uint64_t most; /* out: the most bytes that any one chunk took while it was read; the larger one
                     * of that and what is there */
 };

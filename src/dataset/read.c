@@ -315,6 +315,16 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
     return check_indices(reader, err);
 }
 
+static void note_missing(const struct dataset *dataset, const struct row_span *span, uint64_t count)
+{
+    if (dataset->private->missing_is_bad)
+        return;
+    if (span->column)
+        note_filled_ragged(dataset, span->field, count);
+    else
+        note_filled(dataset, span->field, count);
+}
+
 enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, void *buffer,
                                   const struct dataset_pages *pages, struct zarr_tape *tape,
                                   struct fetched *fetched, struct dataset_read_stats *stats,
@@ -334,11 +344,15 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     reader->span = &span;
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
-    while (status == STATUS_OK && row_next(dataset, &walk, &span))
+    while (status == STATUS_OK && row_next(dataset, &walk, &span)) {
+        uint64_t missing = row_stats.missing_chunk_count;
         status = span.column
                      ? read_items(reader, pages, &row_stats, err)
                      : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
                                          (unsigned char *)buffer + span.offset, &row_stats, err);
+        if (row_stats.missing_chunk_count > missing && !(tape && tape->play))
+            note_missing(dataset, &span, row_stats.missing_chunk_count - missing);
+    }
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)

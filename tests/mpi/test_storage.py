@@ -163,8 +163,11 @@ class Masks(Storage):
         path = self.copy(uri)
         os.remove(self.chunks(path)[20])
         good = self.undisturbed(uri)
-        filled = self.digests(3, 2, self.settings(path))
+        report = os.path.join(self.folder, "report.json")
+        filled = self.digests(3, 2, self.settings(path), options=["--report", report])
         self.assertEqual([line[:4] for line in filled], [line[:4] for line in good])
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["filled_chunks"], {"data": 1})
         for readers in (1, 3):
             outcome = self.reader(readers, self.settings(path, errors__missing_chunk="fail"), [])
             self.assertIn(outcome.code, FAILED, outcome.output)
@@ -185,6 +188,7 @@ class Masks(Storage):
                                              "no chunk at all: .*errors.missing_chunk: fill")
             filled = self.reader(2, {**self.settings(path, errors__missing_chunk="fill"), **fields}, [])
             self.assertEqual(filled.code, 0, filled.output)
+            self.assertRegex(filled.output, r"(?m)^[0-9]+ chunks? of field '\w+' w(as|ere) not there, and read as the fill value$")
             shutil.rmtree(path)
             shutil.copytree(self.synth("demo", 48, chunk=2, videos=3), path)
 
