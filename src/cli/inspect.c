@@ -9,6 +9,8 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "config/config.h"
+#include "zarr/separator.h"
+#include "zarr/stock.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -50,6 +52,23 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
+/* Of all arrays, those of which no chunk is there; other names are told of fields by the dataset.
+ */
+static void doubt_stocks(struct inspection *inspection)
+{
+    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
+    for (size_t i = 0; i < inspection->hierarchy->node_count; i++) {
+        const struct zarr_node *node = &inspection->hierarchy->nodes[i];
+        if (node->status != STATUS_OK || zarr_has_stock(inspection->store, &node->array) ||
+            zarr_finds_other_separator(inspection->store, &node->array, own, other))
+            continue;
+        text_append(&inspection->doubts,
+                    "warning: array '%s': ", text_shown(node->array.path).text);
+        zarr_describe_no_stock(inspection->store, &node->array, &inspection->doubts);
+        text_append(&inspection->doubts, "\n");
+    }
+}
+
 static enum status collect(const char *uri, const struct config *config,
                            struct inspection *inspection, struct error *err)
 {
@@ -70,6 +89,7 @@ static enum status collect(const char *uri, const struct config *config,
         status = inspect_measure(inspection, err);
     if (status)
         return status;
+    doubt_stocks(inspection);
     struct text list = {0}; /* of one: a comma in the name is no separator */
     text_list_put(&list, uri);
     struct dataset_options all = config_dataset_options(config, NULL);
@@ -77,6 +97,7 @@ static enum status collect(const char *uri, const struct config *config,
     struct dataset_options options = {.uri = list.data ? list.data : uri,
                                       .group = config->group,
                                       .hold_limit_bytes = config->hold_limit_bytes,
+                                      .fills_empty = all.fills_empty,
                                       .retries = all.retries,
                                       .store = all.store,
                                       .fields = all.fields,

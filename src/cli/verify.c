@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "zarr/separator.h"
+#include "zarr/stock.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -206,12 +206,10 @@ static void print_array(const struct verify_array *array)
 /* An array without any chunk may have them under other names. */
 static void print_doubt(const struct subject *subject, const struct verify_array *array)
 {
-    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
     struct text text = {0};
-    if (array->missing_count < array->chunk_count ||
-        !zarr_finds_other_separator(subject->store, &array->node->array, own, other))
+    if (array->missing_count < array->chunk_count)
         return;
-    zarr_describe_other_separator(own, other, &text);
+    zarr_describe_no_stock(subject->store, &array->node->array, &text);
     printf("warning: array '%s': %s\n", shown_path(array->node).text, text.data);
     text_done(&text);
 }

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "zarr/separator.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -175,4 +176,16 @@ bool zarr_has_stock(const struct store *store, const struct zarr_array *array)
     if (looks < count)
         (void)!zarr_list_stock(store, array, 0, 1, note_one, &found, NULL);
     return found;
+}
+
+void zarr_describe_no_stock(const struct store *store, const struct zarr_array *array,
+                            struct text *out)
+{
+    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
+
+    if (zarr_finds_other_separator(store, array, own, other))
+        zarr_describe_other_separator(own, other, out);
+    else
+        text_append(out, "no chunk at all is there: every item is the fill value; a run refuses "
+                         "the array, unless errors.missing_chunk: fill is set");
 }

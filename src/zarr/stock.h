@@ -34,4 +34,8 @@ MUST_USE enum status zarr_list_stock(const struct store *store, const struct zar
  * those 64 decide. True also if a value cannot be looked at: reading tells why. */
 bool zarr_has_stock(const struct store *store, const struct zarr_array *array);
 
+/* Appends the warning that follows "array 'a': " for an array of which no value is there. */
+void zarr_describe_no_stock(const struct store *store, const struct zarr_array *array,
+                            struct text *out);
+
 #endif
