@@ -11,6 +11,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +25,61 @@ bool directory_is_absent(int number)
     return number == ENOENT || number == ENOTDIR;
 }
 
+/* A link whose target is not there: git-annex has such links for files whose content is elsewhere.
+ */
+static enum status refuse_link(const struct directory *directory, const char *path,
+                               struct error *err)
+{
+    char target[256];
+    ssize_t length = readlinkat(directory->fd, path, target, sizeof target - 1);
+    target[length < 0 ? 0 : length] = '\0';
+    return error_set(err, STATUS_IO,
+                     "'%s/%s' is a link to '%s', which is not there: get the content (git annex "
+                     "get, datalad get), or copy the dataset with its links followed (rsync -L)",
+                     directory->path, path, target);
+}
+
+/* What the folders in front of a key are, from the first one on: absent, or what they should not
+ * be. `path` is a copy of the key, and is cut. */
+static enum status tell_folders(const struct directory *directory, char *path, const char *key,
+                                int number, struct error *err)
+{
+    struct stat info;
+    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        bool is_there = fstatat(directory->fd, path, &info, AT_SYMLINK_NOFOLLOW) == 0;
+        if (is_there && S_ISLNK(info.st_mode) && fstatat(directory->fd, path, &info, 0) < 0)
+            return refuse_link(directory, path, err);
+        if (is_there && !S_ISDIR(info.st_mode))
+            return error_set(err, STATUS_IO, "'%s/%s' is no folder, and '%s' should lie in it",
+                             directory->path, path, key);
+        *slash = '/';
+        if (!is_there)
+            break;
+    }
+    errno = number;
+    return error_set_errno(err, STATUS_NOT_FOUND, "open '%s/%s'", directory->path, key);
+}
+
+/* Only what its folder does not name is absent. A link to nothing is there, and so is a file where
+ * a folder should be: these are errors, since readers fill missing chunks. */
+static enum status tell_absent(const struct directory *directory, const char *key, int number,
+                               struct error *err)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    if (fstatat(directory->fd, key, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (S_ISLNK(info.st_mode))
+            return refuse_link(directory, key, err);
+        errno = ESTALE; /* it has come meanwhile: another try gets it */
+        return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
+    }
+    if (snprintf(path, sizeof path, "%s", key) < (int)sizeof path)
+        return tell_folders(directory, path, key, number, err);
+    errno = ENAMETOOLONG;
+    return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
+}
+
 enum status directory_open_failed(const struct directory *directory, const char *key, int number,
                                   struct error *err)
 {
@@ -31,9 +88,10 @@ enum status directory_open_failed(const struct directory *directory, const char 
     if (removed)
         return error_set(err, STATUS_IO, "open '%s/%s': the store was removed while in use",
                          directory->path, key);
+    if (directory_is_absent(number))
+        return tell_absent(directory, key, number, err);
     errno = number;
-    return error_set_errno(err, directory_is_absent(number) ? STATUS_NOT_FOUND : STATUS_IO,
-                           "open '%s/%s'", directory->path, key);
+    return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
 }
 
 /* Looking
@@ -221,6 +279,9 @@ static const struct store_operations operations = {
 static enum status not_a_directory(const char *path, int number, struct error *err)
 {
     struct stat info;
+    if (number == ENOENT && lstat(path, &info) == 0)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "store '%s' is a link to a directory that is not there", path);
     bool is_file = number == ENOTDIR && stat(path, &info) == 0;
     if (is_file)
         return error_set(err, STATUS_INVALID,

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     END_BYTES = 22,
@@ -14,6 +15,7 @@ enum {
     HEADER_BYTES = 46,
     EXTRA_ZIP64 = 1,
     FLAG_ENCRYPTED = 1,
+    HOST_UNIX = 3, /* who made an entry: its mode is in the external attributes */
 };
 static const uint32_t end_magic = 0x06054b50, locator_magic = 0x07064b50, end64_magic = 0x06064b50,
                       header_magic = 0x02014b50;
@@ -140,6 +142,8 @@ static void read_entry(const unsigned char *at, size_t left, struct zip_entry *e
     *entry = (struct zip_entry){.name = (const char *)at + HEADER_BYTES,
                                 .name_bytes = (uint32_t)name,
                                 .encrypted = number(at + 8, 2) & FLAG_ENCRYPTED,
+                                .is_link = number(at + 5, 1) == HOST_UNIX &&
+                                           (number(at + 40, 2) & S_IFMT) == S_IFLNK,
                                 .method = (uint16_t)number(at + 10, 2),
                                 .crc = (uint32_t)number(at + 16, 4),
                                 .stored_bytes = number(at + 20, 4),

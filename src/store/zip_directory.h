@@ -25,6 +25,7 @@ struct zip_entry {
     uint32_t crc;    /* CRC-32 of the value */
     uint16_t method; /* enum zip_method, or a method that is not read */
     bool encrypted;
+    bool is_link;                 /* the value is a path: a symbolic link that was packed as such */
     uint64_t stored_bytes;        /* of the value as stored */
     uint64_t bytes;               /* of the value */
     uint64_t header_offset;       /* of the local header, in the file */

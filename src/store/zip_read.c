@@ -69,13 +69,28 @@ static const char *method_name(const struct zip_entry *entry)
     }
 }
 
+static bool is_below(const struct zip_entry *entry, const char *folder, size_t bytes)
+{
+    return entry->name_bytes > bytes && entry->name[bytes] == '/' &&
+           memcmp(entry->name, folder, bytes) == 0;
+}
+
 enum status zip_find_entry(const struct zip *zip, const char *key, struct zip_entry **ret_entry,
                            struct error *err)
 {
     size_t bytes = strlen(key), i = zip_find_from(zip, key, bytes);
     struct zip_entry *entry = &zip->entries[i];
     if (i == zip->count || entry->name_bytes != bytes || memcmp(entry->name, key, bytes) != 0)
-        return error_set(err, STATUS_NOT_FOUND, "'%s' has no '%s'", zip->path, key);
+        return i < zip->count && is_below(entry, key, bytes)
+                   ? error_set(err, STATUS_IO, "'%s' in '%s' is a folder, and should be a value",
+                               key, zip->path)
+                   : error_set(err, STATUS_NOT_FOUND, "'%s' has no '%s'", zip->path, key);
+    if (entry->is_link)
+        return error_set(
+            err, STATUS_IO,
+            "'%s' in '%s' is a symbolic link: pack the archive with its links followed "
+            "(zip without -y)",
+            key, zip->path);
     if (entry->encrypted)
         return error_set(err, STATUS_UNSUPPORTED, "'%s' in '%s' is encrypted: unpack the archive",
                          key, zip->path);

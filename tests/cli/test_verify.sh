@@ -88,6 +88,14 @@ damaged long.zarr 1 "chunk 0.0.0.0.0"
 options=()
 refuses 1 "raise it" verify long.zarr --memory 1MiB --json report.json
 
+# Chunks whose names are there, and nothing behind them: damage, and not missing.
+cp -r v2.zarr annex.zarr
+rm annex.zarr/base_frames/[34].0.0.0.0
+ln -s ../../.git/annex/objects/x annex.zarr/base_frames/3.0.0.0.0
+mkdir annex.zarr/base_frames/4.0.0.0.0
+damaged annex.zarr 2 "base_frames/3.0.0.0.0' is a link to '../../.git/annex/objects/x', which is not there" \
+    "base_frames/4.0.0.0.0' at byte 0: Is a directory" "0 missing"
+
 # Shards: inner chunks and the index.
 "$penstock" rechunk v2.zarr shards.zarr --chunk 2 --shard 10 --codec zstd+crc32c >/dev/null
 [ "$whole" = "$(digest shards.zarr)" ] || fail "the digest depends on shards"

@@ -185,6 +185,18 @@ class Zip(RemoteTest):
                 file.write(part)
             with self.subTest(name):
                 self.refused("no end record: it was cut off", self.settings(path))
+        path, key = self.archive(), "base_frames/8.0.0.0.0"
+        folder = os.path.join(self.folder, "folder.zip")
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(folder, "w") as archive:
+            for name in source.namelist():
+                archive.writestr(name + "/x" if name == key else name, source.read(name))
+        self.refused(f"'{key}' in .* is a folder, and should be a value", self.settings(folder))
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+            warnings.simplefilter("ignore")
+            link = zipfile.ZipInfo(key)
+            link.create_system, link.external_attr = 3, 0o120777 << 16
+            archive.writestr(link, "../annex")
+        self.refused(f"'{key}' in .* is a symbolic link", self.settings(path))
 
     def test_damage_is_found(self):
         path = self.archive()

@@ -30,7 +30,7 @@ static void test_a_missing_key_is_not_found_and_only_that(void **state)
     char buffer[4];
     size_t size = 99;
     put(fixture->store, "folder/value", "x");
-    static const char *const absent[] = {"none", "folder/none", "none/none", "folder/value/below"};
+    static const char *const absent[] = {"none", "folder/none", "none/none"};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         assert_int_equal(store_get(fixture->store, absent[i], buffer, sizeof buffer, &size, &err),
                          STATUS_NOT_FOUND);
@@ -40,10 +40,48 @@ static void test_a_missing_key_is_not_found_and_only_that(void **state)
     assert_int_equal(symlink("loop", join(fixture, "loop")), 0);
     assert_int_equal(store_get(fixture->store, "loop", buffer, sizeof buffer, &size, &err),
                      STATUS_IO);
+    assert_int_equal(
+        store_get(fixture->store, "folder/value/below/it", buffer, sizeof buffer, &size, &err),
+        STATUS_IO);
+    assert_non_null(
+        strstr(err.message, "/folder/value' is no folder, and 'folder/value/below/it'"));
     assert_int_equal(mkfifo(join(fixture, "pipe"), 0600), 0);
     assert_int_equal(store_get(fixture->store, "pipe", buffer, sizeof buffer, &size, &err),
                      STATUS_IO);
     assert_non_null(strstr(err.message, "/pipe'"));
+}
+
+/* Of a link to nothing the name is there: what it stands for is not absent. */
+static void test_links_to_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const keys[] = {"link", "gone/value", "gone/c/0/0", "folder/link"};
+    struct store_info info;
+    struct error err;
+    char buffer[4], *text;
+    size_t size;
+    put(fixture->store, "folder/value", "x");
+    assert_int_equal(symlink("../.git/annex/objects/x", join(fixture, "link")), 0);
+    assert_int_equal(symlink("../.git/annex/objects/x", join(fixture, "folder/link")), 0);
+    assert_int_equal(symlink("nowhere", join(fixture, "gone")), 0);
+    assert_int_equal(symlink("folder", join(fixture, "good")), 0);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        struct store_range range = {0, 1, buffer};
+        assert_int_equal(store_get(fixture->store, keys[i], buffer, 4, &size, &err), STATUS_IO);
+        assert_non_null(strstr(err.message, "is a link to '"));
+        assert_int_equal(store_stat(fixture->store, keys[i], &info, &err), STATUS_IO);
+        assert_int_equal(store_get_text(fixture->store, keys[i], 9, &text, &size, &err), STATUS_IO);
+        assert_int_equal(store_get_ranges(fixture->store, keys[i], &range, 1, NULL, &err),
+                         STATUS_IO);
+    }
+    assert_int_equal(store_get(fixture->store, "good/value", buffer, 4, &size, &err), STATUS_OK);
+    assert_int_equal(store_get(fixture->store, "good/none", buffer, 4, &size, &err),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(store_get(fixture->store, "good/none/0", buffer, 4, &size, &err),
+                     STATUS_NOT_FOUND);
+    struct store *other;
+    assert_int_equal(store_open(join(fixture, "gone"), &other, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.message, "is a link to a directory that is not there"));
 }
 
 static void test_a_value_longer_than_expected_is_corrupt(void **state)
@@ -349,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_get_returns_what_was_put),
         TEST(test_a_missing_key_is_not_found_and_only_that),
+        TEST(test_links_to_nothing),
         TEST(test_a_value_longer_than_expected_is_corrupt),
         TEST(test_pieces),
         TEST(test_text_is_terminated),
