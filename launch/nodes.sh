@@ -49,16 +49,19 @@ find_nodes() {
 
 # Sets agent: the words that reach a node, as mpirun has them of its options or the environment.
 find_agent() {
-    local i value=ssh name
+    local i value=ssh name names variable
     if [[ $launcher == hydra ]]; then
         value=${HYDRA_LAUNCHER_EXEC:-ssh}
+        names=$'-launcher-exec\n--launcher-exec'
     else
-        value=${OMPI_MCA_plm_rsh_agent:-${OMPI_MCA_orte_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-ssh}}}
+        # Both know plm_rsh_agent as an option.
+        names=$(mca_names "$mca" agent)$'\nplm_rsh_agent'
+        for variable in $(mca_variables "$mca" agent); do
+            [[ ! ${!variable-} ]] || { value=${!variable} && break; }
+        done
     fi
     for ((i = 0; i + 1 < ${#launcher_options[@]}; i++)); do
-        case ${launcher_options[i]} in
-            plm_rsh_agent | orte_rsh_agent | plm_ssh_agent | -launcher-exec | --launcher-exec) value=${launcher_options[i + 1]} ;;
-        esac
+        [[ $'\n'$names$'\n' != *$'\n'"${launcher_options[i]}"$'\n'* ]] || value=${launcher_options[i + 1]}
     done
     # "ssh : rsh" is the first that is there.
     while [[ $value == *:* ]] && read -r name _ <<<"${value%%:*}" && ! command -v "$name" >/dev/null; do

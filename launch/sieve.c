@@ -64,7 +64,9 @@ static const struct form {
              {END, OPENMPI_END},
              {END, HYDRA_END},
              {WORDS, "[[]*] [0-9]* more process* sent help message help-*"},
-             {WORDS, "[[]*] Set MCA parameter \"orte_base_help_aggregate\" *"},
+             {WORDS, "[[]*] Set MCA parameter \"[op]r*te_base_help_aggregate\" *"},
+             {WORDS, "[[]*:mca_btl_tcp_proc_create_interface_graph] *"},
+             {WORDS, "Unable to find reachable pairing between local and remote interfaces"},
              {WORDS, "[[]*:[0-9]*] [[][[]*],*] ORTE_ERROR_LOG: *"},
              {WORDS, "[[]*:[0-9]*] PMIX ERROR: *"},
              {WORDS, "mpi*: Forwarding signal * to job"},
@@ -83,10 +85,12 @@ static const struct form {
              {WORDS, "[[]proxy:*] main (*"}};
 
 /* The first lines of blocks that say no more than that a process has failed. */
-static const char *const blocks[] = {
-    "Primary job  terminated normally, but *", "* detected that one or more processes exited *",
-    "* noticed that process rank * exited on signal *", "MPI_ABORT was invoked on rank *",
-    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES*"};
+static const char *const blocks[] = {"Primary job  terminated normally, but *",
+                                     "* detected that one or more processes exited *",
+                                     "* noticed that process rank * with PID *",
+                                     "* has exited due to process rank *",
+                                     "MPI_ABORT was invoked on rank *",
+                                     "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES*"};
 
 struct kept {
     char bytes[KEPT_BYTES];
@@ -277,6 +281,11 @@ static size_t before_own_line(const char *bytes, size_t size)
 static void take_bytes(struct input *input, const char *bytes, size_t size)
 {
     while (size > 0) {
+        if (*bytes == '\0' && !input->passing && input->length == 0) { /* Open MPI 5: behind a block */
+            bytes++;
+            size--;
+            continue;
+        }
         const char *newline = memchr(bytes, '\n', size);
         size_t piece = newline ? (size_t)(newline - bytes) : size;
         size_t before = input->passing ? before_own_line(bytes, piece) : piece;

@@ -27,6 +27,13 @@ static long launched_count(void)
     return 1;
 }
 
+/* Whether Open MPI has started all processes of the job on this node. */
+static bool is_local(long launched)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    return local && strtol(local, NULL, 10) == launched;
+}
+
 /* MPI libraries keep what processes of a node share in /dev/shm, and say little when it is full:
  * Open MPI does without, MPICH gives up. Containers have 64 MiB there, or none. */
 static void warn_of_small_shm(void)
@@ -96,6 +103,10 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
      * messages that queue behind the data of other rounds on the same connection: a link of
      * 1 Gbit/s stands still half of the time. Plain sends do not. A user's own value counts. */
     setenv("OMPI_MCA_btl_tcp_flags", "send", 0);
+    /* Open MPI 5 pairs interfaces also of processes on one node, which share memory, and complains
+     * of those with IPv6. */
+    if (launched > 1 && is_local(launched))
+        setenv("OMPI_MCA_btl_tcp_disable_family", "6", 0);
     if (launched > 1)
         warn_of_small_shm();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);

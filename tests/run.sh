@@ -185,7 +185,7 @@ if ((EUID == 0)); then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-export OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
 if [[ ! ${PENSTOCK_CORPORA-} && -d ../shared/corpora ]]; then
     PENSTOCK_CORPORA=$(cd ../shared/corpora && pwd)

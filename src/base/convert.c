@@ -59,7 +59,7 @@ static const struct convert_loops *best_loops(void)
     static const struct convert_loops *_Atomic best;
     const struct convert_loops *loops = atomic_load_explicit(&best, memory_order_relaxed);
 
-    for (int variant = CONVERT_VARIANTS - 1; !loops; variant--)
+    for (int variant = CONVERT_VARIANTS - 1; !loops && variant >= 0; variant--)
         loops = convert_variant((enum convert_variant)variant);
     atomic_store_explicit(&best, loops, memory_order_relaxed);
     return loops;

@@ -7,6 +7,7 @@
 #include "cli/plan_ragged.h"
 #include "plan/mix.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -150,6 +151,7 @@ static void describe_epochs(const struct run_forecast *forecast, const double *b
                             struct text *out)
 {
     static const char *const names[] = {"first epoch ", "second ", "later ones "};
+    assert(forecast->epoch_count <= sizeof names / sizeof names[0]);
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
         text_append(out, "%s%s%s", e > 0 ? ", " : "", names[e],
                     bytes[e] < 0.5 ? "nothing" : size_format((uint64_t)bytes[e]).text);

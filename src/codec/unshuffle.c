@@ -40,7 +40,7 @@ const struct unshuffle_loops *unshuffle_best(void)
 {
     static const struct unshuffle_loops *_Atomic best;
     const struct unshuffle_loops *loops = atomic_load_explicit(&best, memory_order_relaxed);
-    for (int variant = UNSHUFFLE_VARIANTS - 1; !loops; variant--)
+    for (int variant = UNSHUFFLE_VARIANTS - 1; !loops && variant >= 0; variant--)
         loops = unshuffle_variant((enum unshuffle_variant)variant);
     atomic_store_explicit(&best, loops, memory_order_relaxed);
     return loops;

@@ -17,7 +17,8 @@
 /* What FFmpeg said last on this thread. */
 static _Thread_local char said[200];
 
-static void hear(void *context, int level, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void hear(void *context, int level, const char *format,
+                                                       va_list arguments)
 {
     (void)context;
     if (level > AV_LOG_ERROR)

@@ -308,7 +308,7 @@ last() {
     [ "$code" -eq "$1" ] || fail "penstock-run ${*:3}: exit code $code, not $1: $(cat log)"
     [[ $(tail -n 1 log) == *$2* && $(grep -cF -- "$2" log) -eq 1 ]] || fail "'$2' is not the last line, once: $(cat log)"
 }
-words='mpiexec detected that|BAD TERMINATION'
+words='(mpiexec|prterun) detected that|BAD TERMINATION'
 # With --log json the readers' lines and penstock-run's own are objects, sieved or not; and what --trace wrote is a trace.
 last 4 '"level":"error","rank":0,' --log json -- sh -c 'echo own words >&2; exit 7'
 contains "$(cat log)" "own words"

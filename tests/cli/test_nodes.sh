@@ -60,11 +60,14 @@ esac
 SH
 chmod +x agent mpiexec
 
+orte="mpiexec (OpenRTE) 4.1.4" prrte="mpirun (Open MPI) 5.0.7"
+
 # start TRAINERS LAST ARGUMENT...: a run whose readers die once; LAST is the trainers' start that is waited for.
 start() {
     rm -rf at && mkdir at
     code=0
-    AT=$PWD/at LOCALITY=${locality-} SLOW=$slow VERSION=${version-"mpiexec (OpenRTE) 4.1.4"} HYDRA_LAUNCHER_EXEC=$PWD/agent TRAINERS=$1 LAST=trainers.$2 OMPI_MCA_plm_rsh_agent=$PWD/agent PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
+    env AT=$PWD/at LOCALITY="${locality-}" SLOW=$slow VERSION="${version-$orte}" TRAINERS=$1 LAST=trainers.$2 \
+        HYDRA_LAUNCHER_EXEC=$PWD/agent "${variable-OMPI_MCA_plm_rsh_agent}=$PWD/agent" PENSTOCK_MPIEXEC=$PWD/mpiexec timeout 120 \
         here/bin/penstock-run --hosts "$(seq -s , -f 'n%04g' "$nodes")" --set dataset.uri=data.zarr --restarts 2 \
         --set delivery.trainers="$1" --set batch.global_size="$1" "${@:3}" -- true 2>err || code=$?
 }
@@ -110,6 +113,17 @@ nodes=100
 start 800 1 --state state.json
 [ "$code" -eq 1 ] || fail "a run that cannot go on ends with $code: $(cat err)"
 contains "$(tail -n 1 err)" "the 99 nodes that are left have room for 792 of 800 (8 a node, as at the start)"
-start 790 1
+# Open MPI 5 has other names for its settings, and ignores those of 4.
+names() {
+    grep -oE '^(orte|prte|plm|odls|oob|btl)_[a-z_]+$' "$1" | sort | tr '\n' ' '
+}
+[ "$(names at/readers.1)" = "btl_vader_backing_directory odls_base_sigkill_timeout oob_tcp_keepalive_intvl \
+oob_tcp_keepalive_probes oob_tcp_keepalive_time orte_launch_agent orte_tmpdir_base " ] || fail "for Open MPI 4: $(names at/readers.1)"
+grep -q -- '--own [^ ]* orted$' at/readers.1 || fail "not Open MPI 4's daemon: $(cat at/readers.1)"
+version=$prrte variable=PRTE_MCA_plm_ssh_agent start 790 1
+[ "$(names at/readers.1)" = "btl_sm_backing_directory oob_tcp_keepalive_intvl oob_tcp_keepalive_probes \
+oob_tcp_keepalive_time prte_launch_agent prte_tmpdir_base " ] || fail "for Open MPI 5: $(names at/readers.1)"
+grep -q -- '--own [^ ]* prted$' at/readers.1 || fail "not Open MPI 5's daemon: $(cat at/readers.1)"
+[ "$(grep -c + at/asked)" -eq 100 ] || fail "not asked by Open MPI 5's agent: $(grep -c + at/asked)"
 [ "$code" -eq 1 ] || fail "a run that has no state ends with $code: $(cat err)"
 contains "$(tail -n 1 err)" "the run can only go on at a state that trainers have saved in --state"

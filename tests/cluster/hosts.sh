@@ -35,13 +35,15 @@
 #     CLUSTER_HOSTS                h1,h2,h3
 #     CLUSTER_HOSTFILE             Open MPI's, with one slot a host
 #     CLUSTER_RSH                  "$CLUSTER_RSH h2 CMD..." is like ssh: variables do not travel (mpirun -x does)
-#     OMPI_MCA_*, HYDRA_*          let Open MPI's and MPICH's mpirun start on these hosts without further options
+#     OMPI_MCA_*, PRTE_MCA_*, HYDRA_* let Open MPI's and MPICH's mpirun start on these hosts without further options
 # mpirun has to run on the head node or a host, which know the hosts' names.
 #
 # Exit codes: the command's; 1 failed; 2 wrong usage; 77 this machine cannot, with the reason.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=launch/mca.sh
+source "$root/launch/mca.sh"
 PATH+=:/usr/sbin:/sbin
 readonly PREFIX=/tmp/penstock-cluster.
 readonly CGROUP=penstock-cluster. # and the cluster's name: a folder with one for each host
@@ -149,7 +151,7 @@ make_directory() {
 }
 
 write_files() {
-    local i list=
+    local i list= launcher
     {
         printf '127.0.0.1 localhost\n%s.1 head\n' "$NETWORK"
         for ((i = 1; i <= hosts; i++)); do printf '%s.%d h%d\n' "$NETWORK" $((10 + i)) "$i"; done
@@ -163,11 +165,14 @@ write_files() {
 export CLUSTER_NAME=$name CLUSTER_DIR=$dir TMPDIR=$dir/tmp
 export CLUSTER_HOSTS=$list CLUSTER_HOSTFILE=$dir/hostfile CLUSTER_RSH=$dir/rsh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_plm_rsh_agent=$dir/rsh OMPI_MCA_orte_default_hostfile=$dir/hostfile
-export OMPI_MCA_oob_tcp_if_include=$NETWORK.0/24 OMPI_MCA_btl_tcp_if_include=$NETWORK.0/24
-export OMPI_MCA_orte_tmpdir_base=/tmp
+export OMPI_MCA_btl_tcp_if_include=$NETWORK.0/24
 export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC=$dir/rsh HYDRA_HOST_FILE=$dir/hostfile.hydra HYDRA_IFACE=eth0
 ENV
+    for launcher in orte prrte; do
+        printf 'export %s=%s\n' "$(mca_variables "$launcher" agent | head -n 1)" "$dir/rsh" \
+            "$(mca_variables "$launcher" hostfile)" "$dir/hostfile" "$(mca_variables "$launcher" interface)" "$NETWORK.0/24" \
+            "$(mca_variables "$launcher" files)" /tmp
+    done >>"$dir/env"
     # Becomes the command, so that signals reach it. The cgroup is entered while it is still to be seen.
     cat >"$dir/enter" <<ENTER
 #!/bin/bash

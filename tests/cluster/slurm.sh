@@ -85,7 +85,7 @@ CONF
     printf 'AutoDetect=off\nName=gpu File=%s\n' "$dir/gpu[0-7]" >"$dir/gres.conf"
     cat >>"$CLUSTER_DIR/env" <<ENV
 export SLURM_CONF=$dir/slurm.conf
-unset OMPI_MCA_plm_rsh_agent OMPI_MCA_orte_default_hostfile HYDRA_LAUNCHER HYDRA_LAUNCHER_EXEC HYDRA_HOST_FILE
+unset OMPI_MCA_plm_rsh_agent OMPI_MCA_orte_default_hostfile PRTE_MCA_plm_ssh_agent PRTE_MCA_prte_default_hostfile HYDRA_LAUNCHER HYDRA_LAUNCHER_EXEC HYDRA_HOST_FILE
 ENV
 }
 

@@ -11,6 +11,11 @@ from cluster import HOSTS, ClusterTest
 from job import environment, launcher_is_open_mpi, leftovers, program, run
 
 
+def by_agent(agent):
+    """Variables by which each launcher reaches hosts by the agent."""
+    return dict.fromkeys(("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC"), agent)
+
+
 class Run(ClusterTest):
     def penstock_run(self, trainers, *arguments, send=None, **more):
         """`arguments` of penstock-run, with the settings of this class."""
@@ -60,7 +65,7 @@ class Run(ClusterTest):
         self.assertRegex(fine.output, r"(?m)^ok +all +mpi +.*readers: 2, nodes: 2")
         self.assertNotIn("behind", fine.output)  # one machine's clock
         short = run([*command, "--hosts", "h1,h2"], cwd=self.folder,
-                    env=environment(OMPI_MCA_plm_rsh_agent=agent, HYDRA_LAUNCHER_EXEC=agent))
+                    env=environment(**by_agent(agent)))
         self.assertEqual(short.code, 1, short.output)
         self.assertRegex(short.output, r"(?m)^ok +h1 +limits.nofile ")
         self.assertRegex(short.output, r"(?m)^FAILURE +h2 +limits.nofile +only 64 files")
@@ -120,8 +125,7 @@ class Run(ClusterTest):
             out.write(f'#!/bin/sh\necho "$*" >>{self.folder}/reached\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
         os.chmod(agent, 0o700)
         path = os.pathsep.join([self.folder, os.environ["PATH"]])
-        env = environment(PATH=path, AWS_SECRET_ACCESS_KEY="hush; two\nlines", OMPI_MCA_plm_rsh_agent=agent,
-                          HYDRA_LAUNCHER_EXEC=agent)
+        env = environment(PATH=path, AWS_SECRET_ACCESS_KEY="hush; two\nlines", **by_agent(agent))
         command = [program("penstock-run"), "--hosts", "h1,h2", "--set", "delivery.trainers=2"]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]

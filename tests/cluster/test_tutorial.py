@@ -49,7 +49,7 @@ class Tutorial(JobTest):
 
     def command(self, words, **more):
         env = {key: value for key, value in self.env.items()  # which name all hosts, where the page means one
-               if "--hosts" in words or not key.startswith(("OMPI_MCA", "HYDRA"))}
+               if "--hosts" in words or not key.startswith(("OMPI_MCA", "PRTE_MCA", "HYDRA"))}
         outcome = run(words, env=env, cwd=self.folder, **more)
         if "send" not in more:
             self.assertEqual(outcome.code, 0, outcome.output)

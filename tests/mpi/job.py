@@ -29,9 +29,17 @@ def program(name):
     return os.path.join(BIN, name)
 
 
+def launcher_version():
+    return subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
+
+
 def launcher_is_open_mpi():
-    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
-    return "Open MPI" in version or "OpenRTE" in version
+    return bool(re.search("Open MPI|OpenRTE|PRRTE", launcher_version()))
+
+
+def launcher_passes_last_words():
+    """Open MPI 5's does not read any more what processes print that it ends itself because of a signal."""
+    return not re.search(r"\(Open MPI\) ([5-9]|\d\d)|PRRTE", launcher_version())
 
 
 def mpi_flags():

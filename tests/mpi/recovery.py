@@ -60,13 +60,18 @@ class Process:
             self.popen.wait()
 
 
+def segments():
+    """Of Open MPI 4 and 5."""
+    return set(glob.glob("/dev/shm/vader_segment.*") + glob.glob("/dev/shm/sm_segment.*"))
+
+
 def unused_segments():
     """What Open MPI leaves in /dev/shm when mpirun itself is killed."""
-    found = set(glob.glob("/dev/shm/vader_segment.*"))
+    found = segments()
     for path in glob.glob("/proc/[0-9]*/maps"):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                found -= {line.split()[-1] for line in file if "vader_segment" in line}
+                found -= {line.split()[-1] for line in file if "/dev/shm/" in line}
         except OSError:
             continue
     return found
@@ -78,7 +83,7 @@ class RecoveryTest(JobTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.segments = set(glob.glob("/dev/shm/vader_segment.*"))
+        cls.segments = segments()
 
     @classmethod
     def tearDownClass(cls):

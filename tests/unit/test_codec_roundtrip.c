@@ -26,8 +26,8 @@ static const char *const chains[] = {
     "[{'name': 'numcodecs.crc32c', 'configuration': {'location': 'start'}}]",
     "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|u1'}}, {'name': 'zstd'}]",
     "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|i1', 'astype': '<i8'}}]",
-    "[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|u1'}}, {'name': "
-    "'numcodecs.delta', 'configuration': {'dtype': '|u1', 'astype': '>f4'}}, {'name': 'gzip'}]",
+    ("[{'name': 'numcodecs.delta', 'configuration': {'dtype': '|u1'}}, {'name': "
+     "'numcodecs.delta', 'configuration': {'dtype': '|u1', 'astype': '>f4'}}, {'name': 'gzip'}]"),
 };
 
 static const size_t sizes[] = {0, 1, 2, 3, 15, 16, 17, 127, 128, 1000, 4097, 65536, 99991, 1 << 20};
