@@ -173,6 +173,10 @@ store("xarray")
 store("celsius", "degC")
 store("finer", scale=0.005)
 store("same")
+for name, fill in (("zeros", 0), ("nothing", None)):
+    os.makedirs(name)
+    json.dump({"zarr_format": 2}, open(name + "/.zgroup", "w"))
+    write(name + "/x", [8, 4], "<i2", range(32), ["time", "lat"], {}, fill)
 PYTHON
 text=$("$penstock" inspect xarray 2>&1)
 if grep -F "hint: with what" <<<"$text"; then fail "a coordinate is no index"; fi
@@ -186,6 +190,12 @@ plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray --set
 [[ $plan != *warning* ]] || fail "the field says what to do: $plan"
 plan=$("$penstock" plan --set batch.global_size=4 --set dataset.uri=xarray --set dataset.fields.t2m.cf=true 2>&1)
 [[ $plan != *warning* ]] || fail "the field says what to do: $plan"
+zeros=(--set batch.global_size=4 --set dataset.fields.x.cf=true)
+plan=$("$penstock" plan "${zeros[@]}" --set dataset.uri=zeros 2>&1)
+contains "$plan" "warning: field 'x': cf takes 0 for missing, as xarray does, since the fill_value of array 'x' is 0"
+plan=$("$penstock" plan "${zeros[@]}" --set dataset.uri=nothing 2>&1)
+[[ $plan != *warning* ]] || fail "null is no fill value: $plan"
+refuses 4 "cf: other values are missing in its array in the store 'nothing' than in 'zeros'" plan "${zeros[@]}" --set dataset.uri=zeros,nothing
 "$penstock" inspect xarray --json 2>/dev/null | python3 -c '
 import json, sys
 arrays = {array["path"]: array for array in json.load(sys.stdin)["arrays"]}

@@ -80,7 +80,8 @@ def write_dataset(folder, frames, labels):
             "zarr_format": 3, "node_type": "array", "shape": array.shape, "data_type": str(array.dtype), "fill_value": 0,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {}}))
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {"_FillValue": 11},
+            "dimension_names": ["sample", *"abcd"[1 : array.ndim]]}))
         for i in range(0, len(array), 2):
             part = np.zeros(chunk, array.dtype)
             part[:len(array[i:i + 2])] = array[i:i + 2]
@@ -186,6 +187,8 @@ class Short(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         np.testing.assert_array_equal(read(self.out, "latents", np.float32), model(self.frames))
         np.testing.assert_array_equal(read(self.out, "labels", np.int32), self.labels)
+        document = json.loads((self.out / "labels" / "zarr.json").read_text())
+        self.assertEqual((document["attributes"], document["dimension_names"]), ({"_FillValue": 11}, ["sample"]))
         self.assertEqual(self.noted(), list(range(COUNT)))
         self.assertEqual(self.busy_encoders(), 2)
         self.assertFalse(list(self.out.glob(".penstock-derive")))
