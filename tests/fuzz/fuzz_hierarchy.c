@@ -6,7 +6,10 @@
  * What opens is packed, unpacked, and packed again to the same bytes. */
 #include "memory_store.h"
 
+#include "zarr/cf.h"
 #include "zarr/hierarchy.h"
+
+#include <math.h>
 
 static void check_hierarchy(const struct zarr_hierarchy *hierarchy)
 {
@@ -18,6 +21,10 @@ static void check_hierarchy(const struct zarr_hierarchy *hierarchy)
         CHECK(strlen(node->document) <= node->document_bytes);
         CHECK(zarr_hierarchy_find(hierarchy, node->array.path) ||
               node->array.path[0] == '/'); /* which a packed one alone may have */
+        struct zarr_cf cf;
+        if (node->status == STATUS_OK && zarr_node_cf(node, &cf, NULL) == STATUS_OK)
+            CHECK(isfinite(cf.scale) && isfinite(cf.offset) && cf.missing_count >= 0 &&
+                  cf.missing_count <= NORMAL_MAX_MISSING);
     }
 }
 
