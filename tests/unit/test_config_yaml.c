@@ -232,7 +232,7 @@ static void mistakes(void **state)
         {"dataset:\n  fields:\n    a: {scale: 0}\n",
          "dataset.fields.a.scale: '0' is not a finite number other than 0"},
         {"dataset:\n  fields:\n    a: {scale: 1e999}\n", "is not a finite number"},
-        {"dataset:\n  fields:\n    a: {offset: x}\n", "'x' is not a finite number"},
+        {"dataset:\n  fields:\n    a: {offset: -1e999}\n", "is not a finite number"},
         {"dataset:\n  fields:\n    a: {sample_axis: ''}\n", "the value is empty"},
         {"dataset:\n  uri: [a, [b]]\n", "run.yaml:2: dataset.uri: an item of the list is no text"},
         {"dataset:\n  uri: {a: b}\n", "dataset.uri must be a single value or a list"},

@@ -120,7 +120,7 @@ static const struct refusal {
     {ZARR_V2, "zarr_format", NULL, STATUS_CORRUPT, "'zarr_format' is missing"},
     {ZARR_V2, "shape", NULL, STATUS_CORRUPT, "'shape' is missing"},
     {ZARR_V2, "shape", "7", STATUS_CORRUPT, "'shape' is a JSON int, expected array"},
-    {ZARR_V2, "shape", "[]", STATUS_UNSUPPORTED, "zero-dimensional"},
+    {ZARR_V2, "shape", "[]", STATUS_CORRUPT, "chunks have 2 dimensions, the array 0"},
     {ZARR_V2, "shape", "[1,1,1,1,1,1,1,1,1]", STATUS_UNSUPPORTED, "9 dimensions; the limit is 8"},
     {ZARR_V2, "shape", "[10, -4]", STATUS_CORRUPT, "'shape' axis 1 is negative (-4)"},
     {ZARR_V2, "shape", "[0, 4]", STATUS_INVALID, "empty: 'shape' axis 0 is 0"},
