@@ -22,7 +22,7 @@ struct masks {
     struct bad_log *log;
     struct bad_list *list;   /* rank 0 */
     uint64_t written_ns;     /* rank 0: when the list was written last */
-    bool write_failed;       /* rank 0: and that was told */
+    bool write_failed;       /* rank 0: the last time, and that was told */
     struct error excess;     /* rank 0: the first of too many */
     uint64_t sent, received; /* since masks_finish() */
     struct mask_entry outgoing, incoming;
@@ -117,9 +117,10 @@ static void write_list(struct masks *masks)
 {
     struct error err;
     masks->written_ns = clock_now_ns();
-    if (bad_list_write(masks->list, &err) == STATUS_OK || masks->write_failed)
+    bool failed = bad_list_write(masks->list, &err) != STATUS_OK, told = masks->write_failed;
+    masks->write_failed = failed;
+    if (!failed || told)
         return;
-    masks->write_failed = true;
     fprintf(stderr, "penstock-reader: warning: %s\n", err.message);
 }
 
@@ -186,6 +187,11 @@ enum status masks_finish(struct masks *masks, struct error *err)
         write_list(masks);
     *err = masks->excess;
     return comm_agree(masks->comm, (enum status)masks->excess.status, err);
+}
+
+bool masks_are_listed(const struct masks *masks)
+{
+    return masks && !masks->write_failed;
 }
 
 uint64_t masks_samples(const struct masks *masks)

@@ -38,6 +38,10 @@ MUST_USE enum status masks_finish(struct masks *masks, struct error *err);
 /* On rank 0: how many distinct samples this run has masked so far; 0 for NULL. */
 uint64_t masks_samples(const struct masks *masks);
 
+/* On rank 0: whether all of them are in the file of errors.report, if there is to be one: the last
+ * write did not fail. */
+bool masks_are_listed(const struct masks *masks);
+
 /* Rank 0 writes its list now. For a process that is about to exit because of a signal. */
 void masks_save(struct masks *masks);
 

@@ -205,7 +205,11 @@ static void append_masked(const struct job *job, struct text *out)
     if (samples > 0)
         text_append(out, "%s sample%s could not be read and %s masked%s%s\n",
                     count_format(samples).text, count_plural(samples),
-                    samples == 1 ? "was" : "were", *list ? ": see " : "", list);
+                    samples == 1 ? "was" : "were",
+                    !*list                         ? ""
+                    : masks_are_listed(job->masks) ? ": see "
+                                                   : "; not all of them are listed in ",
+                    list);
 }
 
 static void append_filled(const struct job *job, const struct all_epochs *all, struct text *out,

@@ -4,8 +4,9 @@
 
 #include <inttypes.h>
 
-static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
-                              pid_t pid, struct error *err)
+/* Whether there is such a rank. Before anything is looked up by it. */
+static enum status check_range(const struct server *server, const struct protocol_hello *hello,
+                               struct error *err)
 {
     const struct ring_service *service = &server->service;
     if (hello->world_size != service->world_size)
@@ -19,6 +20,15 @@ static enum status check_rank(const struct server *server, const struct protocol
                          "trainer rank %" PRIu32 " is not below the %" PRIu32
                          " trainers of this service",
                          hello->rank, service->world_size);
+    return STATUS_OK;
+}
+
+static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
+                              pid_t pid, struct error *err)
+{
+    enum status status = check_range(server, hello, err);
+    if (status)
+        return status;
     const struct trainer *other = trainer_of_rank(server, hello->rank);
     if (other && other->state == SERVER_PEER_CONNECTED)
         return error_set(err, STATUS_REFUSED, "trainer rank %" PRIu32 " is taken by process %ld%s",
@@ -56,6 +66,8 @@ static enum status judge_late(const struct server *server, const struct protocol
     uint64_t end = server->service.epochs * server->service.steps_per_epoch, cursor = end;
     enum status status = STATUS_OK;
     if (server->outcome.status == STATUS_ENDED)
+        status = check_range(server, hello, err);
+    if (!status && server->outcome.status == STATUS_ENDED)
         status = check_state(server, hello, &cursor, err);
     if (status)
         return status;

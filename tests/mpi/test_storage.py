@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from job import SANITIZED, JobTest, chunk_bytes, environment, leftovers
+from job import SANITIZED, JobTest, chunk_bytes, environment, leftovers, program, run
 
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 FAILED = (1, 4)  # 4: trainers were told, so that a restart is of no use
@@ -216,6 +216,24 @@ class Masks(Storage):
         outcome = self.reader(2, {**settings, "errors.report": "/nonexistent/x"}, [])
         self.assertIn(outcome.code, FAILED, outcome.output)
         self.assertIn("errors.report: ", outcome.output)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
+    def test_report_on_a_full_disk(self):
+        """What could not be written is not pointed at as if it were there."""
+        path = self.damage(self.plain("plain-100", 100))
+        full = os.path.join(self.folder, "full")
+        os.makedirs(full)
+        settings = {**self.settings(path, errors__bad_sample="mask"), "errors.report": full + "/bad.jsonl"}
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        outcome = run(["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=4k penstock-test "$0" && '
+                       'head -c 4096 /dev/zero >"$0/fill" 2>/dev/null; exec "$@"', full,
+                       program("penstock-reader"), *words, "--", program("penstock-trainer")], cwd=self.folder)
+        if "unshare failed" in outcome.output or "mount:" in outcome.output:
+            self.skipTest(outcome.output)
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, "warning: errors.report: .*No space left")
+        self.assertRegex(outcome.output, "were masked; not all of them are listed in .*/full/bad.jsonl")
+        self.assertNotIn("see /", outcome.output)
 
     def test_every_trainer_gets_the_error(self):
         path = self.copy(self.plain("plain-100", 100))

@@ -342,6 +342,13 @@ static void waiting_trainers_hear_of_progress_and_failure(void **state)
     assert_int_equal(answer(server, silent, &reply), STATUS_OK);
     assert_int_equal(reply.fail.status, STATUS_MPI);
     close(silent);
+    error_set(&outcome, STATUS_ENDED, "all epochs are consumed");
+    server_finish(server, &outcome); /* a rank that there is not has nothing to look up */
+    silent = raw_connect(folder.path);
+    support_hello(silent, 1000000, 2);
+    assert_int_equal(answer(server, silent, &reply), STATUS_OK);
+    assert_non_null(strstr(reply.fail.message, "trainer rank 1000000 is not below the 2 trainers"));
+    close(silent);
     server_free(server);
     run_folder_done(&folder);
 }
