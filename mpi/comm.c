@@ -113,7 +113,10 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
     if (provided < MPI_THREAD_FUNNELED)
         return error_set(err, STATUS_MPI,
                          "this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
-    struct comm comm = {.signal_fd = -1, .all = MPI_COMM_NULL, .run_count = 1};
+    struct comm comm = {.signal_fd = -1,
+                        .all = MPI_COMM_NULL,
+                        .run_count = 1,
+                        .is_hasty = getenv("PRTE_LAUNCHED") != NULL}; /* Open MPI 5 */
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
     if (comm.size == 1 && launched > 1)

@@ -49,6 +49,8 @@ struct comm {
      * answer with an orderly end. Must not return. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
+    bool is_hasty; /* the launcher kills processes 0.25 s after SIGTERM, others wait a second or
+                      more */
     struct requests *requests; /* borrowed; NULL outside the service loop */
 };
 

@@ -22,7 +22,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_STOPPED_EARLY = 3, SIGNAL_GRACE_MS = 200 };
+enum { EXIT_STOPPED_EARLY = 3, SIGNAL_GRACE_MS = 200, HASTY_GRACE_MS = 80 };
 
 /* Signals are read from a descriptor by the main thread; all threads, MPI's too, inherit the block.
  * SIGUSR2 is how penstock-run asks for an orderly end: mpirun and srun pass it on and do no more,
@@ -56,6 +56,7 @@ static void leave_on_signal(void *argument, int signal_number)
 {
     const struct leaving *leaving = argument;
     struct job *job = leaving->job;
+    bool hasty = job->comm.is_hasty && signal_number != SIGUSR2;
     bool told = !(leaving->options->supervised && signal_number == SIGTERM);
     bool first_session = job->session_count == 0;
     struct error outcome;
@@ -73,17 +74,16 @@ static void leave_on_signal(void *argument, int signal_number)
     meter_leave(job->meter);
     /* Only SIGUSR2 is not followed by a launcher's SIGKILL. */
     job_stop_children(job, signal_number == SIGUSR2 && !first_session ? job->config.grace_s * 1000
+                           : hasty                                    ? HASTY_GRACE_MS
                                                                       : SIGNAL_GRACE_MS);
     masks_save(job->masks);
+    bool leads = job->siblings && job->comm.run == 0;
+    if (leads && told)
+        siblings_tell_end(job->siblings, &outcome);
     /* MPICH's launcher kills the others as soon as one has left: they clean up first. Readers of
      * other runs leave later. */
-    if (job->siblings && job->comm.run == 0) {
-        if (told)
-            siblings_tell_end(job->siblings, &outcome);
-        clock_sleep_ns(SIBLINGS_NS);
-    } else if (job->comm.size > 1) {
-        clock_sleep_ns(OTHERS_NS);
-    }
+    if (!hasty && (leads || job->comm.size > 1))
+        clock_sleep_ns(leads ? SIBLINGS_NS : OTHERS_NS);
     _exit(128 + signal_number);
 }
 

@@ -45,7 +45,9 @@ void service_heed_siblings(struct service *service)
 /* How long an orderly end may take. Only SIGUSR2 is not followed by a launcher's SIGKILL. */
 static uint64_t patience_ns(const struct service *service, int number)
 {
-    return number == SIGUSR2 ? service->job->config.drain_timeout_s * 1000 * ms_ns : 500 * ms_ns;
+    if (number == SIGUSR2)
+        return service->job->config.drain_timeout_s * 1000 * ms_ns;
+    return (service->job->comm.is_hasty ? 100 : 500) * ms_ns;
 }
 
 bool service_progress_to_end(struct service *service)

@@ -333,7 +333,8 @@ contains "$(cat log)" "own words"
 last 1 "no.zarr" --set dataset.uri=no.zarr -- true
 [ "$(wc -l <log)" -eq 1 ] || fail "more than the cause: $(cat log)"
 timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
-[ $mpi = hydra ] || [[ $(cat log) =~ $words ]] || fail "mpirun's words are not there: $(cat log)"
+# Open MPI 5 has no words for a process that ends MPI and exits with another code than 0.
+[ $mpi = hydra ] || [[ $($mpirun --version) =~ "Open MPI) "[5-9] || $(cat log) =~ $words ]] || fail "mpirun's words are not there: $(cat log)"
 # shellcheck disable=SC2016
 timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"

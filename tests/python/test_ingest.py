@@ -65,8 +65,12 @@ def make_videos(folder):
     for name, (source, options, ending) in VIDEOS.items():
         if has_encoder(options):
             ffmpeg("-f", "lavfi", "-i", source, *options.split(), folder / f"{name}.{ending}")
-    for turn in (90, 180, 270):
-        ffmpeg("-i", folder / "h264.mp4", "-c", "copy", "-metadata:s:v:0", f"rotate={turn}", folder / f"turned{turn}.mp4")
+    options = subprocess.run(["ffmpeg", "-h", "full"], capture_output=True, text=True, check=True).stdout
+    for turn in (90, 180, 270): # FFmpeg 6 and later, or earlier
+        before, behind = [], ["-metadata:s:v:0", f"rotate={turn}"]
+        if "display_rotation" in options:
+            before, behind = ["-display_rotation", f"{turn}"], []
+        ffmpeg(*before, "-i", folder / "h264.mp4", "-c", "copy", *behind, folder / f"turned{turn}.mp4")
     return sorted(path.name for path in folder.iterdir())
 
 

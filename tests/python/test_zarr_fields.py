@@ -165,7 +165,7 @@ def random_statistic(dice, root, group, name, shape):
     cut = data.reshape(own[kept:]) if kept is not None else data
     if len(shape) > 1 and cut.ndim == 1 and cut.shape[0] in (shape[0], 1):
         cut = data  # one axis that is as long as the first one is the first one
-    group.create_array(name, data=cut, chunks=cut.shape)
+    group.create_array(name, shape=cut.shape, dtype=cut.dtype, chunks=cut.shape)[...] = cut
     return data, path
 
 

@@ -191,7 +191,7 @@ def run(dump, root, name, write, failures):
             write(folder, metadata, items)
         except Exception as error:  # the writer's own limits are not what is tested
             refused += 1
-            reasons.add(str(error).splitlines()[0][:160])
+            reasons.add(repr(error).splitlines()[0][:160])
             continue
         failure = check(dump, folder, items, number)
         if failure:
@@ -206,8 +206,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dump", required=True)
     arguments = parser.parse_args()
-    if int(zarr.__version__.split(".")[0]) < 3:
-        print(f"skipped: zarr-python {zarr.__version__} writes no shards")
+    if zarr.__version__.startswith(("2.", "3.0.")):
+        print(f"skipped: zarr-python {zarr.__version__} writes no shards, or not all")
         return SKIPPED
     zarr.config.set({"array.write_empty_chunks": False})
 
