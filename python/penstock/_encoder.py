@@ -1,6 +1,7 @@
 """Encoder: batches from penstock ingest or penstock derive, and what a program makes of them."""
 
 import ctypes
+import threading
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Encoder(Loader):
 
     def _lease(self, timeout):
         batch = super()._lease(timeout)
-        self._batch_raw = _library.CBatch.from_buffer_copy(self._memory.raw)
+        self._batch_raw = _library.CBatch.from_buffer_copy(self._memories[threading.get_ident()].raw)
         return batch
 
     def give(self, array):

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import json
 import sys
+import threading
 import weakref
 
 from . import _library
@@ -77,7 +78,7 @@ class Loader:
         self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch to hand out
         self._taken = self._cursor  # of the next batch to lease: later, where batches are copied ahead
         self._turn = 0  # counts the loops over epochs: the last one goes on
-        self._memory = None  # of a batch to come, or that came, and nobody has got it yet
+        self._memories = {}  # thread -> memory of a batch to come, or that came, and nobody has got it yet
         self._lent = []  # weak references to batches
 
     def __enter__(self):
@@ -106,7 +107,8 @@ class Loader:
         """Leaves the service. Batches that are held become copies. A view of an array of a batch stays valid as long as
         anything refers to the view, and keeps the connection: the rank is free when the last one is gone."""
         if self._connection is not None:
-            connection, self._connection, self._memory = self._connection, None, None
+            connection, self._connection = self._connection, None
+            self._memories = {}
             if not self._ended and not sys.is_finalizing():
                 self._copy_out()
             connection.close(self._ended)
@@ -123,8 +125,7 @@ class Loader:
         """The next batch. Waits up to `timeout` seconds (None, or less than 0: without limit). Raises
         Timeout, Ended, or the error for which the service stopped."""
         batch = self._lease(timeout)
-        self._lend(batch)
-        self._cursor, self._memory = self._taken, None
+        self._settle(batch, self._after(batch))
         return batch
 
     def _lease(self, timeout):
@@ -133,9 +134,10 @@ class Loader:
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
         try:
-            memory = self._memory
+            thread = threading.get_ident()  # two threads at a time are refused, and never get one batch
+            memory = self._memories.get(thread)
             if memory is None:
-                memory = self._memory = Memory(connection)
+                memory = self._memories[thread] = Memory(connection)
             if memory.raw.indices is None:
                 self._await(connection, memory.raw, timeout)
             batch = Batch(self.info, memory)
@@ -144,10 +146,12 @@ class Loader:
         finally:
             connection.let_go()
 
-    def _settle(self, batch):
-        """Somebody else has the batch: the next _lease() is of the one behind it."""
+    def _settle(self, batch, cursor=None):
+        """Somebody has the batch: the next _lease() is of the one behind it. `cursor`: behind the batch, if it is
+        handed out."""
         self._lend(batch)
-        self._memory = None
+        thread, cursor = threading.get_ident(), cursor or self._cursor
+        self._memories[thread], self._cursor = None, cursor  # no signal's handler runs in between
 
     def _after(self, batch):
         """The cursor behind a batch."""
@@ -222,7 +226,7 @@ class Loader:
             if status != OK:
                 raise error_for(status, library.penstock_last_error(pointer).decode(errors="replace"))
             self._copy_out()
-            self._memory = None  # of a batch that nobody has got, if any
+            self._memories = {}  # of batches that nobody has got, if any
             self._cursor = self._taken = (epoch, step)
         finally:
             connection.let_go()

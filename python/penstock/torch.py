@@ -387,8 +387,7 @@ class Loader:
 
     def _take(self):
         batch = _tensors(self._loader._lease(None), lambda tensor: tensor)
-        self._loader._lend(batch)
-        self._loader._cursor, self._loader._memory = self._loader._taken, None
+        self._loader._settle(batch, self._loader._after(batch))
         return batch
 
     def _take_ahead(self):

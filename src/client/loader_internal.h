@@ -118,8 +118,8 @@ bool loader_take(struct loader *loader, struct loader_batch *ret_batch);
 MUST_USE enum status loader_check_leases(const struct loader *loader, struct error *err);
 
 /* Stores the cursor behind the last batch that was released in order, or that the trainer is done
- * with (loader_trained()): in the cursor file, and in
- * the page that readers see; wakes a reader that sleeps. Any thread that holds the lock. */
+ * with (loader_trained()): in the cursor file, and in the page that readers see; wakes a reader
+ * that sleeps. Any thread that holds the lock. */
 void loader_note_released(struct loader *loader);
 
 #endif

@@ -464,6 +464,30 @@ class Failures(unittest.TestCase):
             finally:
                 demo.process.send_signal(signal.SIGCONT)
 
+    def test_threads_that_race_get_no_batch_twice(self):
+        steps, interval = [], sys.getswitchinterval()
+
+        def take(loader):
+            while True:
+                try:
+                    steps.append(loader.next().step)
+                except penstock.Invalid:
+                    pass
+                except penstock.Ended:
+                    return
+
+        sys.setswitchinterval(1e-6)
+        try:
+            with Demo(samples=4000, epochs=1, slots=8) as demo, connect(demo) as loader:
+                threads = [threading.Thread(target=take, args=(loader,)) for _ in range(3)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        self.assertEqual(sorted(steps), list(range(1000)))
+
     def test_no_loader_travels(self):
         with Demo() as demo, connect(demo) as loader:
             for travel in (pickle.dumps, copy.copy, copy.deepcopy):
