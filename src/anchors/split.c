@@ -243,6 +243,20 @@ void split_block(const struct split *split, const struct split_groups *groups, u
             bits_set(blocked, walk.first, walk.end);
 }
 
+struct split_content split_content(const struct split *split, const struct split_groups *groups)
+{
+    struct split_content content = {0};
+    for (struct walk walk = walk_begin(split->key, groups); walk_next(&walk);) {
+        if (is_outside(split, walk.hash))
+            continue;
+        content.first = content.runs ? content.first : walk.first;
+        content.end = walk.end;
+        content.frames += walk.end - walk.first;
+        content.runs++;
+    }
+    return content;
+}
+
 enum status split_block_range(uint64_t begin, uint64_t end, uint64_t gap, uint64_t frames,
                               uint64_t *blocked, struct error *err)
 {

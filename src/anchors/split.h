@@ -64,6 +64,13 @@ MUST_USE enum status split_init(const struct split_options *options,
 /* Sets the bit of each frame outside the part; blocked: [frames], as in anchors_options. */
 void split_block(const struct split *split, const struct split_groups *groups, uint64_t *blocked);
 
+/* What a part has: runs of groups, their frames, and where the first one begins and the last one
+ * ends. */
+struct split_content {
+    uint64_t runs, frames, first, end;
+};
+struct split_content split_content(const struct split *split, const struct split_groups *groups);
+
 /* Frames [begin, end), of which the first `gap` are left out unless the range begins at 0: windows
  * of a part before it may reach into these. UINT64_MAX as end: the number of frames. Sets the bits
  * of all other frames.

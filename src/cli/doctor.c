@@ -266,6 +266,9 @@ int cli_doctor(int argc, char **argv)
     struct options options = {0};
     struct diagnosis diagnosis = {0};
     cli_parse(&command, argc, argv, &options);
+    struct error err;
+    if (cli_settings_check_files(&options.settings, &err) != STATUS_OK)
+        return cli_fail("penstock doctor", &err);
     gethostname(diagnosis.node, sizeof diagnosis.node - 1);
     diagnosis.of_node = options.of_node > 0;
     diagnosis.lists_chunks = options.lists_chunks;

@@ -139,7 +139,7 @@ static void take_argument(struct parse *parse, char *argument, const struct argp
 static void check_end(const struct parse *parse, const struct argp_state *state)
 {
     const struct cli_command *command = parse->command;
-    if (parse->argument_count < command->argument_count)
+    if (parse->argument_count < command->argument_count && command->missing)
         argp_error(state, "%s", command->missing);
     if (command->check)
         command->check(parse->options, state);

@@ -65,7 +65,8 @@ struct cli_command {
     size_t option_count;
 
     /* Members for arguments without an option's name (const char *, borrowed). All of them are
-     * required. Further arguments go to `more`; NULL: there may be none. */
+     * required, unless `missing` is NULL. Further arguments go to `more`; NULL: there may be none.
+     */
     size_t argument_offsets[CLI_MAX_ARGUMENTS];
     size_t argument_count;
     const char *missing; /* the question where one is missing */

@@ -126,6 +126,30 @@ static void describe_split(const struct config *config, const struct dataset *da
                     (double)dataset->frame_count / (double)dataset->sample_count);
 }
 
+/* "split      val: 3 episodes, 120 of 1,000 frames, 2019-01-01 to 2019-12-31" for each part. */
+static void describe_parts(const struct config *config, const struct dataset *dataset,
+                           struct text *out)
+{
+    size_t count;
+    const struct dataset_part *parts = dataset_parts(dataset, &count);
+    bool by_episode = strcmp(config->split_by, "episode") == 0 || !*config->split_part;
+    for (size_t p = 0; p < count; p++) {
+        const struct dataset_part *part = &parts[p];
+        char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
+        if (part->frames > 0) {
+            dataset_date(dataset, part->first, first);
+            dataset_date(dataset, part->end - 1, last);
+        }
+        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s%s%s%s%s\n", p == 0 ? "split" : "",
+                    *part->name ? part->name : "range",
+                    strcmp(part->name, config->split_part) == 0 && *part->name ? " (this run)" : "",
+                    count_format(part->runs).text, by_episode ? "episode" : "run",
+                    count_plural(part->runs), count_format(part->frames).text,
+                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count),
+                    *first ? ", " : "", first, *first && *last ? " to " : "", last);
+    }
+}
+
 static void describe_rows(const struct dataset *dataset, struct text *out)
 {
     const char *unit = dataset->anchors ? "frame" : "sample";
@@ -188,6 +212,7 @@ void plan_describe_dataset(const struct config *config, const struct dataset *da
     if (dataset->store_count > 1)
         text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
     plan_describe_samples(dataset, "samples    ", out);
+    describe_parts(config, dataset, out);
     if (dataset->anchors)
         describe_split(config, dataset, out);
     describe_fields(dataset, out);

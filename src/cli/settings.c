@@ -8,6 +8,26 @@ void cli_settings_init(struct cli_settings *settings, int argc)
     *settings = (struct cli_settings){.assignments = calloc((size_t)argc, sizeof(char *))};
 }
 
+static enum status check_file(const char *path, struct error *err)
+{
+    return path && config_file_is_stream(path)
+               ? error_set(err, STATUS_INVALID,
+                           "the configuration '%s' can be read once, and is read by several "
+                           "programs: write it to a file",
+                           path)
+               : STATUS_OK;
+}
+
+/* Started by mpirun or srun with others, who find another standard input. */
+static bool is_one_of_several(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    bool several = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        several = several || (getenv(names[i]) && atoi(getenv(names[i])) > 1);
+    return several;
+}
+
 enum status cli_settings_read(const struct cli_settings *settings, struct config *ret_config,
                               struct error *err)
 {
@@ -15,12 +35,22 @@ enum status cli_settings_read(const struct cli_settings *settings, struct config
     enum status status = settings->assignments
                              ? config_init(ret_config, err)
                              : error_set(err, STATUS_NO_MEMORY, "no memory for options");
+    if (!status && is_one_of_several())
+        status = check_file(settings->path, err);
     if (!status && settings->path)
         status = config_read_file(ret_config, settings->path, err);
     if (!status)
         status = config_read_environment(ret_config, err);
     for (size_t i = 0; i < settings->assignment_count && !status; i++)
         status = config_set(ret_config, settings->assignments[i], err);
+    return status;
+}
+
+enum status cli_settings_check_files(const struct cli_settings *settings, struct error *err)
+{
+    enum status status = check_file(settings->path, err);
+    for (int i = 0; i < settings->also.count && !status; i++)
+        status = check_file(settings->also.runs[i].config_path, err);
     return status;
 }
 

@@ -30,6 +30,11 @@ void cli_settings_init(struct cli_settings *settings, int argc);
 MUST_USE enum status cli_settings_read(const struct cli_settings *settings,
                                        struct config *ret_config, struct error *err);
 
+/* For what reads the configuration more than once, or has other programs read it. INVALID: a file
+ * of it is a stream. */
+MUST_USE enum status cli_settings_check_files(const struct cli_settings *settings,
+                                              struct error *err);
+
 /* The settings of a run of --also: its file alone. Borrowed from `settings`: not to be freed. */
 struct cli_settings cli_settings_of_also(const struct cli_settings *settings, int run);
 

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/top_look.h"
+#include "cli/top_runs.h"
 #include "cli/top_screen.h"
 
 #include <argp.h>
@@ -35,6 +36,10 @@ static const char help[] =
     "Show what a running job does: progress, whether training waits for data and for what, and for "
     "each reader and trainer what flows."
     "\v"
+    "Without RUN_DIR, the only run of yours that is alive on this node is shown; several are "
+    "listed, "
+    "with their run directories. Looked at are /tmp/penstock-* and PENSTOCK_RUN_DIR.\n"
+    "\n"
     "RUN_DIR is the run directory, which a run prints at its start and tells its trainers in "
     "PENSTOCK_RUN_DIR. On the node of reader 0 the readers and trainers of all nodes are shown, on "
     "other nodes those of the node. On a terminal the screen is drawn anew until ^C, or until the "
@@ -45,18 +50,20 @@ static const char help[] =
     "its workers' time that is work, and 'waits for' what its next round waited for most. Waiting "
     "for trainers is good: data is ready.\n"
     "\n"
+    "Exit code: 0 shown, or the run has ended; 1 no run is alive there; 4 wrong usage.\n"
+    "\n"
     "Examples:\n"
+    "  penstock top\n"
     "  penstock top /tmp/penstock-0/run\n"
     "  penstock top $PENSTOCK_RUN_DIR --once --json\n";
 
 static const struct cli_command command = {
     .help = help,
-    .arguments = "RUN_DIR",
+    .arguments = "[RUN_DIR]",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
     .argument_offsets = {offsetof(struct options, run_dir)},
     .argument_count = 1,
-    .missing = "which run directory? A run prints its own at its start (run_dir)",
 };
 
 static volatile sig_atomic_t stopped;
@@ -135,14 +142,12 @@ static enum status watch(const struct options *options, int dir, bool terminal, 
     return status == STATUS_NOT_FOUND && begun && !options->once ? STATUS_OK : status;
 }
 
-int cli_top(int argc, char **argv)
+static int look_at_run(const struct options *options)
 {
-    struct options options = {.seconds = 1};
-    cli_parse(&command, argc, argv, &options);
     struct error err;
     int dir;
-    bool terminal = isatty(STDOUT_FILENO), full = terminal && !options.once && !options.json;
-    enum status status = cli_open_run_dir(options.run_dir, &dir, &err);
+    bool terminal = isatty(STDOUT_FILENO), full = terminal && !options->once && !options->json;
+    enum status status = cli_open_run_dir(options->run_dir, &dir, &err);
     if (status != STATUS_OK)
         return cli_fail("penstock top", &err);
     const struct sigaction action = {.sa_handler = note_signal};
@@ -150,17 +155,60 @@ int cli_top(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     if (full)
         fputs("\033[?1049h\033[?25l", stdout); /* another screen, no cursor */
-    status = watch(&options, dir, terminal, &err);
+    status = watch(options, dir, terminal, &err);
     if (full) {
         fputs("\033[?25h\033[?1049l", stdout);
         fflush(stdout);
     }
     close(dir);
     if (status != STATUS_OK) {
-        error_prefix(&err, status, "'%s': ", options.run_dir);
+        error_prefix(&err, status, "'%s': ", options->run_dir);
         return cli_fail("penstock top", &err);
     }
-    if (!options.once && !options.json && !stopped)
+    if (!options->once && !options->json && !stopped)
         puts("the run has ended");
     return EXIT_SUCCESS;
+}
+
+/* The run directory where there is one run; else lists runs, and *ret_path stays NULL. NOT_FOUND:
+ * there is none. */
+static enum status choose_run(bool json, char **ret_path, struct error *err)
+{
+    static struct top_runs runs;
+    struct text out = {0};
+    enum status status = STATUS_OK;
+    top_runs_find(&runs);
+    if (runs.count == 0)
+        status = error_set(err, STATUS_NOT_FOUND,
+                           "no run of yours is alive on this node: none in /tmp/penstock-*, nor in "
+                           "PENSTOCK_RUN_DIR; a run prints its directory at its start (run_dir)");
+    else if (runs.count == 1)
+        *ret_path = strdup(runs.runs[0].path);
+    else if (json)
+        top_runs_json(&runs, &out);
+    else
+        top_runs_print(&runs, &out);
+    if (out.data)
+        fputs(out.data, stdout);
+    text_done(&out);
+    top_runs_done(&runs);
+    return status;
+}
+
+int cli_top(int argc, char **argv)
+{
+    struct options options = {.seconds = 1};
+    cli_parse(&command, argc, argv, &options);
+    struct error err;
+    char *chosen = NULL;
+    if (!options.run_dir) {
+        if (choose_run(options.json, &chosen, &err) != STATUS_OK)
+            return cli_fail("penstock top", &err);
+        if (!chosen)
+            return EXIT_SUCCESS;
+        options.run_dir = chosen;
+    }
+    int code = look_at_run(&options);
+    free(chosen);
+    return code;
 }

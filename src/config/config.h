@@ -286,6 +286,10 @@ struct config {
 /* Defaults. NO_MEMORY. */
 MUST_USE enum status config_init(struct config *ret_config, struct error *err);
 
+/* Whether a file is standard input, a pipe, or whatever else can be read once and has no folder:
+ * paths in it are relative to the current one. */
+bool config_file_is_stream(const char *path);
+
 /* Reads a YAML file over what is set. NOT_FOUND/IO: the file. INVALID: not YAML, an unknown key
  * (with file, line and the nearest known key), a key given twice, a value of the wrong type or out
  * of range. After a failure some options of the file may have been set. Fields of a file add to

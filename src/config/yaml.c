@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
 
@@ -412,11 +413,19 @@ static enum status read_whole(FILE *file, const char *path, char **ret_text, siz
     return STATUS_OK;
 }
 
-/* The folder of a path, malloc'ed: "a" of "a/b", "." of "b", "/" of "/b". */
+bool config_file_is_stream(const char *path)
+{
+    struct stat stat_of;
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+           (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode));
+}
+
+/* The folder of a path, malloc'ed: "a" of "a/b", "." of "b" and of what is in no folder, "/" of
+ * "/b". */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (!slash)
+    if (!slash || config_file_is_stream(path))
         return strdup(".");
     return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
@@ -426,8 +435,10 @@ enum status yaml_read_file(struct config *config, const char *path, bool is_sour
 {
     FILE *file = fopen(path, "re");
     if (!file)
-        return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
-                               "open configuration '%s'", path);
+        return error_set_errno(
+            err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "open configuration '%s'%s", path,
+            config_file_is_stream(path) ? " (a stream is there for one process: write it to a file)"
+                                        : "");
     char *text = NULL, *folder = folder_of(path);
     size_t size = 0;
     enum status status = read_whole(file, path, &text, &size, err);

@@ -169,6 +169,14 @@ static enum status read_attribute(const struct store *store, const struct zarr_n
     return STATUS_OK;
 }
 
+static void take_attributes(const struct zarr_node *node, struct coordinates *ret)
+{
+    struct zarr_encoding encoding;
+    zarr_node_encoding(node, &encoding);
+    memcpy(ret->units, encoding.units, sizeof ret->units);
+    memcpy(ret->calendar, encoding.calendar, sizeof ret->calendar);
+}
+
 enum status coordinates_read(const struct store *store, const struct zarr_node *node, int axis,
                              struct coordinates *ret_coordinates, struct error *err)
 {
@@ -185,6 +193,8 @@ enum status coordinates_read(const struct store *store, const struct zarr_node *
         status = check_array(&found->array, node->array.shape[axis], err);
     if (status == STATUS_OK)
         status = take_items(&found->array, items, &coordinates, err);
+    if (status == STATUS_OK)
+        take_attributes(found, &coordinates);
     zarr_hierarchy_free(hierarchy);
     free(items);
     if (status == STATUS_NOT_FOUND) {

@@ -6,6 +6,7 @@
 #define PENSTOCK_DATASET_COORDINATES_H
 
 #include "store/store.h"
+#include "zarr/attributes.h"
 #include "zarr/hierarchy.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@ struct coordinates {
     char **names;   /* [count], owned; NULL: they are numbers */
     double *values; /* [count], owned; NULL: they are names */
     bool is_single; /* the numbers are float32 */
+    char units[ZARR_ATTRIBUTE_BYTES], calendar[ZARR_ATTRIBUTE_BYTES]; /* attributes; "": none */
 };
 
 /* Reads the coordinates of an axis of the array `node` in `store`. Blocks on the store. NOT_FOUND:

@@ -304,6 +304,20 @@ const void *dataset_held_sample(const struct dataset *dataset, size_t field, uin
  * mix, and in an unpacked dataset. */
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset);
 
+/* The parts of the dataset's split, for people: of a split by groups all of them, of a range that
+ * alone. None of a split by single frames, and none after unpacking. Borrowed. */
+struct dataset_part {
+    char *name;    /* "": of a range */
+    uint64_t runs; /* of frames: episodes, unless the split is by an array */
+    uint64_t frames, first, end;
+};
+const struct dataset_part *dataset_parts(const struct dataset *dataset, size_t *ret_count);
+
+/* The date of a frame, "2016-12-31" or "2016-12-31 18:00", where the sample axis has coordinates of
+ * times in a calendar that we live by; else "". Reads the coordinates: blocks on the store. */
+enum { DATASET_DATE_BYTES = 32 };
+void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[DATASET_DATE_BYTES]);
+
 /* How many frames row `row` has: row_length, or less in the last row of a store. Of a mix: the row
  * of its source. */
 uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row);

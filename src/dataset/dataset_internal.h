@@ -77,7 +77,9 @@ struct dataset_private {
     int32_t *steps;               /* owned: the steps of all fields, one after another */
     struct anchors *anchors;      /* owned; NULL: each frame is a sample */
     struct anchors_counts counts; /* of frames that are no anchors; zero after unpacking */
-    uint64_t *document_ends;      /* owned, [document_count], rising: over all stores; NULL: none */
+    struct dataset_part *parts;   /* [part_count], owned, with their names; NULL: none */
+    size_t part_count;
+    uint64_t *document_ends; /* owned, [document_count], rising: over all stores; NULL: none */
     size_t document_count;
     uint64_t hold_limit_bytes;
     char *cache_dir; /* "": no disk cache */

@@ -277,6 +277,12 @@ enum status dataset_open(const struct dataset_options *options, struct dataset *
     return dataset_open_source(options, NULL, 0, ret_dataset, err);
 }
 
+const struct dataset_part *dataset_parts(const struct dataset *dataset, size_t *ret_count)
+{
+    *ret_count = dataset->private->part_count;
+    return dataset->private->parts;
+}
+
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset)
 {
     return dataset->private->counts;
@@ -368,6 +374,9 @@ void dataset_free(struct dataset *dataset)
     free(private->hierarchies);
     constants_free(dataset);
     anchors_free(private->anchors);
+    for (size_t i = 0; i < private->part_count; i++)
+        free(private->parts[i].name);
+    free(private->parts);
     free(private->document_ends);
     free(private->steps);
     free(private->first_frame);

@@ -316,6 +316,39 @@ static enum status find_groups(struct making *making, struct split_groups *group
     return status;
 }
 
+static enum status add_part(struct dataset_private *private, const char *name,
+                            struct split_content content, struct error *err)
+{
+    struct dataset_part *parts = realloc(private->parts, (private->part_count + 1) * sizeof *parts);
+    char *copy = strdup(name);
+    private->parts = parts ? parts : private->parts;
+    if (!parts || !copy) {
+        free(copy);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for parts of a split");
+    }
+    parts[private->part_count++] =
+        (struct dataset_part){copy, content.runs, content.frames, content.first, content.end};
+    return STATUS_OK;
+}
+
+/* What all parts have, for people. A walk over single frames would take as long as the rest of the
+ * start. */
+static enum status note_parts(struct making *making, const struct split_options *options,
+                              const struct split_groups *groups, struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t p = 0; p < options->part_count && groups->ends && !status; p++) {
+        struct split_options one = *options;
+        struct split split;
+        one.part = options->parts[p].name;
+        status = split_init(&one, groups, &split, err);
+        if (!status)
+            status =
+                add_part(making->dataset->private, one.part, split_content(&split, groups), err);
+    }
+    return status;
+}
+
 static enum status split_into_parts(struct making *making, struct error *err)
 {
     const struct dataset_samples_spec *spec = making->spec;
@@ -333,9 +366,29 @@ static enum status split_into_parts(struct making *making, struct error *err)
     enum status status = find_groups(making, &groups, err);
     if (status == STATUS_OK)
         status = split_init(&options, &groups, &split, err);
-    if (status == STATUS_OK)
-        split_block(&split, &groups, making->blocked);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    split_block(&split, &groups, making->blocked);
+    return note_parts(making, &options, &groups, err);
+}
+
+/* The episodes that the range has frames of. */
+static enum status note_range(struct making *making, struct error *err)
+{
+    const struct dataset_samples_spec *spec = making->spec;
+    uint64_t frames = making->dataset->frame_count;
+    struct split_groups groups = {.store_frames = making->dataset->store_frames,
+                                  .store_count = making->dataset->store_count};
+    struct split_content content = {
+        .first = spec->split_begin ? add_sat(spec->split_begin, spec->split_gap) : 0,
+        .end = min_u64(spec->split_end, frames)};
+    content.frames = content.end - content.first;
+    group_by_episode(making, &groups);
+    for (size_t run = 0; run < groups.run_count; run++) {
+        uint64_t begin = run ? groups.ends[run - 1] : 0;
+        content.runs += max_u64(begin, content.first) < min_u64(groups.ends[run], content.end);
+    }
+    return add_part(making->dataset->private, "", content, err);
 }
 
 static enum status find_part(struct making *making, struct error *err)
@@ -353,6 +406,8 @@ static enum status find_part(struct making *making, struct error *err)
     if (status == STATUS_OK && has_range)
         status = split_block_range(spec->split_begin, spec->split_end, spec->split_gap,
                                    making->dataset->frame_count, making->blocked, err);
+    if (status == STATUS_OK && has_range && !has_parts)
+        status = note_range(making, err);
     return status;
 }
 

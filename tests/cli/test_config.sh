@@ -1,5 +1,33 @@
 # The configuration in force: all sources, in order; what is printed reads back to the same.
 . "$(dirname "$0")/lib.sh"
+
+# A configuration of standard input or of a pipe is read by what reads it once, with paths of the current folder, and refused by
+# what has others read it, too.
+"$penstock" synth here --samples 8 >/dev/null
+printf 'dataset: {uri: here}\nbatch: {global_size: 4}\n' >here.yaml
+for command in config plan samples "inspect here"; do
+    read -ra words <<<"$command"
+    told=$("$penstock" "${words[@]}" -c here.yaml 2>&1 | grep -v 'fingerprint\|uri' | sed 's/[0-9.]* [KMG]iB//g')
+    for way in stdin pipe substituted; do
+        case $way in
+            stdin) actual=$("$penstock" "${words[@]}" -c /dev/stdin <here.yaml 2>&1) ;;
+            pipe) actual=$(cat here.yaml | "$penstock" "${words[@]}" -c /dev/stdin 2>&1) ;;
+            substituted) actual=$("$penstock" "${words[@]}" -c <(cat here.yaml) 2>&1) ;;
+        esac || fail "$command, $way: $actual"
+        [ "$told" = "$(grep -v 'fingerprint\|uri' <<<"$actual" | sed 's/[0-9.]* [KMG]iB//g')" ] || fail "$command, $way: $actual"
+    done
+done
+OMPI_COMM_WORLD_SIZE=2 refuses 4 "the configuration '/dev/stdin' can be read once" rechunk here there --config /dev/stdin <here.yaml
+run=$(dirname "$penstock")/penstock-run
+for file in /dev/stdin <(cat here.yaml); do
+    refuses 4 "the configuration '$file' can be read once" doctor -c "$file" <here.yaml
+    refuses 4 "the configuration '$file' can be read once" doctor -c here.yaml --also "val=$file" <here.yaml
+    for words in "-c $file" "-c here.yaml --also val=$file"; do
+        code=0
+        "$run" $words -- true >out 2>err <here.yaml || code=$?
+        [ "$code" -eq 4 ] && grep -q "the configuration '$file' can be read once" err || fail "penstock-run $words: $code: $(cat err)"
+    done
+done
 unset "${!PENSTOCK_@}"
 
 cat >run.yaml <<'YAML'

@@ -56,6 +56,37 @@ contains "$("$penstock" plan --set dataset.uri=robot --set dataset.fields.img=da
     --set batch.global_size=8 --set samples.split_by=sample --set samples.split_parts=train:.5,val:.5)" \
     "single frames: 494 of 500 chunk rows have samples of this part"
 
+# How many episodes, and which dates, each part of a split has; those of val are the frames that its run has.
+text=$("$penstock" plan --set dataset.uri=robot --set dataset.fields.img=data/img --set samples.episodes_ends=meta/episode_ends \
+    --set samples.split_part=val --set samples.split_parts=train:.5,val:.5 --set batch.global_size=8)
+[[ $text =~ "split      train: "([0-9]+)" episode"s?", "([0-9,]+)" of 4,000 frames" ]] || fail "no parts: $text"
+episodes=${BASH_REMATCH[1]} frames=${BASH_REMATCH[2]//,/}
+[[ $text =~ "           val (this run): "([0-9]+)" episode"s?", "([0-9,]+)" of 4,000 frames" ]] || fail "no parts: $text"
+((episodes + BASH_REMATCH[1] == 4 && frames + ${BASH_REMATCH[2]//,/} == 4000)) || fail "parts do not add up: $text"
+contains "$text" "at ${BASH_REMATCH[2]} of 4,000 frames"
+command -v python3 >/dev/null || { echo "no python3: dates are not checked"; exit 77; }
+python3 - <<'PYTHON'
+import json, os, struct
+def array(name, shape, dtype, values, attributes=None, dimensions=None):
+    chunk = f"dated/{name}/c/{'/'.join('0' * len(shape))}"
+    os.makedirs(os.path.dirname(chunk))
+    open(chunk, "wb").write(values)
+    json.dump({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype, "fill_value": 0, "attributes": attributes or {},
+               "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}}, "dimension_names": dimensions,
+               "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+               "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}, open(f"dated/{name}/zarr.json", "w"))
+array("t2m", [1460, 4], "float32", bytes(1460 * 16), None, ["time", "x"])
+array("time", [1460], "int64", struct.pack("<1460q", *range(0, 1460 * 6, 6)), {"units": "hours since 2019-01-01 06:00:00", "calendar": "standard"}, ["time"])
+json.dump({"zarr_format": 3, "node_type": "group", "attributes": {}}, open("dated/zarr.json", "w"))
+PYTHON
+dated() { "$penstock" plan --set dataset.uri=dated --set dataset.fields.t2m=t2m --set batch.global_size=8 "$@"; }
+contains "$(dated --set samples.split_range=0:100)" "split      range: 1 episode, 100 of 1,460 frames, 2019-01-01 06:00 to 2019-01-26"
+contains "$(dated --set samples.split_range=1000:1460 --set samples.split_gap=4)" "1 episode, 456 of 1,460 frames, 2019-09-09 06:00 to 2020-01-01"
+sed -i 's/"standard"/"noleap"/' dated/time/zarr.json
+contains "$(dated --set samples.split_range=0:100)" "1 episode, 100 of 1,460 frames
+"
+[[ $(dated) != *"split "* ]] || fail "a split where there is none"
+
 # Runs side by side: both are planned, and their memory and threads are added up.
 cat >train.yaml <<'YAML'
 dataset: {uri: rows}

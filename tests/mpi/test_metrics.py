@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
@@ -265,11 +266,17 @@ class Top(MetricsTest):
                 self.assertTrue(thread.is_alive(), self.found)
             looked = json.loads(self.top("--once", "--json").stdout)
             plain = self.top("--once")
+            listed, table = self.listed("--json"), self.listed()
             screen, code = self.on_terminal(24, 80, NO_COLOR="1")
             colored, _ = self.on_terminal(50, 200)
         finally:
             self.end(thread)
         self.assertEqual(found[0].code, 0, found[0].output)
+        mine = next(run for run in json.loads(listed)["runs"] if run["run_dir"] == self.run_dir)
+        self.assertEqual((mine["readers"], mine["readers_here"], mine["trainers"], mine["run"]), (1, 1, 2, ""), mine)
+        self.assertEqual((mine["pid"], mine["dataset"]), (looked["readers"][0]["pid"], looked["readers"][0]["dataset"]), mine)
+        self.assertRegex(table, rf"(?m)^{self.run_dir} +{mine['pid']} +0:\d\d +1 \(1\) +\d/2 +.*small.zarr$")
+        self.assertRegex(table, r"(?m)^next: penstock top /")
         [rates], [reader] = looked["rates"], looked["readers"]
         self.assertEqual(max(rates["blocked"], key=rates["blocked"].get), "trainers", rates)
         self.assertEqual(sorted(rates["waits"]), ["0", "1"])
@@ -287,6 +294,17 @@ class Top(MetricsTest):
             self.assertLessEqual(len(line), 80)
         self.assertNotIn("memory/s", screen)
         self.assertIn("memory/s", colored)
+
+    def listed(self, *options):
+        """The runs of this user: that of the test, one more that is made up of a lock and a socket, and whatever else runs."""
+        with tempfile.TemporaryDirectory(prefix="penstock-", dir="/tmp") as other, open(f"{other}/reader-0.lock", "w") as lock:
+            open(f"{other}/reader-0.sock", "w").close()
+            fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            shown = subprocess.run([program("penstock"), "top", *options], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                   env=environment(PENSTOCK_RUN_DIR=self.run_dir))
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn(other, shown.stdout)
+            return shown.stdout
 
     def test_says_when_there_is_nothing(self):
         looked = self.top("--once")
