@@ -122,7 +122,7 @@ static const struct cli_command command = {
 struct work {
     struct stats stats;
     const struct making_options *making;
-    const char *path;
+    char *path; /* owned: of the destination */
     struct digest_text request;
     _Atomic uint64_t rows_bytes;
 };
@@ -480,6 +480,7 @@ static enum status run_on(const struct options *options, const struct config *co
     stats_done(&work.stats);
     text_done(&notes);
     free(held);
+    free(work.path);
     return status;
 }
 

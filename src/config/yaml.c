@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { CONFIG_MAX_BYTES = 1 << 20 };
@@ -179,7 +180,7 @@ static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *ke
 
 static bool is_relative(const char *uri)
 {
-    return *uri && uri[0] != '/' && !strstr(uri, "://");
+    return *uri && uri[0] != '/' && !strstr(uri, "://") && strncasecmp(uri, "file:", 5) != 0;
 }
 
 /* Adds an item, of dataset.uri relative to the file's folder. */

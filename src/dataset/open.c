@@ -79,7 +79,9 @@ static enum status prefix_stores(const struct dataset *dataset, enum status stat
     const size_t most = 400;
 
     if (strlen(dataset->private->uri) <= most)
-        return error_prefix(err, status, "'%s': ", dataset->private->uri);
+        return error_prefix(err, status, "%s'%s': ",
+                            store_is_archive(dataset->private->store) ? "zip archive " : "",
+                            dataset->private->uri);
     return error_prefix(err, status, "%s%s: ", dataset_store_text(dataset, 0).text,
                         dataset->store_count > 1 ? " and other stores" : "");
 }

@@ -19,7 +19,7 @@ static const uint64_t default_chunk_bytes = 1 << 20;
 
 struct derive {
     const struct derive_options *options;
-    const char *path;           /* of the destination */
+    char *path;                 /* owned: of the destination */
     const struct store *source; /* borrowed */
     struct zarr_hierarchy *hierarchy;
     struct target *inputs; /* in order of path; owned, what is in them is borrowed */
@@ -386,6 +386,7 @@ enum status derive_run(const struct derive_options *options, const struct store 
     targets_done(&derive.targets);
     free(derive.names);
     free(derive.inputs);
+    free(derive.path);
     zarr_hierarchy_free(derive.hierarchy);
     return status;
 }

@@ -267,5 +267,6 @@ enum status ingest_run(const struct ingest_options *options, struct ingest_resul
     video_plan_done(&ingest.plan);
     text_rows_done(&ingest.text);
     video_list_done(&ingest.list);
+    free(ingest.path);
     return status;
 }

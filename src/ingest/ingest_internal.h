@@ -24,8 +24,8 @@ struct bad_segments {
 
 struct ingest {
     const struct ingest_options *options;
-    const char *path; /* of the destination */
-    int folder_fd;    /* the journal's; -1: not open */
+    char *path;    /* owned: of the destination */
+    int folder_fd; /* the journal's; -1: not open */
     struct video_list list;
     struct text_rows text;
     struct segment_wish wish;

@@ -7,6 +7,7 @@
 #include "store/directory_internal.h"
 
 #include "base/random.h"
+#include "store/file_kind.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -283,6 +284,9 @@ static enum status not_a_directory(const char *path, int number, struct error *e
         return error_set(err, STATUS_NOT_FOUND,
                          "store '%s' is a link to a directory that is not there", path);
     bool is_file = number == ENOTDIR && stat(path, &info) == 0;
+    const char *kind = is_file ? file_kind(path) : NULL;
+    if (kind)
+        return error_set(err, STATUS_INVALID, "store '%s' is %s", path, kind);
     if (is_file)
         return error_set(err, STATUS_INVALID,
                          "store '%s' is a file: name the directory that holds the Zarr hierarchy",

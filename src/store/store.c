@@ -356,6 +356,11 @@ void store_reserve(const struct store *store, int64_t bytes)
         store->operations->reserve(store, bytes);
 }
 
+bool store_is_archive(const struct store *store)
+{
+    return store_innermost(store)->operations->reserve != NULL;
+}
+
 bool store_is_remote(const struct store *store)
 {
     return store->join ? joined_is_remote(store) : store->operations->fetch != NULL;

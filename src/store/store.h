@@ -23,7 +23,7 @@ struct store_watch;
 /* Opens the store at `uri`:
  *
  *     DIRECTORY, file:///DIRECTORY     a directory
- *     FILE.zip, file:///FILE.zip       a zip archive (zip_directory.h)
+ *     FILE, file:///FILE               a zip archive (zip_directory.h), whatever its name
  *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
  *     s3://BUCKET/PREFIX               S3, and servers with the protocol of S3
  *
@@ -113,6 +113,10 @@ const struct store *store_resolve(const struct store *store, const char **key, s
  * number of tries again so far, from 0. If the store's options allow another try: counts the try
  * and its cause in the watch, pauses, and returns true. Otherwise returns false at once. */
 bool store_retry(const struct store *store, uint32_t attempt, const struct error *cause);
+
+/* The path of the directory that store_create() would make, malloc'ed and returned. INVALID: the
+ * uri is malformed. UNSUPPORTED: it is not a directory's. NO_MEMORY. */
+MUST_USE enum status store_path(const char *uri, char **ret_path, struct error *err);
 
 /* Creates an empty directory store for writing, and opens the store. An empty directory that is
  * there already will do. With `overwrite`, a directory that holds a Zarr hierarchy is emptied. Any
@@ -278,6 +282,9 @@ const char *store_uri(const struct store *store);
 /* Whether the store is behind a network, so that fetch_start() (fetch.h) works; of joined stores,
  * whether any of them is. Does not block. */
 bool store_is_remote(const struct store *store);
+
+/* Whether the store is a zip archive. Does not block. */
+bool store_is_archive(const struct store *store);
 
 /* For a thread that has others to serve. After store_forbid_waiting(true), the calling thread must
  * not read, list or look up values of any store, nor use a disk cache: such a call is a programming

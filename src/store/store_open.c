@@ -2,6 +2,8 @@
 #include "store/store_internal.h"
 
 #include "store/faulty.h"
+#include "store/file_kind.h"
+#include "store/uri.h"
 #include "store/watch.h"
 
 #include <stdlib.h>
@@ -18,56 +20,14 @@ struct store_settings store_settings_default(void)
                                    .missing = {404}};
 }
 
-/* Kinds of uris. */
-enum kind { KIND_DIRECTORY, KIND_ZIP, KIND_REMOTE };
-
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* By name, but for a directory that is called so. */
+/* By the name's end or the file's start, but for a directory that is called so. */
 static bool is_zip(const char *path)
 {
     size_t length = strlen(path);
     struct stat info;
-    return length > 4 && strcasecmp(path + length - 4, ".zip") == 0 &&
-           !(stat(path, &info) == 0 && S_ISDIR(info.st_mode));
-}
-
-/* The kind, and the path of a directory or file, which points into `uri`. */
-static enum status parse_uri(const char *uri, enum kind *ret_kind, const char **ret_path,
-                             struct error *err)
-{
-    static const char file_scheme[] = "file://";
-    const char *path = uri;
-    const char *colon = strstr(uri, "://");
-    if (!starts_with(uri, file_scheme) && text_has_secret(uri))
-        return error_set(err, STATUS_INVALID,
-                         "the store's uri has a user, a password or a signature in it: credentials "
-                         "are taken from the environment and files alone (see docs/datasets.md)");
-    if (starts_with(uri, "http://") || starts_with(uri, "https://") || starts_with(uri, "s3://")) {
-        *ret_kind = KIND_REMOTE;
-        return STATUS_OK;
-    }
-    if (starts_with(uri, file_scheme)) {
-        path = uri + strlen(file_scheme);
-        if (path[0] != '/')
-            return error_set(err, STATUS_INVALID,
-                             "store '%s': a file:// uri needs an absolute path (file:///...)", uri);
-    } else if (colon && !memchr(uri, '/', (size_t)(colon - uri))) {
-        return error_set(
-            err, STATUS_UNSUPPORTED,
-            "store '%s': %.*s stores are not supported; supported are directories, .zip "
-            "files, http://, https:// and s3://",
-            uri, (int)(colon - uri), uri);
-    }
-    if (path[0] == '\0')
-        return error_set(err, STATUS_INVALID,
-                         "the store's uri is empty: name a directory, a .zip file or a uri");
-    *ret_kind = is_zip(path) ? KIND_ZIP : KIND_DIRECTORY;
-    *ret_path = path;
-    return STATUS_OK;
+    if (length > 4 && strcasecmp(path + length - 4, ".zip") == 0)
+        return !(stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+    return file_is_zip(path);
 }
 
 /* Tests may have each store fail on purpose; a build for use must not do so unnoticed. */
@@ -89,16 +49,16 @@ static enum status add_faults(struct store **store, struct error *err)
 static enum status open_kind(const char *uri, const struct store_options *options,
                              struct store **ret_store, struct error *err)
 {
-    enum kind kind;
-    const char *path = NULL;
-    enum status status = parse_uri(uri, &kind, &path, err);
+    char *path = NULL;
+    enum status status = uri_parse(uri, &path, err);
     if (status)
         return status;
-    if (kind == KIND_REMOTE)
+    if (!path)
         return remote_open(uri, options, ret_store, err);
-    if (kind == KIND_ZIP)
-        return zip_open(path, ret_store, err);
-    return directory_open(path, options, ret_store, err);
+    status = is_zip(path) ? zip_open(path, ret_store, err)
+                          : directory_open(path, options, ret_store, err);
+    free(path);
+    return status;
 }
 
 enum status store_open_with(const char *uri, const struct store_options *given,
@@ -137,16 +97,27 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
     return store_open_with(uri, &plain, ret_store, err);
 }
 
+enum status store_path(const char *uri, char **ret_path, struct error *err)
+{
+    char *path = NULL;
+    enum status status = uri_parse(uri, &path, err);
+    if (status)
+        return status;
+    if (!path || is_zip(path)) {
+        free(path);
+        return error_set(err, STATUS_UNSUPPORTED, "store '%s': only directories are written", uri);
+    }
+    *ret_path = path;
+    return STATUS_OK;
+}
+
 enum status store_create(const char *uri, bool overwrite, struct store **ret_store,
                          struct error *err)
 {
-    const char *path = NULL;
-    enum kind kind;
-    enum status status = parse_uri(uri, &kind, &path, err);
-    if (!status && kind != KIND_DIRECTORY)
-        status =
-            error_set(err, STATUS_UNSUPPORTED, "store '%s': only directories are written", uri);
+    char *path = NULL;
+    enum status status = store_path(uri, &path, err);
     if (!status)
         status = directory_create(path, overwrite, err);
+    free(path);
     return status ? status : store_open(uri, ret_store, err);
 }

@@ -183,6 +183,16 @@ static bool is_metadata(const char *name, size_t bytes)
     return false;
 }
 
+/* What macOS puts into archives beside what was packed. */
+static bool is_beside(const struct zip_entry *entry)
+{
+    static const char folder[] = "__MACOSX/", file[] = ".DS_Store";
+    size_t bytes = entry->name_bytes;
+    return (bytes >= strlen(folder) && memcmp(entry->name, folder, strlen(folder)) == 0) ||
+           (bytes >= strlen(file) &&
+            memcmp(entry->name + bytes - strlen(file), file, strlen(file)) == 0);
+}
+
 /* Bytes of "folder/" where all entries lie in one folder, which is a hierarchy; else 0. */
 static size_t common_folder(const struct zip_entry *entries, size_t count)
 {
@@ -212,7 +222,7 @@ enum status zip_read_directory(const unsigned char *bytes, const struct zip_exte
                              i);
         entry->order = (uint32_t)i;
         bool folder = entry->name_bytes == 0 || entry->name[entry->name_bytes - 1] == '/';
-        count += !folder;
+        count += !folder && !is_beside(entry);
     }
     size_t skip = common_folder(entries, count);
     for (size_t i = 0; i < count; i++) {

@@ -52,9 +52,9 @@ MUST_USE enum status zip_find_directory(const unsigned char *tail, size_t tail_b
 
 /* Takes the directory's bytes apart into `entries` ([extent->entry_count]). *ret_count is how many
  * entries are values. `bytes` must outlive the entries, whose names point there. Folders are left
- * out. Of entries with one name, the last one counts. If all values lie in one folder with Zarr
- * metadata, names begin behind the folder. Entries are in order of zip_compare(). CORRUPT: an entry
- * is not valid. */
+ * out, and so is what macOS adds (__MACOSX, .DS_Store). Of entries with one name, the last one
+ * counts. If all values lie in one folder with Zarr metadata, names begin behind the folder.
+ * Entries are in order of zip_compare(). CORRUPT: an entry is not valid. */
 MUST_USE enum status zip_read_directory(const unsigned char *bytes, const struct zip_extent *extent,
                                         struct zip_entry *entries, size_t *ret_count,
                                         struct error *err);

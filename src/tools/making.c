@@ -19,7 +19,7 @@
 
 struct making {
     const struct making_options *options;
-    const char *path; /* of the destination */
+    char *path; /* owned: of the destination */
     struct targets *targets;
     struct store *destination;
     struct journal journal;
@@ -368,16 +368,9 @@ bool making_has_ended(const char *path, const char *folder, const char *request)
     return complete;
 }
 
-enum status making_path(const char *destination, const char **ret_path, struct error *err)
+enum status making_path(const char *destination, char **ret_path, struct error *err)
 {
-    static const char scheme[] = "file://";
-    if (strncmp(destination, scheme, strlen(scheme)) == 0)
-        destination += strlen(scheme);
-    if (strstr(destination, "://"))
-        return error_set(err, STATUS_UNSUPPORTED, "'%s': datasets are written to directories only",
-                         destination);
-    *ret_path = destination;
-    return STATUS_OK;
+    return store_path(destination, ret_path, err);
 }
 
 enum status making_run(const struct making_options *options, struct targets *targets,
@@ -397,5 +390,6 @@ enum status making_run(const struct making_options *options, struct targets *tar
         journal_close(&making.journal);
     free(making.done);
     free(making.sums);
+    free(making.path);
     return status;
 }

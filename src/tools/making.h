@@ -46,8 +46,8 @@ struct making_result {
     struct digest_text digest; /* of the content, when complete: as of penstock verify --digest */
 };
 
-/* The path of the destination's directory, borrowed from `destination`. UNSUPPORTED: it is none. */
-MUST_USE enum status making_path(const char *destination, const char **ret_path, struct error *err);
+/* The path of the destination's directory, malloc'ed and returned. Errors as of store_path(). */
+MUST_USE enum status making_path(const char *destination, char **ret_path, struct error *err);
 
 /* Whether another part has finished everything already: `path` has no journal in `folder`, and the
  * text `request` stands in the root's document. */

@@ -144,7 +144,7 @@ enum status rechunk_check_apart(const struct store *store, const struct zarr_hie
     static const char scheme[] = "file://";
     struct text source = {0};
     enum status status = store_identify(store, &source, err);
-    const char *destination;
+    char *destination = NULL;
     if (!status)
         status = making_path(making->destination, &destination, err);
     if (!status && strncmp(source.data, scheme, strlen(scheme)) == 0) {
@@ -156,6 +156,7 @@ enum status rechunk_check_apart(const struct store *store, const struct zarr_hie
                                destination, source.data + strlen(scheme));
         free(path); /* without one: opening will say why */
     }
+    free(destination);
     text_done(&source);
     return status;
 }

@@ -3,6 +3,7 @@
  * one thread.
  */
 #include "zarr/document.h"
+#include "zarr/foreign.h"
 #include "zarr/hierarchy_internal.h"
 
 #include <stdlib.h>
@@ -41,7 +42,13 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
     struct json_object *root;
     enum status status = document_parse(text, size, &root, err);
 
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && json_object_object_get_ex(root, "record_size", NULL)) {
+        json_object_put(root);
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "the metadata of kerchunk's references, which are not read: write their "
+                           "data to a Zarr store, as with xarray.open_dataset(..., "
+                           "engine=\"kerchunk\").to_zarr()");
+    } else if (status == STATUS_OK) {
         builder->hierarchy->format = ZARR_V2;
         builder->hierarchy->consolidated = true;
         status = consolidated_add_v2(builder, root, err);
@@ -100,9 +107,11 @@ enum status discover_arrays(struct builder *builder, const struct store *store, 
         status = discover_named(builder, store, err);
     else if (!is_complete)
         status = discover_walk(builder, store, err);
-    if (status == STATUS_OK && !hierarchy->format)
-        return error_set(err, STATUS_NOT_FOUND,
-                         "no Zarr array or group there: none of zarr.json, .zmetadata, .zarray and "
-                         ".zgroup exists");
+    if (status != STATUS_OK || hierarchy->format)
+        return status;
+    status = error_set(err, STATUS_NOT_FOUND,
+                       "no Zarr array or group there: none of zarr.json, .zmetadata, .zarray and "
+                       ".zgroup exists");
+    foreign_explain(store, err);
     return status;
 }

@@ -6,6 +6,15 @@
 
 #include <string.h>
 
+static bool is_page(const char *text, size_t size)
+{
+    size_t i = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+
+    while (i < size && strchr(" \t\r\n", text[i]) && text[i])
+        i++;
+    return i < size && text[i] == '<';
+}
+
 enum status document_parse(const char *text, size_t size, struct json_object **ret_root,
                            struct error *err)
 {
@@ -13,6 +22,10 @@ enum status document_parse(const char *text, size_t size, struct json_object **r
     size_t offset = 0;
     const char *problem = json_read(text, size, DOCUMENT_MAX_DEPTH, &root, &offset);
 
+    if (problem && is_page(text, size))
+        return error_set(err, STATUS_CORRUPT,
+                         "an HTML or XML page instead of JSON, as of an error or a login: the uri "
+                         "has to name the store itself");
     if (problem)
         return error_set(err, STATUS_CORRUPT, "not valid JSON at byte %zu: %s", offset, problem);
     if (!json_object_is_type(root, json_type_object)) {

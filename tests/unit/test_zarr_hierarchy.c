@@ -151,6 +151,40 @@ static void test_root_array(void **state)
     free(good);
 }
 
+/* What a store without metadata looks like is named, with what to do. */
+static void test_stores_of_other_formats(void **state)
+{
+    static const struct {
+        const char *keys[3], *message; /* each in a folder of its own */
+    } cases[] = {{{"refs/branch.main/ref.json", "snapshots/A"}, "an Icechunk repository"},
+                 {{"repo", "snapshots/A"}, "an Icechunk repository"},
+                 {{"attributes.json", "x/0/0"}, "an N5 container"},
+                 {{"meta", "attrs", "0.0"}, "an array of Zarr version 1"},
+                 {{"x.parquet"}, "'penstock import parquet'"},
+                 {{"0.0", "0.1"}, "chunks without their metadata document"},
+                 {{"c/0/0"}, "chunks without their metadata document"},
+                 {{"a.zarr/zarr.json", "b/.zgroup", "c.zarr.zip"}, "/a.zarr', '"}};
+    const struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zarr_hierarchy *hierarchy;
+        struct store *store;
+        struct error err;
+        char path[256], key[128];
+
+        for (size_t k = 0; k < 3 && cases[i].keys[k]; k++) {
+            snprintf(key, sizeof key, "case%zu/%s", i, cases[i].keys[k]);
+            assert_int_equal(store_put(fixture->store, key, "", 0, &err), STATUS_OK);
+        }
+        snprintf(path, sizeof path, "%s/case%zu", store_uri(fixture->store), i);
+        assert_int_equal(store_open(path, &store, &err), STATUS_OK);
+        assert_int_equal(zarr_hierarchy_open(store, &hierarchy, &err), STATUS_NOT_FOUND);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("%s: %s", cases[i].message, err.message);
+        store_free(store);
+    }
+}
+
 static void test_bad_roots(void **state)
 {
     static const struct {
@@ -167,6 +201,9 @@ static void test_bad_roots(void **state)
          STATUS_CORRUPT, "'/x' is not a path"},
         {".zmetadata", "{\"zarr_consolidated_format\": 1, \"metadata\": {\"x//y/.zarray\": {}}}",
          STATUS_CORRUPT, "'x//y' is not a path"},
+        {".zmetadata", "{\"metadata\": {}, \"record_size\": 100}", STATUS_UNSUPPORTED,
+         "kerchunk's references"},
+        {"zarr.json", "\n<html>", STATUS_CORRUPT, "'zarr.json': an HTML or XML page"},
         {"zarr.json", "nonsense", STATUS_CORRUPT, "'zarr.json': not valid JSON"},
         {"zarr.json",
          "{\"node_type\": \"group\", \"consolidated_metadata\": {\"metadata\": {\"x\": 1}}}",
@@ -322,6 +359,7 @@ int main(void)
         in_store(test_walk_v3),
         in_store(test_consolidated_v3),
         in_store(test_root_array),
+        in_store(test_stores_of_other_formats),
         in_store(test_bad_roots),
         in_store(test_long_path),
         in_store(test_incomplete_groups),

@@ -1,0 +1,174 @@
+/* See uri.h. */
+#include "store/uri.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Schemes that other libraries read, and what to write instead. */
+static const struct {
+    const char *scheme, *instead;
+} others[] = {
+    {"gs", "write s3://BUCKET/PATH with store.s3_endpoint: https://storage.googleapis.com and an "
+           "HMAC key, or https://storage.googleapis.com/BUCKET/PATH if everybody may read it"},
+    {"az",
+     "write the container's https:// address and PATH if everybody may read it, or copy it to a "
+     "directory"},
+    {"s3", "write s3:// in small letters"},
+    {"http", "write http:// in small letters"},
+    {"https", "write https:// in small letters"},
+    {"s3a", "write s3://BUCKET/PATH"},
+    {"memory", "it lies in the memory of one program: write it to a directory"},
+    {"hf", "write https://huggingface.co/datasets/USER/NAME/resolve/main/PATH"},
+    {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
+    {"zip", "write the path of the archive alone: FILE.zip"},
+    {"ftp", "copy it to a directory"},
+    {"reference", "kerchunk's references are not read: write their data to a Zarr store, as with "
+                  "xarray.open_dataset(..., engine=\"kerchunk\").to_zarr()"},
+};
+
+static const struct {
+    const char *scheme, *same;
+} aliases[] = {{"gcs", "gs"},      {"abfs", "az"},    {"abfss", "az"},    {"adl", "az"},
+               {"azure", "az"},    {"wasb", "az"},    {"wasbs", "az"},    {"s3n", "s3a"},
+               {"tar", "zip"},     {"sftp", "ftp"},   {"ftps", "ftp"},    {"ssh", "ftp"},
+               {"scp", "ftp"},     {"hdfs", "ftp"},   {"webhdfs", "ftp"}, {"smb", "ftp"},
+               {"nfs", "ftp"},     {"webdav", "ftp"}, {"gdrive", "ftp"},  {"dbfs", "ftp"},
+               {"dropbox", "ftp"}, {"ipfs", "ftp"}};
+
+/* fsspec's, which go before another uri: "simplecache::gs://...". */
+static const char *const chains[] = {"zip",        "tar",       "simplecache", "filecache",
+                                     "blockcache", "reference", "cached",      "dir"};
+
+static bool is_scheme(const char *uri, size_t length, const char *scheme)
+{
+    return strlen(scheme) == length && strncasecmp(uri, scheme, length) == 0;
+}
+
+/* The letters of "scheme:" that a uri begins with; 0: it begins with none. */
+static size_t scheme_length(const char *uri)
+{
+    size_t length = 0;
+    while (isalnum((unsigned char)uri[length]) ||
+           (length > 0 && strchr("+.-", uri[length]) && uri[length]))
+        length++;
+    return uri[length] == ':' ? length : 0;
+}
+
+static bool is_chain(const char *uri, size_t length)
+{
+    for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
+        if (is_scheme(uri, length, chains[i]) && strncmp(uri + length, "::", 2) == 0)
+            return true;
+    return false;
+}
+
+static enum status refuse_scheme(const char *uri, size_t length, struct error *err)
+{
+    const char *scheme = uri, *instead = NULL;
+    size_t bytes = length;
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (is_scheme(uri, length, aliases[i].scheme)) {
+            scheme = aliases[i].same;
+            bytes = strlen(scheme);
+        }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (is_scheme(scheme, bytes, others[i].scheme))
+            instead = others[i].instead;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "store '%s': %.*s stores are not supported%s%s; supported are directories, "
+                     "zip archives, http://, https:// and s3://",
+                     uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
+}
+
+static int digit_of(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+                                        : -1;
+}
+
+/* Percent-decodes in place. False: a '%' without two digits, or a NUL. */
+static bool decode(char *text)
+{
+    char *out = text;
+    for (; *text; text++) {
+        if (*text != '%') {
+            *out++ = *text;
+            continue;
+        }
+        int high = digit_of(text[1]), low = high < 0 ? -1 : digit_of(text[2]);
+        if (low < 0 || high * 16 + low == 0)
+            return false;
+        *out++ = (char)(high * 16 + low);
+        text += 2;
+    }
+    *out = '\0';
+    return true;
+}
+
+/* "file:///path", "file://localhost/path" and "file:/path" (RFC 8089). */
+static enum status parse_file(const char *uri, char **ret_path, struct error *err)
+{
+    const char *path = uri + strlen("file:");
+    if (strncmp(path, "//", 2) == 0) {
+        size_t host = strcspn(path + 2, "/");
+        if (host > 0 && !is_scheme(path + 2, host, "localhost"))
+            return error_set(err, STATUS_INVALID,
+                             "store '%s': '%.*s' is a host: a file:// uri needs an absolute path "
+                             "of this machine (file:///...)",
+                             uri, (int)host, path + 2);
+        path += 2 + host;
+    }
+    if (path[0] != '/')
+        return error_set(err, STATUS_INVALID,
+                         "store '%s': a file: uri needs an absolute path (file:///...): write a "
+                         "relative path without file:",
+                         uri);
+    char *decoded = strdup(path);
+    if (!decoded)
+        return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    if (decode(decoded)) {
+        *ret_path = decoded;
+        return STATUS_OK;
+    }
+    free(decoded);
+    return error_set(err, STATUS_INVALID,
+                     "store '%s': in a file: uri two hexadecimal digits other than 00 follow each "
+                     "'%%': write %%25 for a '%%' of the name, or write the path without file://",
+                     uri);
+}
+
+enum status uri_parse(const char *uri, char **ret_path, struct error *err)
+{
+    static const char *const remote[] = {"http://", "https://", "s3://"};
+    size_t length = scheme_length(uri);
+    if (length == 4 && strncasecmp(uri, "file", length) == 0)
+        return parse_file(uri, ret_path, err);
+    if (text_has_secret(uri))
+        return error_set(err, STATUS_INVALID,
+                         "the store's uri has a user, a password or a signature in it: credentials "
+                         "are taken from the environment and files alone (see docs/datasets.md)");
+    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        if (strncmp(uri, remote[i], strlen(remote[i])) == 0) {
+            *ret_path = NULL;
+            return STATUS_OK;
+        }
+    if (is_chain(uri, length))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "store '%s': chained uris are not supported: write the last part alone, "
+                         "as a path, http://, https:// or s3://; a zip archive has to be a file "
+                         "of this machine",
+                         uri);
+    if (length > 0 && strncmp(uri + length, "://", 3) == 0)
+        return refuse_scheme(uri, length, err);
+    if (!*uri)
+        return error_set(err, STATUS_INVALID,
+                         "the store's uri is empty: name a directory, a zip archive or a uri");
+    *ret_path = strdup(uri);
+    return *ret_path ? STATUS_OK
+                     : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+}
