@@ -76,7 +76,7 @@ static uint64_t hash_of(const char *text, size_t length)
 /* Keeps a line of the file if it is whole and of this dataset. */
 static bool keep_line(struct bad_list *list, const char *line, size_t length)
 {
-    static const char end_of_key[] = "],";
+    static const char end_of_key[] = "],\"reader\":"; /* no string of JSON has this within */
     char start[48];
     snprintf(start, sizeof start, "{\"dataset\":\"%016" PRIx64 "\",", list->fingerprint);
     const char *end = memmem(line, length, end_of_key, sizeof end_of_key - 1);

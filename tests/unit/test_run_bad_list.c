@@ -108,6 +108,24 @@ static void kept_over_restarts(void **state)
     bad_list_free(list);
 }
 
+/* A name cannot end a line's key early. */
+static void names_like_the_end_of_a_key(void **state)
+{
+    (void)state;
+    struct error err;
+    char text[4096];
+    struct bad_list *list = open_list(path, 0xab, 100);
+    assert_int_equal(add(list, make_bad("a],b", 16, 8), &err), STATUS_OK);
+    assert_int_equal(add(list, make_bad("a],b", 32, 8), &err), STATUS_OK);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
+    bad_list_free(list);
+    list = open_list(path, 0xab, 100);
+    assert_int_equal(bad_list_write(list, &err), STATUS_OK);
+    read_back(text, sizeof text);
+    assert_string_equal(text, LINE("a],b", "2.0", "16,24") LINE("a],b", "4.0", "32,40"));
+    bad_list_free(list);
+}
+
 /* Sources of a mix have samples of the same numbers. */
 static void of_each_source(void **state)
 {
@@ -195,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_once, make_path, remove_path),
         cmocka_unit_test_setup_teardown(kept_over_restarts, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(names_like_the_end_of_a_key, make_path, remove_path),
         cmocka_unit_test_setup_teardown(of_each_source, make_path, remove_path),
         cmocka_unit_test(too_many),
         cmocka_unit_test(many),
