@@ -80,8 +80,9 @@ def penstock(*arguments, env=(), **options):
 
 
 def ingest(source, destination, *arguments, **options):
-    return penstock("ingest", "video", source, destination, "--codec", "none", "--size", SIZE, "--seconds", SECONDS, "--fps", FPS,
-                    *arguments, **options)
+    usual = {"--codec": "none", "--size": SIZE, "--seconds": SECONDS, "--fps": FPS}
+    own = [word for name, value in usual.items() if name not in arguments for word in (name, value)]
+    return penstock("ingest", "video", source, destination, *own, *arguments, **options)
 
 
 def read(dataset, path, dtype):
