@@ -30,7 +30,8 @@ def clean_environment(**more):
 
 
 def command(config, out, *arguments):
-    return [PENSTOCK, "stats", "-c", str(config), "-o", str(out), "--quantiles", ",".join(map(str, QUANTILES)), *map(str, arguments)]
+    quantiles = [] if "--quantiles" in arguments else ["--quantiles", ",".join(map(str, QUANTILES))]
+    return [PENSTOCK, "stats", "-c", str(config), "-o", str(out), *quantiles, *map(str, arguments)]
 
 
 def run(*words, **environment):
