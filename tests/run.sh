@@ -104,6 +104,7 @@ fill_venv() {
     has_module build/venv/bin/python jax || in_venv jax || true
     has_module build/venv/bin/python grain || in_venv grain || true
     has_module build/venv/bin/python pyarrow || in_venv pyarrow || true
+    has_module build/venv/bin/python xarray || in_venv xarray || true
     has_module build/venv/bin/python anndata || in_venv scipy anndata polars duckdb || true
     # --no-index: only a build that pip is configured to find locally, with what it depends on from anywhere.
     if ! has_module build/venv/bin/python torch && { [[ $torch == yes ]] || in_venv --no-index --no-deps torch; }; then
@@ -136,6 +137,7 @@ use_venv() {
         skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
     fi
     has_module "$in_it" auditwheel || skipped "auditwheel, which looks at the wheel: pip cannot install it, see build/venv.log"
+    has_module "$in_it" xarray || skipped "CF attributes beside xarray: pip cannot install xarray, see build/venv.log"
     has_module "$in_it" anndata || skipped "what SciPy, anndata, polars and duckdb make of ragged fields: pip cannot install them, see build/venv.log"
     has_module "$in_it" jax || skipped "tests that need JAX: pip cannot install it, see build/venv.log"
     if ! has_module "$in_it" torch; then
