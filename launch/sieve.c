@@ -9,7 +9,8 @@
  * words only where nobody else has named a cause. At a line of two FLUSH, of a good run, these are
  * forgotten. Signals that go to all processes of a job are ignored: the last words come after them.
  * When nobody reads standard output or standard error any more, process PID gets SIGPIPE, and what
- * comes is thrown away.
+ * comes is thrown away. The exit code is EXIT_LOST if a launcher has lost a node: Open MPI 5's own
+ * code is 0 then.
  *
  * A line is kept back where one of `forms` matches. An object of --log json (mpi/log_json.h) is
  * judged as the line of text that says the same, and goes on as an object. What cannot be told yet,
@@ -27,11 +28,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 4096, KEPT_BYTES = 65536, BLOCK_LINES = 16, WAIT_MS = 200, INPUTS = 2 };
+enum {
+    LINE_BYTES = 4096,
+    KEPT_BYTES = 65536,
+    BLOCK_LINES = 16,
+    WAIT_MS = 200,
+    INPUTS = 2,
+    EXIT_LOST = 3
+};
 
 #define FLUSH       "\036"
 #define ERROR       "penstock-reader: error: "
 #define OBJECT      "{\"program\":\"penstock-"
+#define LOST        "PRTE has lost communication with a remote daemon."
 #define OPENMPI_END "--------------------------------------------------------------------------"
 #define HYDRA_END \
     "==================================================================================="
@@ -65,6 +74,7 @@ static const struct form {
              {END, HYDRA_END},
              {WORDS, "[[]*] [0-9]* more process* sent help message help-*"},
              {WORDS, "[[]*] Set MCA parameter \"[op]r*te_base_help_aggregate\" *"},
+             {WORDS, "[[]*] plm:ssh: Warning: setpgid(*) failed in parent *"},
              {WORDS, "[[]*:mca_btl_tcp_proc_create_interface_graph] *"},
              {WORDS, "Unable to find reachable pairing between local and remote interfaces"},
              {WORDS, "[[]*:[0-9]*] [[][[]*],*] ORTE_ERROR_LOG: *"},
@@ -108,7 +118,7 @@ struct input {
 
 static struct {
     pid_t watcher;
-    bool verbose, closed, named;
+    bool verbose, closed, named, lost;
     struct kept words, cause;
 } sieve;
 
@@ -234,6 +244,7 @@ static void take_line(struct input *input)
     size_t size = input->length + 1;
     line[size - 1] = '\0';
     enum kind kind = judge(line, true);
+    sieve.lost |= strcmp(line, LOST) == 0;
     if ((input->block_lines == 1 && !begins_block(line)) || input->block_lines > BLOCK_LINES)
         give_up_block(input);
     line[size - 1] = '\n';
@@ -281,7 +292,8 @@ static size_t before_own_line(const char *bytes, size_t size)
 static void take_bytes(struct input *input, const char *bytes, size_t size)
 {
     while (size > 0) {
-        if (*bytes == '\0' && !input->passing && input->length == 0) { /* Open MPI 5: behind a block */
+        /* Open MPI 5 writes one behind a block. */
+        if (*bytes == '\0' && !input->passing && input->length == 0) {
             bytes++;
             size--;
             continue;
@@ -402,5 +414,5 @@ int main(int argc, char **argv)
         pass(&inputs[i]);
     }
     settle();
-    return 0;
+    return sieve.lost ? EXIT_LOST : 0;
 }

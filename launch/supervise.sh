@@ -10,7 +10,7 @@
 #               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
 #               the newest word, for cursors go back with trainers that start again from a checkpoint;
 #               "locality NUMBER" of the run, which goes with these cursors;
-#               "alive" every few seconds. A launcher without a sign of them is killed: mpirun may hang when a process
+#               "alive" every few seconds, and "served" at the good end. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
 #               again; torchrun has its own. All of them together are started again only if their launcher is killed;
@@ -28,7 +28,7 @@ readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the sa
 declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' left_file=''
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
 unconnected=''          # trainers have ended well, readers have been asked to end, too, if they still wait for trainers
 deferred=''             # a code to end with, once what is being started is known
@@ -109,7 +109,7 @@ start() {
     exec {input}<&-
     end_at_signals
     [[ ! $deferred ]] || end_run "$deferred"
-    [[ $side != readers ]] || patience=$FIRST_WORD
+    [[ $side != readers ]] || patience=$FIRST_WORD served=''
     unset "due[$side]"
 }
 
@@ -126,6 +126,7 @@ heed() {
         "left "*) read -r _ rank cursor <<<"$1" && left_off[$rank]=$cursor ;;
         "locality "*) locality=$1 ;;
         gathered) unserved='' ;;
+        served) served=1 ;;
         "serving "*)
             failures=0 left_off=()
             [[ $failed_us ]] || return 0
@@ -239,6 +240,11 @@ ended() {
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
+    # Open MPI 5's mpirun ends with 0 when it has lost a node.
+    if [[ $side == readers && $restarts && ! $served ]] && ((!status && !code)); then
+        say "the readers' launcher ended as if all were well, but the readers have not come to their end"
+        status=1
+    fi
     [[ $side != readers ]] || ((status)) || all_served=1
     if [[ $side == readers && $unconnected ]] && ((status == 128 + $(kill -l USR2))); then
         say "error: the trainers' step ended with exit code 0, and not all trainers had connected: each has to call" \
@@ -372,7 +378,7 @@ close_sieve() {
     ((code)) || printf '\036\036\n' >&"$said" # of a good run launchers have nothing to tell
     exec {said}>&- {said_out}>&-
     ends_within 1 "$sieve" || kill -USR1 "$sieve" 2>/dev/null || true
-    wait "$sieve" || true
+    wait "$sieve"
 }
 
 # end_run CODE [ERROR]: whatever runs.
@@ -384,7 +390,8 @@ end_run() {
     stop
     clean_up
     [[ ! $left_file ]] || rm -f "$left_file"
-    close_sieve
+    # Without --restarts nothing else says that a node was lost: see sieve.c.
+    close_sieve || (($? != 3 || code)) || [[ $restarts ]] || code=1
     exit "$code"
 }
 

@@ -257,6 +257,10 @@ int main(int argc, char **argv)
     struct leaving leaving = {.job = &job, .options = &arguments.job};
     job.comm.on_signal_argument = &leaving;
     int code = run(&job, &arguments, parsed, &err);
+    if (arguments.job.supervised && code == 0 && job.comm.rank == 0 && job.comm.run == 0) {
+        puts("served");
+        fflush(stdout);
+    }
     comm_done(&job.comm);
     if (job.stuck) {
         fflush(NULL);

@@ -535,28 +535,36 @@ supervise 2 'exec sleep 100' 'exec sleep 100' 'pause() { local x; x="$(kill -TER
 [ "$code" -eq 143 ] || fail "SIGTERM within \$( ) makes it $code: $(cat out err)"
 
 # What readers say comes in pieces now and then.
-supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; echo ing epoch 3; sleep 0.3' 'sleep 2'
+supervise 2 '[ -e died ] || { touch died; exit 1; }; printf serv; sleep 0.4; echo ing epoch 3; sleep 0.3; echo served' 'sleep 2'
 [ "$code" -eq 0 ] || fail "restarted readers end with $code: $(cat out err)"
 contains "$(cat err)" "serving again, from epoch 3"
 
+# Open MPI 5's mpirun ends with 0 when it has lost a node: that is no good end of the readers.
+supervise 2 '[ ! -e lost ] || { echo served; exit 0; }; touch lost' 'until [ -e lost ]; do sleep .1; done; sleep 2'
+[ "$code" -eq 0 ] || fail "a launcher that has lost a node makes it $code: $(cat out err)"
+contains "$(cat err)" "ended as if all were well, but the readers have not come to their end"
+contains "$(cat err)" "restart 1 of 2"
+supervise '' 'echo "PRTE has lost communication with a remote daemon." >&2' 'sleep 1'
+[ "$code" -eq 1 ] || fail "a lost node makes it $code: $(cat out err)"
+
 # A launcher that hangs when its readers are gone is killed, once they have been heard of.
-supervise 2 '[ ! -e hung ] || exit 0; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 6'
+supervise 2 '[ ! -e hung ] || { echo served; exit 0; }; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 6'
 [ "$code" -eq 0 ] || fail "a launcher that hangs makes it $code: $(cat out err)"
 contains "$(cat err)" "nothing was heard of the readers for 3 s"
 
 # Trainers whose launcher is killed after the readers' good end are not started again.
-supervise 2 'exit 0' 'sleep 1; kill -9 $$'
+supervise 2 'echo served; exit 0' 'sleep 1; kill -9 $$'
 [ "$code" -eq 137 ] || fail "trainers killed at the end make it $code: $(cat out err)"
 contains "$(cat err)" "nothing is lost"
 [[ $(cat err) != *restart* ]] || fail "trainers are started again for nothing: $(cat err)"
 
 # Nor do those stay that were started again just before that end, and look for readers: but those that readers had.
 trainers='[ -e first ] || { touch first; kill -9 $$; }; touch second'
-supervise 2 'until [ -e second ]; do sleep .1; done; exit 0' "$trainers; sleep 100"
+supervise 2 'until [ -e second ]; do sleep .1; done; echo served; exit 0' "$trainers; sleep 100"
 [ "$code" -eq 137 ] || fail "trainers that nobody serves any more make it $code: $(cat out err)"
 contains "$(cat err)" "nothing is lost"
 rm first second
-supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; exit 0' "$trainers; sleep 12"
+supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; echo served; exit 0' "$trainers; sleep 12"
 [ "$code" -eq 0 ] || fail "trainers that were served and take their time make it $code: $(cat out err)"
 
 # Readers that die when the trainers have had everything are not started again.

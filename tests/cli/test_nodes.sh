@@ -49,6 +49,7 @@ case "$*" in
         if [[ $* =~ --left\ (/[^ ]*) ]]; then cat "${BASH_REMATCH[1]}"; else cat; fi >"$AT/heard"
         echo serving epoch 1 step 2
         until ls "$AT"/trainers.[12] | grep -q "$LAST"; do sleep 0.05; done
+        echo served
         touch "$AT/over"
         ;;
     *--keep*)
