@@ -10,6 +10,7 @@ source "$root/launch/lib.sh"
 quick=
 long=
 mpich=
+debian13=
 venv=1
 torch=auto
 jobs=$((2 * $(nproc) + 1)) # tests with MPI sleep more than they compute
@@ -24,6 +25,7 @@ Installs what tests need (Debian, Ubuntu), builds, runs all tests, and ends with
   --long          also tests labelled "long": 100 runs of chaos, a soak of half an hour, Debian packages in a root of
                   their own; and those labelled "once" also with sanitizers and the other MPI
   --mpich         also a build with MPICH, and the MPI tests with it
+  --debian13      also a part of the tests (with --long all) in a Debian 13 root, which stays in build/debian13
   --no-venv       no Python environment: tests that need zarr-python 3 or PyTorch are skipped
   --with-torch    PyTorch from wherever pip finds it (several GB from PyPI); without this option it is
                   taken only where pip is configured with a local build
@@ -40,6 +42,7 @@ while (($#)); do
         --quick) quick=1 ;;
         --long) long=1 ;;
         --mpich) mpich=1 ;;
+        --debian13) debian13=1 ;;
         --no-venv) venv= ;;
         --with-torch) torch=yes ;;
         -j | --jobs)
@@ -71,6 +74,7 @@ mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}")
 more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd ffmpeg mandoc groff-base prometheus)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
+[[ ! $debian13 ]] || more_packages+=(mmdebstrap)
 [[ ! $long ]] || more_packages+=(mpich libmpich-dev debhelper dh-python dpkg-dev lintian mmdebstrap)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
 if ((EUID == 0)) && unshare --net --uts --mount true 2>/dev/null; then
@@ -198,22 +202,31 @@ else
     skipped "conformance.*: there is no ../shared/corpora, and PENSTOCK_CORPORA names no other folder"
 fi
 
-# suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests as one test of the whole, which takes half of the jobs.
-suite() {
-    local name=$1 directory=$2 labels=$3
-    shift 3
-    local part command=
-    for part in "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded_there" \
-        --output-on-failure --no-tests=error -j "$half"; do
+# add_suite NAME COMMAND...: other tests as one test of the whole, which takes half of the jobs.
+add_suite() {
+    local name=$1 part command=
+    shift
+    for part in "$@"; do
         command+=" [==[$part]==]"
     done
     printf 'add_test([==[%s]==]%s)\n' "$name" "$command"
-    printf 'set_tests_properties([==[%s]==] PROPERTIES PROCESSORS %d COST 1500 TIMEOUT 1500 LABELS suite)\n' "$name" "$half"
+    printf 'set_tests_properties([==[%s]==] PROPERTIES PROCESSORS %d COST 1500 TIMEOUT %d SKIP_RETURN_CODE 77 LABELS suite)\n' \
+        "$name" "$half" "$((long ? 5400 : 1500))"
+}
+
+# suite NAME DIRECTORY LABELS [COMMAND...]: another build's tests.
+suite() {
+    local name=$1 directory=$2 labels=$3
+    shift 3
+    add_suite "$name" "$@" ctest --test-dir "$root/$directory" -L "$labels" -LE "$excluded_there" \
+        --output-on-failure --no-tests=error -j "$half"
 }
 
 half=$((jobs > 1 ? jobs / 2 : 1))
 excluded='^long$' excluded_there='^(long|once)$'
 [[ ! $long ]] || excluded='^$' excluded_there='^$'
+debian13_part=(-R '^(unit|cli)\.|^mpi\.(digests|recovery)\.|^chaos\.readers$')
+[[ ! $long ]] || debian13_part=()
 
 # ThreadSanitizer's memory map does not go with the address randomisation of some kernels.
 fixed_addresses=()
@@ -226,6 +239,7 @@ mkdir -p build/all
     [[ $quick ]] || suite sanitize.address build/asan '^(unit|fuzz|sanitize)$'
     [[ $quick ]] || suite sanitize.thread build/tsan '^(threads|sanitize)$' "${fixed_addresses[@]}"
     [[ ! $mpich ]] || suite mpich build/mpich '^mpi$'
+    [[ ! $debian13 ]] || add_suite debian13 "$root/tests/install/debian13.sh" "$root" "$root/build/debian13" "$half" "${debian13_part[@]}"
     printf 'subdirs([==[%s]==])\n' "$root/build/release"
 } >build/all/CTestTestfile.cmake
 

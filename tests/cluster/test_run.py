@@ -52,7 +52,7 @@ class Run(ClusterTest):
         """Each host is looked at as runs start there: one has few files that may be open. Readers come together."""
         agent = os.path.join(self.folder, "agent")
         with open(agent, "w", encoding="ascii") as out:
-            out.write(f'#!/bin/sh\nfor word; do test "$word" = h2 && ulimit -n 64; done\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
+            out.write(f'#!/bin/sh\nfor word; do test "$word" = h2 && ulimit -n 100; done\nexec {os.environ["CLUSTER_RSH"]} "$@"\n')
         os.chmod(agent, 0o700)
         command = [program("penstock"), "doctor"]
         for key, value in self.settings.items():
@@ -68,7 +68,7 @@ class Run(ClusterTest):
                     env=environment(**by_agent(agent)))
         self.assertEqual(short.code, 1, short.output)
         self.assertRegex(short.output, r"(?m)^ok +h1 +limits.nofile ")
-        self.assertRegex(short.output, r"(?m)^FAILURE +h2 +limits.nofile +only 64 files")
+        self.assertRegex(short.output, r"(?m)^FAILURE +h2 +limits.nofile +only 100 files")
         if not launcher_is_open_mpi():
             return  # MPICH's mpiexec takes 20 s to say that there is no such host
         gone = run([*command, "--hosts", "h1,nowhere"], cwd=self.folder)

@@ -4,13 +4,13 @@
 # PENSTOCK_DEBS names a folder of packages that are built already.
 # shellcheck source=tests/install/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/install/root.sh
+source "$(dirname "${BASH_SOURCE[0]}")/root.sh"
 source=$1
 
-((EUID == 0)) || skip "not root, who alone may make a root"
-command -v mmdebstrap >/dev/null && command -v dpkg-buildpackage >/dev/null && command -v dh_python3 >/dev/null ||
-    skip "mmdebstrap, debhelper or dh-python is not installed"
+needs_root
+command -v dpkg-buildpackage >/dev/null && command -v dh_python3 >/dev/null || skip "debhelper or dh-python is not installed"
 [[ -e $source/.git ]] || skip "packages are built of what git tracks"
-unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces for the root"
 
 debs=${PENSTOCK_DEBS-}
 if [[ ! $debs ]]; then
@@ -24,8 +24,7 @@ if [[ ! $debs ]]; then
 fi
 
 # shellcheck disable=SC1091
-mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' --include=man-db,python3 \
-    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/system" >"$scratch/log" 2>&1 || skip "no packages to make a root of: $(tail -n 3 "$scratch/log")"
+make_root "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/system" man-db,python3
 mkdir "$scratch/system/debs"
 find "$debs" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$scratch/system/debs" {} +
 cat >"$scratch/system/train.py" <<'TRAIN'
@@ -68,10 +67,7 @@ left=$(comm -13 /tmp/before /tmp/after | grep -i penstock || true; find /dev/shm
 [ -z "$left" ] || { echo "left behind: $left" && exit 1; }
 echo "installed, run and removed"
 INSIDE
-# shellcheck disable=SC2016
-unshare --mount --pid --fork sh -c '
-    mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" && mount -t tmpfs shm "$1/dev/shm"
-    exec chroot "$1" bash /inside.sh' sh "$scratch/system" >"$scratch/log" 2>&1 || {
+in_root "$scratch/system" bash /inside.sh >"$scratch/log" 2>&1 || {
     (($? != 77)) || skip "apt has no lists: $(<"$scratch/log")"
     fail "in a root of their own"
 }
