@@ -370,10 +370,10 @@ meta = {"zarr_format": 3, "node_type": "array", "shape": [24, 4096], "data_type"
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
 json.dump(meta, open("straddle/label/zarr.json", "w"))
 PYTHON
-plan() { "$penstock" plan --set dataset.uri=straddle --set dataset.fields.base_frames=base_frames --set dataset.fields.label=label "$@"; }
+plan() { "$penstock" plan --set batch.global_size=8 --set dataset.uri=straddle --set dataset.fields.base_frames=base_frames --set dataset.fields.label=label "$@"; }
 ! plan | grep '^note: chunks' || fail "the array is held"
-note=$(plan --set dataset.hold_limit=0 | grep "^note: chunks of field 'label' straddle rows: each is decoded 1.5 times")
+note=$(plan --set dataset.hold_limit=0 | grep "^note: chunks of field 'label' straddle rows: each is decoded 2.0 times")
 [[ $note =~ (--set dataset.hold_limit=[0-9]+KiB) ]] || fail "no limit in: $note"
 ! plan ${BASH_REMATCH[1]} | grep '^note: chunks' || fail "followed, and printed again: $note"
-policy() { "$penstock" plan -c robot.yaml --set dataset.fields.img.array=data/img --set dataset.fields.img.steps=-1:1 "$@"; }
+policy() { "$penstock" plan -c robot.yaml --set batch.global_size=8 --set dataset.fields.img.array=data/img --set dataset.fields.img.steps=-1:1 "$@"; }
 ! policy --set dataset.hold_limit=0 | grep "^note: chunks of field 'img'" || fail "the largest field straddles no rows"
