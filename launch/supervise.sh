@@ -245,6 +245,9 @@ ended() {
         say "the readers' launcher ended as if all were well, but the readers have not come to their end"
         status=1
     fi
+    if [[ $side == trainers && $restarts && ! $all_served && ${mca-} == prrte ]] && ((!status && !code)) && trainers_lost_a_node; then
+        status=137 # as if the launcher had been killed: all are started again
+    fi
     [[ $side != readers ]] || ((status)) || all_served=1
     if [[ $side == readers && $unconnected ]] && ((status == 128 + $(kill -l USR2))); then
         say "error: the trainers' step ended with exit code 0, and not all trainers had connected: each has to call" \

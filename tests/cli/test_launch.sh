@@ -343,7 +343,7 @@ timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' 
 # shellcheck disable=SC2016
 code=0
 timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
-    [ \$RANK = 0 ] && while [ -e \$PENSTOCK_RUN_DIR/reader-0.sock ]; do sleep 0.05; done && kill -KILL \$\$" >log 2>&1 || code=$?
+    [ \$RANK = 0 ] || exit 0; while [ -e \$PENSTOCK_RUN_DIR/reader-0.sock ]; do sleep 0.05; done && kill -KILL \$\$" >log 2>&1 || code=$?
 contains "$(cat log)" "all epochs are consumed, and the readers have left"
 contains "$(cat log)" "(SIGKILL), after 1 of 3 restarts, and after all batches were delivered"
 [ "$code" -eq 1 ] || fail "a trainer killed after the end: exit code $code: $(cat log)"
