@@ -43,8 +43,8 @@ MUST_USE enum status job_share_dataset(struct job *job, struct error *err);
 
 /* job_inventory.c. Collective: all nodes see one dataset, or whole copies of it, and of each array
  * of a field some chunk is there. INVALID: nodes do not see the same; the message names two of
- * them. NOT_FOUND: no chunk is there, and the configuration does not say that missing chunks are to
- * be filled. Other errors as of the stores. */
+ * them. NOT_FOUND: no chunk is there, and the configuration does not say what a missing chunk is.
+ * Other errors as of the stores. */
 MUST_USE enum status job_check_inventory(struct job *job, bool quiet, struct error *err);
 
 /* Collective: settles the shape of the run, its plan, rounds and memory, the same on every rank. */

@@ -307,7 +307,8 @@ static void choose_witnesses(struct survey *survey)
     }
 }
 
-static enum status compare(struct survey *survey, bool fills_empty, struct error *err)
+/* `requires`: of each array some chunk has to be there. */
+static enum status compare(struct survey *survey, bool requires, struct error *err)
 {
     const struct comm *comm = survey->comm;
     enum status status = STATUS_OK;
@@ -316,7 +317,7 @@ static enum status compare(struct survey *survey, bool fills_empty, struct error
         status = compare_documents(survey, err);
     if (status != STATUS_OK)
         return status;
-    if (survey->is_witness && !fills_empty)
+    if (survey->is_witness && requires)
         status = inventory_require(&survey->inventory, &survey->waiting, err);
     status = comm_agree(comm, comm_name_reader(comm, status, err), err);
     return status == STATUS_OK && survey->witness_count > 1 ? compare_stocks(survey, err) : status;
@@ -330,7 +331,7 @@ enum status job_check_inventory(struct job *job, bool quiet, struct error *err)
     enum status status = prepare(&survey, job->dataset, err);
     status = comm_agree(&job->comm, comm_name_reader(&job->comm, status, err), err);
     if (status == STATUS_OK)
-        status = compare(&survey, job->config.missing_chunk == MISSING_CHUNK_FILL, err);
+        status = compare(&survey, job->config.missing_chunk == MISSING_CHUNK_AUTO, err);
     inventory_done(&survey.inventory);
     free(survey.gathered);
     free(survey.values);

@@ -185,7 +185,8 @@ class Model(JobTest):
         if batch > mix.samples:
             batch, trainers = 1, 1
         return {"batch.global_size": batch, "batch.last": rng.choice(("drop", "pad", "partial")),
-                "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 3)}, trainers
+                "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 3),
+                "errors.missing_chunk": "fill"}, trainers  # random indices may all be 0
 
     @staticmethod
     def shape(rng):

@@ -275,7 +275,8 @@ class Model(JobTest):
                 "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 2),
                 "order.window_rows": rng.choice(("auto", 1, 2, 5)),
                 "dataset.hold_limit": rng.choice(("0", "1KiB", "1GiB")),
-                "order.shuffle": rng.choice(("true", "true", "false"))}, trainers
+                "order.shuffle": rng.choice(("true", "true", "false")),
+                "errors.missing_chunk": "fill"}, trainers  # random indices may all be 0
 
     def draw_budget(self, rng, world, anchors, order):
         """Batches by budget are for ragged fields."""
