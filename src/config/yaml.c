@@ -10,6 +10,7 @@
 #include "config/yaml_internal.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,10 +415,18 @@ static enum status read_whole(FILE *file, const char *path, char **ret_text, siz
     return STATUS_OK;
 }
 
+/* A name of an open file: another process has another file of this name, and the file's folder is
+ * not the name's. */
+static bool is_descriptor(const char *path)
+{
+    return strcmp(path, "/dev/stdin") == 0 || fnmatch("/dev/fd/*", path, FNM_PATHNAME) == 0 ||
+           fnmatch("/proc/*/fd/*", path, FNM_PATHNAME) == 0;
+}
+
 bool config_file_is_stream(const char *path)
 {
     struct stat stat_of;
-    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+    return is_descriptor(path) ||
            (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode));
 }
 

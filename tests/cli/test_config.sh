@@ -30,6 +30,12 @@ for file in /dev/stdin <(cat here.yaml); do
 done
 unset "${!PENSTOCK_@}"
 
+# Under /dev/ are files, too: they have a folder, and any process can read them.
+shared=$(mktemp -d -p /dev/shm)
+trap 'rm -rf "$scratch" "$shared"' EXIT
+cp here.yaml "$shared"
+contains "$(OMPI_COMM_WORLD_SIZE=2 "$penstock" config -c "$shared/here.yaml")" "uri: \"$shared/here\""
+
 cat >run.yaml <<'YAML'
 dataset: {uri: data.zarr}
 batch: {global_size: 8}
