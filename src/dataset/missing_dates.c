@@ -232,8 +232,8 @@ static enum status add_frames(const struct zarr_texts *missing, const struct dat
     return STATUS_OK;
 }
 
-static enum status find_in_store(const struct dataset *dataset, size_t s, bool *ret_has_attribute,
-                                 uint64_t **frames, size_t *count, struct error *err)
+static enum status find_in_store(const struct dataset *dataset, size_t s, uint64_t **frames,
+                                 size_t *count, struct error *err)
 {
     const struct dataset_private *private = dataset->private;
     enum zarr_format format = private->hierarchies[s]->format;
@@ -244,10 +244,14 @@ static enum status find_in_store(const struct dataset *dataset, size_t s, bool *
     struct dates dates = {0};
     enum status status = zarr_group_texts(store, format, "", "missing_dates", &missing, err);
 
-    *ret_has_attribute = missing.is_there;
     if (status == STATUS_OK && missing.count > 0)
         status = read_dates(store, format, length, &dates, err);
-    if (status == STATUS_OK && missing.count > 0 && dates.count == length)
+    if (status == STATUS_OK && missing.count > 0 && dates.count != length)
+        status = error_set(err, STATUS_INVALID,
+                           "the array 'dates' has %" PRIu64 " dates, and there are %" PRIu64
+                           " frames: %s",
+                           dates.count, length, advice);
+    if (status == STATUS_OK && missing.count > 0)
         status = add_frames(&missing, &dates, first, frames, count, err);
     free(dates.seconds);
     zarr_texts_done(&missing);
@@ -271,15 +275,10 @@ enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_fra
 {
     uint64_t *frames = NULL;
     size_t count = 0;
-    bool has_attribute = is_by_date(dataset);
     enum status status = STATUS_OK;
 
-    for (size_t s = 0; status == STATUS_OK && has_attribute && s < dataset->store_count; s++) {
-        bool here;
-
-        status = find_in_store(dataset, s, &here, &frames, &count, err);
-        has_attribute = s > 0 || here;
-    }
+    for (size_t s = 0; status == STATUS_OK && is_by_date(dataset) && s < dataset->store_count; s++)
+        status = find_in_store(dataset, s, &frames, &count, err);
     if (status != STATUS_OK || count == 0) {
         free(frames);
         frames = NULL;

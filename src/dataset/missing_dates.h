@@ -8,10 +8,10 @@
 #include "dataset/dataset_internal.h"
 
 /* The numbers of the missing frames, over all stores (*ret_frames: [*ret_count], malloc'ed; NULL if
- * there are none). If the first store has no such attribute, no other one is asked; and where dates
- * are not those of the frames (another number of them, or samples along another axis than the
- * first), none is missing. Blocks on the stores. INVALID: a date cannot be read, or no frame has
- * it; the message says what to write. Errors as of zarr_group_texts() and small_array_read(). */
+ * there are none). Each store has its own attribute, or none. With samples along another axis than
+ * the first, none is missing. Blocks on the stores. INVALID: a date cannot be read, there are not
+ * as many dates as frames, or no frame has a date; the message says what to write. Errors as of
+ * zarr_group_texts() and small_array_read(). */
 MUST_USE enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_frames,
                                         size_t *ret_count, struct error *err);
 

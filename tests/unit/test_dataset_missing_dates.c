@@ -113,6 +113,42 @@ static void test_frames(void **state)
     expect_frames(*state, plain, 0x3b);
 }
 
+/* The second store names a date, and the first one none: each is asked. */
+static void test_stores(void **state)
+{
+    static const char attributes[] = "{\"missing_dates\": [\"2020-03-01\"], \"start_date\": "
+                                     "\"2020-02-28\", \"frequency\": \"1d\"}";
+    const struct fixture *fixture = *state;
+    struct text uri = {0};
+    const float x[FRAMES * VARIABLES] = {0};
+    struct dataset *dataset;
+    struct error err;
+    uint64_t row;
+
+    for (const char *store = "a"; store; store = *store == 'a' ? "b" : NULL) {
+        char key[8];
+
+        snprintf(key, sizeof key, "%s/x", store);
+        document_put(
+            fixture,
+            (struct document){.path = key, .shape = "[6, 3]", .chunks = "[6, 3]", .type = "<f4"});
+        snprintf(key, sizeof key, "%s/x/0.0", store);
+        assert_ok(store_put(fixture->store, key, x, sizeof x, &err), &err);
+        text_append(&uri, "%s%s/%s", uri.length ? "," : "", fixture->path, store);
+    }
+    fixture_put(*state, "a/.zgroup", "{\"zarr_format\": 2}");
+    fixture_put(*state, "b/.zgroup", "{\"zarr_format\": 2}");
+    fixture_put(*state, "b/.zattrs", attributes);
+    const struct dataset_field_spec spec = {.name = "x", .array = "x"};
+    const struct dataset_options options = {.uri = uri.data, .fields = &spec, .field_count = 1};
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    assert_non_null(dataset->anchors);
+    for (uint64_t t = 0; t < 2 * FRAMES; t++)
+        assert_int_equal(anchors_offset_of(dataset->anchors, t, &row) != UINT64_MAX, t != 8);
+    dataset_free(dataset);
+    text_done(&uri);
+}
+
 static void refuse(const struct fixture *fixture, const char *message)
 {
     struct dataset *dataset;
@@ -128,7 +164,8 @@ static void refuse(const struct fixture *fixture, const char *message)
 
 static void test_mistakes(void **state)
 {
-    const int64_t dates[FRAMES] = {0, 1, 2, 2, 3, 4};
+    const int64_t dates[FRAMES] = {0, 1, 2, 2, 3, 4}, rising[FRAMES] = {0, 1, 2, 3, 4, 5};
+    struct error err;
     const char *one = "[\"2020-02-29\"]";
 
     put_attributes(*state, one, "");
@@ -147,6 +184,11 @@ static void test_mistakes(void **state)
     refuse(*state, "the array 'dates' is 1-dimensional and of int64");
     put_dates(*state, "<M8[s]", dates);
     refuse(*state, "does not rise at item 3");
+    document_put(*state, (struct document){
+                             .path = "dates", .shape = "[5]", .chunks = "[6]", .type = "<M8[s]"});
+    assert_ok(store_put(((struct fixture *)*state)->store, "dates/0", rising, sizeof rising, &err),
+              &err);
+    refuse(*state, "the array 'dates' has 5 dates, and there are 6 frames");
 }
 
 static void test_dates(void **state)
@@ -197,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_frames, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_stores, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_mistakes, setup, fixture_teardown),
         cmocka_unit_test(test_dates),
         cmocka_unit_test_setup_teardown(test_names, setup, fixture_teardown),
