@@ -432,9 +432,12 @@ static enum status hold(struct dataset *dataset, void **ret_held, struct error *
     return dataset_hold(dataset, *ret_held, err);
 }
 
+/* Paths that a configuration of any folder may take. */
 static void tell(const struct work *work, const struct options *options)
 {
     uint64_t entries = 0;
+    char *whole = realpath(work->path, NULL);
+    const char *path = whole ? whole : work->path;
     for (size_t f = 0; f < work->stats.field_count; f++)
         entries += work->stats.fields[f].entry_count;
     printf("%s has statistics of %zu field%s, %s entr%s\n", options->making.destination,
@@ -442,7 +445,8 @@ static void tell(const struct work *work, const struct options *options)
            count_format(entries).text, entries == 1 ? "y" : "ies");
     for (size_t f = 0; f < work->stats.field_count; f++)
         printf("  %s: {stats: %s}\n", text_shown(work->stats.fields[f].name).text,
-               options->making.destination);
+               text_shown(path).text);
+    free(whole);
 }
 
 static enum status run_on(const struct options *options, const struct config *config,

@@ -50,6 +50,18 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
     return status;
 }
 
+static bool is_relative(const char *uri)
+{
+    return *uri && uri[0] != '/' && !strstr(uri, "://") && strncasecmp(uri, "file:", 5) != 0;
+}
+
+/* Of a URI that is relative to the file's folder, puts the folder in front. */
+static void put_folder(const struct yaml_reader *reader, const char *uri, struct text *path)
+{
+    if (reader->folder && is_relative(uri))
+        text_append(path, "%s/", reader->folder);
+}
+
 /* A value or a list as text: "[a,b]" of a list. False: it is neither. */
 static bool node_text(struct yaml_reader *reader, const yaml_node_t *node, struct text *ret_text)
 {
@@ -71,13 +83,26 @@ static bool node_text(struct yaml_reader *reader, const yaml_node_t *node, struc
     return is_text;
 }
 
+/* Whether the value of a field's property begins with a store: STORE, or STORE::ARRAY. */
+static bool names_store(const char *property, const char *value)
+{
+    static const char *const may[] = {"mean", "std", "scale", "offset"};
+    bool names = strcmp(property, "stats") == 0;
+    for (size_t i = 0; i < sizeof may / sizeof may[0]; i++)
+        names = names || (strcmp(property, may[i]) == 0 && strstr(value, "::"));
+    return names;
+}
+
 /* `key` is the property, or with a dot between a key of its map. */
 static enum status read_property(struct yaml_reader *reader, const char *name, const char *key,
                                  const yaml_node_t *key_node, const yaml_node_t *value,
                                  bool takes_list, struct error *err)
 {
     struct text text = {0};
+    const char *scalar = scalar_text(value);
     enum status status;
+    if (scalar && names_store(key, scalar))
+        put_folder(reader, scalar, &text);
     if (node_text(reader, value, &text) && (takes_list || value->type != YAML_SEQUENCE_NODE)) {
         status =
             config_put_field_property(reader->config, name, key, text.data ? text.data : "", err);
@@ -179,18 +204,14 @@ static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *ke
     return each_entry(reader, value, "dataset.fields", read_field, err);
 }
 
-static bool is_relative(const char *uri)
-{
-    return *uri && uri[0] != '/' && !strstr(uri, "://") && strncasecmp(uri, "file:", 5) != 0;
-}
-
 /* Adds an item, of dataset.uri relative to the file's folder. */
 static void put_item(const struct yaml_reader *reader, bool is_uri, const char *item,
                      struct text *list)
 {
     struct text path = {0};
-    if (is_uri && reader->folder && is_relative(item))
-        text_append(&path, "%s/%s", reader->folder, item);
+    if (is_uri)
+        put_folder(reader, item, &path);
+    text_append(&path, "%s", item);
     text_list_put(list, path.data ? path.data : item);
     text_done(&path);
 }

@@ -35,6 +35,8 @@ static void every_section(void **state)
              "    latents: {array: base_frames}\n"
              "    text:    {array: clip_emb, index: segment_to_video}\n"
              "    plain: other\n"
+             "    near: {stats: s.zarr, scale: s.zarr::near/scale, offset: t/offset}\n"
+             "    far: {mean: '/s.zarr::/far/mean', std: 's3://b/s::far/std'}\n"
              "batch:   {global_size: 512, last: pad}\n"
              "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
              "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
@@ -42,12 +44,17 @@ static void every_section(void **state)
              "exchange: {steps_per_round: 2}\n"
              "errors:  {bad_sample: fail}\n");
     assert_string_equal(c.uri, "/data/runs/latents.zarr");
-    assert_int_equal(c.field_count, 3);
+    assert_int_equal(c.field_count, 5);
     assert_string_equal(c.fields[0].name, "latents");
     assert_string_equal(c.fields[0].array, "base_frames");
     assert_null(c.fields[0].index);
     assert_string_equal(c.fields[1].index, "segment_to_video");
     assert_string_equal(c.fields[2].array, "other");
+    assert_string_equal(c.fields[3].stats, "/data/runs/s.zarr"); /* as the uri */
+    assert_string_equal(c.fields[3].scale_at, "/data/runs/s.zarr::near/scale");
+    assert_string_equal(c.fields[3].offset_at, "t/offset");
+    assert_string_equal(c.fields[4].mean, "/s.zarr::/far/mean");
+    assert_string_equal(c.fields[4].std, "s3://b/s::far/std");
     assert_int_equal(c.global_batch, 512);
     assert_int_equal(c.last, PLAN_PAD);
     assert_true(c.seed == UINT64_MAX);
