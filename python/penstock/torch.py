@@ -462,22 +462,23 @@ class _Epoch:
         return batch
 
 
-def _iterated_by(*names):
-    """The object of a class of that name that iterates; None: there is none."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        owner = frame.f_locals.get("self")
-        if type(owner).__name__ in names:
-            return owner
+def _batched_by(frame):
+    """Whether the caller, of that frame, is a DataLoader's fetcher that makes batches."""
+    is_torch = frame.f_globals.get("__name__", "").startswith("torch.utils.data.")
+    return is_torch and frame.f_locals.get("auto_collation", False)
+
+
+def _is_shared_out(frame):
+    """Whether Accelerate iterates, to give several processes parts of what this one reads. Looks at no frame's
+    variables: up to Python 3.12 the frame of a loop would keep them, and with them its last batch."""
+    loaders = getattr(sys.modules.get("accelerate.data_loader"), "__dict__", {})
+    sharing = [loaders[name] for name in ("IterableDatasetShard", "DataLoaderDispatcher") if name in loaders]
+    codes = [loader.__iter__.__code__ for loader in sharing]
+    while codes and frame is not None:
+        if frame.f_code in codes:
+            return sys.modules["accelerate"].PartialState().num_processes > 1
         frame = frame.f_back
-    return None
-
-
-def _is_shared_out():
-    """Whether Accelerate iterates, to give several processes parts of what this one reads."""
-    accelerate = sys.modules.get("accelerate")
-    owner = _iterated_by("IterableDatasetShard", "DataLoaderDispatcher")
-    return accelerate is not None and owner is not None and accelerate.PartialState().num_processes > 1
+    return False
 
 
 class Dataset(torch.utils.data.IterableDataset):
@@ -496,13 +497,13 @@ class Dataset(torch.utils.data.IterableDataset):
     def __iter__(self):
         if torch.utils.data.get_worker_info() is not None:
             raise Invalid("penstock.torch.Dataset takes no DataLoader workers: give num_workers=0")
-        fetcher = _iterated_by("_IterableDatasetFetcher")
-        if getattr(fetcher, "auto_collation", False):
+        caller = sys._getframe(1)
+        if _batched_by(caller):
             raise Invalid(
                 "penstock.torch.Dataset gives whole batches, and a DataLoader would put several of them into one: give "
                 "batch_size=None (its default is 1). Samples of a batch: batch.global_size of the service's configuration"
             )
-        if _is_shared_out():
+        if _is_shared_out(caller):
             raise Invalid(
                 "accelerator.prepare() was given a DataLoader of penstock.torch.Dataset: process 0 would read for all, "
                 "or each process keep a part of its own samples. Do not prepare it: iterate penstock.torch.Loader()"

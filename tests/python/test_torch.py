@@ -144,6 +144,34 @@ class Epochs(OnDevice):
                 self.assertEqual([(batch.epoch, is_right(batch)) for batch in batches], [(epoch, True)] * STEPS)
             dataset.loader.close()
 
+    def test_a_loop_in_a_function_holds_no_batch(self):
+        """Its variable has an epoch's last batch until the next epoch's first one is there, and no longer."""
+        with Demo(samples=SAMPLES, epochs=3, slots=3) as demo:
+            dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
+
+            def train():
+                for _ in range(3):
+                    for batch in torch.utils.data.DataLoader(dataset, batch_size=None):
+                        self.assertLessEqual(dataset.loader.stats.leased, 2)
+                return batch.epoch
+
+            self.assertEqual(train(), 2)
+            dataset.loader.close()
+
+    def test_a_dataset_that_makes_samples_of_batches(self):
+        """The program's own, with which a DataLoader makes batches of another size."""
+        with Demo(samples=40, epochs=1) as demo:
+            dataset = penstock.torch.Dataset(run_dir=demo.run_dir, rank=0, world_size=1)
+
+            class Samples(torch.utils.data.IterableDataset):
+                def __iter__(self):
+                    for batch in dataset:
+                        yield from batch["label"].clone()
+
+            batches = [batch.tolist() for batch in torch.utils.data.DataLoader(Samples(), batch_size=8)]
+            self.assertEqual(batches, [list(range(start, start + 8)) for start in range(0, 40, 8)])
+            dataset.loader.close()
+
     def test_what_nobody_can_use(self):
         """A DataLoader that makes batches, or wants samples by index; two loops at a time; another process."""
         with Demo() as demo:
