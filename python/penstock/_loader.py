@@ -245,12 +245,21 @@ class Loader:
 
     def epoch(self, number):
         """Epoch `number`, or the rest of it, as of epochs(); what lies before is skipped. For a second run (--also), which
-        goes on with the training, also after a resume: val.epoch(epoch.number)."""
+        goes on with the training, also after a resume: val.epoch(epoch.number). Raises Ended behind the last epoch."""
+        self._check_exists(number)
         if number > self._cursor[0]:
             self.skip(number)
         elif number < self._cursor[0]:
             raise Invalid(f"epoch {number} is over; the next batch is of epoch {self._cursor[0]}")
         return Epoch(self, number)
+
+    def _check_exists(self, number):
+        """Raises Ended where there is no such epoch, over or not."""
+        if number >= self.info.epochs:
+            raise Ended(
+                f"epoch {number} was asked for, and order.epochs is {self.info.epochs}: the first one is epoch 0. "
+                "Iterate loader.epochs(), which ends by itself and is right after a resume, or raise order.epochs"
+            )
 
     @property
     def complete(self):

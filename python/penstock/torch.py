@@ -273,7 +273,8 @@ class Loader:
 
     def epoch(self, number):
         """Epoch `number`, or the rest of it; what lies before is skipped. For a second run (--also), which goes on with the
-        training, also after a resume: val.epoch(epoch.number)."""
+        training, also after a resume: val.epoch(epoch.number). Raises Ended behind the last epoch."""
+        self.connection._check_exists(number)
         self.set_epoch(number)
         self._open = None
         return iter(self)
@@ -432,11 +433,7 @@ class _Epoch:
         epoch, step = loader._cursor
         if loader._open == epoch and step > 0 and not loader._stopped:
             loader._skip_to(epoch + 1, 0)  # it was abandoned
-        if loader.complete:
-            raise Ended(
-                f"epoch {loader._cursor[0]} was asked for, and order.epochs is {loader.info.epochs}: all are consumed. "
-                "Iterate loader.epochs(), which ends by itself and is right after a resume, or raise order.epochs"
-            )
+        loader._loader._check_exists(loader._cursor[0])
         self.number = loader._open = loader._cursor[0]
         loader._turn += 1
         self._turn = loader._turn

@@ -287,6 +287,9 @@ class Epochs(unittest.TestCase):
             self.assertEqual([(batch.epoch, batch.step) for batch in loader.epoch(4)], [(4, 0), (4, 1), (4, 2)])
             with self.assertRaisesRegex(penstock.Invalid, "epoch 3 is over"):
                 loader.epoch(3)
+            for number in (5, 6):
+                with self.assertRaisesRegex(penstock.Ended, f"epoch {number} was asked for, and order.epochs is 5"):
+                    loader.epoch(number)
 
     def test_one_loop_at_a_time(self):
         with Demo(samples=12, batch=4, epochs=2) as demo, connect(demo) as loader:

@@ -76,6 +76,9 @@ class Epochs(OnDevice):
             self.assertEqual([(batch.epoch, batch.step) for batch in loader.epoch(3)], [(3, step) for step in range(STEPS)])
             with self.assertRaisesRegex(penstock.Invalid, "epoch 2 is over"):
                 loader.epoch(2)
+            for number in (5, 9):
+                with self.assertRaisesRegex(penstock.Ended, f"epoch {number} was asked for, and order.epochs is 5"):
+                    loader.epoch(number)
 
     def test_keys_are_a_dicts(self):
         with Demo() as demo, open_loader(demo) as loader:
