@@ -57,6 +57,8 @@ class Loader:
         """
         self._connection = None
         self._ended = False
+        self._memories = {}  # thread -> memory of a batch to come, or that came, and nobody has got it yet
+        self._lent = []  # weak references to batches
         if (rank is None) != (world_size is None):
             raise Invalid("give rank and world_size together, or neither")
         if world_size is not None and world_size < 1:
@@ -78,8 +80,6 @@ class Loader:
         self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch to hand out
         self._taken = self._cursor  # of the next batch to lease: later, where batches are copied ahead
         self._turn = 0  # counts the loops over epochs: the last one goes on
-        self._memories = {}  # thread -> memory of a batch to come, or that came, and nobody has got it yet
-        self._lent = []  # weak references to batches
 
     def __enter__(self):
         return self
@@ -108,10 +108,12 @@ class Loader:
         anything refers to the view, and keeps the connection: the rank is free when the last one is gone."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            self._memories = {}
-            if not self._ended and not sys.is_finalizing():
-                self._copy_out()
-            connection.close(self._ended)
+            try:
+                self._memories = {}
+                if not self._ended and not sys.is_finalizing():
+                    self._copy_out()
+            finally:
+                connection.close(self._ended)
 
     @property
     def fields(self):
@@ -134,10 +136,7 @@ class Loader:
         if connection is None or not connection.retain():
             raise Invalid("the loader is closed")
         try:
-            thread = threading.get_ident()  # two threads at a time are refused, and never get one batch
-            memory = self._memories.get(thread)
-            if memory is None:
-                memory = self._memories[thread] = Memory(connection)
+            memory = self._memory(connection)
             if memory.raw.indices is None:
                 self._await(connection, memory.raw, timeout)
             batch = Batch(self.info, memory)
@@ -145,6 +144,22 @@ class Loader:
             return batch
         finally:
             connection.let_go()
+
+    def _memory(self, connection):
+        """This thread's memory. Two threads at a time are refused, and never get one batch. A thread that died with a
+        batch that nobody got leaves the batch to the next one."""
+        thread, memories = threading.get_ident(), self._memories
+        mine = memories.get(thread)
+        if mine is not None and mine.raw.indices is not None:
+            return mine
+        for other, memory in list(memories.items()):
+            left = other != thread and memory is not None and memory.raw.indices is not None
+            if left and other not in sys._current_frames() and memories[other] is memory:
+                memories[thread], memories[other] = memory, None  # no other thread runs in between
+                return memory
+        if mine is None:
+            mine = memories[thread] = Memory(connection)
+        return mine
 
     def _settle(self, batch, cursor=None):
         """Somebody has the batch: the next _lease() is of the one behind it. `cursor`: behind the batch, if it is
@@ -324,7 +339,7 @@ class Epoch:
         if self._loader._cursor[0] != self.number:
             raise StopIteration
         self.check_turn()
-        return next(self._loader)
+        return self._loader.__next__()  # not next(): behind a call of C, a signal's handler may run, and lose the batch
 
     def check_turn(self):
         if self._turn != self._loader._turn:

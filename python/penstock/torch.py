@@ -17,6 +17,7 @@ state goes on with the batch that this one was training on: the loop is done wit
 import collections
 import functools
 import sys
+import threading
 
 import numpy as np
 import torch
@@ -202,7 +203,7 @@ class Loader:
         self._turn = 0  # counts the loops over epochs: the last one goes on
         self._stopped = False  # no more batches come
         self._ended = False
-        self._ahead = collections.deque()  # (batch, event): copies under way, or complete
+        self._ahead = []  # (batch, event): copies under way, or complete. Replaced, never changed
         self._copying = collections.deque()  # (memory, event): what copies read
         if loader is not None:
             self._begin(loader)
@@ -323,7 +324,7 @@ class Loader:
         """Forgets what is copied ahead."""
         if self._device:
             self._device.finish()
-        self._ahead.clear()
+        self._ahead = []
         self._copying.clear()
 
     def set_epoch(self, epoch):
@@ -339,7 +340,7 @@ class Loader:
     def _skip_to(self, epoch, step):
         """Passes over batches; those that are not copied yet never are."""
         while self._ahead and self._cursor < (epoch, step):
-            self._loader._cursor = self._loader._after(self._ahead.popleft()[0])
+            self._hand_out()
         if self._device and self._cursor < (epoch, step):
             self._drop()  # slots are given back in order
         self._loader.skip(epoch, step)
@@ -402,8 +403,13 @@ class Loader:
             pass  # an end is found again when nothing is left
         batch, event = self._ahead[0]
         self._device.hand_over([*batch.values(), batch.indices, batch.sample_keys, batch.valid], event)
-        self._ahead.popleft()
-        self._loader._cursor = self._loader._after(batch)
+        return self._hand_out()
+
+    def _hand_out(self):
+        """The first batch that was copied ahead."""
+        batch, rest = self._ahead[0][0], self._ahead[1:]
+        cursor = self._loader._after(batch)
+        self._ahead, self._loader._cursor = rest, cursor  # no signal's handler runs in between
         return batch
 
     def _may_lease(self):
@@ -421,8 +427,9 @@ class Loader:
         batch = _tensors(memory, self._device.copy)
         event = self._device.record()
         self._copying.append((memory, event))
-        self._ahead.append((batch, event))
-        self._loader._settle(memory)
+        self._loader._lend(memory)
+        thread, ahead = threading.get_ident(), [*self._ahead, (batch, event)]
+        self._loader._memories[thread], self._ahead = None, ahead  # no signal's handler runs in between
 
 
 class _Epoch:

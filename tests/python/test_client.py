@@ -1,5 +1,6 @@
 """The Python package against a demo server: contents, order, the life of views, ends and errors."""
 
+import contextlib
 import copy
 import ctypes
 import gc
@@ -27,6 +28,7 @@ except ImportError as missing:
 
 import penstock
 from demo import Demo, pattern
+from interrupts import steps_in_spite_of_interrupts
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "include", "penstock.h")
 
@@ -441,6 +443,35 @@ class Failures(unittest.TestCase):
             self.assertEqual(steps, list(range(len(steps))))
             self.assertGreater(interrupts, 0)
 
+    def test_an_interrupt_anywhere(self):
+        """No batch is lost, and none comes twice."""
+        with Demo(samples=4000, epochs=1) as demo, connect(demo) as loader:
+            steps, places = steps_in_spite_of_interrupts(loader.epoch(0))
+            self.assertGreater(places, 10)
+            self.assertEqual(steps, list(range(places)))
+
+    def test_a_thread_that_dies_leaves_its_batch(self):
+        with Demo(slots=2) as demo, connect(demo) as loader:
+            with unittest.mock.patch.object(loader, "_settle", side_effect=SystemExit):
+                thread = threading.Thread(target=loader.next)
+                thread.start()
+                thread.join()
+            self.assertEqual([loader.next().step for _ in range(4)], [0, 1, 2, 3])
+
+    def test_errors_on_the_way_free_the_connection(self):
+        connection = penstock._loader.Connection
+        for name, closes in (("penstock._loader.info_of", False), ("penstock.Batch.copy_out", True)):
+            with self.subTest(name=name), Demo() as demo, contextlib.ExitStack() as stack:
+                free = unittest.mock.patch.object(connection, "_free", autospec=True, side_effect=connection._free)
+                free = stack.enter_context(free)
+                loader = connect(demo) if closes else None
+                held = next(loader) if closes else None
+                with unittest.mock.patch(name, side_effect=MemoryError), self.assertRaises(MemoryError):
+                    loader.close() if closes else connect(demo)
+                del loader, held
+                free.assert_called_once()
+                self.assertEqual(demo.process.wait(60), 0)
+
     def test_one_thread_at_a_time(self):
         with Demo() as demo, connect(demo) as loader:
             demo.process.send_signal(signal.SIGSTOP)
@@ -546,6 +577,19 @@ class Failures(unittest.TestCase):
         with self.assertRaisesRegex(penstock.NotFound, "/nonexistent/run"):
             penstock.connect("/nonexistent/run", rank=0, world_size=1, timeout=0.05)
         self.assertLess(time.monotonic() - started, 30)
+
+    def test_a_named_run_that_is_over(self):
+        """The run beside it has left a mark of its end, and no run directory."""
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = os.path.join(folder, "cursor-")
+            with unittest.mock.patch.dict(os.environ, PENSTOCK_CURSORS=prefix):
+                def connect_late():
+                    penstock.connect("val", run_dir="/nonexistent/run", rank=0, world_size=1, timeout=0.05)
+
+                with self.assertRaisesRegex(penstock.NotFound, "run.val"):
+                    connect_late()
+                with open(prefix + "end", "wb"), self.assertRaisesRegex(penstock.Ended, "is over, and any run 'val' beside it"):
+                    connect_late()
 
     def test_refused(self):
         with Demo() as demo:

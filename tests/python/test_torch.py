@@ -24,6 +24,7 @@ import penstock
 import penstock.torch
 from demo import Demo, pattern
 from fake_device import FakeDevice
+from interrupts import steps_in_spite_of_interrupts
 
 SAMPLES, BATCH = 41, 4
 STEPS = -(-SAMPLES // BATCH)
@@ -281,6 +282,16 @@ class States(OnDevice):
                     self.assertEqual(demo.process.wait(60), 0)
                     epoch, step = divmod(stop, STEPS)
                     self.assertRegex(demo.farewell(), rf"failed at epoch {epoch} step {step}: ValueError: died")
+
+
+class Interrupts(OnDevice):
+    def test_an_interrupt_anywhere(self):
+        """No batch is lost, and none comes twice."""
+        for options in ({}, {"device": self.new_device(), "depth": 2}):
+            with self.subTest(options), Demo(samples=4000, epochs=1, slots=5) as demo, open_loader(demo, **options) as loader:
+                steps, places = steps_in_spite_of_interrupts(iter(loader))
+                self.assertGreater(places, 20)
+                self.assertEqual(steps, list(range(places)))
 
 
 LOOP = re.compile(r"^```python\n((?:(?!```).)*\.epochs\(\)(?:(?!```).)*)^```", re.M | re.S)
