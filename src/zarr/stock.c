@@ -165,7 +165,8 @@ bool zarr_has_stock(const struct store *store, const struct zarr_array *array)
     bool found = false;
 
     for (uint64_t look = 0; look < looks; look++) {
-        uint64_t number = looks > 1 ? (count - 1) / (looks - 1) * look : 0;
+        uint64_t number =
+            looks > 1 ? (uint64_t)((unsigned __int128)(count - 1) * look / (looks - 1)) : 0;
         char key[ZARR_KEY_BYTES];
         struct store_info info;
 

@@ -1,6 +1,7 @@
 /* Which values of an array a store has: by the names in folders, whatever keys look like. */
 #include "zarr/stock.h"
 
+#include "store/store_internal.h"
 #include "zarr_sharded.h"
 
 #include <sys/stat.h>
@@ -100,6 +101,60 @@ static void odd_names(void **state)
         assert_int_equal(counts[i], i == 7 || i == 8);
 }
 
+/* A store without listings, which is asked for single values, and has none. */
+struct mute_store {
+    struct store store;
+    unsigned *asked; /* [numbers of values]: how often each was asked for */
+};
+
+static enum status note_asked(const struct store *store, const char *key,
+                              struct store_info *ret_info, struct error *err)
+{
+    unsigned number;
+
+    (void)ret_info;
+    assert_int_equal(sscanf(key, "a/%u", &number), 1);
+    ((const struct mute_store *)store)->asked[number]++;
+    return error_set(err, STATUS_NOT_FOUND, "nothing");
+}
+
+static enum status list_nothing(const struct store *store, const char *prefix, store_visit *visit,
+                                void *argument, struct error *err)
+{
+    (void)store, (void)prefix, (void)visit, (void)argument;
+    return error_set(err, STATUS_UNSUPPORTED, "no listings");
+}
+
+/* From the first value to the last one, with gaps that are alike. */
+static void looks_are_spread_evenly(void **state)
+{
+    static const struct store_operations operations = {.stat = note_asked, .list = list_nothing};
+    static const uint64_t counts[] = {1, 2, 64, 65, 90, 126, 127, 1000};
+    const struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct recipe recipe = {
+            .path = "a", .rank = 1, .shape = {counts[i]}, .chunks = {1}, .dtype = DTYPE_UINT8};
+        unsigned asked[1000] = {0}, looks = 0;
+        struct mute_store mute = {{.operations = &operations, .uri = (char *)"mute"}, asked};
+        struct zarr_array array;
+        uint64_t last = 0, widest = (counts[i] + 62) / 63;
+
+        recipe_put_metadata(fixture, &recipe, &array);
+        assert_false(zarr_has_stock(&mute.store, &array));
+        for (uint64_t number = 0; number < counts[i]; number++)
+            if (asked[number]) {
+                assert_int_equal(asked[number], 1);
+                assert_in_range(number - last, number > 0, widest);
+                last = number;
+                looks++;
+            }
+        assert_int_equal(asked[0], 1);
+        assert_int_equal(last, counts[i] - 1);
+        assert_int_equal(looks, counts[i] < 64 ? counts[i] : 64);
+    }
+}
+
 static void shards_count(void **state)
 {
     struct sharded sharded = {.fixture = *state};
@@ -126,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(names_are_numbers, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(odd_names, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(looks_are_spread_evenly, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(shards_count, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
