@@ -40,24 +40,41 @@ static enum status refuse_link(const struct directory *directory, const char *pa
                      directory->path, path, target);
 }
 
-/* What the folders in front of a key are, from the first one on: absent, or what they should not
- * be. `path` is a copy of the key, and is cut. */
+/* What is at the place of a folder in front of a key: *ret_is_absent, or a folder. */
+static enum status look_at_folder(const struct directory *directory, const char *path,
+                                  const char *key, bool *ret_is_absent, struct error *err)
+{
+    struct stat info;
+    *ret_is_absent = fstatat(directory->fd, path, &info, AT_SYMLINK_NOFOLLOW) < 0;
+    if (*ret_is_absent && !directory_is_absent(errno))
+        return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, path);
+    if (*ret_is_absent)
+        return STATUS_OK;
+    if (S_ISLNK(info.st_mode) && fstatat(directory->fd, path, &info, 0) < 0)
+        return refuse_link(directory, path, err);
+    if (!S_ISDIR(info.st_mode))
+        return error_set(err, STATUS_IO, "'%s/%s' is no folder, and '%s' should lie in it",
+                         directory->path, path, key);
+    return STATUS_OK;
+}
+
+/* Nothing has the name of `key`. Looks at the folders in front, from the last one up to one that is
+ * there: then those in front of this one are there, too. So a missing chunk of a sparse array takes
+ * one look here. `path` is a copy of the key, and is cut. */
 static enum status tell_folders(const struct directory *directory, char *path, const char *key,
                                 int number, struct error *err)
 {
-    struct stat info;
-    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+    bool is_absent = true;
+    for (char *slash; is_absent && (slash = strrchr(path, '/'));) {
         *slash = '\0';
-        bool is_there = fstatat(directory->fd, path, &info, AT_SYMLINK_NOFOLLOW) == 0;
-        if (is_there && S_ISLNK(info.st_mode) && fstatat(directory->fd, path, &info, 0) < 0)
-            return refuse_link(directory, path, err);
-        if (is_there && !S_ISDIR(info.st_mode))
-            return error_set(err, STATUS_IO, "'%s/%s' is no folder, and '%s' should lie in it",
-                             directory->path, path, key);
-        *slash = '/';
-        if (!is_there)
-            break;
+        enum status status = look_at_folder(directory, path, key, &is_absent, err);
+        if (status != STATUS_OK)
+            return status;
     }
+    struct stat info;
+    if (is_absent && fstat(directory->fd, &info) == 0 && info.st_nlink == 0)
+        return error_set(err, STATUS_IO, "open '%s/%s': the store was removed while in use",
+                         directory->path, key);
     errno = number;
     return error_set_errno(err, STATUS_NOT_FOUND, "open '%s/%s'", directory->path, key);
 }
@@ -73,22 +90,17 @@ static enum status tell_absent(const struct directory *directory, const char *ke
         if (S_ISLNK(info.st_mode))
             return refuse_link(directory, key, err);
         errno = ESTALE; /* it has come meanwhile: another try gets it */
-        return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
+    } else if (directory_is_absent(errno)) {
+        if (snprintf(path, sizeof path, "%s", key) < (int)sizeof path)
+            return tell_folders(directory, path, key, number, err);
+        errno = ENAMETOOLONG;
     }
-    if (snprintf(path, sizeof path, "%s", key) < (int)sizeof path)
-        return tell_folders(directory, path, key, number, err);
-    errno = ENAMETOOLONG;
     return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
 }
 
 enum status directory_open_failed(const struct directory *directory, const char *key, int number,
                                   struct error *err)
 {
-    struct stat info;
-    bool removed = fstat(directory->fd, &info) == 0 && info.st_nlink == 0;
-    if (removed)
-        return error_set(err, STATUS_IO, "open '%s/%s': the store was removed while in use",
-                         directory->path, key);
     if (directory_is_absent(number))
         return tell_absent(directory, key, number, err);
     errno = number;

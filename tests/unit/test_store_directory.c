@@ -4,7 +4,16 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* In place of the C library's. */
+static _Atomic unsigned looks;
+int fstatat(int fd, const char *path, struct stat *info, int flags)
+{
+    looks++;
+    return (int)syscall(SYS_newfstatat, fd, path, info, flags);
+}
 
 static void test_get_returns_what_was_put(void **state)
 {
@@ -82,6 +91,26 @@ static void test_links_to_nothing(void **state)
     struct store *other;
     assert_int_equal(store_open(join(fixture, "gone"), &other, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.message, "is a link to a directory that is not there"));
+}
+
+/* Sparse arrays are read again and again: a missing chunk is looked for, and its folder, however
+ * deep that lies. */
+static void test_a_missing_key_takes_two_looks(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        const char *key;
+        unsigned looks;
+    } cases[] = {{"a/c/0/1/2/4", 2}, {"a/c/0/1/3/4", 3}, {"a/c/9/9/9/9", 5}, {"none", 1}};
+    char buffer[4];
+    size_t size;
+    put(fixture->store, "a/c/0/1/2/3", "x");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        looks = 0;
+        assert_int_equal(store_get(fixture->store, cases[i].key, buffer, 4, &size, NULL),
+                         STATUS_NOT_FOUND);
+        assert_int_equal(looks, cases[i].looks);
+    }
 }
 
 static void test_a_value_longer_than_expected_is_corrupt(void **state)
@@ -470,6 +499,7 @@ int main(void)
         TEST(test_get_returns_what_was_put),
         TEST(test_a_missing_key_is_not_found_and_only_that),
         TEST(test_links_to_nothing),
+        TEST(test_a_missing_key_takes_two_looks),
         TEST(test_a_value_longer_than_expected_is_corrupt),
         TEST(test_pieces),
         TEST(test_text_is_terminated),
