@@ -1,8 +1,10 @@
 /* See zip_inflated.h. Values are large and few, so they are searched one after another, under one
- * mutex, which nobody holds while a value is made. */
+ * mutex, which nobody holds while a value is made. Where only whole values are read, there is none
+ * to be searched. */
 #include "store/zip_inflated.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -21,8 +23,9 @@ struct value {
 
 struct inflated {
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a value was made or unpinned, or memory was given back */
-    uint32_t holders;
+    pthread_cond_t changed;    /* a value was made or unpinned, or memory was given back */
+    uint32_t holders, waiting; /* threads that wait for `changed` */
+    size_t end;                /* places from here on are free */
     uint64_t reserved_bytes, taken_bytes, now;
     struct value values[MOST_VALUES];
 };
@@ -44,20 +47,26 @@ struct inflated *inflated_share(struct inflated *inflated)
     return inflated;
 }
 
+static void free_place(struct inflated *inflated, struct value *value)
+{
+    *value = (struct value){0};
+    while (inflated->end > 0 && !inflated->values[inflated->end - 1].entry)
+        inflated->end--;
+}
+
 static void drop(struct inflated *inflated, struct value *value)
 {
     memory_unmap(value->memory, value->bytes);
     inflated->taken_bytes -= value->bytes;
-    *value = (struct value){0};
+    free_place(inflated, value);
 }
 
 void inflated_free(struct inflated *inflated)
 {
     if (!inflated || --inflated->holders > 0)
         return;
-    for (size_t i = 0; i < MOST_VALUES; i++)
-        if (inflated->values[i].entry)
-            drop(inflated, &inflated->values[i]);
+    while (inflated->end > 0)
+        drop(inflated, &inflated->values[inflated->end - 1]);
     pthread_cond_destroy(&inflated->changed);
     pthread_mutex_destroy(&inflated->mutex);
     free(inflated);
@@ -65,17 +74,23 @@ void inflated_free(struct inflated *inflated)
 
 static struct value *find(struct inflated *inflated, const struct zip_entry *entry)
 {
-    for (size_t i = 0; i < MOST_VALUES; i++)
+    for (size_t i = 0; i < inflated->end; i++)
         if (inflated->values[i].entry == entry)
             return &inflated->values[i];
     return NULL;
+}
+
+static struct value *find_place(struct inflated *inflated)
+{
+    struct value *place = find(inflated, NULL);
+    return place || inflated->end == MOST_VALUES ? place : &inflated->values[inflated->end];
 }
 
 /* The value that was unused for longest; NULL: all are in use. */
 static struct value *find_oldest(struct inflated *inflated)
 {
     struct value *oldest = NULL;
-    for (size_t i = 0; i < MOST_VALUES; i++) {
+    for (size_t i = 0; i < inflated->end; i++) {
         struct value *value = &inflated->values[i];
         if (value->entry && value->pins == 0 && (!oldest || value->used < oldest->used))
             oldest = value;
@@ -92,7 +107,7 @@ static bool make_room(struct inflated *inflated, uint64_t bytes)
         bool fits = inflated->taken_bytes == 0 ||
                     (inflated->taken_bytes <= inflated->reserved_bytes &&
                      bytes <= inflated->reserved_bytes - inflated->taken_bytes);
-        if (fits && find(inflated, NULL))
+        if (fits && find_place(inflated))
             return true;
         if (!(oldest = find_oldest(inflated)))
             return false;
@@ -100,11 +115,11 @@ static bool make_room(struct inflated *inflated, uint64_t bytes)
     }
 }
 
-static void wait_for_room(struct inflated *inflated, uint64_t bytes)
+static void await_change(struct inflated *inflated)
 {
-    while (!make_room(inflated, bytes))
-        pthread_cond_wait(&inflated->changed, &inflated->mutex);
-    inflated->taken_bytes += bytes;
+    inflated->waiting++;
+    pthread_cond_wait(&inflated->changed, &inflated->mutex);
+    inflated->waiting--;
 }
 
 /* Under the mutex, as all that follows. */
@@ -117,7 +132,8 @@ static void give_back(struct inflated *inflated, uint64_t bytes)
             break;
         drop(inflated, oldest);
     }
-    pthread_cond_broadcast(&inflated->changed);
+    if (inflated->waiting > 0)
+        pthread_cond_broadcast(&inflated->changed);
 }
 
 void inflated_reserve(struct inflated *inflated, int64_t bytes)
@@ -140,13 +156,14 @@ static struct value *claim(struct inflated *inflated, const struct zip_entry *en
             return value;
         if (!value && make_room(inflated, bytes + more)) {
             inflated->taken_bytes += bytes + more;
-            value = find(inflated, NULL);
+            value = find_place(inflated);
             assert(value); /* there is room */
+            inflated->end = max_u64(inflated->end, (uint64_t)(value - inflated->values) + 1);
             *value = (struct value){.entry = entry, .bytes = bytes};
             *ret_make = true;
             return value;
         }
-        pthread_cond_wait(&inflated->changed, &inflated->mutex);
+        await_change(inflated);
     }
 }
 
@@ -179,7 +196,7 @@ enum status inflated_pin(struct inflated *inflated, const struct zip_entry *entr
         pthread_mutex_lock(&inflated->mutex);
         value->memory = memory;
         if (status != STATUS_OK) /* who waits tries for itself */
-            *value = (struct value){0};
+            free_place(inflated, value);
         give_back(inflated, more + (status != STATUS_OK ? bytes : 0));
     }
     if (status == STATUS_OK) {
@@ -190,12 +207,21 @@ enum status inflated_pin(struct inflated *inflated, const struct zip_entry *entr
     return status;
 }
 
-const unsigned char *inflated_find(struct inflated *inflated, const struct zip_entry *entry)
+const unsigned char *inflated_find_or_take(struct inflated *inflated, const struct zip_entry *entry,
+                                           uint64_t bytes)
 {
+    struct value *value;
     pthread_mutex_lock(&inflated->mutex);
-    struct value *value = find(inflated, entry);
+    while (!(value = find(inflated, entry)) || !value->memory) {
+        if (make_room(inflated, bytes)) {
+            inflated->taken_bytes += bytes;
+            value = NULL;
+            break;
+        }
+        await_change(inflated);
+    }
     const unsigned char *memory = value ? value->memory : NULL;
-    if (memory) {
+    if (value) {
         value->pins++;
         value->used = ++inflated->now;
     }
@@ -210,13 +236,6 @@ void inflated_unpin(struct inflated *inflated, const struct zip_entry *entry)
     assert(value && value->pins > 0);
     value->pins--;
     give_back(inflated, 0);
-    pthread_mutex_unlock(&inflated->mutex);
-}
-
-void inflated_take(struct inflated *inflated, uint64_t bytes)
-{
-    pthread_mutex_lock(&inflated->mutex);
-    wait_for_room(inflated, bytes);
     pthread_mutex_unlock(&inflated->mutex);
 }
 

@@ -39,13 +39,12 @@ MUST_USE enum status inflated_pin(struct inflated *inflated, const struct zip_en
                                   uint64_t bytes, uint64_t more, inflated_make *make, void *context,
                                   const unsigned char **ret_value, struct error *err);
 
-/* Pins the value if it is there; never waits for one that is being made. NULL: it is not. */
-const unsigned char *inflated_find(struct inflated *inflated, const struct zip_entry *entry);
-
 void inflated_unpin(struct inflated *inflated, const struct zip_entry *entry);
 
-/* Takes `bytes` for something else, as pinning would, and gives them back. Waits. */
-void inflated_take(struct inflated *inflated, uint64_t bytes);
+/* Pins the value if it is there. NULL: it is not; `bytes` are taken instead, as pinning would, for
+ * inflated_give_back(). Waits for memory, but not for a value that is being made. */
+const unsigned char *inflated_find_or_take(struct inflated *inflated, const struct zip_entry *entry,
+                                           uint64_t bytes);
 void inflated_give_back(struct inflated *inflated, uint64_t bytes);
 
 #endif

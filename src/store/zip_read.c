@@ -182,13 +182,12 @@ static enum status read_whole(const struct zip *zip, const char *key, struct zip
 {
     if (entry->method == ZIP_STORED)
         return read_entry(zip, key, entry, buffer, err);
-    const unsigned char *value = inflated_find(zip->inflated, entry);
+    const unsigned char *value = inflated_find_or_take(zip->inflated, entry, entry->stored_bytes);
     if (value) {
         memcpy(buffer, value, entry->bytes);
         inflated_unpin(zip->inflated, entry);
         return STATUS_OK;
     }
-    inflated_take(zip->inflated, entry->stored_bytes);
     enum status status = read_entry(zip, key, entry, buffer, err);
     inflated_give_back(zip->inflated, entry->stored_bytes);
     return status;

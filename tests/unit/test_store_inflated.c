@@ -58,12 +58,20 @@ static void use(struct inflated *inflated, int i)
     inflated_unpin(inflated, &entries[i]);
 }
 
-static bool is_there(struct inflated *inflated, int i)
+/* False: `bytes` are taken instead. */
+static bool find_or_take(struct inflated *inflated, int i, uint64_t bytes)
 {
-    if (!inflated_find(inflated, &entries[i]))
+    const unsigned char *value = inflated_find_or_take(inflated, &entries[i], bytes);
+    if (!value)
         return false;
+    assert_int_equal(value[PAGE - 1], i + 1);
     inflated_unpin(inflated, &entries[i]);
     return true;
+}
+
+static bool is_there(struct inflated *inflated, int i)
+{
+    return find_or_take(inflated, i, 0);
 }
 
 static void begin(void)
@@ -87,7 +95,7 @@ static void values_stay_as_far_as_memory_goes(void **state)
     use(inflated, 3); /* instead of the one that was unused for longest */
     assert_false(is_there(inflated, 1));
     assert_true(is_there(inflated, 0) && is_there(inflated, 2) && is_there(inflated, 3));
-    inflated_take(inflated, 3 * PAGE);
+    assert_false(find_or_take(inflated, 5, 3 * PAGE));
     inflated_give_back(inflated, 3 * PAGE);
     assert_true(is_there(inflated, 3));
     assert_false(is_there(inflated, 0));
@@ -121,8 +129,13 @@ struct user {
 static void *use_many(void *argument)
 {
     const struct user *user = argument;
-    for (int i = 0; i < 200; i++)
-        use(user->inflated, user->first + i % user->count);
+    for (int i = 0; i < 200; i++) {
+        int which = user->first + i % user->count;
+        if (i % 5 < 4)
+            use(user->inflated, which);
+        else if (!find_or_take(user->inflated, which, PAGE))
+            inflated_give_back(user->inflated, PAGE);
+    }
     return NULL;
 }
 
