@@ -142,16 +142,26 @@ static enum status parse_file(const char *uri, char **ret_path, struct error *er
                      uri);
 }
 
+/* Of a file: uri: whether a user stands where a host would; the path may have any letters. */
+static bool names_user(const char *file)
+{
+    const char *rest = file + strlen("file:");
+    if (strncmp(rest, "//", 2) == 0)
+        rest += 2;
+    return rest[0] != '/' && strchr(rest, '@');
+}
+
 enum status uri_parse(const char *uri, char **ret_path, struct error *err)
 {
     static const char *const remote[] = {"http://", "https://", "s3://"};
     size_t length = scheme_length(uri);
-    if (length == 4 && strncasecmp(uri, "file", length) == 0)
-        return parse_file(uri, ret_path, err);
-    if (text_has_secret(uri))
+    bool is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
+    if (is_file ? names_user(uri) : text_has_secret(uri))
         return error_set(err, STATUS_INVALID,
                          "the store's uri has a user, a password or a signature in it: credentials "
                          "are taken from the environment and files alone (see docs/datasets.md)");
+    if (is_file)
+        return parse_file(uri, ret_path, err);
     for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
         if (strncmp(uri, remote[i], strlen(remote[i])) == 0) {
             *ret_path = NULL;

@@ -65,11 +65,19 @@ enum status url_parse(const char *what, const char *url, struct url *ret_url, st
         code == CURLUE_UNSUPPORTED_SCHEME ? "no http:// or https:// url" : curl_url_strerror(code));
 }
 
+/* "me:password@host", as of who forgets the scheme. */
+static bool has_bare_user(const char *url, size_t length)
+{
+    return url[0] != '/' && !memmem(url, length, "://", 3) && memchr(url, '@', length);
+}
+
 void url_show(char *text, size_t capacity, const char *url)
 {
     size_t length = strcspn(url, "?#");
     size_t scheme = strcspn(url, "/?#");
-    if (text_has_password(url))
+    if (has_bare_user(url, length))
+        snprintf(text, capacity, "...");
+    else if (text_has_password(url))
         snprintf(text, capacity, "%.*s//...", (int)scheme, url);
     else
         snprintf(text, capacity, "%.*s", (int)length, url);

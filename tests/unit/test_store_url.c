@@ -40,6 +40,10 @@ static void test_refused(void **state)
                                           "https://hidden:a/b@127.0.0.1/",
                                           "http://localhost/?token=hidden",
                                           "http://127.0.0.1\\@example.org/",
+                                          "me:hidden@example.org:9000",
+                                          "me:hidden/x@example.org",
+                                          "https:/me:hidden@example.org",
+                                          "hidden@example.org",
                                           "http://127.0.0.1 .example.org/",
                                           "http://127.0.0.1:99999/",
                                           "http:///x",
@@ -93,6 +97,9 @@ static void test_redirects(void **state)
     } cases[] = {{"Location: https://host/x?X-Amz-Signature=hidden", "https://host/x"},
                  {"Location: https://me:hidden@host/x", "https://..."},
                  {"Location: //me:hidden@host/x", "//..."},
+                 {"Location: me:hidden@host/x", "..."},
+                 {"Location: https://host/a@b", "https://host/a@b"},
+                 {"Location: /a@b", "/a@b"},
                  {"Location: /x/y#hidden", "/x/y"}};
     struct http_answer answer = {0};
     char line[1024] = "Location: https://";
@@ -115,7 +122,9 @@ static void test_uris_of_stores(void **state)
         "https://host/x?hidden",      "https://host/x#hidden",
         "s3://me:hidden@bucket/x",    "s3://bucket/x?sig=hidden",
         "gs://me:hidden@bucket/x",    "az://host/x?sv=1&sig=hidden",
-        "simplecache::gs://hidden@x", "ftp://me:hidden/x@host/y"};
+        "simplecache::gs://hidden@x", "ftp://me:hidden/x@host/y",
+        "file://me:hidden@host/x",    "FILE://hidden@localhost/x",
+        "file://me:hidden/x@host/y",  "file:me:hidden@host/x"};
     (void)state;
     for (size_t i = 0; i < sizeof uris / sizeof uris[0]; i++) {
         struct store *store = NULL;
