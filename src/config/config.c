@@ -67,7 +67,7 @@ enum status config_set(struct config *config, const char *assignment, struct err
         return STATUS_OK;
     /* The value is shown unless it may be a secret; as much of it as leaves the message room. */
     enum { MOST_SHOWN = 200 };
-    int shown = option_is_secret(assignment) || strstr(assignment, "://")
+    int shown = option_is_secret(assignment) || strstr(assignment, "://") || strchr(assignment, '@')
                     ? (int)(equals - assignment)
                     : (int)strlen(assignment);
     return error_prefix(err, status, "--set %.*s: ", shown < MOST_SHOWN ? shown : MOST_SHOWN,

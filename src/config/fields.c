@@ -86,11 +86,15 @@ enum status config_put_field(struct config *config, const char *name, const char
         if (status)
             return status;
     }
-    struct dataset_field_spec field = {
-        .name = strdup(name), .array = strdup(array), .index = index ? strdup(index) : NULL};
-    if (!field.name || !field.array || (index && !field.index)) {
+    struct dataset_field_spec field = {0};
+    status = config_put_text(&field.name, name, err);
+    if (!status)
+        status = config_put_text(&field.array, array, err);
+    if (!status && index)
+        status = config_put_text(&field.index, index, err);
+    if (status) {
         config_free_field(&field);
-        return error_set(err, STATUS_NO_MEMORY, "dataset.fields.%s: out of memory", name);
+        return error_prefix(err, status, "dataset.fields.%s: ", name);
     }
     if (old) {
         config_free_field(old);
@@ -200,10 +204,13 @@ static enum status put_slice(struct dataset_field_spec *field, const char *axis,
         i++;
     if (i == DATASET_MAX_RANK)
         return error_set(err, STATUS_INVALID, "slices of more than %d axes", DATASET_MAX_RANK);
-    struct dataset_slice_spec slice = {.axis = strdup(axis), .indices = strdup(indices)};
-    if (!slice.axis || !slice.indices) {
+    struct dataset_slice_spec slice = {0};
+    enum status status = config_put_text(&slice.axis, axis, err);
+    if (!status)
+        status = config_put_text(&slice.indices, indices, err);
+    if (status) {
         free_slice(&slice);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        return status;
     }
     if (i < field->slice_count)
         free_slice(&field->slices[i]);

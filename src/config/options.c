@@ -175,21 +175,14 @@ static enum status parse_number(const struct option *option, const char *text, u
     return STATUS_OK;
 }
 
-static enum status store_string(char **member, const struct option *option, const char *text,
+static enum status store_string(const char **member, const struct option *option, const char *text,
                                 struct error *err)
 {
-    if (text_has_secret(text)) /* whoever prints the configuration would tell */
-        return error_set(err, STATUS_INVALID,
-                         "%s: a uri with a user, a password or a signature in it: credentials are "
-                         "taken from the environment and files alone (AWS_ACCESS_KEY_ID, "
-                         "~/.aws/credentials)",
-                         option->key);
-    char *copy = strdup(text);
-    if (!copy)
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", option->key);
-    free(*member);
-    *member = copy;
-    return STATUS_OK;
+    /* A path may have an '@', an endpoint may not, not even one without its scheme. */
+    bool is_endpoint = strcmp(option->key, "store.s3_endpoint") == 0;
+    enum status status = is_endpoint && strchr(text, '@') ? config_refuse_secret(err)
+                                                          : config_put_text(member, text, err);
+    return status ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
 }
 
 static enum status store_choice(unsigned *member, const struct option *option, const char *text,

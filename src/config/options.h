@@ -185,7 +185,11 @@ MUST_USE enum status config_put_field_property(struct config *config, const char
 MUST_USE enum status config_put_field(struct config *config, const char *name, const char *array,
                                       const char *index, struct error *err);
 
-/* Replaces an owned text (NULL: none) by a copy of `value`. NO_MEMORY. */
+/* INVALID: there is a secret in a value, which whoever prints the configuration would tell. */
+enum status config_refuse_secret(struct error *err);
+
+/* Replaces an owned text (NULL: none) by a copy of `value`. INVALID, as
+ * config_refuse_secret(). NO_MEMORY. */
 MUST_USE enum status config_put_text(const char **member, const char *value, struct error *err);
 
 #endif

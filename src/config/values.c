@@ -232,8 +232,18 @@ void config_print_real(double number, struct text *out)
     text_append(out, "%s", digits);
 }
 
+enum status config_refuse_secret(struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "a uri with a user, a password or a signature in it: credentials are taken "
+                     "from the environment and files alone (AWS_ACCESS_KEY_ID, "
+                     "~/.aws/credentials)");
+}
+
 enum status config_put_text(const char **member, const char *value, struct error *err)
 {
+    if (text_has_secret(value))
+        return config_refuse_secret(err);
     char *copy = strdup(value);
     if (!copy)
         return error_set(err, STATUS_NO_MEMORY, "out of memory");

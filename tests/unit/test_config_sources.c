@@ -81,6 +81,39 @@ static void assignments(void **state)
     expect_refused("dataset.zarr_root_path=8", "dataset has: uri, group, exclude");
 }
 
+/* Whoever prints the configuration would tell. */
+static void secrets_are_refused_anywhere(void **state)
+{
+    static const char *const keys[] = {"dataset.uri",
+                                       "store.s3_endpoint",
+                                       "dataset.fields.a",
+                                       "dataset.fields.a.array",
+                                       "dataset.fields.a.index",
+                                       "dataset.fields.a.mean",
+                                       "dataset.fields.a.std",
+                                       "dataset.fields.a.stats",
+                                       "dataset.fields.a.scale",
+                                       "dataset.fields.a.offset",
+                                       "dataset.fields.a.slice.0",
+                                       "dataset.fields.a.ragged.columns"};
+    static const char *const values[] = {"https://me:hidden@host/stats.zarr:mean",
+                                         "https://host/stats.zarr?sig=hidden",
+                                         "me:hidden@host:9000"}; /* of an endpoint alone */
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        for (size_t v = 0; v < (i == 1 ? 3 : 2); v++) {
+            struct config c = defaults();
+            struct error err = {0};
+            char assignment[200];
+            snprintf(assignment, sizeof assignment, "%s=%s", keys[i], values[v]);
+            if (config_set(&c, assignment, &err) != STATUS_INVALID ||
+                strstr(err.message, "hidden") || !strstr(err.message, keys[i]) ||
+                !strstr(err.message, "a user, a password or a signature in it"))
+                fail_msg("%s: '%s'", assignment, err.message);
+            config_done(&c);
+        }
+}
+
 static void environment_over_file(void **state)
 {
     (void)state;
@@ -391,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assignments),
+        cmocka_unit_test(secrets_are_refused_anywhere),
         cmocka_unit_test(environment_over_file),
         cmocka_unit_test(unknown_variables),
         cmocka_unit_test(variables_of_kubernetes),
