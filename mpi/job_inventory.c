@@ -266,6 +266,7 @@ static enum status say_difference(struct survey *survey, size_t i, struct error 
 static enum status compare_stocks(struct survey *survey, struct error *err)
 {
     struct inventory *inventory = &survey->inventory;
+    progress_done(&survey->progress);
     progress_init(&survey->progress, "comparing the nodes' copies of the dataset", "parts", 1);
     enum status status =
         survey->is_witness ? inventory_list(inventory, &survey->waiting, err) : STATUS_OK;
@@ -332,6 +333,7 @@ enum status job_check_inventory(struct job *job, bool quiet, struct error *err)
     status = comm_agree(&job->comm, comm_name_reader(&job->comm, status, err), err);
     if (status == STATUS_OK)
         status = compare(&survey, job->config.missing_chunk == MISSING_CHUNK_AUTO, err);
+    progress_done(&survey.progress);
     inventory_done(&survey.inventory);
     free(survey.gathered);
     free(survey.values);
