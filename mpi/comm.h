@@ -46,7 +46,8 @@ struct comm {
     char node_name[COMM_NODE_NAME_BYTES];
     int signal_fd; /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
     /* Called when a signal comes during a wait, or one comes to which the service loop cannot
-     * answer with an orderly end. Must not return. */
+     * answer with an orderly end. Returns only if an orderly end that the signal asks for is under
+     * way: the wait goes on then. */
     void (*on_signal)(void *argument, int signal_number);
     void *on_signal_argument;
     bool is_hasty; /* the launcher kills processes 0.25 s after SIGTERM, others wait a second or

@@ -58,8 +58,8 @@ MUST_USE enum status inventory_read_documents(struct inventory *inventory,
                                               struct error *err);
 
 /* NOT_FOUND: an array of which the store has no value at all. INVALID: only under names with
- * another separator (zarr/separator.h). The message names field, array and
- * store, and says what to do. Not to be called where missing chunks are to be filled. */
+ * another separator (zarr/separator.h). The message names field, array and store, and says what to
+ * do. Not to be called where missing chunks are to be filled. */
 MUST_USE enum status inventory_require(struct inventory *inventory,
                                        const struct inventory_waiting *waiting, struct error *err);
 
@@ -69,8 +69,7 @@ MUST_USE enum status inventory_list(struct inventory *inventory,
                                     const struct inventory_waiting *waiting, struct error *err);
 
 /* Marks which values [first, first + count) of array number `i` are there: one bit a value in
- * `bits`
- * ([count / 8], rounded up), the lowest bit first. */
+ * `bits` ([count / 8], rounded up), the lowest bit first. */
 MUST_USE enum status inventory_mark(struct inventory *inventory, size_t i, uint64_t first,
                                     uint64_t count, _Atomic unsigned char *bits,
                                     const struct inventory_waiting *waiting, struct error *err);
