@@ -1,10 +1,11 @@
 /* Whether all nodes see one dataset, or whole copies of it: before the first batch. See
  * job_internal.h and dataset/inventory.h.
  *
- * Each rank looks at the folders of the arrays. Of ranks that see the same folders, the lowest one
- * speaks for all, and is called a witness. One witness: the file system is shared, and nothing is
- * listed. Several: the witnesses compare the metadata documents, then hashes of which values are
- * there. Only where hashes differ do bits travel, one a value, to find the first difference.
+ * The first rank of each node looks at the folders of the arrays. Of those that see the same
+ * folders, the lowest one speaks for all, and is called a witness. One witness: the file system is
+ * shared, and nothing is listed. Several: the witnesses compare the metadata documents, then hashes
+ * of which values are there. Only where hashes differ do bits travel, one a value, to find the
+ * first difference.
  */
 #include "job_internal.h"
 
@@ -151,7 +152,7 @@ static enum status compare_documents(struct survey *survey, struct error *err)
 {
     const struct comm *comm = survey->comm;
     struct inventory *inventory = &survey->inventory;
-    bool takes_part = survey->is_witness || (inventory->has_remote && comm->node_rank == 0);
+    bool takes_part = survey->is_witness || (inventory->remote_count > 0 && comm->node_rank == 0);
     enum status status =
         takes_part ? inventory_read_documents(inventory, &survey->waiting, err) : STATUS_OK;
     status = comm_agree(comm, comm_name_reader(comm, status, err), err);
@@ -287,6 +288,8 @@ static enum status compare_stocks(struct survey *survey, struct error *err)
 static enum status prepare(struct survey *survey, const struct dataset *dataset, struct error *err)
 {
     enum status status = inventory_init(&survey->inventory, dataset, err);
+    if (status == STATUS_OK && survey->comm->node_rank == 0)
+        status = inventory_stamp(&survey->inventory, &survey->waiting, err);
     survey->gathered = calloc((size_t)survey->comm->size, sizeof *survey->gathered);
     survey->values = calloc(5 * survey->inventory.count + 1, sizeof *survey->values);
     if (status == STATUS_OK && (!survey->gathered || !survey->values))
@@ -297,14 +300,15 @@ static enum status prepare(struct survey *survey, const struct dataset *dataset,
 static void choose_witnesses(struct survey *survey)
 {
     const int rank = survey->comm->rank;
-    gather(survey, survey->inventory.stamp);
+    gather(survey, survey->comm->node_rank == 0 ? survey->inventory.stamp | 1 : 0);
     for (int i = 0; i < survey->comm->size; i++) {
         int first = 0;
         while (survey->gathered[first] != survey->gathered[i])
             first++;
-        survey->witness_count += first == i;
+        bool is_witness = survey->gathered[i] && first == i;
+        survey->witness_count += is_witness;
         if (i == rank)
-            survey->is_witness = first == i;
+            survey->is_witness = is_witness;
     }
 }
 
@@ -312,9 +316,10 @@ static void choose_witnesses(struct survey *survey)
 static enum status compare(struct survey *survey, bool requires, struct error *err)
 {
     const struct comm *comm = survey->comm;
+    bool has_nodes = comm->size > comm->node_size;
     enum status status = STATUS_OK;
     choose_witnesses(survey);
-    if (survey->witness_count > 1 || (survey->inventory.has_remote && comm->size > 1))
+    if (survey->witness_count > 1 || (survey->inventory.remote_count > 0 && has_nodes))
         status = compare_documents(survey, err);
     if (status != STATUS_OK)
         return status;

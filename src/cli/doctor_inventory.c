@@ -67,7 +67,9 @@ static void append_array(const struct inventory_array *of, const char *node, con
 static enum status describe(struct diagnosis *diagnosis, struct inventory *inventory,
                             const char *run, struct error *err)
 {
-    enum status status = inventory_read_documents(inventory, NULL, err);
+    enum status status = inventory_stamp(inventory, NULL, err);
+    if (status == STATUS_OK)
+        status = inventory_read_documents(inventory, NULL, err);
     if (status == STATUS_OK && diagnosis->lists_chunks)
         status = inventory_list(inventory, NULL, err);
     for (size_t i = 0; status == STATUS_OK && i < inventory->count; i++) {

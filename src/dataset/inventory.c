@@ -15,7 +15,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-enum { THREADS = 8, LIST_PARTS = 16, LOOK_MS = 100 };
+enum { THREADS = 8, LIST_PARTS = 16, LOOK_MS = 100, REMOTE_DOCUMENTS = 64 };
 
 /* The arrays
  * ------------------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static enum status add_array(struct inventory *inventory, const struct dataset *
             return error_set(err, STATUS_NO_MEMORY, "no memory to list the dataset's arrays");
         inventory->arrays = more;
     }
-    inventory->has_remote |= store_is_remote(store);
+    inventory->remote_count += store_is_remote(store);
     inventory->arrays[inventory->count++] =
         (struct inventory_array){.store = store,
                                  .array = &here->array,
@@ -101,33 +101,11 @@ static enum status add_dataset(struct inventory *inventory, const struct dataset
     return status;
 }
 
-/* Of the array's folder, and of the one below that has all chunks of v3: another file system may be
- * mounted there. */
-static enum status take_stamp(struct inventory_array *of, struct error *err)
-{
-    char folder[ZARR_KEY_BYTES];
-    const struct zarr_path path = zarr_array_store_path(of->array);
-    uint64_t stamps[2] = {0};
-    enum status status = store_stamp(of->store, path.text, &stamps[0], err);
-
-    snprintf(folder, sizeof folder, "%s%sc", path.text, path.text[0] ? "/" : "");
-    if (status == STATUS_OK && of->array->key_prefixed && of->array->key_separator == '/')
-        status = store_stamp(of->store, folder, &stamps[1], err);
-    of->stamp = stamps[0] | stamps[1] ? random_u64(1, stamps[0], stamps[1]) : 0;
-    return status;
-}
-
 enum status inventory_init(struct inventory *inventory, const struct dataset *dataset,
                            struct error *err)
 {
     *inventory = (struct inventory){0};
-    enum status status = add_dataset(inventory, dataset, err);
-
-    for (size_t i = 0; status == STATUS_OK && i < inventory->count; i++) {
-        status = take_stamp(&inventory->arrays[i], err);
-        inventory->stamp = random_u64(2, inventory->stamp, inventory->arrays[i].stamp);
-    }
-    return status;
+    return add_dataset(inventory, dataset, err);
 }
 
 void inventory_done(struct inventory *inventory)
@@ -229,6 +207,39 @@ static enum status name_array(const struct inventory_array *of, enum status stat
                         of->path, of->uri);
 }
 
+/* Of the array's folder, and of the one below that has all chunks of v3: another file system may be
+ * mounted there. */
+static enum status take_stamp(struct inventory_array *of, uint32_t part, void *argument,
+                              struct error *err)
+{
+    char folder[ZARR_KEY_BYTES];
+    const struct zarr_path path = zarr_array_store_path(of->array);
+    uint64_t stamps[2] = {0};
+    enum status status = store_stamp(of->store, path.text, &stamps[0], err);
+
+    (void)part, (void)argument;
+    snprintf(folder, sizeof folder, "%s%sc", path.text, path.text[0] ? "/" : "");
+    if (status == STATUS_OK && of->array->key_prefixed && of->array->key_separator == '/')
+        status = store_stamp(of->store, folder, &stamps[1], err);
+    of->stamp = stamps[0] | stamps[1] ? random_u64(1, stamps[0], stamps[1]) : 0;
+    return status == STATUS_OK ? STATUS_OK : name_array(of, status, err);
+}
+
+enum status inventory_stamp(struct inventory *inventory, const struct inventory_waiting *waiting,
+                            struct error *err)
+{
+    struct work work = {.body = take_stamp,
+                        .arrays = inventory->arrays,
+                        .part_count = 1,
+                        .total = inventory->count};
+    enum status status = run(&work, waiting, err);
+
+    inventory->stamp = 0;
+    for (size_t i = 0; i < inventory->count; i++)
+        inventory->stamp = random_u64(2, inventory->stamp, inventory->arrays[i].stamp);
+    return status;
+}
+
 static enum status read_document(struct inventory_array *of, uint32_t part, void *argument,
                                  struct error *err)
 {
@@ -237,6 +248,8 @@ static enum status read_document(struct inventory_array *of, uint32_t part, void
     size_t size = 0;
 
     (void)part, (void)argument;
+    if (of->is_spared)
+        return STATUS_OK;
     snprintf(key, sizeof key, "%s%s%s", path.text, path.text[0] ? "/" : "",
              of->array->format == ZARR_V3 ? "zarr.json" : ".zarray");
     enum status status = store_get_text(of->store, key, ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
@@ -247,6 +260,17 @@ static enum status read_document(struct inventory_array *of, uint32_t part, void
                                                              : name_array(of, status, err);
 }
 
+/* Those of remote arrays that are read are spread evenly. */
+static void spare_documents(struct inventory *inventory)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < inventory->count; i++)
+        if (store_is_remote(inventory->arrays[i].store))
+            inventory->arrays[i].is_spared =
+                number++ * REMOTE_DOCUMENTS % inventory->remote_count >= REMOTE_DOCUMENTS;
+}
+
 enum status inventory_read_documents(struct inventory *inventory,
                                      const struct inventory_waiting *waiting, struct error *err)
 {
@@ -255,6 +279,7 @@ enum status inventory_read_documents(struct inventory *inventory,
                         .part_count = 1,
                         .total = inventory->count};
 
+    spare_documents(inventory);
     return run(&work, waiting, err);
 }
 

@@ -27,8 +27,9 @@ struct inventory_array {
     const char *unit;               /* what its values are: "chunks" or "shards" */
     uint64_t total;                 /* values in its grid */
     bool may_be_empty; /* the writer says so: there are no items that it could say anything of */
-    uint64_t stamp;    /* store_stamp() of the array's folders; 0: there are none, or remote */
-    uint64_t document; /* once read: a hash of the metadata document; 0: there is none */
+    bool is_spared;    /* its document is not read: inventory_read_documents() */
+    uint64_t stamp; /* once stamped: store_stamp() of its folders; 0: there are none, or remote */
+    uint64_t document; /* once read: a hash of the metadata document; 0: there is none, or spared */
     /* Once listed: how many values are there; and a hash of their numbers and contents. */
     _Atomic uint64_t value_count, stock;
 };
@@ -36,8 +37,8 @@ struct inventory_array {
 struct inventory {
     struct inventory_array *arrays; /* [count], owned: each array once */
     size_t count;
-    uint64_t stamp;  /* of all arrays' stamps */
-    bool has_remote; /* some arrays are behind a network, where all processes see the same */
+    uint64_t stamp;        /* once stamped: of all arrays' stamps */
+    uint64_t remote_count; /* arrays behind a network, where all processes see the same */
 };
 
 /* Called about ten times a second while the functions below wait; `done` of `total` parts. */
@@ -46,13 +47,19 @@ struct inventory_waiting {
     void *argument;
 };
 
-/* Finds the arrays, and their stamps: one call to the file system for each folder. The dataset is
- * borrowed until inventory_done(), which is fine after a failure, too. IO, NO_MEMORY. */
+/* Finds the arrays, in the metadata that is in memory. The dataset is borrowed until
+ * inventory_done(), which is fine after a failure, too. INVALID, NO_MEMORY. */
 MUST_USE enum status inventory_init(struct inventory *inventory, const struct dataset *dataset,
                                     struct error *err);
 void inventory_done(struct inventory *inventory);
 
-/* Reads the metadata documents. Errors as of store_get_text(), but NOT_FOUND. */
+/* Takes the stamps: one call to the file system for each folder. Errors as of store_stamp(). */
+MUST_USE enum status inventory_stamp(struct inventory *inventory,
+                                     const struct inventory_waiting *waiting, struct error *err);
+
+/* Reads the metadata documents; of remote arrays at most 64, spread evenly, and the same ones in
+ * each process: servers are one store for all, or none, whichever array is asked for. Errors as of
+ * store_get_text(), but NOT_FOUND. */
 MUST_USE enum status inventory_read_documents(struct inventory *inventory,
                                               const struct inventory_waiting *waiting,
                                               struct error *err);

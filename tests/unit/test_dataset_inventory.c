@@ -2,6 +2,7 @@
 #include "dataset/inventory.h"
 
 #include "dataset/dataset.h"
+#include "store/store_internal.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>
@@ -47,6 +48,7 @@ static struct inventory take(const struct dataset *dataset)
     struct error err;
 
     assert_ok(inventory_init(&inventory, dataset, &err), &err);
+    assert_ok(inventory_stamp(&inventory, NULL, &err), &err);
     assert_ok(inventory_read_documents(&inventory, NULL, &err), &err);
     assert_ok(inventory_list(&inventory, NULL, &err), &err);
     assert_int_equal(inventory.count, 3);
@@ -179,12 +181,69 @@ static void some_chunk_is_required(void **state)
     dataset_free(dataset);
 }
 
+static _Atomic unsigned asked[1000];
+
+static enum status note_asked(const struct store *store, const char *key, size_t limit,
+                              char **ret_text, size_t *ret_size, struct error *err)
+{
+    unsigned number;
+
+    (void)store, (void)limit;
+    if (sscanf(key, "%u/zarr.json", &number) != 1)
+        return error_set(err, STATUS_INVALID, "an odd key: '%s'", key);
+    asked[number]++;
+    *ret_text = strdup("{}");
+    *ret_size = 2;
+    return *ret_text ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory");
+}
+
+static void fetch_nothing(const struct store *store, struct fetch *fetch)
+{
+    (void)store, (void)fetch;
+}
+
+/* A server is asked for a few documents of a thousand, from the first array on. */
+static void few_remote_documents_are_read(void **state)
+{
+    static const struct store_operations operations = {.get_text = note_asked,
+                                                       .fetch = fetch_nothing};
+    const struct store store = {.operations = &operations, .uri = (char *)"remote"};
+    static const unsigned counts[] = {3, 64, 65, 100, 1000};
+    static struct zarr_array zarr_arrays[1000];
+    static struct inventory_array arrays[1000];
+    struct error err;
+
+    (void)state;
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        struct inventory inventory = {
+            .arrays = arrays, .count = counts[c], .remote_count = counts[c]};
+        unsigned sum = 0, gap = 0, widest = (counts[c] + 63) / 64;
+        for (unsigned i = 0; i < counts[c]; i++) {
+            zarr_arrays[i].format = ZARR_V3;
+            zarr_arrays[i].key_path_bytes = (size_t)sprintf(zarr_arrays[i].path, "%u", i);
+            arrays[i] = (struct inventory_array){.store = &store, .array = &zarr_arrays[i]};
+            asked[i] = 0;
+        }
+        assert_ok(inventory_read_documents(&inventory, NULL, &err), &err);
+        assert_int_equal(asked[0], 1);
+        for (unsigned i = 0; i < counts[c]; i++) {
+            assert_in_range(asked[i], 0, 1);
+            assert_int_equal(asked[i], arrays[i].document != 0);
+            sum += asked[i];
+            gap = asked[i] ? 0 : gap + 1;
+            assert_in_range(gap, 0, widest - 1);
+        }
+        assert_int_equal(sum, counts[c] < 64 ? counts[c] : 64);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_are_the_same, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(archives_tell_contents, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(marks_are_what_is_there, fixture_setup, fixture_teardown),
+        cmocka_unit_test(few_remote_documents_are_read),
         cmocka_unit_test_setup_teardown(some_chunk_is_required, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
