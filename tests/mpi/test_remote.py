@@ -190,6 +190,8 @@ class Zip(RemoteTest):
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(folder, "w") as archive:
             for name in source.namelist():
                 archive.writestr(name + "/x" if name == key else name, source.read(name))
+            for beside in "-.!":
+                archive.writestr(key + beside, b"sorted before what is in a folder, mostly")
         self.refused(f"'{key}' in .* is a folder, and should be a value", self.settings(folder))
         with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
             warnings.simplefilter("ignore")
@@ -233,7 +235,12 @@ class Http(RemoteTest):
         self.check(self.server.url + "/v3/", "v3", **{"readers.cache": "stored"})
 
     def test_shards(self):
-        self.check(self.server.url + "/shards", "shards")
+        """And each reader of a node asks for an array's metadata once: there is no other node to compare with."""
+        for count in (1, 3):
+            before = len(self.server.requests())
+            self.check(self.server.url + "/shards", "shards", readers=(count,))
+            asked = re.findall("GET /shards/base_frames/zarr.json", self.server.requests()[before:])
+            self.assertEqual(len(asked), count)
 
     def test_shards_are_read_once(self):
         """One request for each index, one for the four inner chunks of a row; many at once, although one worker reads."""
