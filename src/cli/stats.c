@@ -161,17 +161,22 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     return status;
 }
 
-/* -1: another thread has the block. The lock goes with the descriptor. */
-static int claim(const struct work *work, uint64_t block)
+/* *ret_fd: -1 where another thread has the block, of any process. The lock goes with the
+ * descriptor. */
+static enum status claim(const struct work *work, uint64_t block, int *ret_fd, struct error *err)
 {
     char name[64];
     snprintf(name, sizeof name, "claim.%" PRIu64, block);
+    enum status status = STATUS_OK;
     int fd = openat(work->stats.folder_fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    bool is_mine = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (!is_mine && (fd < 0 || errno != EWOULDBLOCK))
+        status = error_set_errno(err, STATUS_IO, "claim a block by '%s/.penstock-stats/%s'",
+                                 work->path, name);
+    if (!is_mine && fd >= 0)
         close(fd);
-        return -1;
-    }
-    return fd;
+    *ret_fd = is_mine ? fd : -1;
+    return status;
 }
 
 static enum status do_block(void *argument, void *state, uint64_t number, struct error *err)
@@ -184,10 +189,10 @@ static enum status do_block(void *argument, void *state, uint64_t number, struct
     uint64_t block = (number + first) % stats->block_count;
     if (stats_has_block(stats, block))
         return STATUS_OK;
-    int fd = claim(work, block);
-    if (fd < 0)
-        return STATUS_OK;
-    enum status status = STATUS_OK;
+    int fd;
+    enum status status = claim(work, block, &fd, err);
+    if (status || fd < 0)
+        return status;
     if (!stats_has_block(stats, block)) {
         stats_table_clear(stats, &thread->table);
         status = stats_read_block(stats, block, thread->reader, thread->row, &thread->table, err);
@@ -198,36 +203,49 @@ static enum status do_block(void *argument, void *state, uint64_t number, struct
     return status;
 }
 
-static uint64_t count_missing(const struct work *work, bool *ret_free)
+/* *ret_free: nobody is at one of the missing blocks. */
+static enum status count_missing(const struct work *work, uint64_t *ret_missing, bool *ret_free,
+                                 struct error *err)
 {
     uint64_t missing = 0;
-    *ret_free = false;
+    bool is_free = false;
     for (uint64_t block = 0; block < work->stats.block_count; block++) {
+        int fd = -1;
         if (stats_has_block(&work->stats, block))
             continue;
         missing++;
-        int fd = *ret_free ? -1 : claim(work, block);
+        enum status status = is_free ? STATUS_OK : claim(work, block, &fd, err);
+        if (status)
+            return status;
         if (fd >= 0) {
-            *ret_free = true;
+            is_free = true;
             close(fd);
         }
     }
-    return missing;
+    *ret_missing = missing;
+    *ret_free = is_free;
+    return STATUS_OK;
 }
 
-/* Until others have done what they are at, or have died. */
-static void wait_for_others(const struct work *work)
+/* Until others have done what they are at, or have died. Each look takes a few calls for each block
+ * that is missing, of a file system that all share. */
+static enum status wait_for_others(const struct work *work, struct error *err)
 {
     struct progress progress;
-    bool is_free = false;
-    uint64_t missing;
+    uint64_t missing, wait_ms = 50;
+    bool is_free;
+    enum status status;
     progress_init(&progress, "waiting for other processes", "blocks", work->stats.block_count);
-    while ((missing = count_missing(work, &is_free)) > 0 && !is_free &&
+    while (!(status = count_missing(work, &missing, &is_free, err)) && missing > 0 && !is_free &&
            journal_has_plan(work->path, ".penstock-stats")) {
         progress_update(&progress, work->stats.block_count - missing, 0);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(wait_ms / 1000),
+                                     .tv_nsec = (long)(wait_ms % 1000) * 1000000},
+                  NULL);
+        wait_ms = min_u64(2 * wait_ms, 1000);
     }
     progress_done(&progress);
+    return status;
 }
 
 static enum status settle_threads(const struct work *work, uint32_t *ret_count, struct error *err)
@@ -255,14 +273,15 @@ static enum status run_pass(struct work *work, struct stats_table *sums, struct 
                         .run = do_block,
                         .stop = stop};
     bool is_free;
+    uint64_t missing;
     enum status status = settle_threads(work, &team.thread_count, err);
-    while (!status && count_missing(work, &is_free) > 0) {
+    while (!status && !(status = count_missing(work, &missing, &is_free, err)) && missing > 0) {
         if (is_free)
             status = team_run(&team, err);
         if (!status && !journal_has_plan(work->path, ".penstock-stats"))
             status = error_set(err, STATUS_IO, "the journal in '%s' has gone", work->path);
         if (!status)
-            wait_for_others(work);
+            status = wait_for_others(work, err);
     }
     for (uint64_t block = 0; block < work->stats.block_count && !status; block++)
         status = stats_table_add(&work->stats, block, sums, err);

@@ -193,6 +193,11 @@ class Work(Case):
         done = run(*command(self.run_config, self.folder / "reference.zarr"))
         self.assertEqual(done.returncode, 1 if "IO" in done.stderr else 4, done.stderr)
         self.assertIn("is not empty", done.stderr)
+        (out / ".penstock-stats" / "claim.0").mkdir(parents=True) # no block can be claimed
+        (out / ".penstock-stats" / "plan").touch()
+        done = run(*command(self.run_config, out))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("penstock-stats/claim.0': Is a directory", done.stderr)
 
 
 class Fields(Case):
