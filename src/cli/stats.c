@@ -62,8 +62,9 @@ static void parse_quantiles(void *input, const struct argp_state *state, const c
 static const struct cli_option option_table[] = {
     {"output", 'o', "DST", "the store to write", CLI_TEXT(making.destination)},
     {"by", 0, "[FIELD=]AXIS[,AXIS]",
-     "axes that have entries of their own, by number or name, of one field or of all that have "
-     "them; FIELD= alone: one entry; may be repeated (samples' only axis, else channel, variable, "
+     "axes that have entries of their own, by number or name, of one field or of all others that "
+     "have them; FIELD= alone: one entry; may be repeated, and adds up (samples' only axis, else "
+     "channel, variable, "
      "band or feature)",
      CLI_EACH(parse_by)},
     {"quantiles", 0, "Q[,Q]", "from 0 to 1, or none (0.01,0.05,0.25,0.5,0.75,0.95,0.99)",

@@ -51,16 +51,16 @@ static void keep_usual_axis(const struct dataset *dataset, struct stats_field *f
     }
 }
 
-/* `axes`: with commas; `must`: an axis that is not there is an error. */
+/* `axes`: with commas; `must`: an axis that is not there is an error. *any: one is there. */
 static enum status keep_axes(const struct dataset *dataset, struct stats_field *field,
-                             const char *axes, bool must, bool *ret_any, struct error *err)
+                             const char *axes, bool must, bool *any, struct error *err)
 {
     char copy[512], *rest = copy, *name;
     snprintf(copy, sizeof copy, "%s", axes);
     while ((name = strsep(&rest, ","))) {
         int axis = *name ? dataset_field_axis(dataset, field->number, name) : -1;
         if (axis > 0)
-            field->kept[axis - 1] = *ret_any = true;
+            field->kept[axis - 1] = *any = true;
         else if (axis == 0 && must)
             return error_set(err, STATUS_INVALID,
                              "--by %s=%s: '%s' is the sample axis, over which statistics are",
@@ -72,27 +72,30 @@ static enum status keep_axes(const struct dataset *dataset, struct stats_field *
     return STATUS_OK;
 }
 
-static enum status settle_axes(const struct dataset *dataset, struct stats_field *field,
-                               const char *const *by, size_t by_count, bool *by_used,
-                               struct error *err)
+/* The axes of "FIELD=..."; NULL: it is of another field, or of all. */
+static const char *own_axes(const char *by, const struct stats_field *field)
 {
     size_t length = strlen(field->name);
-    bool is_said = false, any = false;
+    return strncmp(by, field->name, length) == 0 && by[length] == '=' ? by + length + 1 : NULL;
+}
+
+/* What is said of this field goes before what is said of all; what is said several times adds up.
+ */
+static enum status settle_axes(const struct dataset *dataset, struct stats_field *field,
+                               const char *const *by, size_t by_count, struct error *err)
+{
+    bool is_own = false, any = false;
     enum status status = STATUS_OK;
+    for (size_t i = 0; i < by_count; i++)
+        is_own = is_own || own_axes(by[i], field);
     for (size_t i = 0; i < by_count && !status; i++) {
-        bool is_own = strncmp(by[i], field->name, length) == 0 && by[i][length] == '=';
-        if (is_own) {
-            memset(field->kept, 0, sizeof field->kept);
-            is_said = by_used[i] = true;
-            status = keep_axes(dataset, field, by[i] + length + 1, true, &any, err);
-        } else if (!is_said && !strchr(by[i], '=')) {
-            any = false;
+        const char *own = own_axes(by[i], field);
+        if (own)
+            status = keep_axes(dataset, field, own, true, &any, err);
+        else if (!is_own && !strchr(by[i], '='))
             status = keep_axes(dataset, field, by[i], false, &any, err);
-            by_used[i] |= any;
-            is_said = any;
-        }
     }
-    if (!status && !is_said)
+    if (!status && !is_own && !any)
         keep_usual_axis(dataset, field);
     return status;
 }
@@ -117,13 +120,38 @@ static enum status allocate(struct stats_field *field, struct error *err)
     return error_set(err, STATUS_NO_MEMORY, "no memory for statistics");
 }
 
-static enum status refuse_unused(const char *const *by, size_t by_count, const bool *by_used,
+/* The first of the axes, with commas, that no field has; "": each is one of some field. */
+static void find_unused(const struct stats *stats, const char *axes, char ret_name[512])
+{
+    char copy[512], *rest = copy, *name;
+    snprintf(copy, sizeof copy, "%s", axes);
+    *ret_name = '\0';
+    while (!*ret_name && (name = strsep(&rest, ","))) {
+        bool is_used = !*name;
+        for (size_t f = 0; f < stats->field_count; f++)
+            is_used =
+                is_used || dataset_field_axis(stats->dataset, stats->fields[f].number, name) > 0;
+        if (!is_used)
+            snprintf(ret_name, 512, "%s", name);
+    }
+}
+
+static enum status refuse_unused(const struct stats *stats, const char *const *by, size_t by_count,
                                  struct error *err)
 {
-    for (size_t i = 0; i < by_count; i++)
-        if (!by_used[i])
-            return error_set(err, STATUS_INVALID, "--by %s: no field has such %s", by[i],
-                             strchr(by[i], '=') ? "a name and numbers" : "an axis");
+    for (size_t i = 0; i < by_count; i++) {
+        char name[512];
+        bool is_used = !strchr(by[i], '=');
+        for (size_t f = 0; f < stats->field_count; f++)
+            is_used = is_used || own_axes(by[i], &stats->fields[f]);
+        if (!is_used)
+            return error_set(err, STATUS_INVALID, "--by %s: no field has such a name and numbers",
+                             by[i]);
+        find_unused(stats, strchr(by[i], '=') ? "" : by[i], name);
+        if (*name)
+            return error_set(err, STATUS_INVALID, "--by %s: no field has an axis '%s' in a frame",
+                             by[i], name);
+    }
     return STATUS_OK;
 }
 
@@ -131,9 +159,7 @@ enum status stats_take_fields(struct stats *stats, const struct dataset *dataset
                               const char *const *by, size_t by_count, struct text *notes,
                               struct error *err)
 {
-    bool *by_used = calloc(by_count + 1, sizeof *by_used);
-    enum status status =
-        by_used ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for options");
+    enum status status = STATUS_OK;
     stats->dataset = dataset;
     for (size_t f = 0; f < dataset->field_count && !status; f++) {
         const struct dataset_field *from = &dataset->fields[f];
@@ -146,15 +172,14 @@ enum status stats_take_fields(struct stats *stats, const struct dataset *dataset
         }
         describe_frame(dataset, f, field);
         stats->field_count++;
-        status = settle_axes(dataset, field, by, by_count, by_used, err);
+        status = settle_axes(dataset, field, by, by_count, err);
         if (!status)
             status = allocate(field, err);
     }
     if (!status)
-        status = refuse_unused(by, by_count, by_used, err);
+        status = refuse_unused(stats, by, by_count, err);
     if (!status && stats->field_count == 0)
         status = error_set(err, STATUS_INVALID, "no field has numbers");
-    free(by_used);
     return status;
 }
 

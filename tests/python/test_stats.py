@@ -92,8 +92,8 @@ class Values(Case):
             self.put(dtype, data, 4, ["time", "channel", "y", "x"])
         dtypes = list(self.root.array_keys())
         config = self.config("  fields: {" + ", ".join(f"{d}: {{array: {d}}}" for d in dtypes) + "}")
-        for number, (by, axes) in enumerate(((["--by", "channel"], (0, 2, 3)), ([], (0, 2, 3)), (["--by", "y,3"], (0, 1)), (["--by", "1", "--by", "int16="], (0, 2, 3)),
-                                             (["--by", "channel,x"], (0, 2)))):
+        for number, (by, axes) in enumerate(((["--by", "channel"], (0, 2, 3)), ([], (0, 2, 3)), (["--by", "y,3"], (0, 1)), (["--by", "int16=", "--by", "1"], (0, 2, 3)),
+                                             (["--by", "channel", "--by", "x"], (0, 2)))):
             stats = self.stats(config, *by, out=f"{number}.zarr")
             for dtype in dtypes:
                 with self.subTest(dtype=dtype, by=by):
@@ -184,7 +184,7 @@ class Work(Case):
 
     def test_what_is_refused(self):
         out = self.folder / "stats.zarr"
-        for arguments, message in ((["--by", "y=1"], "--by y=1: no field has such a name"), (["--by", "x=7"], "has no axis '7'"), (["--by", "lat"], "no field has such an axis"),
+        for arguments, message in ((["--by", "y=1"], "--by y=1: no field has such a name"), (["--by", "x=7"], "has no axis '7'"), (["--by", "1,lat"], "no field has an axis 'lat'"),
                                    (["--by", "x=0"], "is the sample axis"), (["--quantiles", "1.5"], "not a number from 0 to 1"), (["--memory", "1KiB"], "a thread takes")):
             done = run(*command(self.run_config, out, *arguments))
             self.assertIn(done.returncode, (1, 4), arguments)
