@@ -88,7 +88,7 @@ struct stats_table {
 
 /* stats_fields.c: takes the fields that have numbers. `by`: "AXIS,AXIS" or "FIELD=AXIS,AXIS" each,
  * as the user says; [by_count]. Appends what was left out to `notes`. INVALID: a field or an axis
- * that is not there, too many entries, no field at all. NO_MEMORY. */
+ * that is not there, too many entries, names that meet in the store, no field at all. NO_MEMORY. */
 MUST_USE enum status stats_take_fields(struct stats *stats, const struct dataset *dataset,
                                        const char *const *by, size_t by_count, struct text *notes,
                                        struct error *err);

@@ -155,6 +155,41 @@ static enum status refuse_unused(const struct stats *stats, const char *const *b
     return STATUS_OK;
 }
 
+/* Whether a field's group is what `name` is in DST, or lies in it. */
+static bool is_at(const char *field, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(field, name, length) == 0 && (!field[length] || field[length] == '/');
+}
+
+/* Fields' groups in DST must not be where stats_write() puts something else. */
+static enum status refuse_meeting(const struct stats *stats, const struct stats_field *field,
+                                  struct error *err)
+{
+    static const char *const in_root[] = {"quantile", "zarr.json", ".penstock-stats"};
+    static const char *const in_group[] = {"count", "mean",      "std",      "min",
+                                           "max",   "quantiles", "zarr.json"};
+    for (size_t i = 0; i < sizeof in_root / sizeof *in_root; i++)
+        if (is_at(field->name, in_root[i]))
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': '%s' is another thing in the statistics' store: give the "
+                             "field another name",
+                             field->name, in_root[i]);
+    for (size_t f = 0; f < stats->field_count; f++) {
+        const char *other = stats->fields[f].name;
+        size_t length = strlen(other);
+        if (strncmp(field->name, other, length) != 0 || field->name[length] != '/')
+            continue;
+        for (size_t i = 0; i < sizeof in_group / sizeof *in_group; i++)
+            if (is_at(field->name + length + 1, in_group[i]))
+                return error_set(err, STATUS_INVALID,
+                                 "fields '%s' and '%s': '%s' is the name of statistics of '%s': "
+                                 "give one of the fields another name",
+                                 other, field->name, field->name, other);
+    }
+    return STATUS_OK;
+}
+
 enum status stats_take_fields(struct stats *stats, const struct dataset *dataset,
                               const char *const *by, size_t by_count, struct text *notes,
                               struct error *err)
@@ -178,6 +213,8 @@ enum status stats_take_fields(struct stats *stats, const struct dataset *dataset
     }
     if (!status)
         status = refuse_unused(stats, by, by_count, err);
+    for (size_t f = 0; f < stats->field_count && !status; f++)
+        status = refuse_meeting(stats, &stats->fields[f], err);
     if (!status && stats->field_count == 0)
         status = error_set(err, STATUS_INVALID, "no field has numbers");
     return status;

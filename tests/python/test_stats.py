@@ -190,6 +190,11 @@ class Work(Case):
             self.assertIn(done.returncode, (1, 4), arguments)
             self.assertIn(message, done.stderr)
             shutil.rmtree(out, ignore_errors=True)
+        for names, message in ((("quantile",), "field 'quantile': 'quantile' is another thing"), (("a/b", "a/b/mean"), "fields 'a/b' and 'a/b/mean'")):
+            done = run(*command(self.config("  fields: {" + ", ".join(f"{name}: {{array: x}}" for name in names) + "}", "meet.yaml"), out))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn(message, done.stderr)
+            self.assertFalse(out.exists())
         done = run(*command(self.run_config, self.folder / "reference.zarr"))
         self.assertEqual(done.returncode, 1 if "IO" in done.stderr else 4, done.stderr)
         self.assertIn("is not empty", done.stderr)
