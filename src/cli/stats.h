@@ -113,7 +113,8 @@ void stats_table_clear(const struct stats *stats, struct stats_table *table);
 void stats_table_free(struct stats_table *table);
 
 /* Writes a block's table to its file, and adds a block's file to a table: moments are put together
- * in the order of the calls. False without an error: there is no such file yet. CORRUPT, IO. */
+ * in the order of the calls. CORRUPT: the file is damaged. IO: it cannot be written, or is not
+ * there. */
 MUST_USE enum status stats_table_write(const struct stats *stats, uint64_t block,
                                        const struct stats_table *table, struct error *err);
 MUST_USE enum status stats_table_add(const struct stats *stats, uint64_t block,

@@ -192,7 +192,7 @@ void stats_table_free(struct stats_table *table)
     }
 }
 
-/* Files: of each field the moments, and pairs of a index and a count that is not 0
+/* Files: of each field the moments, and pairs of an index and a count that is not 0
  * ------------------------------------------------------------------------------------------- */
 
 struct file_name {
@@ -399,7 +399,7 @@ bool stats_next_pass(struct stats *stats, const struct stats_table *sums)
     return more;
 }
 
-/* The value at a index: that of the last key whose smaller ones do not reach so far. */
+/* The value at an index: that of the last key whose smaller ones do not reach so far. */
 static double value_at(const struct stats_field *field, uint64_t entry, uint64_t index)
 {
     const struct stats_target *targets = field->targets + entry * STATS_MOST_TARGETS;
