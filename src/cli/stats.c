@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_BY = 64 };
+enum { MOST_BY = 64, FEW_PASSES = 4 };
 
 struct options {
     struct making_options making;
@@ -249,16 +249,20 @@ static enum status wait_for_others(const struct work *work, struct error *err)
     return status;
 }
 
+/* For the pass under way. */
 static enum status settle_threads(const struct work *work, uint32_t *ret_count, struct error *err)
 {
     const struct dataset *dataset = work->stats.dataset;
+    uint64_t memory = work->making->memory_bytes;
     uint64_t each = dataset->row_bytes + dataset->scratch_bytes + stats_table_bytes(&work->stats);
-    uint64_t room = work->making->memory_bytes / max_u64(each, 1);
+    uint64_t shared = dataset->held_bytes + stats_shared_bytes(&work->stats);
+    uint64_t room = memory > shared ? (memory - shared) / max_u64(each, 1) : 0;
     if (room == 0)
         return error_set(err, STATUS_NO_MEMORY,
-                         "a thread takes %s, and --memory is %s: give more, or keep fewer axes "
-                         "(--by), or fewer quantiles",
-                         size_format(each).text, size_format(work->making->memory_bytes).text);
+                         "a thread takes %s, held arrays and sums take %s, and --memory is %s: "
+                         "give more, or keep fewer axes (--by), or fewer quantiles",
+                         size_format(each).text, size_format(shared).text,
+                         size_format(memory).text);
     *ret_count =
         (uint32_t)min_u64(min_u64(work->making->thread_count, room), work->stats.block_count);
     return STATUS_OK;
@@ -293,7 +297,6 @@ static enum status run_passes(struct work *work, struct error *err)
 {
     bool more = true;
     enum status status = STATUS_OK;
-    stats_begin(&work->stats);
     while (!status && more) {
         struct stats_table sums = {0};
         status = stats_table_new(&work->stats, &sums, err);
@@ -469,6 +472,17 @@ static void tell(const struct work *work, const struct options *options)
     free(whole);
 }
 
+/* Each pass reads all the data again. */
+static void note_passes(const struct stats *stats, struct text *notes)
+{
+    uint32_t passes = stats_most_passes(stats);
+    if (passes > FEW_PASSES)
+        text_append(notes,
+                    "quantiles take up to %" PRIu32 " passes over the data: fewer axes (--by) or "
+                    "quantiles take fewer, and --quantiles none takes one\n",
+                    passes);
+}
+
 static enum status run_on(const struct options *options, const struct config *config,
                           struct dataset *dataset, struct error *err)
 {
@@ -490,10 +504,16 @@ static enum status run_on(const struct options *options, const struct config *co
     if (!status)
         status =
             stats_take_fields(&work.stats, dataset, options->by, options->by_count, &notes, err);
+    if (!status) {
+        uint32_t threads; /* before anything large is taken */
+        stats_begin(&work.stats);
+        status = settle_threads(&work, &threads, err);
+    }
     if (!status)
         status = hold(dataset, &held, err);
     if (!status) {
         work.request = make_request(&work.stats, config->uri);
+        note_passes(&work.stats, &notes);
         fputs(notes.data ? notes.data : "", stderr);
         status = work_all(&work, err);
     }

@@ -105,8 +105,10 @@ MUST_USE enum status stats_read_block(const struct stats *stats, uint64_t block,
 void stats_add_line(const struct stats *stats, size_t field, struct stats_table *table,
                     uint64_t entry, uint64_t stride, const double *items, size_t count);
 
-/* Bytes of a table of the pass under way. */
+/* Bytes of a table of the pass under way; and of what threads share: the sums of all tables, and
+ * the results so far. */
 uint64_t stats_table_bytes(const struct stats *stats);
+uint64_t stats_shared_bytes(const struct stats *stats);
 MUST_USE enum status stats_table_new(const struct stats *stats, struct stats_table *ret_table,
                                      struct error *err);
 void stats_table_clear(const struct stats *stats, struct stats_table *table);
@@ -120,6 +122,9 @@ MUST_USE enum status stats_table_write(const struct stats *stats, uint64_t block
 MUST_USE enum status stats_table_add(const struct stats *stats, uint64_t block,
                                      struct stats_table *table, struct error *err);
 bool stats_has_block(const struct stats *stats, uint64_t block);
+
+/* Passes over the data that the quantiles take at most, from the first one on. */
+uint32_t stats_most_passes(const struct stats *stats);
 
 /* Sets the bits of the first pass, or takes what the pass under way has found and sets those of the
  * next one. False: nothing is left to find. */

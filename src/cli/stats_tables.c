@@ -145,6 +145,16 @@ void stats_add_line(const struct stats *stats, size_t f, struct stats_table *tab
 /* Tables
  * ------------------------------------------------------------------------------------------- */
 
+uint64_t stats_shared_bytes(const struct stats *stats)
+{
+    uint64_t bytes = stats_table_bytes(stats); /* the sums */
+    for (size_t f = 0; f < stats->field_count; f++)
+        bytes += stats->fields[f].entry_count *
+                 (sizeof(struct stats_moments) + STATS_MOST_TARGETS * sizeof(struct stats_target) +
+                  sizeof(uint32_t));
+    return bytes;
+}
+
 uint64_t stats_table_bytes(const struct stats *stats)
 {
     uint64_t bytes = 0;
@@ -298,13 +308,33 @@ enum status stats_table_add(const struct stats *stats, uint64_t block, struct st
  * ------------------------------------------------------------------------------------------- */
 
 /* As many bits as TABLE_BYTES has room for, up to MOST_BITS. */
-static void choose_bits(struct stats_field *field)
+static uint32_t bits_of(uint64_t entry_count, uint32_t most_targets, uint32_t left)
 {
-    uint64_t each = field->entry_count * field->most_targets * sizeof(uint64_t);
-    uint32_t left = field->key_bits - field->known_bits, bits = 1;
+    uint64_t each = entry_count * most_targets * sizeof(uint64_t);
+    uint32_t bits = 1;
     while (bits < MOST_BITS && (each << (bits + 1)) <= TABLE_BYTES)
         bits++;
-    field->bits = min_u32(bits, left);
+    return min_u32(bits, left);
+}
+
+static void choose_bits(struct stats_field *field)
+{
+    field->bits =
+        bits_of(field->entry_count, field->most_targets, field->key_bits - field->known_bits);
+}
+
+uint32_t stats_most_passes(const struct stats *stats)
+{
+    uint32_t most = 1;
+    for (size_t f = 0; f < stats->field_count && stats->quantile_count > 0; f++) {
+        const struct stats_field *field = &stats->fields[f];
+        uint32_t passes = 1, known = bits_of(field->entry_count, 1, field->key_bits);
+        for (; known < field->key_bits; passes++)
+            known += bits_of(field->entry_count, 2 * (uint32_t)stats->quantile_count,
+                             field->key_bits - known);
+        most = max_u32(most, passes);
+    }
+    return most;
 }
 
 void stats_begin(struct stats *stats)

@@ -61,6 +61,7 @@ class Case(unittest.TestCase):
 
     def stats(self, config, *arguments, out="stats.zarr"):
         done = run(*command(config, self.folder / out, *arguments))
+        self.told = done.stderr
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse((self.folder / out / ".penstock-stats").exists())
         return zarr.open_group(str(self.folder / out), mode="r")
@@ -140,7 +141,10 @@ class Values(Case):
         for name, data in (("x", x), ("index", index), ("table", table)):
             self.put(name, data, 5)
         config = self.config("  fields: {x: {array: x}, t: {array: table, index: index}}\nsamples: {split_range: '10:37'}")
+        refused = run(*command(config, self.folder / "stats.zarr", "--memory", "6MiB")) # 4 MiB for a thread, and as much for the sums
+        self.assertIn("held arrays and sums take 4.01 MiB", refused.stderr)
         stats = self.stats(config)
+        self.assertIn("quantiles take up to 5 passes over the data", self.told)
         self.check(stats, "x", x[10:37], (0,))
         self.check(stats, "t", table[index[10:37]], (0,))
 
