@@ -295,7 +295,7 @@ ended() {
         stopped=1
     done
     # Readers that were stopped had heard of nothing, and name no cause.
-    [[ $side != trainers || ! $stopped ]] || say "error: the trainers' step $(ending "$status"), as it has said"
+    [[ $side != trainers || ! $stopped ]] || say "error: the trainers' step $(ending "$status"); what the script printed is above"
 }
 
 # Readers that were killed have left their sockets and locks, and MPI what it shares memory through. What dies late may
@@ -325,7 +325,7 @@ clean_up() {
                 ours=1 reader=${lock%.lock}
                 rm -f "$reader.sock" "$reader.metrics" "$reader.overview" "$reader.json" "$reader.trace" "$lock"
             done
-            for cursor in "${cursors:-none}"*; do
+            [ ! "$cursors" ] || for cursor in "$cursors"*; do
                 [ ! -f "$cursor" ] || { ours=1; rm -f "$cursor"; }
             done
             [ "$ours" ]

@@ -76,6 +76,11 @@ if [[ $mpi == openmpi && $("${PENSTOCK_MPIEXEC:-mpiexec}" --version 2>&1) =~ "(O
         [[ $(cat out) == *"--mca regx naive "* && $(cat out) != *isolated* ]] || fail "hosts $name,n2: $(cat out)"
         rm path/uname
     done
+    # Nor where mpirun may have hosts that are not named here.
+    PBS_NODEFILE=hosts commands 1 -- true
+    ! grep isolated out || fail "no ssh in a job of PBS"
+    commands 1 --launcher-options '-H n1,n2' -- true
+    ! grep isolated out || fail "no ssh with hosts of mpirun's"
 fi
 commands 1 --hosts n1,n2,n3 --nodes 2 --readers-per-node 2 -- true
 contains "$(cat out)" " 4 "
@@ -112,7 +117,7 @@ contains "$(grep ^export out)" 'PENSTOCK_RUN_DIR=/tmp/your\ \"own\"\\x\\ '
     contains "$(cat out)" "delivery.trainers=8"
     contains "$(cat out)" "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=n1:2"
     refuses 4 "--torchrun 4 on 2 nodes starts 8 trainers" -c run.yaml --torchrun 4 --hosts n1,n2 --set delivery.trainers=4 -- train.py
-    PENSTOCK_DELIVERY_TRAINERS=2 refuses 4 "'delivery.trainers=2', but --torchrun 4" -c run.yaml --torchrun 4 -- train.py
+    PENSTOCK_DELIVERY_TRAINERS=2 refuses 4 "'PENSTOCK_DELIVERY_TRAINERS=2', but --torchrun 4 on 1 node starts 4 trainers" -c run.yaml --torchrun 4 -- train.py
     commands 3 --torchrun 2 --hosts n1,n2 --set delivery.trainers=4 -- train.py
     commands 3 --torchrun 4 --hosts n1,n2 -- train.py
     [ "$(grep -c -- "$hosts" out)" -eq 2 ] || fail "torchrun is not started on both hosts: $(cat out)"
@@ -190,9 +195,12 @@ digests() {
     sort -n digest.* | cut -d ' ' -f 1-5
     rm digest.*
 }
-# The first one's configuration comes by environment alone.
-PENSTOCK_DATASET_URI=data.zarr PENSTOCK_BATCH_GLOBAL_SIZE=8 PENSTOCK_ORDER_EPOCHS=2 PENSTOCK_DELIVERY_TRAINERS=2 \
+# The first one's configuration comes by environment alone. It is started by another run's trainer, and takes nothing of that run.
+mkdir outer
+touch outer/cursor-1-0
+PENSTOCK_STARTED_BY=n1-9-3 PENSTOCK_RUN_DIR=$PWD/outer PENSTOCK_CURSORS=$PWD/outer/cursor-1- PENSTOCK_STATE=no.json PENSTOCK_DATASET_URI=data.zarr PENSTOCK_BATCH_GLOBAL_SIZE=8 PENSTOCK_ORDER_EPOCHS=2 PENSTOCK_DELIVERY_TRAINERS=2 \
     timeout 60 "$penstock" -q -- penstock-trainer --digest 'digest.{rank}' || fail "a run fails with $?"
+[ -e outer/cursor-1-0 ] || fail "a run within another removes that one's cursors"
 digests >one
 [ "$(wc -l <one)" -eq 64 ] || fail "a run delivers $(wc -l <one) samples, not 64"
 
@@ -234,7 +242,7 @@ contains "$(cat out)" "--max-restarts=3"
 code=0
 env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
 [ "$code" -eq 7 ] || fail "trainers' exit code 7 comes out as $code: $(cat err)"
-[[ $(tail -n 1 err) == "penstock-run: error: the trainers' step ended with exit code 7, as it has said" ]] ||
+[[ $(tail -n 1 err) == "penstock-run: error: the trainers' step ended with exit code 7; what the script printed is above" ]] ||
     fail "no cause is named: $(cat err)"
 ! grep -q 'mpi\|^---' err || fail "mpirun's own words beside the cause: $(cat err)"
 no_process "$mark"
@@ -582,14 +590,16 @@ for folder in run run.val run.2 hand elsewhere; do
 done
 printf '7\n' | tee hand/reader-0.lock run/reader-1.lock >run/reader-1.sock
 printf '7\nn1-8-3\n' >run.2/reader-0.lock
-touch run/cursor-8-1-0
+touch run/cursor-8-1-0 hand/none-x
 ln -s elsewhere link
-# clear CHOSEN DIRECTORY
+# clear CHOSEN DIRECTORY [CURSORS]
 clear() {
-    supervise 0 true true "started_by=n1-9-3 PENSTOCK_CURSORS=$PWD/run/cursor-9-1-
+    supervise 0 true true "started_by=n1-9-3 PENSTOCK_CURSORS=${3-$PWD/run/cursor-9-1-}
         $(printf 'end_run() { chosen_dir=%s run_dir=%s also=(val=x.yaml); clean_up; exit; }' "$1" "$2")"
 }
-for folder in run hand run.2 link; do clear "" "$PWD/$folder"; done
+for folder in run run.2 link; do clear "" "$PWD/$folder"; done
+clear "" "$PWD/hand" ""
+[ -e hand/none-x ] || fail "a run without cursors takes a file of the user's"
 [ "$(cd run && echo *)" = "cursor-8-1-0 reader-1.lock reader-1.sock" ] || fail "left of a run: $(ls run)"
 [ ! -e run.val ] || fail "a run of --also is left: $(ls run.val)"
 for folder in hand run.2 elsewhere; do
