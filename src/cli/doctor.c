@@ -216,7 +216,9 @@ static uint64_t count_nodes(const char *hosts)
 static bool has_configuration(const struct cli_settings *settings)
 {
     const char *uri = getenv("PENSTOCK_DATASET_URI");
-    return settings->path || settings->assignment_count > 0 || (uri && *uri);
+    const char *sources = getenv("PENSTOCK_MIX_SOURCES");
+    return settings->path || settings->assignment_count > 0 || (uri && *uri) ||
+           (sources && *sources);
 }
 
 /* False: no program would start. */

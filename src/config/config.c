@@ -151,13 +151,21 @@ static enum status check_environment(struct error *err)
     for (char **variable = environ; *variable; variable++) {
         char key[2 * OPTION_KEY_BYTES];
         if (!environment_key(*variable, key, sizeof key) || option_find(key) ||
-            is_of_kubernetes(*variable))
+            strcmp(key, "mix.sources") == 0 || is_of_kubernetes(*variable))
             continue;
         enum status status = option_unknown(key, err);
         return error_prefix(err, status,
                             "environment variable %.*s: ", (int)strcspn(*variable, "="), *variable);
     }
     return STATUS_OK;
+}
+
+static enum status read_mix_variable(struct config *config, struct error *err)
+{
+    const char *value = getenv("PENSTOCK_MIX_SOURCES");
+    enum status status = value && *value ? mix_set(config, value, err) : STATUS_OK;
+    return status ? error_prefix(err, status, "environment variable PENSTOCK_MIX_SOURCES: ")
+                  : STATUS_OK;
 }
 
 enum status config_read_environment(struct config *config, struct error *err)
@@ -172,7 +180,8 @@ enum status config_read_environment(struct config *config, struct error *err)
         if (status)
             return error_prefix(err, status, "environment variable %s: ", name);
     }
-    return check_environment(err);
+    enum status status = read_mix_variable(config, err);
+    return status ? status : check_environment(err);
 }
 
 static enum status check_global_batch(unsigned long long global_batch, unsigned long long trainers,

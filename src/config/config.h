@@ -304,9 +304,10 @@ MUST_USE enum status config_read_file(struct config *config, const char *path, s
 MUST_USE enum status config_read_text(struct config *config, const char *text, size_t size,
                                       const char *name, const char *folder, struct error *err);
 
-/* Environment variables PENSTOCK_<SECTION>_<KEY>; an empty one counts as not set. INVALID: a value
- * of the wrong type or out of range, a KEY that a known section does not have. Other variables
- * (PENSTOCK_RUN_DIR) are not looked at, nor those that Kubernetes makes of its services. */
+/* Environment variables PENSTOCK_<SECTION>_<KEY>; the value of PENSTOCK_MIX_SOURCES is as that of
+ * config_set(). An empty one counts as not set. INVALID: a value of the wrong type or out
+ * of range, a KEY that a known section does not have. Other variables (PENSTOCK_RUN_DIR) are not
+ * looked at, nor those that Kubernetes makes of its services. */
 MUST_USE enum status config_read_environment(struct config *config, struct error *err);
 
 /* One "section.key=value", and also "mix.sources=FILE:WEIGHT,FILE:WEIGHT",

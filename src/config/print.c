@@ -184,8 +184,9 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "
-        "with --set `FILE:WEIGHT`, with commas between | yes | the datasets of a mix: C is the "
-        "file of a configuration, which has `dataset`, `samples`, `order.window_rows` and "
+        "with --set and in the environment `FILE:WEIGHT`, with commas between | yes | the "
+        "datasets of a mix: C is the file of a configuration, which has `dataset`, `samples`, "
+        "`order.window_rows` and "
         "`order.shuffle` of the source, or a map like such a file; weights are decimals that sum "
         "to 1, or whole numbers, whose ratio counts |\n");
 }
