@@ -107,18 +107,18 @@ class Batch(Fields):
     The array of a ragged field (deliver: csr) is [items, *field.shape], with the items of the batch's samples,
     one sample after another. csr() has the field's columns and offsets together.
 
-    indices  uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
-             along the sample axis, over all stores
-    sample_keys  uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
-    valid    bool [samples]: False where a sample only pads the last step, or could not be read and
-             is zero (errors.bad_sample: mask)
-    epoch    int
-    step     int: number of the step within the epoch
-    bound    int: what the longest sample of the step counts as, over all trainers, with batches by budget; else 0.
-             Fields with deliver: {pad: bound} are [samples, bound, *field.shape]
+    indices         uint64 [samples]: index of each sample (of its anchor, where samples have several steps)
+                    along the sample axis, over all stores
+    sample_keys     uint64 [samples]: random key of (seed, epoch, index), to seed augmentation with
+    valid           bool [samples]: False where a sample only pads the last step, or could not be read and
+                    is zero (errors.bad_sample: mask)
+    epoch           int
+    step            int: number of the step within the epoch
+    bound           int: what the longest sample of the step counts as, over all trainers, with batches by budget;
+                    else 0. Fields with deliver: {pad: bound} are [samples, bound, *field.shape]
     first_position  int: position of the first sample within the global batch
-    valid_of field name -> bool [samples, steps]: False where a step lies outside the sample's episode
-             (samples.pad). Fields that cannot lack steps are not in it
+    valid_of        field name -> bool [samples, steps]: False where a step lies outside the sample's episode
+                    (samples.pad). Fields that cannot lack steps are not in it
     """
 
     __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
