@@ -27,6 +27,7 @@ code=0
 bin=$(dirname "$penstock")
 for program in penstock-reader penstock-trainer penstock-run; do
     help=$("$bin/$program" --help)
+    tried=0
     for option in $(grep -oP '^ +(-\w, )?\K--[a-z-]+(?=( |\[?=)[A-Z0-9]+)' <<<"$help"); do
         if [[ $option == @(--set|--launcher-options|--also) ]]; then
             tr -s ' \n' '  ' <<<"$help" | grep -oE -- " $option .{200}" | grep -qi 'may be repeated' ||
@@ -37,7 +38,9 @@ for program in penstock-reader penstock-trainer penstock-run; do
         code=0
         "$bin/$program" "$option" $value "$option=$value" >out 2>err </dev/null || code=$?
         grep -q -- "$option.* twice" err && [ "$code" -eq 4 ] || fail "$program $option: may be given twice: $(cat err)"
+        tried=$((tried + 1))
     done
+    ((tried >= 3)) || fail "$program --help: only $tried options with a value are found"
 done
 refuses 4 "--config is given twice" plan -c a.yaml --config b.yaml
 refuses 4 "--chunk is given twice" rechunk x y --chunk 1 --chunk 2

@@ -1,5 +1,6 @@
 """penstock-run on hosts from a list: what is delivered is what a single process delivers, and nothing stays behind."""
 
+import contextlib
 import glob
 import os
 import re
@@ -81,8 +82,14 @@ class Run(ClusterTest):
         path, copy = self.settings["dataset.uri"], os.path.join(self.folder, "copy")
         shutil.copytree(path, copy)
         more = {"dataset.fields.a": "base_frames", "dataset.fields.t": "clip_emb[segment_to_video]"}
-        def see_on_h2(*mount):
-            self.assertEqual(run([os.path.join(os.environ["CLUSTER_DIR"], "enter"), "h2", *mount]).code, 0)
+        @contextlib.contextmanager
+        def mounted_on_h2(*words):
+            on_h2 = [os.path.join(os.environ["CLUSTER_DIR"], "enter"), "h2"]
+            self.assertEqual(run([*on_h2, "mount", *words]).code, 0)
+            try:
+                yield
+            finally:
+                self.assertEqual(run([*on_h2, "umount", words[-1]]).code, 0)
         def refused(*words, code=4):
             outcome = self.penstock_run(2, "--hosts", "h1,h2", "--", *self.trainer_command(), **more)
             self.assertEqual(outcome.code, code, outcome.output)
@@ -94,29 +101,23 @@ class Run(ClusterTest):
                                                                               for word in ("--set", f"{key}={value}")]])
             self.assertEqual(found.code, code, found.output)
             self.assertRegex(found.output, finding)
-        see_on_h2("mount", "-t", "tmpfs", "tmpfs", path)
-        refused(r"reader 1 on h2 finds no metadata of array 'base_frames' in the store '.*dataset', and reader 0 on h1 does")
-        doctor(1, "(?m)^FAILURE +h2 +storage .*dataset")
-        see_on_h2("umount", path)
-        see_on_h2("mount", "-t", "tmpfs", "tmpfs", os.path.dirname(path))
-        refused(r"reader 1 on h2: store '.*dataset': no such directory", code=1)
-        see_on_h2("umount", os.path.dirname(path))
-        see_on_h2("mount", "--bind", copy, path)
-        self.addCleanup(see_on_h2, "umount", path)
-        outcome = self.penstock_run(2, "--hosts", "h1,h2", "--", *self.trainer_command())
-        self.assertEqual(outcome.code, 0, outcome.output)
-        self.assertEqual(self.take_digests(), self.expected)
-        chunks = sorted(glob.glob(os.path.join(copy, "base_frames", "[0-9]*")), key=lambda name: int(
-            os.path.basename(name).split(".")[0]))
-        for chunk in chunks[len(chunks) // 2:]:
-            os.remove(chunk)
-        lacking = re.escape("base_frames/" + os.path.basename(chunks[len(chunks) // 2]))
-        refused(rf"array 'base_frames': reader 1 on h2 has no '{lacking}' in the store", r"reader 0 on h1 has it \(26\)",
-                r"\(13 of 26 chunks are there\)", "copy the dataset to h2 anew")
-        doctor(1, rf"(?m)^FAILURE +all +copies +array 'base_frames' of the store '.*dataset' has no '{lacking}' on h2 "
-               r"\(13 of 26 chunks are there\), and has it on h1 \(26\)$")
-        shutil.rmtree(os.path.join(copy, "clip_emb"))
-        refused("reader 1 on h2 finds no metadata of array 'clip_emb'")
+        with mounted_on_h2("-t", "tmpfs", "tmpfs", os.path.dirname(path)):
+            refused(r"reader 1 on h2: store '.*dataset': no such directory", code=1)
+        with mounted_on_h2("--bind", copy, path):
+            outcome = self.penstock_run(2, "--hosts", "h1,h2", "--", *self.trainer_command())
+            self.assertEqual(outcome.code, 0, outcome.output)
+            self.assertEqual(self.take_digests(), self.expected)
+            chunks = sorted(glob.glob(os.path.join(copy, "base_frames", "[0-9]*")), key=lambda name: int(
+                os.path.basename(name).split(".")[0]))
+            for chunk in chunks[len(chunks) // 2:]:
+                os.remove(chunk)
+            lacking = re.escape("base_frames/" + os.path.basename(chunks[len(chunks) // 2]))
+            refused(rf"array 'base_frames': reader 1 on h2 has no '{lacking}' in the store", r"reader 0 on h1 has it \(26\)",
+                    r"\(13 of 26 chunks are there\)", "copy the dataset to h2 anew")
+            doctor(1, rf"(?m)^FAILURE +all +copies +array 'base_frames' of the store '.*dataset' has no '{lacking}' on h2 "
+                   r"\(13 of 26 chunks are there\), and has it on h1 \(26\)$")
+            shutil.rmtree(os.path.join(copy, "clip_emb"))
+            refused("reader 1 on h2 finds no metadata of array 'clip_emb' in the store '.*dataset', and reader 0 on h1 does")
 
     def test_environment(self):
         """What is exported reaches trainers on all hosts, PATH as it is here; secrets are on no command line."""

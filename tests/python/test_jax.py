@@ -188,18 +188,24 @@ class Processes(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        with socket.socket() as free, Demo(trainers=2, batch=4, samples=400, slots=4) as demo:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-            free.close()
+        # The port stays this test's own until JAX, whose sockets share ports, listens at it.
+        with socket.socket() as held, Demo(trainers=2, batch=4, samples=400, slots=4) as demo:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            held.bind(("127.0.0.1", 0))
+            port = str(held.getsockname()[1])
             program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jax_process.py")
             processes = [subprocess.Popen([sys.executable, program, demo.run_dir, str(rank), port], stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True) for rank in range(2)]
             cls.outcomes = []
-            for process in processes:
-                out, err = process.communicate(timeout=120)
-                assert process.returncode == 0, err
-                cls.outcomes.append(json.loads(out.splitlines()[-1]))
+            try:
+                for process in processes:
+                    out, err = process.communicate(timeout=120)
+                    assert process.returncode == 0, err
+                    cls.outcomes.append(json.loads(out.splitlines()[-1]))
+            finally:
+                for process in processes:
+                    process.kill()
+                    process.communicate()
 
     def test_rows_of_the_step(self):
         for outcome in self.outcomes:
