@@ -28,9 +28,8 @@ from ._errors import Ended, Invalid, Timeout
 from ._loader import Loader as _Connection
 from ._ragged import Csr as _Csr
 from ._ragged import csr_of
-
-_REGISTERED_FLAGS = 1  # portable: every context sees the memory as pinned
-_REGISTER_BYTES = 64 << 30  # at once: drivers refuse calls of 512 GiB and more
+from ._torch_device import Pins as _Pins
+from ._torch_device import device_of as _device
 
 
 class Csr(_Csr):
@@ -86,88 +85,6 @@ def _tensors(batch, place):
     out.bound = batch.bound
     out._fields = batch._fields
     return out
-
-
-class _Cuda:
-    """A GPU, by torch.cuda, which is HIP where torch was built for it. One stream of copies."""
-
-    def __init__(self, device):
-        if not torch.cuda.is_available():
-            raise Invalid(f"device {device}: this torch finds no GPU (torch.cuda.is_available())")
-        self.device = torch.device(device)
-        self._stream = torch.cuda.Stream(self.device)
-
-    def copy(self, tensor):
-        """Starts a copy. The source must stay until the event that record() gives afterwards."""
-        with torch.cuda.stream(self._stream):
-            return tensor.to(self.device, non_blocking=True)
-
-    def record(self):
-        event = torch.cuda.Event()
-        event.record(self._stream)
-        return event
-
-    def hand_over(self, tensors, event):
-        """From now on the tensors belong to the current stream, which waits for their copies."""
-        current = torch.cuda.current_stream(self.device)
-        current.wait_event(event)
-        for tensor in tensors:
-            tensor.record_stream(current)
-
-    def finish(self):
-        """Waits for all copies."""
-        self._stream.synchronize()
-
-    def register(self, address, size):
-        return self._checked(torch.cuda.cudart().cudaHostRegister(address, size, _REGISTERED_FLAGS))
-
-    def unregister(self, address):
-        return self._checked(torch.cuda.cudart().cudaHostUnregister(address))
-
-    def _checked(self, code):
-        """A code of the CUDA runtime as int. The runtime remembers an error until it is asked, and torch would raise
-        it of the program's next kernel: so it is asked here."""
-        if int(code) != 0:
-            try:
-                torch.zeros(1, device=self.device)
-            except RuntimeError:
-                pass
-        return int(code)
-
-
-def _device(device):
-    """What copies batches; None: nobody. An object with the methods of _Cuda stands for itself."""
-    if device is None or hasattr(device, "hand_over"):
-        return device
-    return None if torch.device(device).type == "cpu" else _Cuda(device)
-
-
-class _Pins:
-    """Keeps a connection's rings registered with a device, each from its start to its end."""
-
-    def __init__(self, device, connection):
-        self._device = device
-        self._parts = {}  # generation -> addresses
-        self.error = None  # of a registration that failed
-        connection.watch_rings(self._attached, self._detaching)
-
-    def _attached(self, base, size_of_ring, generation):
-        parts = self._parts[generation] = []
-        for offset in range(0, size_of_ring, _REGISTER_BYTES):
-            size = min(_REGISTER_BYTES, size_of_ring - offset)
-            code = self._device.register(base + offset, size)
-            if code != 0:
-                self.error = Invalid(
-                    f"pin=True: the device refused to register {size} bytes of shared memory (error {code}): "
-                    "raise the limit of locked memory (ulimit -l), or use pin=False"
-                )
-                return
-            parts.append(base + offset)
-
-    def _detaching(self, generation):
-        self._device.finish()
-        for address in self._parts.pop(generation, []):
-            self._device.unregister(address)
 
 
 class Loader:

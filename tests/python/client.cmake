@@ -8,7 +8,7 @@ if(Python3_FOUND)
   if(PENSTOCK_ZARR3_PYTHON)
     set(extras_python ${PENSTOCK_ZARR3_PYTHON})
   endif()
-  foreach(thing client trainer torch torch_gpu jax ragged arrow)
+  foreach(thing client failures trainer torch torch_gpu jax ragged arrow)
     add_test(NAME python.${thing}
       COMMAND ${extras_python} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
     set_tests_properties(python.${thing} PROPERTIES
@@ -17,6 +17,6 @@ if(Python3_FOUND)
   endforeach()
   if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS)
     # An interpreter without sanitizers cannot load a library with them, and none loads a static one.
-    set_tests_properties(python.client python.torch python.torch_gpu python.jax python.ragged python.arrow PROPERTIES DISABLED TRUE)
+    set_tests_properties(python.client python.failures python.torch python.torch_gpu python.jax python.ragged python.arrow PROPERTIES DISABLED TRUE)
   endif()
 endif()

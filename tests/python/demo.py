@@ -37,6 +37,13 @@ class Demo:
         return self.process.stdout.read()
 
 
+def connect(demo, **options):
+    """A penstock.Loader of the only trainer of a demo server."""
+    import penstock  # pylint: disable=import-outside-toplevel  # test_trainer.py does without
+
+    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
+
+
 def pattern(index, count):
     """The first `count` bytes of a field of sample `index`."""
     return bytes((index + i) % 61 for i in range(count))

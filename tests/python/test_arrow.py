@@ -14,16 +14,12 @@ except ImportError as missing:
     sys.exit(77)
 
 import penstock
-from demo import Demo
+from demo import Demo, connect
 from penstock import _arrow
 
 KINDS = {b"arrow_schema": _arrow.ArrowSchema, b"arrow_array": _arrow.ArrowArray,
          b"arrow_array_stream": _arrow.ArrowArrayStream}
 NUMBERS = {b"C": np.uint8, b"S": np.uint16, b"i": np.int32, b"l": np.int64, b"f": np.float32}
-
-
-def connect(demo, **options):
-    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
 
 
 def struct_of(capsule, name):

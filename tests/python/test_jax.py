@@ -23,15 +23,11 @@ import numpy as np
 
 import penstock
 import penstock.jax
-from demo import Demo, event_lengths, pattern
+from demo import Demo, connect, event_lengths, pattern
 
 jax.config.update("jax_enable_x64", True)
 SAMPLES, BATCH = 41, 4
 STEPS = -(-SAMPLES // BATCH)
-
-
-def connect(demo, **options):
-    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
 
 
 def sharding(devices=2):

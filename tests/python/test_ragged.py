@@ -12,15 +12,11 @@ except ImportError as missing:
     sys.exit(77)
 
 import penstock
-from demo import Demo, event_lengths, events_of, points_of
+from demo import Demo, connect, event_lengths, events_of, points_of
 
 SAMPLES = 17
 SCIPY = importlib.util.find_spec("scipy")
 TORCH = importlib.util.find_spec("torch")
-
-
-def connect(demo, **options):
-    return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
 
 
 def model(indices, steps):

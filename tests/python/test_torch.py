@@ -416,15 +416,15 @@ class Pinned(OnDevice):
         self.assertEqual(device.unregistered_copies, 0)
 
     def test_large_rings_are_registered_in_parts(self):
-        device, before = self.new_device(), penstock.torch._REGISTER_BYTES
-        penstock.torch._REGISTER_BYTES = 4096
+        device, before = self.new_device(), penstock._torch_device._REGISTER_BYTES
+        penstock._torch_device._REGISTER_BYTES = 4096
         try:
             with Demo(slots=4) as demo, open_loader(demo, device=device, pin=True) as loader:
                 self.assertTrue(all(is_right(batch, 40) for batch in loader))
                 self.assertGreater(len(device.registered), 1)
             gc.collect()
         finally:
-            penstock.torch._REGISTER_BYTES = before
+            penstock._torch_device._REGISTER_BYTES = before
         self.assertEqual(device.registered, {})
         self.assertEqual({code for *_, code in device.log}, {0})
 

@@ -19,7 +19,7 @@ from demo import Demo
 from test_torch import SAMPLES, STEPS, is_right, open_loader
 
 
-class Gpu(penstock.torch._Cuda):
+class Gpu(penstock._torch_device.Cuda):
     """A GPU whose copies wait behind `pause` seconds each, with the book that FakeDevice keeps."""
 
     def __init__(self, pause=0.0, refuses=0):
