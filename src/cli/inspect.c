@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "config/config.h"
 #include "zarr/separator.h"
+#include "zarr/sparse_group.h"
 #include "zarr/stock.h"
 
 #include <stdbool.h>
@@ -59,7 +60,9 @@ static void doubt_stocks(struct inspection *inspection)
     char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
     for (size_t i = 0; i < inspection->hierarchy->node_count; i++) {
         const struct zarr_node *node = &inspection->hierarchy->nodes[i];
-        if (node->status != STATUS_OK || zarr_has_stock(inspection->store, &node->array) ||
+        if (node->status != STATUS_OK ||
+            zarr_sparse_group_is_empty(inspection->hierarchy, &node->array) ||
+            zarr_has_stock(inspection->store, &node->array) ||
             zarr_finds_other_separator(inspection->store, &node->array, own, other))
             continue;
         text_append(&inspection->doubts,

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "zarr/sparse_group.h"
 #include "zarr/stock.h"
 
 #include <argp.h>
@@ -146,7 +147,8 @@ static enum status choose(const struct options *options, struct subject *subject
         const struct zarr_node *node = &subject->hierarchy->nodes[i];
         if (!is_wanted(options, node))
             continue;
-        if (node->status == STATUS_OK || node->array.is_vlen)
+        const struct zarr_array *array = &node->array;
+        if (node->status == STATUS_OK || array->is_vlen || array->is_scalar || array->is_empty)
             subject->nodes[subject->node_count++] = node;
         else
             subject->unread[subject->unread_count++] = node;
@@ -203,11 +205,14 @@ static void print_array(const struct verify_array *array)
     printf("\n");
 }
 
-/* An array without any chunk may have them under other names. */
+/* An array without any chunk may have them under other names. One of a single value, or of offsets
+ * to nothing, has often none: writers leave out what is all fill value. */
 static void print_doubt(const struct subject *subject, const struct verify_array *array)
 {
     struct text text = {0};
-    if (array->missing_count < array->chunk_count)
+    if (array->missing_count < array->chunk_count || array->chunk_count == 0 ||
+        array->node->array.is_scalar ||
+        zarr_sparse_group_is_empty(subject->hierarchy, &array->node->array))
         return;
     zarr_describe_no_stock(subject->store, &array->node->array, &text);
     printf("warning: array '%s': %s\n", shown_path(array->node).text, text.data);

@@ -91,8 +91,9 @@ static enum status read_constant(struct dataset *dataset, const char *path, cons
     const struct zarr_node *node;
     unsigned char *items = NULL;
     const char *uri;
-    enum status status = small_array_read(store_joined_at(dataset->private->store, 0, &uri), path,
-                                          &hierarchy, &node, &items, err);
+    enum status status =
+        small_array_read(dataset, store_joined_at(dataset->private->store, 0, &uri), path,
+                         &hierarchy, &node, &items, err);
 
     if (status != STATUS_OK)
         return status;

@@ -177,7 +177,8 @@ static void take_attributes(const struct zarr_node *node, struct coordinates *re
     memcpy(ret->calendar, encoding.calendar, sizeof ret->calendar);
 }
 
-enum status coordinates_read(const struct store *store, const struct zarr_node *node, int axis,
+enum status coordinates_read(const struct dataset *dataset, const struct store *store,
+                             const struct zarr_node *node, int axis,
                              struct coordinates *ret_coordinates, struct error *err)
 {
     struct coordinates coordinates = {0};
@@ -188,7 +189,7 @@ enum status coordinates_read(const struct store *store, const struct zarr_node *
 
     if (status != STATUS_OK)
         return status;
-    status = small_array_read(store, coordinates.path, &hierarchy, &found, &items, err);
+    status = small_array_read(dataset, store, coordinates.path, &hierarchy, &found, &items, err);
     if (status == STATUS_OK)
         status = check_array(&found->array, node->array.shape[axis], err);
     if (status == STATUS_OK)

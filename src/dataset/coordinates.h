@@ -23,13 +23,15 @@ struct coordinates {
     char units[ZARR_ATTRIBUTE_BYTES], calendar[ZARR_ATTRIBUTE_BYTES]; /* attributes; "": none */
 };
 
-/* Reads the coordinates of an axis of the array `node` in `store`. Blocks on the store. NOT_FOUND:
+/* Reads the coordinates of an axis of the array `node` in `store`. What a missing chunk is the
+ * dataset says. Blocks on the store. NOT_FOUND:
  * the axis has no name, or there is neither such an array nor such an attribute. INVALID: the array
  * is not one-dimensional, of another length, or of neither numbers nor strings. Other errors as of
- * zarr_hierarchy_open_wanted() and zarr_read_samples(). */
-MUST_USE enum status coordinates_read(const struct store *store, const struct zarr_node *node,
-                                      int axis, struct coordinates *ret_coordinates,
-                                      struct error *err);
+ * small_array_read(). */
+struct dataset;
+MUST_USE enum status coordinates_read(const struct dataset *dataset, const struct store *store,
+                                      const struct zarr_node *node, int axis,
+                                      struct coordinates *ret_coordinates, struct error *err);
 
 /* The index of the coordinate `text`. NOT_FOUND: there is none; the message says which is nearest.
  * INVALID: there are several. */

@@ -190,11 +190,11 @@ enum status select_refuse(const struct dataset_options *options, const struct st
  * then the samples of each store. */
 MUST_USE enum status store_fields_settle(struct dataset *dataset, struct error *err);
 
-/* store_fields.c: finds an array of the first store in another one. NOT_FOUND, and errors of the
- * node. */
+/* store_fields.c: finds an array of the first store in another one. `may_be_empty`: as of
+ * zarr_array_lacks_items(). NOT_FOUND, and errors of the node. */
 MUST_USE enum status store_fields_find(const struct dataset *dataset, size_t store,
-                                       const char *path, const struct zarr_node **ret_node,
-                                       struct error *err);
+                                       const char *path, bool may_be_empty,
+                                       const struct zarr_node **ret_node, struct error *err);
 
 /* store_fields.c: INVALID: the view `b`, of `store`, has other items than `a`, of the first one. */
 MUST_USE enum status store_fields_compare(const struct dataset *dataset, size_t store,
@@ -268,9 +268,10 @@ MUST_USE enum status normals_read_scales(const struct dataset *dataset,
 
 /* small_array.c: reads all of an array of a store, of at most 64 MiB. *ret_node is in
  * *ret_hierarchy, and *ret_items malloc'ed: both are the caller's. NOT_FOUND: there is no such
- * array. Other errors as of zarr_hierarchy_open_wanted() and zarr_read_samples(). */
-MUST_USE enum status small_array_read(const struct store *store, const char *path,
-                                      struct zarr_hierarchy **ret_hierarchy,
+ * array. CORRUPT, too: a chunk is missing that the dataset's options do not allow to fill. Other
+ * errors as of zarr_hierarchy_open_wanted() and zarr_read_samples(). */
+MUST_USE enum status small_array_read(const struct dataset *dataset, const struct store *store,
+                                      const char *path, struct zarr_hierarchy **ret_hierarchy,
                                       const struct zarr_node **ret_node, unsigned char **ret_items,
                                       struct error *err);
 

@@ -85,7 +85,7 @@ void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[D
             continue;
         const struct zarr_node *node =
             zarr_hierarchy_find(private->hierarchies[store], origin->array->array.path);
-        if (!node || coordinates_read(store_joined_at(private->store, store, &name), node,
+        if (!node || coordinates_read(dataset, store_joined_at(private->store, store, &name), node,
                                       origin->axis, &times, NULL) != STATUS_OK)
             continue;
         write_date(&times, frame - private->first_frame[store], ret_date);

@@ -218,7 +218,8 @@ enum status frame_array_read(const struct frame_array *array, frame_array_visit 
                              void *argument, struct error *err)
 {
     if (!array->may_be_empty && array->view.shape[0] > 0) {
-        enum status status = inventory_expect_stock(array->dataset, &array->view, err);
+        enum status status = inventory_expect_stock(array->dataset, array->dataset->private->store,
+                                                    &array->view, err);
         if (status != STATUS_OK)
             return frame_array_name(array, status, err);
     }

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "dataset/dataset_internal.h"
 #include "zarr/separator.h"
+#include "zarr/sparse_group.h"
 #include "zarr/stock.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static enum status add_array(struct inventory *inventory, const struct dataset *
     const char *name;
     const struct store *store = store_joined_at(dataset->private->store, s, &name);
     const struct zarr_node *here = NULL;
-    enum status status = store_fields_find(dataset, s, node->array.path, &here, err);
+    enum status status = store_fields_find(dataset, s, node->array.path, may_be_empty, &here, err);
 
     if (status != STATUS_OK)
         return status;
@@ -90,8 +91,11 @@ static enum status add_dataset(struct inventory *inventory, const struct dataset
         for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
             const struct field_origin *origin = &dataset->private->origins[i];
 
-            if (origin->array)
-                status = add_array(inventory, dataset, s, origin->array, origin->name, false, err);
+            if (origin->array) {
+                bool empty = zarr_sparse_group_is_empty(dataset->private->hierarchies[s],
+                                                        &origin->array->array);
+                status = add_array(inventory, dataset, s, origin->array, origin->name, empty, err);
+            }
             if (status == STATUS_OK && origin->index)
                 status = add_array(inventory, dataset, s, origin->index, origin->name, false, err);
         }
@@ -301,14 +305,14 @@ static enum status refuse_empty(const struct store *store, const struct zarr_arr
                      "left the chunks out, say so: errors.missing_chunk: fill");
 }
 
-enum status inventory_expect_stock(const struct dataset *dataset, const struct zarr_array *array,
-                                   struct error *err)
+enum status inventory_expect_stock(const struct dataset *dataset, const struct store *store,
+                                   const struct zarr_array *array, struct error *err)
 {
     const struct dataset_private *private = dataset->private;
 
-    if (private->fills_empty || zarr_has_stock(private->store, array))
+    if (private->fills_empty || private->missing_is_bad || zarr_has_stock(store, array))
         return STATUS_OK;
-    return refuse_empty(private->store, array, err);
+    return refuse_empty(store, array, err);
 }
 
 static enum status require(struct inventory_array *of, uint32_t part, void *argument,

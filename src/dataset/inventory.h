@@ -26,7 +26,7 @@ struct inventory_array {
     const char *uri, *path, *field; /* of the store; in the store; a field that is made of it */
     const char *unit;               /* what its values are: "chunks" or "shards" */
     uint64_t total;                 /* values in its grid */
-    bool may_be_empty; /* the writer says so: there are no items that it could say anything of */
+    bool may_be_empty; /* no value need be there: the writer says of no item that there is any */
     bool is_spared;    /* its document is not read: inventory_read_documents() */
     uint64_t stamp; /* once stamped: store_stamp() of its folders; 0: there are none, or remote */
     uint64_t document; /* once read: a hash of the metadata document; 0: there is none, or spared */
@@ -86,10 +86,11 @@ enum { INVENTORY_KEY_BYTES = 1024 };
 void inventory_value_key(const struct inventory_array *of, uint64_t number,
                          char ret_key[INVENTORY_KEY_BYTES]);
 
-/* For an array that is read while its dataset is opened; a view, with keys of the dataset's store.
- * NOT_FOUND: no value is there, and the options do not say that missing chunks are to be filled;
- * without the array's name. */
+/* For an array with keys of `store` that is read while its dataset is opened. NOT_FOUND: no value
+ * is there, and the options do not say what a missing chunk is; without the array's name. INVALID
+ * as of inventory_require(). */
 MUST_USE enum status inventory_expect_stock(const struct dataset *dataset,
+                                            const struct store *store,
                                             const struct zarr_array *array, struct error *err);
 
 #endif

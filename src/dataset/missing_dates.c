@@ -183,13 +183,14 @@ static enum status read_text(const struct store *store, enum zarr_format format,
     return status;
 }
 
-static enum status read_dates(const struct store *store, enum zarr_format format, uint64_t frames,
-                              struct dates *dates, struct error *err)
+static enum status read_dates(const struct dataset *dataset, const struct store *store,
+                              enum zarr_format format, uint64_t frames, struct dates *dates,
+                              struct error *err)
 {
     struct zarr_hierarchy *hierarchy = NULL;
     unsigned char *items = NULL;
     const struct zarr_node *node;
-    enum status status = small_array_read(store, "dates", &hierarchy, &node, &items, err);
+    enum status status = small_array_read(dataset, store, "dates", &hierarchy, &node, &items, err);
 
     *dates = (struct dates){.count = frames};
     if (status == STATUS_OK) {
@@ -245,7 +246,7 @@ static enum status find_in_store(const struct dataset *dataset, size_t s, uint64
     enum status status = zarr_group_texts(store, format, "", "missing_dates", &missing, err);
 
     if (status == STATUS_OK && missing.count > 0)
-        status = read_dates(store, format, length, &dates, err);
+        status = read_dates(dataset, store, format, length, &dates, err);
     if (status == STATUS_OK && missing.count > 0 && dates.count != length)
         status = error_set(err, STATUS_INVALID,
                            "the array 'dates' has %" PRIu64 " dates, and there are %" PRIu64

@@ -283,12 +283,12 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
     const struct ragged_origin *origin =
         &dataset->private->ragged_origins[ragged - dataset->ragged];
     uint64_t chunk = longest_chunk(dataset, origin), chunks = dataset->private->row_chunks;
+    uint64_t items = max_u64(ragged->item_count, 1); /* of none: all frames are a row */
 
     if (chunks == 0)
         chunks = min_u64(most_bytes / ragged->tail_item_bytes / chunk, most_chunks);
-    chunks = min_u64(max_u64(chunks, 1), size_divide_up(ragged->item_count, chunk));
-    unsigned __int128 frames =
-        (unsigned __int128)chunks * chunk * dataset->frame_count / ragged->item_count;
+    chunks = min_u64(max_u64(chunks, 1), size_divide_up(items, chunk));
+    unsigned __int128 frames = (unsigned __int128)chunks * chunk * dataset->frame_count / items;
 
     *ret_chunks = chunks;
     return frames < 1 ? 1 : frames > UINT32_MAX ? UINT32_MAX : (uint64_t)frames;

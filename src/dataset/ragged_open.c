@@ -102,7 +102,7 @@ enum status ragged_settle_forms(struct dataset *dataset, struct error *err)
 
 static enum status open_array(const struct dataset *dataset, const struct ragged_origin *origin,
                               struct ragged_array *array, const struct convert *convert,
-                              struct error *err)
+                              bool may_be_empty, struct error *err)
 {
     size_t stores = dataset->store_count;
     enum status status = STATUS_OK;
@@ -116,7 +116,7 @@ static enum status open_array(const struct dataset *dataset, const struct ragged
         const struct zarr_node *node;
 
         (void)store_joined_at(dataset->private->store, s, &view.prefix);
-        status = store_fields_find(dataset, s, array->node->array.path, &node, err);
+        status = store_fields_find(dataset, s, array->node->array.path, may_be_empty, &node, err);
         if (status == STATUS_OK) {
             view.convert.from = node->array.dtype;
             status = zarr_view_make(&node->array, &view, &array->views[s], err);
@@ -190,16 +190,16 @@ static enum status open_stores(const struct dataset *dataset, struct ragged_orig
                                struct error *err)
 {
     const struct convert as_stored = {0};
-    enum status status = open_array(dataset, origin, &origin->offsets, &as_stored, err);
+    enum status status = open_array(dataset, origin, &origin->offsets, &as_stored, false, err);
 
     for (size_t c = 0; c < origin->column_count && status == STATUS_OK; c++) {
         bool is_values = origin->has_values && c + 1 == origin->column_count;
 
         status = open_array(dataset, origin, &origin->columns[c],
-                            is_values ? &origin->convert : &as_stored, err);
+                            is_values ? &origin->convert : &as_stored, true, err);
     }
     if (status == STATUS_OK && origin->index.node)
-        status = open_array(dataset, origin, &origin->index, &as_stored, err);
+        status = open_array(dataset, origin, &origin->index, &as_stored, false, err);
     if (status == STATUS_OK)
         status = origin->is_vlen ? measure_values(dataset, origin, err)
                                  : count_items(dataset, origin, err);

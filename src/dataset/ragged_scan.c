@@ -316,8 +316,9 @@ enum status ragged_scan(struct dataset *dataset, const struct dataset_options *o
         ragged->sample_items = origin->lengths->sample_items;
         ragged->frame_items = origin->lengths->frame_items;
         ragged->decode_amplification =
-            origin->is_held ? 1.0
-                            : (double)origin->lengths->decoded / (double)origin->lengths->chunks;
+            origin->is_held || origin->lengths->chunks == 0
+                ? 1.0
+                : (double)origin->lengths->decoded / (double)origin->lengths->chunks;
     }
     return STATUS_OK;
 }

@@ -141,6 +141,19 @@ static enum status check_index(const struct zarr_array *array, struct error *err
                      array->path, array->rank, dtype_name(array->dtype));
 }
 
+/* A column may be without items: then no sample has any. */
+static enum status find_column(const struct choice *choice, const char *path,
+                               const struct zarr_node **ret_node, struct error *err)
+{
+    const struct zarr_node *node =
+        zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
+
+    if (!node || !zarr_array_lacks_items(&node->array))
+        return select_array(choice, path, ret_node, err);
+    *ret_node = node;
+    return STATUS_OK;
+}
+
 static enum status find_arrays(const struct choice *choice, const struct ragged_paths *paths,
                                struct ragged_origin *ragged, struct error *err)
 {
@@ -149,7 +162,7 @@ static enum status find_arrays(const struct choice *choice, const struct ragged_
     if (status == STATUS_OK)
         status = check_offsets(&ragged->offsets.node->array, err);
     for (size_t i = 0; i < paths->column_count && status == STATUS_OK; i++) {
-        status = select_array(choice, paths->columns[i], &ragged->columns[i].node, err);
+        status = find_column(choice, paths->columns[i], &ragged->columns[i].node, err);
         if (status == STATUS_OK && i < paths->index_count)
             status = check_index(&ragged->columns[i].node->array, err);
     }

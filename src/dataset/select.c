@@ -57,7 +57,7 @@ const struct zarr_node *select_vlen(const struct choice *choice, const char *pat
     const struct zarr_node *node =
         zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
 
-    return node && node->array.is_vlen ? node : NULL;
+    return node && zarr_array_has_values(&node->array) ? node : NULL;
 }
 
 enum status select_array(const struct choice *choice, const char *path,

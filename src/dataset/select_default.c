@@ -86,6 +86,37 @@ static uint64_t samples_of(const struct choice *choice, const struct zarr_node *
     return axis < 0 ? 0 : node->array.shape[axis];
 }
 
+static bool is_empty_default(const struct choice *choice, const struct zarr_node *node)
+{
+    return node->array.is_empty && default_name(choice, node);
+}
+
+/* `largest` cannot be read, and other arrays are empty: these would have had the samples. */
+static enum status refuse_empty(const struct choice *choice, const struct zarr_node *largest,
+                                struct error *err)
+{
+    const struct zarr_hierarchy *hierarchy = choice->hierarchy;
+    const struct zarr_node *first = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < hierarchy->node_count; i++)
+        if (is_empty_default(choice, &hierarchy->nodes[i])) {
+            first = first ? first : &hierarchy->nodes[i];
+            count++;
+        }
+    if (!first)
+        return STATUS_OK;
+    struct text others = {0};
+    if (count > 1)
+        text_append(&others, " (and so %s %zu more)", count > 2 ? "are" : "is", count - 1);
+    error_set(err, STATUS_INVALID,
+              "there are no samples: array '%s' is empty%s, and '%s', the largest of the others, "
+              "cannot be read: write the dataset with samples, or list dataset.fields",
+              first->array.path, others.data ? others.data : "", largest->array.path);
+    text_done(&others);
+    return STATUS_INVALID;
+}
+
 /* The samples lie along the sample axis of the largest array; another one as large must agree. */
 static enum status find_sample_count(const struct choice *choice, uint64_t *ret_sample_count,
                                      struct error *err)
@@ -102,6 +133,10 @@ static enum status find_sample_count(const struct choice *choice, uint64_t *ret_
     if (!largest)
         return error_set(err, STATUS_INVALID, "there are no arrays with samples%s%s",
                          choice->group[0] ? " in group " : "", choice->group);
+    enum status status =
+        largest->status == STATUS_OK ? STATUS_OK : refuse_empty(choice, largest, err);
+    if (status != STATUS_OK)
+        return status;
     uint64_t count = samples_of(choice, largest);
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];

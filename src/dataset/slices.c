@@ -13,6 +13,7 @@
 
 /* An axis that is sliced, in one store. */
 struct sliced_axis {
+    const struct dataset *dataset;
     const struct store *store;
     const struct zarr_node *node;
     int axis;
@@ -68,7 +69,8 @@ static enum status take_name(struct sliced_axis *axis, const char *name, struct 
     enum status status = STATUS_OK;
 
     if (axis->coordinates.count == 0)
-        status = coordinates_read(axis->store, axis->node, axis->axis, &axis->coordinates, err);
+        status = coordinates_read(axis->dataset, axis->store, axis->node, axis->axis,
+                                  &axis->coordinates, err);
     axis->has_names = true;
     *ret_run = (struct zarr_run){.count = 1};
     if (status == STATUS_OK)
@@ -146,6 +148,7 @@ static enum status check_stores(const struct dataset *dataset, const struct fiel
         struct field_slice here = {0};
         const char *name;
         struct sliced_axis there = {
+            .dataset = dataset,
             .store = store_joined_at(dataset->private->store, s, &name),
             .node =
                 zarr_hierarchy_find(dataset->private->hierarchies[s], origin->array->array.path),
@@ -191,7 +194,8 @@ static enum status settle_slice(const struct dataset *dataset, struct field_orig
                                 const struct dataset_slice_spec *spec, struct error *err)
 {
     const char *name;
-    struct sliced_axis axis = {.store = store_joined_at(dataset->private->store, 0, &name),
+    struct sliced_axis axis = {.dataset = dataset,
+                               .store = store_joined_at(dataset->private->store, 0, &name),
                                .node = origin->array};
     enum status status = find_axis(origin, spec, &axis.axis, err);
 

@@ -2,6 +2,7 @@
 #include "dataset/dataset_internal.h"
 
 #include "base/size.h"
+#include "dataset/inventory.h"
 #include "dataset/select_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static enum status find_array(const struct store *store, const char *path,
         return error_set(err, STATUS_NOT_FOUND, "there is no array '%s'", path);
     if (status != STATUS_OK)
         return status;
-    if (node->status != STATUS_OK && !node->array.is_scalar)
+    if (node->status != STATUS_OK && (!node->array.is_scalar || node->array.is_vlen))
         return error_set(err, node->status, "array '%s': %s", path, node->reason);
     if (node->array.total_bytes > MOST_BYTES)
         return error_set(err, STATUS_INVALID, "array '%s' has %s, more than %s", path,
@@ -32,28 +33,41 @@ static enum status find_array(const struct store *store, const char *path,
     return STATUS_OK;
 }
 
-enum status small_array_read(const struct store *store, const char *path,
-                             struct zarr_hierarchy **ret_hierarchy,
+/* A missing chunk is what it is in a field's array. */
+static enum status read_items(const struct dataset *dataset, const struct store *store,
+                              const struct zarr_array *array, unsigned char *items,
+                              struct error *err)
+{
+    struct zarr_faults faults = {.missing_is_bad = dataset->private->missing_is_bad};
+    struct zarr_read_stats stats = {0};
+    struct zarr_chunk_reader *reader;
+    enum status status = inventory_expect_stock(dataset, store, array, err);
+
+    if (status != STATUS_OK) /* the array itself is there */
+        return error_prefix(err, STATUS_CORRUPT, "array '%s': ", array->path);
+    status = zarr_chunk_reader_new(store, &array, 1, &reader, err);
+    if (status != STATUS_OK)
+        return status;
+    zarr_chunk_reader_use_faults(reader, &faults);
+    status = zarr_read_samples(reader, array, 0, array->shape[0], items, &stats, err);
+    zarr_chunk_reader_free(reader);
+    return status;
+}
+
+enum status small_array_read(const struct dataset *dataset, const struct store *store,
+                             const char *path, struct zarr_hierarchy **ret_hierarchy,
                              const struct zarr_node **ret_node, unsigned char **ret_items,
                              struct error *err)
 {
     struct zarr_hierarchy *hierarchy = NULL;
-    struct zarr_read_stats stats = {0};
-    struct zarr_chunk_reader *reader;
     const struct zarr_node *node;
     unsigned char *items = NULL;
     enum status status = find_array(store, path, &hierarchy, &node, err);
 
     if (status == STATUS_OK) {
-        const struct zarr_array *array = &node->array;
-
-        items = malloc(array->total_bytes);
-        status = items ? zarr_chunk_reader_new(store, &array, 1, &reader, err)
+        items = malloc(node->array.total_bytes);
+        status = items ? read_items(dataset, store, &node->array, items, err)
                        : error_set(err, STATUS_NO_MEMORY, "no memory for array '%s'", path);
-        if (status == STATUS_OK) {
-            status = zarr_read_samples(reader, array, 0, array->shape[0], items, &stats, err);
-            zarr_chunk_reader_free(reader);
-        }
     }
     if (status != STATUS_OK) {
         free(items);
@@ -80,7 +94,7 @@ static enum status read_elsewhere(const struct dataset *dataset, const char *uri
 
     if (status != STATUS_OK)
         return status;
-    status = small_array_read(store, path, ret_hierarchy, ret_node, ret_items, err);
+    status = small_array_read(dataset, store, path, ret_hierarchy, ret_node, ret_items, err);
     store_free(store);
     return status ? error_prefix(err, status, "'%s': ", uri) : STATUS_OK;
 }
@@ -94,7 +108,7 @@ enum status small_array_read_named(const struct dataset *dataset,
     const char *colons = strstr(text, "::"), *name;
 
     if (!colons)
-        return small_array_read(store_joined_at(dataset->private->store, 0, &name),
+        return small_array_read(dataset, store_joined_at(dataset->private->store, 0, &name),
                                 select_path(options, text).text, ret_hierarchy, ret_node, ret_items,
                                 err);
     char *uri = strndup(text, (size_t)(colons - text));

@@ -20,7 +20,8 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
 }
 
 enum status store_fields_find(const struct dataset *dataset, size_t store, const char *path,
-                              const struct zarr_node **ret_node, struct error *err)
+                              bool may_be_empty, const struct zarr_node **ret_node,
+                              struct error *err)
 {
     const struct zarr_node *node = zarr_hierarchy_find(dataset->private->hierarchies[store], path);
 
@@ -30,7 +31,10 @@ enum status store_fields_find(const struct dataset *dataset, size_t store, const
                          "arrays",
                          dataset_store_text(dataset, store).text, path,
                          dataset_store_text(dataset, 0).text);
-    if (node->status != STATUS_OK && !node->array.is_vlen) /* see store_fields_compare() */
+    bool is_fine = node->status == STATUS_OK ||
+                   zarr_array_has_values(&node->array) || /* see store_fields_compare() */
+                   (may_be_empty && zarr_array_lacks_items(&node->array));
+    if (!is_fine)
         return error_set(err, node->status, "store %s: array '%s': %s",
                          dataset_store_text(dataset, store).text, path, node->reason);
     *ret_node = node;
@@ -83,7 +87,8 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     const struct zarr_node *array, *index = NULL;
     struct zarr_view view = {
         .first_axis = origin->axis, .convert = origin->convert, .normal = origin->normal};
-    enum status status = store_fields_find(dataset, store, origin->array->array.path, &array, err);
+    enum status status =
+        store_fields_find(dataset, store, origin->array->array.path, false, &array, err);
 
     (void)store_joined_at(dataset->private->store, store, &view.prefix);
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
@@ -108,7 +113,7 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     view.convert = (struct convert){0};
     view.normal = NULL;
     memset(view.selections, 0, sizeof view.selections);
-    status = store_fields_find(dataset, store, origin->index->array.path, &index, err);
+    status = store_fields_find(dataset, store, origin->index->array.path, false, &index, err);
     if (status == STATUS_OK)
         status = zarr_view_make(&index->array, &view, &here->index, err);
     if (status == STATUS_OK)

@@ -20,7 +20,7 @@ struct json_object *target_take_dimensions(const struct zarr_array *source, int 
     struct json_object *names = NULL;
     if (!json_object_object_get_ex(holder, key, &names) ||
         !json_object_is_type(names, json_type_array) ||
-        json_object_array_length(names) != (size_t)source->rank)
+        json_object_array_length(names) != (size_t)(source->is_scalar ? 0 : source->rank))
         return NULL;
     json_object_get(names);
     if (source->format == ZARR_V2)

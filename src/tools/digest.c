@@ -74,7 +74,7 @@ struct digest_text digest_of_array(const struct zarr_array *array, const struct 
 {
     struct text text = {0};
     text_append(&text, "penstock-content-1 %s ", dtype_name(array->dtype));
-    for (int i = 0; i < array->rank; i++)
+    for (int i = 0; i < array->rank && !array->is_scalar; i++)
         text_append(&text, "%s%" PRIu64, i ? "x" : "", array->shape[i]);
     if (array->item_length > 0)
         text_append(&text, "x%" PRIu64, array->item_length);

@@ -170,6 +170,7 @@ enum status target_document(const struct rechunk_options *options, const struct 
                             struct json_object **ret_document, struct error *err)
 {
     struct text codecs = {0};
+    int rank = source->is_scalar ? 0 : source->rank;
     enum status status = make_codecs(options, source, delta_axis, &codecs, err);
     if (status) {
         text_done(&codecs);
@@ -178,15 +179,14 @@ enum status target_document(const struct rechunk_options *options, const struct 
     struct json_object *root = json_object_new_object();
     json_object_object_add(root, "zarr_format", json_object_new_int(3));
     json_object_object_add(root, "node_type", json_object_new_string("array"));
-    json_object_object_add(root, "shape", shape_json(source->shape, source->rank));
+    json_object_object_add(root, "shape", shape_json(source->shape, rank));
     json_object_object_add(root, "data_type", target_type(source));
-    json_object_object_add(root, "chunk_grid", grid_json(value_shape, source->rank));
+    json_object_object_add(root, "chunk_grid", grid_json(value_shape, rank));
     json_object_object_add(root, "chunk_key_encoding",
                            target_json("{\"name\": \"default\", \"configuration\": "
                                        "{\"separator\": \"/\"}}"));
     json_object_object_add(root, "fill_value", target_fill(source, origin->document));
-    json_object_object_add(root, "codecs",
-                           codecs_json(&codecs, chunk_shape, value_shape, source->rank));
+    json_object_object_add(root, "codecs", codecs_json(&codecs, chunk_shape, value_shape, rank));
     json_object_object_add(root, "attributes", json_object_get(origin->attributes));
     if (origin->dimension_names)
         json_object_object_add(root, "dimension_names", json_object_get(origin->dimension_names));

@@ -10,7 +10,6 @@
 #include "zarr/chunk.h"
 #include "zarr/document.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,9 +66,15 @@ static enum status get_attributes(const struct store *store, enum zarr_format fo
 /* Shapes
  * ------------------------------------------------------------------------------------------- */
 
+/* Whether the array is refused only since it has no axis, or an axis of length 0: it is copied. */
+static bool has_special_shape(const struct zarr_array *array)
+{
+    return (array->is_scalar || array->is_empty) && !array->is_vlen;
+}
+
 static bool is_sampled(const struct zarr_array *array, const struct zarr_array *leader)
 {
-    return array->shape[0] == leader->shape[0];
+    return leader && !has_special_shape(array) && array->shape[0] == leader->shape[0];
 }
 
 /* The length of chunks along axis 0. */
@@ -89,7 +94,7 @@ static uint64_t chunk_length(const struct rechunk_options *options, const struct
 }
 
 /* Chunks and values (shards, or chunks again) of an array. Arrays that are not along the sample
- * axis keep their chunks. */
+ * axis keep their chunks. `leader` NULL: there is no such axis. */
 static void settle_shapes(const struct rechunk_options *options, const struct zarr_array *array,
                           const struct zarr_array *leader, uint64_t *ret_chunk, uint64_t *ret_value)
 {
@@ -100,12 +105,13 @@ static void settle_shapes(const struct rechunk_options *options, const struct za
             length = chunk_length(options, array, leader);
         else if (sampled)
             length = i < options->chunk.rank ? options->chunk.lengths[i] : array->shape[i];
-        length = min_u64(length, array->shape[i]);
+        uint64_t most = array->is_empty ? UINT64_MAX : array->shape[i];
+        length = min_u64(length, most);
         uint64_t value = length;
         if (sampled && options->shard.rank > 0)
             value = i < options->shard.rank ? options->shard.lengths[i] : array->shape[i];
         ret_chunk[i] = length;
-        ret_value[i] = size_round_up(min_u64(value, array->shape[i]), length);
+        ret_value[i] = size_round_up(min_u64(value, most), length);
     }
 }
 
@@ -151,6 +157,10 @@ static enum status write_document(const struct rechunk_options *options, struct 
     }
     json_object_put(origin.dimension_names);
     json_object_put(root);
+    if (status && has_special_shape(&target->array)) {
+        error_clear(err);
+        status = STATUS_OK;
+    }
     if (!status && memcmp(target->array.fill, shaped.fill, shaped.item_bytes) != 0)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "its fill value cannot be written as Zarr v3; leave it out with "
@@ -176,7 +186,9 @@ static enum status make_target(const struct rechunk_options *options, const stru
     if (status)
         return error_prefix(err, status, "array '%s': ", node->array.path);
 
-    target_set_demand(target, min_u64(target->source->chunk_shape[0], target->source->shape[0]));
+    if (!target->source->is_empty) /* else there is nothing to write but the document */
+        target_set_demand(target,
+                          min_u64(target->source->chunk_shape[0], target->source->shape[0]));
     return STATUS_OK;
 }
 
@@ -255,7 +267,7 @@ static enum status check_names(const struct rechunk_options *options,
     return STATUS_OK;
 }
 
-/* The array with the most bytes, whose length is the number of samples. */
+/* The array with the most bytes, whose length is the number of samples. NULL: none has samples. */
 static enum status find_leader(const struct rechunk_options *options,
                                const struct zarr_hierarchy *hierarchy,
                                const struct zarr_array **ret_leader, struct error *err)
@@ -265,6 +277,8 @@ static enum status find_leader(const struct rechunk_options *options,
         const struct zarr_node *node = &hierarchy->nodes[i];
         if (!is_wanted(options, node))
             continue;
+        if (has_special_shape(&node->array))
+            continue;
         if (node->status != STATUS_OK)
             return error_set(err, node->status,
                              "array '%s' cannot be read: %s; name the others with --arrays",
@@ -272,7 +286,6 @@ static enum status find_leader(const struct rechunk_options *options,
         if (!leader || node->array.total_bytes > leader->total_bytes)
             leader = &node->array;
     }
-    assert(leader);
     *ret_leader = leader;
     return STATUS_OK;
 }

@@ -47,6 +47,8 @@ static uint64_t whole_periods(const struct slabs_demand *demand, uint64_t bytes)
 struct slabs slabs_cut(const struct slabs_demand *demand, uint64_t limit_bytes)
 {
     struct slabs slabs = {.sample_count = demand->sample_count, .slabs_in_a_group = 1};
+    if (demand->sample_count == 0)
+        return slabs;
     assert(limit_bytes >= slabs_least_bytes(demand));
     slabs.group_length = whole_periods(demand, min_u64(demand->wanted_bytes, limit_bytes));
     slabs.slab_length = slabs.group_length;

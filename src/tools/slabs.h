@@ -34,7 +34,8 @@ struct slabs_demand {
 uint64_t slabs_whole_bytes(const struct slabs_demand *demand);
 uint64_t slabs_least_bytes(const struct slabs_demand *demand);
 
-/* Slabs of at most `limit_bytes` (at least slabs_least_bytes()). */
+/* Slabs of at most `limit_bytes` (at least slabs_least_bytes()); none where there are no samples.
+ */
 struct slabs slabs_cut(const struct slabs_demand *demand, uint64_t limit_bytes);
 
 /* Samples [*ret_begin, *ret_end) of slab `number` (below count); true: the first of its group. */

@@ -76,6 +76,8 @@ static void sum_memory(const struct store *store, const struct zarr_node *const 
     *ret_whole = *ret_least = 0;
     for (size_t i = 0; i < node_count; i++) {
         const struct zarr_array *array = &nodes[i]->array;
+        if (array->is_empty)
+            continue;
         if (array->is_vlen) {
             *ret_whole = max_u64(*ret_whole, wanted_values_bytes);
             continue;
@@ -117,8 +119,9 @@ static uint64_t cut_all(struct verification *verification, uint64_t share)
     for (size_t i = 0; i < verification->result->array_count; i++) {
         const struct zarr_array *array = &verification->result->arrays[i].node->array;
         struct work *work = &verification->works[i];
-        if (array->is_vlen) { /* chunk by chunk */
-            work->slabs = (struct slabs){.slabs_in_a_group = 1, .count = array->chunk_counts[0]};
+        if (array->is_vlen || array->is_empty) { /* chunk by chunk; of none, nothing */
+            work->slabs =
+                (struct slabs){.slabs_in_a_group = 1, .count = zarr_array_chunk_count(array)};
             work->first_slab = count;
             count += work->slabs.count;
             continue;

@@ -64,10 +64,10 @@ MUST_USE enum status verify_settle(const struct store *store, const struct zarr_
                                    uint32_t *ret_thread_count, uint64_t *ret_memory_bytes,
                                    struct error *err);
 
-/* Verifies the arrays of `nodes`, all of them readable or of values of variable length, in order of
- * their paths; `store` is borrowed. Blocks; draws a progress line. OK even if damage was found: the
- * result tells. verify_result_done() frees the result. NO_MEMORY: the memory does not hold one
- * sample of an array; IO: no thread can be started. */
+/* Verifies the arrays of `nodes`, all of them readable, of values of variable length, of one value
+ * without axes or of none, in order of their paths; `store` is borrowed. Blocks; draws a progress
+ * line. OK even if damage was found: the result tells. verify_result_done() frees the result.
+ * NO_MEMORY: the memory does not hold one sample of an array; IO: no thread can be started. */
 MUST_USE enum status verify_run(const struct store *store, const struct zarr_node *const *nodes,
                                 size_t node_count, const struct verify_options *options,
                                 struct verify_result *ret_result, struct error *err);

@@ -24,6 +24,16 @@ enum status zarr_array_parse(enum zarr_format format, const char *path, const ch
     return zarr_array_parse_member(format, path, text, text_bytes, 0, ret_array, err);
 }
 
+/* Of an array of which all is known. */
+static enum status refuse_shape(const struct zarr_array *array, struct error *err)
+{
+    if (array->is_scalar)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "zero-dimensional: read only as a constant, and as mean, std, scale or "
+                         "offset of a field");
+    return array->is_empty ? document_refuse_empty(array, err) : STATUS_OK;
+}
+
 enum status zarr_array_parse_member(enum zarr_format format, const char *path, const char *text,
                                     size_t text_bytes, size_t member, struct zarr_array *ret_array,
                                     struct error *err)
@@ -46,10 +56,10 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
         status = format == ZARR_V2 ? metadata_v2_parse(root, ret_array, err)
                                    : metadata_v3_parse(root, ret_array, err);
     json_object_put(root);
-    if (status == STATUS_OK && ret_array->is_scalar)
-        status = error_set(err, STATUS_UNSUPPORTED,
-                           "zero-dimensional: read only as a constant, and as mean, std, scale or "
-                           "offset of a field");
+    if (status == STATUS_OK)
+        return refuse_shape(ret_array, err);
+    if (!ret_array->is_vlen) /* not all is known of it */
+        ret_array->is_scalar = ret_array->is_empty = false;
     return status;
 }
 
@@ -84,9 +94,28 @@ void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[Z
                        (array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1);
 }
 
+bool zarr_array_has_values(const struct zarr_array *array)
+{
+    return array->is_vlen && !array->is_scalar && !array->is_empty;
+}
+
+bool zarr_array_lacks_items(const struct zarr_array *array)
+{
+    bool others = true;
+
+    for (int i = 1; i < array->rank; i++)
+        others = others && array->shape[i] > 0;
+    return array->is_empty && !array->is_vlen && others;
+}
+
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
 {
-    return array->total_bytes / array->shape[0];
+    uint64_t bytes = array->item_bytes;
+
+    for (int i = 1; i < array->rank; i++)
+        bytes *=
+            array->shape[i]; /* at most total_bytes, or chunk_bytes: see document_set_dtype() */
+    return bytes;
 }
 
 /* "17.0.0" at `out`, in the order of keys, without a NUL; returns its end. `out` has room for 21

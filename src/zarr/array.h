@@ -82,6 +82,9 @@ struct zarr_array {
     /* There are no axes. Shape and chunks are those of one axis of length 1. Such an array is
      * refused (UNSUPPORTED), too: who can read one value looks at this. */
     bool is_scalar;
+    /* An axis has the length 0: there are no items and no chunks. Such an array is refused
+     * (INVALID), too: who can do without items looks at this. */
+    bool is_empty;
     bool byte_swapped; /* each run of dtype_swap_bytes() of an item is stored in the other
                         * endianness than this machine's */
     unsigned char fill[ZARR_MAX_ITEM_BYTES]; /* one item, native byte order */
@@ -150,7 +153,14 @@ uint64_t zarr_array_chunks_along(const struct zarr_array *array, int axis);
 /* The shape of a value in items: of an outermost shard, or of a chunk if there are no shards. */
 void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK]);
 
-/* Bytes of all items at one index along axis 0. */
+/* Whether the array is one of values of variable length that a field can have: it has an axis, and
+ * items. */
+bool zarr_array_has_values(const struct zarr_array *array);
+
+/* Whether the array is refused for nothing but its axis 0, which has the length 0. */
+bool zarr_array_lacks_items(const struct zarr_array *array);
+
+/* Bytes of all items at one index along axis 0, also where there is no index. */
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
 
 /* The key of the value that is the chunk at `chunk_index` ([rank]), or is the shard that holds the

@@ -1,6 +1,7 @@
 /* Checked access to JSON metadata, and the parts that v2 and v3 documents share. Pure. */
 #include "zarr/document.h"
 
+#include "base/number.h"
 #include "base/size.h"
 #include "zarr/json.h"
 
@@ -132,9 +133,17 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     for (size_t i = 0; i < rank; i++)
         array->storage_axes[i] = array->key_axes[i] = (uint8_t)i;
     for (size_t i = 0; i < rank; i++)
-        if (shape[i] == 0)
-            return error_set(err, STATUS_INVALID, "empty: 'shape' axis %zu is 0", i);
+        array->is_empty |= shape[i] == 0;
     return STATUS_OK;
+}
+
+enum status document_refuse_empty(const struct zarr_array *array, struct error *err)
+{
+    int axis = 0;
+
+    while (array->shape[axis] > 0)
+        axis++;
+    return error_set(err, STATUS_INVALID, "empty: 'shape' axis %d is 0", axis);
 }
 
 enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool little_endian,
@@ -143,13 +152,14 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
     uint64_t total_bytes = dtype_bytes(dtype);
 
     for (int i = 0; i < array->rank; i++)
-        if (!size_multiply(total_bytes, array->shape[i], &total_bytes) || total_bytes > INT64_MAX)
+        if (!size_multiply(total_bytes, max_u64(array->shape[i], 1), &total_bytes) ||
+            total_bytes > INT64_MAX)
             return error_set(err, STATUS_CORRUPT,
                              "'shape' overflows: the array's size does not fit 63 bits");
     array->dtype = dtype;
     array->item_bytes = dtype_bytes(dtype);
     array->stored_item_bytes = array->item_bytes;
-    array->total_bytes = total_bytes;
+    array->total_bytes = array->is_empty ? 0 : total_bytes;
     array->byte_swapped =
         dtype_swap_bytes(dtype) > 1 && little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
     return STATUS_OK;
@@ -173,6 +183,8 @@ enum status document_lengths(struct json_object *list, const struct zarr_array *
             parse_length(json_object_array_get_idx(list, i), "chunks", i, &lengths[i], err);
         if (status != STATUS_OK)
             return status;
+        if (lengths[i] == 0 && array->shape[i] == 0)
+            lengths[i] = 1;
         if (lengths[i] == 0)
             return error_set(err, STATUS_CORRUPT, "'chunks' axis %zu is 0", i);
     }

@@ -40,11 +40,16 @@ MUST_USE enum status document_named(struct json_object *object, const char *what
                                     const char **ret_name, struct json_object **ret_configuration,
                                     struct error *err);
 
-/* Reads the shape: 1 to 8 lengths, each 1 to 2^63-1; of none, is_scalar. total_bytes stays 0. */
+/* Reads the shape: 1 to 8 lengths, each 0 to 2^63-2; of none, is_scalar; if one is 0, is_empty.
+ * total_bytes stays 0. */
 MUST_USE enum status document_shape(struct json_object *root, struct zarr_array *array,
                                     struct error *err);
 
-/* Reads one length for each axis from `list`, each 1 to 2^63-2. */
+/* INVALID: the message names the first axis of length 0. */
+enum status document_refuse_empty(const struct zarr_array *array, struct error *err);
+
+/* Reads one length for each axis from `list`, each 1 to 2^63-2. A 0 along an axis of length 0 is
+ * taken for 1. */
 MUST_USE enum status document_lengths(struct json_object *list, const struct zarr_array *array,
                                       uint64_t ret_lengths[ZARR_MAX_RANK], struct error *err);
 

@@ -142,9 +142,12 @@ static bool is_store(const struct store *store, const char *name)
     return ends_in(name, length, ".zarr.zip");
 }
 
-/* "it holds stores: ..." */
+/* "it holds stores: ..."; no uri names a path in an archive, but a group's path may begin there. */
+static const char in_folder[] = "it holds stores: name one or more of ",
+                  in_archive[] = "it holds stores: unpack them, or set dataset.group to one of ";
 static bool name_stores(const struct store *store, const struct listing *listing, struct text *out)
 {
+    bool is_archive = store_is_archive(store);
     const char *uri = store_uri(store);
     size_t count = 0, end = strlen(uri);
     while (end > 0 && uri[end - 1] == '/')
@@ -154,8 +157,10 @@ static bool name_stores(const struct store *store, const struct listing *listing
         size_t length = strlen(name);
         if (!is_store(store, name))
             continue;
-        text_append(out, "%s'%.*s/%.*s'", count++ ? ", " : "it holds stores: name one or more of ",
-                    (int)end, uri, (int)(length - (name[length - 1] == '/')), name);
+        text_append(out, "%s'", count++ ? ", " : is_archive ? in_archive : in_folder);
+        if (!is_archive)
+            text_append(out, "%.*s/", (int)end, uri);
+        text_append(out, "%.*s'", (int)(length - (name[length - 1] == '/')), name);
     }
     return count > 0;
 }

@@ -125,10 +125,6 @@ enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
     json_object_object_add(root, "fill_value", json_object_new_int(0));
     enum status status = array->format == ZARR_V2 ? metadata_v2_parse(root, array, err)
                                                   : metadata_v3_parse(root, array, err);
-    if (status == STATUS_OK && array->is_scalar) {
-        *ret_is_vlen = false;
-        return STATUS_OK;
-    }
     if (status == STATUS_OK && !is_empty)
         status = error_set(err, STATUS_UNSUPPORTED, "the fill value is not empty");
     if (status == STATUS_OK)
@@ -137,6 +133,11 @@ enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
         return error_prefix(err, status, "codec '%s': ", codec);
     strcpy(array->stored_type, codec);
     array->is_vlen = true;
+    if (array->is_empty)
+        return error_prefix(err, document_refuse_empty(array, err), "codec '%s': ", codec);
+    if (array->is_scalar)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "zero-dimensional, with codec '%s': no run reads such a value", codec);
     return error_set(
         err, STATUS_UNSUPPORTED,
         "codec '%s' has values of variable length, which are read only as a field that "

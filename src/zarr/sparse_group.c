@@ -46,3 +46,17 @@ enum status zarr_sparse_group_read(const struct store *store, enum zarr_format f
     json_object_put(root);
     return STATUS_OK;
 }
+
+bool zarr_sparse_group_is_empty(const struct zarr_hierarchy *hierarchy,
+                                const struct zarr_array *array)
+{
+    static const char offsets[] = "indptr";
+    const char *slash = strrchr(array->path, '/'), *name = slash ? slash + 1 : array->path;
+    char path[ZARR_PATH_BYTES + sizeof "indices"];
+
+    if (strcmp(name, offsets) != 0)
+        return false;
+    snprintf(path, sizeof path, "%.*sindices", (int)(name - array->path), array->path);
+    const struct zarr_node *indices = zarr_hierarchy_find(hierarchy, path);
+    return indices && zarr_array_lacks_items(&indices->array);
+}

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "store/store.h"
-#include "zarr/array.h"
+#include "zarr/hierarchy.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct zarr_sparse_group {
@@ -20,5 +21,10 @@ struct zarr_sparse_group {
 MUST_USE enum status zarr_sparse_group_read(const struct store *store, enum zarr_format format,
                                             const char *path, struct zarr_sparse_group *ret_group,
                                             struct error *err);
+
+/* Whether the array is "indptr" beside "indices" of length 0: each of its items is 0, and a writer
+ * may leave all of its chunks out. Pure. */
+bool zarr_sparse_group_is_empty(const struct zarr_hierarchy *hierarchy,
+                                const struct zarr_array *array);
 
 #endif

@@ -81,8 +81,8 @@ class Peers(JobTest):
         indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return scipy.sparse.csr_matrix((data, indices, indptr), (samples, genes))
 
-    def check_cells(self, uri, matrix):
-        fields = {"X": "{array: X, deliver: csr}", "filled": "{array: X, deliver: dense, cast: float32}"}
+    def check_cells(self, uri, matrix, **more):
+        fields = {"X": "{array: X, deliver: csr}", "filled": "{array: X, deliver: dense, cast: float32}", **more}
         for readers, trainers in ((1, 1), (3, 2)):
             found = self.batches(uri, fields, readers, trainers)
             self.assertEqual(sorted(found), list(range(matrix.shape[0])))
@@ -92,15 +92,28 @@ class Peers(JobTest):
                 self.assertEqual((got != wanted).nnz, 0)
                 self.assertEqual((got.nnz, got.dtype), (wanted.nnz, wanted.dtype))
                 np.testing.assert_array_equal(batch["filled"], wanted.toarray())
+                if "none" in more:
+                    self.check_nothing(batch, wanted.shape)
+
+    def check_nothing(self, batch, shape):
+        self.assertEqual((batch["none"].shape, batch["none"].dtype), ((0,), np.float32))
+        np.testing.assert_array_equal(batch["none.offsets"], np.zeros(shape[0] + 1))
+        np.testing.assert_array_equal(batch["zeros"], np.zeros(shape))
+        np.testing.assert_array_equal(batch["pads"], np.zeros((shape[0], 2)))
+        np.testing.assert_array_equal(batch["pads.length"], np.zeros(shape[0]))
 
     @needs("anndata")
     def test_anndata(self):
-        """A store that anndata has written, and what anndata reads of it."""
+        """A store that anndata has written, and what anndata reads of it; with a matrix without any value."""
         import anndata
 
         uri = os.path.join(self.folder, "cells.zarr")
-        anndata.AnnData(self.cells()).write_zarr(uri)
-        self.check_cells(uri, anndata.read_zarr(uri).X)
+        cells = self.cells()
+        nothing = scipy.sparse.csr_matrix(cells.shape, dtype=np.float32)
+        anndata.AnnData(cells, layers={"nothing": nothing}).write_zarr(uri)
+        forms = {"none": "csr", "zeros": "dense", "pads": "{pad: 2}"}
+        self.check_cells(uri, anndata.read_zarr(uri).X,
+                         **{name: f"{{array: layers/nothing, deliver: {form}}}" for name, form in forms.items()})
 
     def test_scipy(self):
         """The same, written by hand in AnnData's layout."""

@@ -13,11 +13,11 @@ RUN_BYTES = 65536
 
 def array_digest(array, dtype=None):
     """32 hexadecimal digits. `dtype` names what NumPy has no name for, such as bfloat16."""
+    shape = "x".join(str(length) for length in array.shape)
     array = numpy.ascontiguousarray(array)
     name = dtype or array.dtype.name
     data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    sample_bytes = len(data) // array.shape[0]
-    unit = sample_bytes
+    unit = len(data) // array.shape[0] if len(data) else 16
     while unit < 16:
         unit *= 2
     total = 0
@@ -25,7 +25,6 @@ def array_digest(array, dtype=None):
         for offset in range(start, min(start + unit, len(data)), RUN_BYTES):
             run = data[offset:min(offset + RUN_BYTES, start + unit)]
             total += xxhash.xxh3_128_intdigest(run, seed=offset)
-    shape = "x".join(str(length) for length in array.shape)
     text = f"penstock-content-1 {name} {shape} {total % 2**128:032x}"
     return xxhash.xxh3_128_hexdigest(text.encode())
 

@@ -97,13 +97,20 @@ class Tools(unittest.TestCase):
         for number, dtype in enumerate(DTYPES):
             shape, chunks = SHAPES[(number + seed) % len(SHAPES)]
             arrays[dtype] = values(dtype, shape, random)
-            more = {"dimension_names": [f"d{i}" for i in range(len(shape))]} if zarr_format == 3 else {}
-            array = group.create_array(dtype, shape=shape, dtype=dtype, chunks=chunks, fill_value=7 if number % 2 else 0,
-                                       attributes={"units": dtype}, **more)
-            array[...] = arrays[dtype]
+            self.add(group, dtype, arrays[dtype], chunks=chunks, fill_value=7 if number % 2 else 0)
+        for name, shape, chunks in (("scalar", (), ()), ("zero", (), ()), ("none", (0, 3), (4, 2)), ("no_column", (5, 0), (2, 1))):
+            arrays[name] = numpy.asarray(values("float32", shape, random) * (name != "zero"), "float32")
+            self.add(group, name, arrays[name], chunks=chunks)
         empty = group.create_array("missing", shape=(9, 5), dtype="float32", chunks=(2, 5), fill_value=numpy.nan)
         arrays["missing"] = numpy.full(empty.shape, numpy.nan, "float32")
         return arrays
+
+    @staticmethod
+    def add(group, name, content, **settings):
+        if group.metadata.zarr_format == 3:
+            settings["dimension_names"] = [f"d{i}" for i in range(content.ndim)]
+        array = group.create_array(name, shape=content.shape, dtype=content.dtype, attributes={"units": name}, **settings)
+        array[...] = content
 
     def test_digest_and_rechunk(self):
         for seed, arguments in enumerate(ARGUMENTS):
@@ -133,7 +140,7 @@ class Tools(unittest.TestCase):
                 continue
             self.assertEqual(dict(array.attrs), {"units": name})
             if zarr_format == 3:
-                self.assertEqual(array.metadata.dimension_names, tuple(f"d{i}" for i in range(array.ndim)))
+                self.assertEqual(array.metadata.dimension_names or (), tuple(f"d{i}" for i in range(array.ndim)))
 
     def write_v2_table(self, path):
         """A structured array with a sub-array, by hand: zarr-python 3 does not write those. Its second chunk is

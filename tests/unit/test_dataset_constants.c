@@ -51,15 +51,18 @@ static int setup(void **state)
     return 0;
 }
 
-static enum status open_with(const struct fixture *fixture, const char *constants,
+static enum status open_with(const struct fixture *fixture, const char *constants, bool fills,
                              struct dataset **ret_dataset, struct error *err)
 {
     const struct dataset_field_spec field = {.name = "x", .array = "x"};
     char uri[256];
 
     snprintf(uri, sizeof uri, "%.100s/a,%.100s/b", fixture->path, fixture->path);
-    const struct dataset_options options = {
-        .uri = uri, .fields = &field, .field_count = 1, .constants = constants};
+    const struct dataset_options options = {.uri = uri,
+                                            .fields = &field,
+                                            .field_count = 1,
+                                            .constants = constants,
+                                            .fills_empty = fills};
     return dataset_open(&options, ret_dataset, err);
 }
 
@@ -91,7 +94,7 @@ static void of_the_first_store(void **state)
     size_t size;
     void *packed;
 
-    assert_ok(open_with(*state, "/orography/,names,six,crs", &dataset, &err), &err);
+    assert_ok(open_with(*state, "/orography/,names,six,crs", true, &dataset, &err), &err);
     check_constants(dataset);
     assert_ok(dataset_pack(dataset, &packed, &size, &err), &err);
     assert_ok(dataset_unpack(packed, size, NULL, &copy, &err), &err);
@@ -100,7 +103,7 @@ static void of_the_first_store(void **state)
     dataset_free(copy);
     free(packed);
     dataset_free(dataset);
-    assert_ok(open_with(*state, "", &dataset, &err), &err);
+    assert_ok(open_with(*state, "", false, &dataset, &err), &err);
     assert_int_equal(dataset->constant_count, 0);
     dataset_free(dataset);
 }
@@ -119,12 +122,16 @@ static void mistakes(void **state)
         {"large", "array 'large' has 64.0 MiB, more than 64.0 MiB", STATUS_INVALID},
         {"half,half2", "with constant 'half2' the constants take 64.0 MiB; the limit is 64.0 MiB",
          STATUS_INVALID},
+        {"orography,six",
+         "dataset.constants: array 'six': the metadata is there, and no chunk at all",
+         STATUS_CORRUPT},
     };
     struct dataset *dataset;
     struct error err;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (open_with(*state, cases[i].constants, &dataset, &err) != cases[i].status)
+        bool fills = cases[i].status != STATUS_CORRUPT;
+        if (open_with(*state, cases[i].constants, fills, &dataset, &err) != cases[i].status)
             fail_msg("'%s': '%s'", cases[i].constants, err.message);
         if (!strstr(err.message, cases[i].words))
             fail_msg("'%s' does not say '%s'", err.message, cases[i].words);
@@ -138,7 +145,7 @@ static void attributes(void **state)
     struct dataset *dataset;
     struct error err;
 
-    assert_ok(open_with(fixture, "", &dataset, &err), &err);
+    assert_ok(open_with(fixture, "", false, &dataset, &err), &err);
     dataset_field_attributes(dataset, 0, &told);
     assert_string_equal(told.data, "{\"units\":\"K\",\"valid_min\":NaN,\"_ARRAY_DIMENSIONS\":"
                                    "[\"time\",\"lat\"]}");
@@ -152,7 +159,7 @@ static void attributes(void **state)
         text_append(&document, ", \"a%02d\": \"%4000s\"", i, "");
     text_append(&document, "}");
     fixture_put(fixture, "a/x/.zattrs", document.data);
-    assert_ok(open_with(fixture, "", &dataset, &err), &err);
+    assert_ok(open_with(fixture, "", false, &dataset, &err), &err);
     text_done(&told);
     dataset_field_attributes(dataset, 0, &told);
     assert_non_null(strstr(told.data, "\"units\":\"K\",\"long\":null,\"empty\":null,\"a00\":\"  "));

@@ -55,7 +55,8 @@ static int setup(void **state)
     put_array(*state, "denormal", "[4]", "<f4", "{}", (float[]){1, 1e-40f, 1, 1}, 16);
     put_array(*state, "huge", "[4]", "<f8", "{}", (double[]){1, 1, 1, -1e60}, 32);
     put_array(*state, "text", "[4]", "|S2", "{}", "aabbccdd", 8);
-    put_array(*state, "seven", "[7]", "<f4", "{}", NULL, 0);
+    put_array(*state, "seven", "[7]", "<f4", "{}", (float[7]){0}, 28);
+    put_array(*state, "bare", "[4]", "<f4", "{}", NULL, 0);
     return 0;
 }
 
@@ -187,6 +188,9 @@ static void mistakes(void **state)
          STATUS_INVALID,
          "scale 1e-60 and offset 0 are too large or too small for float32"},
         {{.array = "x", .offset = 1e60}, STATUS_INVALID, "too large or too small for float32"},
+        {{.array = "x", .mean = "bare"},
+         STATUS_CORRUPT,
+         "mean: array 'bare': the metadata is there, and no chunk at all"},
         {{.array = "x", .mean = "text"}, STATUS_INVALID, "mean: array 'text' is not of numbers"},
         {{.array = "x", .mean = "x"}, STATUS_INVALID, "does not fit samples of [4, 5]"},
         {{.array = "x", .cf = true, .scale = 2.0},

@@ -300,7 +300,7 @@ static void check_world(void **state, uint64_t seed)
 static void random_worlds(void **state)
 {
     world_narrow_items = 0;
-    for (uint64_t seed = 0; seed < 12; seed++)
+    for (uint64_t seed = 0; seed < WORLD_BARE_END; seed++)
         check_world(state, seed);
     assert_true(!narrow_takes(4) || world_narrow_items > 1000);
 }

@@ -84,6 +84,8 @@ static int setup(void **state)
     put_weather(*state, "a", "t2mu10v10msltcwz__q__");
     put_weather(*state, "b", "t2mu10v10msltcwz__q__");
     put_weather(*state, "c", "u10t2mv10msltcwz__q__");
+    put_array(*state, "a/z", "[6, 7]", "[1, 7]", "<f4", "[\"time\", \"bare\"]");
+    put_array(*state, "a/bare", "[7]", "[7]", "<f4", "[\"bare\"]"); /* no chunk */
     return 0;
 }
 
@@ -454,6 +456,11 @@ static void mistakes(void **state)
          STATUS_INVALID,
          "array 'x' has no axis 'chanel', which is to be sliced: it has 3, from 0 on: 0 time, 1 "
          "channel, 2 lat"},
+        {"z",
+         {{"bare", "=1"}},
+         1,
+         STATUS_CORRUPT,
+         "coordinates: array 'bare': the metadata is there, and no chunk at all"},
         {"x", {{"time", "0:2"}}, 1, STATUS_INVALID, "axis 'time' is the sample axis"},
         {"x", {{"channel", "0"}, {"1", "1"}}, 2, STATUS_INVALID, "axis 1 has two slices"},
     };

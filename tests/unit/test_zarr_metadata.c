@@ -124,6 +124,7 @@ static const struct refusal {
     {ZARR_V2, "shape", "[1,1,1,1,1,1,1,1,1]", STATUS_UNSUPPORTED, "9 dimensions; the limit is 8"},
     {ZARR_V2, "shape", "[10, -4]", STATUS_CORRUPT, "'shape' axis 1 is negative (-4)"},
     {ZARR_V2, "shape", "[0, 4]", STATUS_INVALID, "empty: 'shape' axis 0 is 0"},
+    {ZARR_V2, "shape", "[4611686018427387904, 0]", STATUS_CORRUPT, "'shape' overflows"},
     {ZARR_V2, "shape", "[10, 4.5]", STATUS_CORRUPT, "'shape' axis 1 is not an integer"},
     {ZARR_V2, "shape", "[null, 4]", STATUS_CORRUPT, "'shape' axis 0 is not an integer"},
     {ZARR_V2, "shape", "[99999999999999999999999, 4]", STATUS_CORRUPT, "does not fit 63 bits"},
