@@ -44,7 +44,7 @@ class Run(ClusterTest):
         if run([sys.executable, "-c", "import torch"]).code:
             self.skipTest(f"{sys.executable} has no torch")
         expected = self.single_process()
-        outcome = self.penstock_run(1, "--hosts", "h1,h2,h3", "--torchrun", "2", "--", "--no-python",
+        outcome = self.penstock_run(6, "--hosts", "h1,h2,h3", "--torchrun", "2", "--", "--no-python",
                                     *self.trainer_command())
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertEqual(self.take_digests(), expected)
