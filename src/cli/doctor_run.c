@@ -45,11 +45,9 @@ static struct run_name name_run(const char *run)
 /* `run`: NULL, or of --also. True: the dataset was opened, so that there is something to plan. */
 static bool check_storage(struct diagnosis *diagnosis, const struct config *config, const char *run)
 {
-    struct dataset_options options = config_dataset_options(config, NULL);
     struct dataset *dataset = NULL;
     struct error err;
-    options.cache_dir = NULL;
-    if (dataset_open(&options, &dataset, &err) != STATUS_OK) {
+    if (config_open_dataset(config, false, NULL, &dataset, &err) != STATUS_OK) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config->uri),
                       "%s%s", name_run(run).text, err.message);
         return false;
@@ -60,8 +58,9 @@ static bool check_storage(struct diagnosis *diagnosis, const struct config *conf
                       "%s%s", name_run(run).text, err.message);
     else
         diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s%s: %" PRIu64 " samples of %s",
-                      name_run(run).text, text_shown(config->uri).text, dataset->sample_count,
-                      size_format(dataset->sample_bytes).text);
+                      name_run(run).text,
+                      config->source_count > 0 ? "the mix" : text_shown(config->uri).text,
+                      dataset->sample_count, size_format(dataset->sample_bytes).text);
     dataset_free(dataset);
     return true;
 }

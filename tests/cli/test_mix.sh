@@ -35,10 +35,10 @@ two=(--set batch.global_size=8 --set mix.sources=sources/s1.yaml:0.25,sources/s2
     fail "1/4 and 3/4 are not 3 and 9"
 [ "$(id "${two[@]}")" != "$(id "${two[@]}" --set mix.sources=sources/s2.yaml:3,sources/s1.yaml:1)" ] ||
     fail "the order of sources does not count"
-# A mix by environment alone is a configuration, too.
+# A mix by environment alone is a configuration, too; doctor opens it.
 by_environment=(env PENSTOCK_MIX_SOURCES=sources/s1.yaml:1,sources/s2.yaml:3 PENSTOCK_BATCH_GLOBAL_SIZE=8)
 "${by_environment[@]}" "$(dirname "$penstock")/penstock-run" --dry-run -- true >out 2>&1 || fail "penstock-run: $(cat out)"
-contains "$("${by_environment[@]}" "$penstock" doctor --of-node 1)" '"check":"plan"'
+contains "$("${by_environment[@]}" "$penstock" doctor --of-node 1)" '"check":"storage","level":"ok","text":"the mix: 300 samples'
 
 contains "$("$penstock" samples -c mix.yaml --source 2 --index 8)" "array data, frame 8, chunk 1 of 6 frames each"
 contains "$("$penstock" samples -c mix.yaml --source 2)" "the number of the sample's source: 2"
