@@ -27,7 +27,7 @@ enum status memory_map(size_t bytes, const char *purpose, void **ret_memory, str
     if (memory == MAP_FAILED) {
         int cause = errno;
         struct memory_limit limit;
-        char limited[sizeof " with 'ulimit -v' of " + sizeof(struct size_text)] = "";
+        char limited[80] = "";
         if (memory_process_limit(&limit) && limit.left_bytes < bytes)
             snprintf(limited, sizeof limited, " with 'ulimit -%c' of %s", limit.option,
                      size_format(limit.bytes).text);

@@ -47,7 +47,7 @@ struct inflated *inflated_share(struct inflated *inflated)
     return inflated;
 }
 
-static void free_place(struct inflated *inflated, struct value *value)
+static void clear_value(struct inflated *inflated, struct value *value)
 {
     *value = (struct value){0};
     while (inflated->end > 0 && !inflated->values[inflated->end - 1].entry)
@@ -58,7 +58,7 @@ static void drop(struct inflated *inflated, struct value *value)
 {
     memory_unmap(value->memory, value->bytes);
     inflated->taken_bytes -= value->bytes;
-    free_place(inflated, value);
+    clear_value(inflated, value);
 }
 
 void inflated_free(struct inflated *inflated)
@@ -80,10 +80,10 @@ static struct value *find(struct inflated *inflated, const struct zip_entry *ent
     return NULL;
 }
 
-static struct value *find_place(struct inflated *inflated)
+static struct value *find_free(struct inflated *inflated)
 {
-    struct value *place = find(inflated, NULL);
-    return place || inflated->end == MOST_VALUES ? place : &inflated->values[inflated->end];
+    struct value *value = find(inflated, NULL);
+    return value || inflated->end == MOST_VALUES ? value : &inflated->values[inflated->end];
 }
 
 /* The value that was unused for longest; NULL: all are in use. */
@@ -107,7 +107,7 @@ static bool make_room(struct inflated *inflated, uint64_t bytes)
         bool fits = inflated->taken_bytes == 0 ||
                     (inflated->taken_bytes <= inflated->reserved_bytes &&
                      bytes <= inflated->reserved_bytes - inflated->taken_bytes);
-        if (fits && find_place(inflated))
+        if (fits && find_free(inflated))
             return true;
         if (!(oldest = find_oldest(inflated)))
             return false;
@@ -156,7 +156,7 @@ static struct value *claim(struct inflated *inflated, const struct zip_entry *en
             return value;
         if (!value && make_room(inflated, bytes + more)) {
             inflated->taken_bytes += bytes + more;
-            value = find_place(inflated);
+            value = find_free(inflated);
             assert(value); /* there is room */
             inflated->end = max_u64(inflated->end, (uint64_t)(value - inflated->values) + 1);
             *value = (struct value){.entry = entry, .bytes = bytes};
@@ -196,7 +196,7 @@ enum status inflated_pin(struct inflated *inflated, const struct zip_entry *entr
         pthread_mutex_lock(&inflated->mutex);
         value->memory = memory;
         if (status != STATUS_OK) /* who waits tries for itself */
-            free_place(inflated, value);
+            clear_value(inflated, value);
         give_back(inflated, more + (status != STATUS_OK ? bytes : 0));
     }
     if (status == STATUS_OK) {

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In place of the C library's. */
+/* Instead of the C library's. */
 static _Atomic unsigned looks;
 int fstatat(int fd, const char *path, struct stat *info, int flags)
 {
