@@ -3,7 +3,6 @@
 #include "cli/stats.h"
 
 #include "base/number.h"
-#include "base/progress.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "cli/making.h"
@@ -11,15 +10,10 @@
 #include "tools/team.h"
 
 #include <argp.h>
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_BY = 64, FEW_PASSES = 4 };
@@ -123,8 +117,6 @@ static const struct cli_command command = {
 struct work {
     struct stats stats;
     const struct making_options *making;
-    char *path; /* owned: of the destination */
-    struct digest_text request;
     _Atomic uint64_t rows_bytes;
 };
 
@@ -162,24 +154,6 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     return status;
 }
 
-/* *ret_fd: -1 where another thread has the block, of any process. The lock goes with the
- * descriptor. */
-static enum status claim(const struct work *work, uint64_t block, int *ret_fd, struct error *err)
-{
-    char name[64];
-    snprintf(name, sizeof name, "claim.%" PRIu64, block);
-    enum status status = STATUS_OK;
-    int fd = openat(work->stats.folder_fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    bool is_mine = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (!is_mine && (fd < 0 || errno != EWOULDBLOCK))
-        status = error_set_errno(err, STATUS_IO, "claim a block by '%s/.penstock-stats/%s'",
-                                 work->path, name);
-    if (!is_mine && fd >= 0)
-        close(fd);
-    *ret_fd = is_mine ? fd : -1;
-    return status;
-}
-
 static enum status do_block(void *argument, void *state, uint64_t number, struct error *err)
 {
     const struct work *work = argument;
@@ -191,7 +165,7 @@ static enum status do_block(void *argument, void *state, uint64_t number, struct
     if (stats_has_block(stats, block))
         return STATUS_OK;
     int fd;
-    enum status status = claim(work, block, &fd, err);
+    enum status status = stats_claim(&work->stats, block, &fd, err);
     if (status || fd < 0)
         return status;
     if (!stats_has_block(stats, block)) {
@@ -201,51 +175,6 @@ static enum status do_block(void *argument, void *state, uint64_t number, struct
             status = stats_table_write(stats, block, &thread->table, err);
     }
     close(fd);
-    return status;
-}
-
-/* *ret_free: nobody is at one of the missing blocks. */
-static enum status count_missing(const struct work *work, uint64_t *ret_missing, bool *ret_free,
-                                 struct error *err)
-{
-    uint64_t missing = 0;
-    bool is_free = false;
-    for (uint64_t block = 0; block < work->stats.block_count; block++) {
-        int fd = -1;
-        if (stats_has_block(&work->stats, block))
-            continue;
-        missing++;
-        enum status status = is_free ? STATUS_OK : claim(work, block, &fd, err);
-        if (status)
-            return status;
-        if (fd >= 0) {
-            is_free = true;
-            close(fd);
-        }
-    }
-    *ret_missing = missing;
-    *ret_free = is_free;
-    return STATUS_OK;
-}
-
-/* Until others have done what they are at, or have died. Each look takes a few calls for each block
- * that is missing, of a file system that all share. */
-static enum status wait_for_others(const struct work *work, struct error *err)
-{
-    struct progress progress;
-    uint64_t missing, wait_ms = 50;
-    bool is_free;
-    enum status status;
-    progress_init(&progress, "waiting for other processes", "blocks", work->stats.block_count);
-    while (!(status = count_missing(work, &missing, &is_free, err)) && missing > 0 && !is_free &&
-           journal_has_plan(work->path, ".penstock-stats")) {
-        progress_update(&progress, work->stats.block_count - missing, 0);
-        nanosleep(&(struct timespec){.tv_sec = (time_t)(wait_ms / 1000),
-                                     .tv_nsec = (long)(wait_ms % 1000) * 1000000},
-                  NULL);
-        wait_ms = min_u64(2 * wait_ms, 1000);
-    }
-    progress_done(&progress);
     return status;
 }
 
@@ -280,13 +209,14 @@ static enum status run_pass(struct work *work, struct stats_table *sums, struct 
     bool is_free;
     uint64_t missing;
     enum status status = settle_threads(work, &team.thread_count, err);
-    while (!status && !(status = count_missing(work, &missing, &is_free, err)) && missing > 0) {
+    while (!status && !(status = stats_count_missing(&work->stats, &missing, &is_free, err)) &&
+           missing > 0) {
         if (is_free)
             status = team_run(&team, err);
-        if (!status && !journal_has_plan(work->path, ".penstock-stats"))
-            status = error_set(err, STATUS_IO, "the journal in '%s' has gone", work->path);
+        if (!status && !journal_has_plan(work->stats.path, ".penstock-stats"))
+            status = error_set(err, STATUS_IO, "the journal in '%s' has gone", work->stats.path);
         if (!status)
-            status = wait_for_others(work, err);
+            status = stats_wait_for_others(&work->stats, err);
     }
     for (uint64_t block = 0; block < work->stats.block_count && !status; block++)
         status = stats_table_add(&work->stats, block, sums, err);
@@ -309,120 +239,25 @@ static enum status run_passes(struct work *work, struct error *err)
     return status;
 }
 
-/* The journal
- * ------------------------------------------------------------------------------------------- */
-
-static struct digest_text make_request(const struct stats *stats, const char *uri)
-{
-    const struct dataset *dataset = stats->dataset;
-    struct text text = {0};
-    text_append(&text, "penstock stats 1\n%s\n%016" PRIx64 " %016" PRIx64 "\n", uri,
-                dataset->fingerprint, dataset->anchors ? anchors_hash(dataset->anchors) : 0);
-    for (size_t f = 0; f < stats->field_count; f++) {
-        const struct stats_field *field = &stats->fields[f];
-        text_append(&text, "%s", field->name);
-        for (int axis = 0; axis < field->rank; axis++)
-            text_append(&text, " %" PRIu64 "%s", field->lengths[axis],
-                        field->kept[axis] ? "+" : "");
-        text_append(&text, "\n");
-    }
-    for (size_t q = 0; q < stats->quantile_count; q++)
-        text_append(&text, "%.17g\n", stats->quantiles[q]);
-    struct digest_text request = digest_of_text(text.data, text.length);
-    text_done(&text);
-    return request;
-}
-
-/* The first process writes the plan; the others find the same. */
-static enum status settle_plan(const struct work *work, struct error *err)
-{
-    char found[64] = "";
-    int fd = openat(work->stats.folder_fd, "plan", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set_errno(err, STATUS_IO, "make the plan in '%s'", work->path);
-    enum status status = STATUS_OK;
-    size_t length = strlen(work->request.text);
-    if (flock(fd, LOCK_EX) < 0)
-        status = error_set_errno(err, STATUS_IO, "lock the plan in '%s'", work->path);
-    ssize_t got = status ? 0 : pread(fd, found, sizeof found - 1, 0);
-    if (!status && got <= 0 && pwrite(fd, work->request.text, length, 0) != (ssize_t)length)
-        status = error_set_errno(err, STATUS_IO, "write the plan in '%s'", work->path);
-    else if (!status && got > 0 && strcmp(found, work->request.text) != 0)
-        status = error_set(err, STATUS_INVALID,
-                           "'%s' holds the beginning of other statistics: of another dataset or "
-                           "configuration, or with other options; remove it to start anew",
-                           work->path);
-    close(fd);
-    return status;
-}
-
-static void remove_journal(const struct work *work)
-{
-    char path[4096];
-    int fd = dup(work->stats.folder_fd);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (strcmp(entry->d_name, "plan") != 0 && strcmp(entry->d_name, "finish") != 0)
-            unlinkat(work->stats.folder_fd, entry->d_name, 0);
-    if (folder)
-        closedir(folder);
-    unlinkat(work->stats.folder_fd, "plan", 0);
-    unlinkat(work->stats.folder_fd, "finish", 0);
-    snprintf(path, sizeof path, "%s/.penstock-stats", work->path);
-    rmdir(path);
-}
-
-static bool has_ended(const struct work *work)
-{
-    return making_has_ended(work->path, ".penstock-stats", work->request.text);
-}
-
-/* One process writes the store; the others wait for its end. */
-static enum status finish(const struct work *work, struct error *err)
-{
-    int fd = openat(work->stats.folder_fd, "finish", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set_errno(err, STATUS_IO, "finish '%s'", work->path);
-    enum status status = STATUS_OK;
-    if (flock(fd, LOCK_EX) < 0)
-        status = error_set_errno(err, STATUS_IO, "finish '%s'", work->path);
-    if (!status && !has_ended(work)) {
-        status = stats_write(&work->stats, work->path, work->request.text, err);
-        if (!status)
-            remove_journal(work);
-    }
-    close(fd);
-    return status;
-}
-
-/* A process that finishes removes what others may still read. */
-static void wait_for_finish(const struct work *work)
-{
-    int fd = openat(work->stats.folder_fd, "finish", O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
-        continue;
-    close(fd);
-}
-
 static enum status work_all(struct work *work, struct error *err)
 {
     const struct targets targets = {.work = "stats", .folder = ".penstock-stats"};
-    if (has_ended(work))
+    if (stats_has_ended(&work->stats))
         return STATUS_OK;
-    enum status status = journal_open_folder(work->path, &targets, &work->stats.folder_fd, err);
+    enum status status =
+        journal_open_folder(work->stats.path, &targets, &work->stats.folder_fd, err);
     if (!status)
-        status = settle_plan(work, err);
+        status = stats_settle_plan(&work->stats, err);
     if (!status)
         status = run_passes(work, err);
     if (!status)
-        status = finish(work, err);
+        status = stats_finish(&work->stats, err);
     if (status)
-        wait_for_finish(work);
-    if (!has_ended(work))
+        stats_wait_for_finish(&work->stats);
+    if (!stats_has_ended(&work->stats))
         return status;
-    remove_journal(work); /* what this process has put there since another one ended */
+    stats_remove_journal(
+        &work->stats); /* what this process has put there since another one ended */
     return STATUS_OK;
 }
 
@@ -459,8 +294,8 @@ static enum status hold(struct dataset *dataset, void **ret_held, struct error *
 static void tell(const struct work *work, const struct options *options)
 {
     uint64_t entries = 0;
-    char *whole = realpath(work->path, NULL);
-    const char *path = whole ? whole : work->path;
+    char *whole = realpath(work->stats.path, NULL);
+    const char *path = whole ? whole : work->stats.path;
     for (size_t f = 0; f < work->stats.field_count; f++)
         entries += work->stats.fields[f].entry_count;
     printf("%s has statistics of %zu field%s, %s entr%s\n", options->making.destination,
@@ -500,7 +335,7 @@ static enum status run_on(const struct options *options, const struct config *co
     memcpy(work.stats.quantiles, options->quantiles, sizeof work.stats.quantiles);
     work.stats.quantile_count = options->quantile_count;
     work.stats.block_count = min_u64(dataset->row_count, STATS_MOST_BLOCKS);
-    enum status status = making_path(options->making.destination, &work.path, err);
+    enum status status = making_path(options->making.destination, &work.stats.path, err);
     if (!status)
         status =
             stats_take_fields(&work.stats, dataset, options->by, options->by_count, &notes, err);
@@ -512,7 +347,7 @@ static enum status run_on(const struct options *options, const struct config *co
     if (!status)
         status = hold(dataset, &held, err);
     if (!status) {
-        work.request = make_request(&work.stats, config->uri);
+        work.stats.request = stats_make_request(&work.stats, config->uri);
         note_passes(&work.stats, &notes);
         fputs(notes.data ? notes.data : "", stderr);
         status = work_all(&work, err);
@@ -524,7 +359,7 @@ static enum status run_on(const struct options *options, const struct config *co
     stats_done(&work.stats);
     text_done(&notes);
     free(held);
-    free(work.path);
+    free(work.stats.path);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* Statistics of a run's own part of a dataset: the samples that its configuration selects. Shared
  * by stats.c (the command), stats_fields.c (of which fields, along which axes), stats_rows.c (which
- * frames there are), stats_tables.c (numbers and where they are kept) and stats_write.c (the
- * store).
+ * frames there are), stats_journal.c (what processes share), stats_tables.c (numbers and where they
+ * are kept) and stats_write.c (the store).
  *
  * Rows are cut into blocks, which depend on the dataset alone. A thread claims a block by a lock on
  * a file, reads its rows, and writes what it counted into a file of its own:
@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "tools/digest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,7 +78,9 @@ struct stats {
     size_t quantile_count;
     uint64_t block_count;
     uint32_t pass;
-    int folder_fd; /* the journal's */
+    char *path;                 /* of the destination; owned by the command */
+    struct digest_text request; /* stands for dataset and options */
+    int folder_fd;              /* the journal's */
 };
 
 /* What a thread counts in one block. */
@@ -134,6 +137,32 @@ bool stats_next_pass(struct stats *stats, const struct stats_table *sums);
 /* The quantile `q` of an entry, between its neighbours as numpy.quantile() has it; after the last
  * pass. NaN: the entry has no values. */
 double stats_quantile(const struct stats_field *field, uint64_t entry, double q);
+
+/* stats_journal.c. */
+struct digest_text stats_make_request(const struct stats *stats, const char *uri);
+
+/* The first process writes the plan; the others find the same. INVALID: another one. IO. */
+MUST_USE enum status stats_settle_plan(const struct stats *stats, struct error *err);
+
+/* Takes a block. *ret_fd: the lock, which goes with the descriptor; -1: another thread has the
+ * block, of any process. IO. */
+MUST_USE enum status stats_claim(const struct stats *stats, uint64_t block, int *ret_fd,
+                                 struct error *err);
+
+/* *ret_free: nobody is at one of the missing blocks of the pass. IO. */
+MUST_USE enum status stats_count_missing(const struct stats *stats, uint64_t *ret_missing,
+                                         bool *ret_free, struct error *err);
+
+/* Blocks until others have done what they are at, or have died. IO. */
+MUST_USE enum status stats_wait_for_others(const struct stats *stats, struct error *err);
+
+/* One process writes the store; the others wait for its end. Errors of stats_write(). */
+MUST_USE enum status stats_finish(const struct stats *stats, struct error *err);
+
+/* A process that finishes removes what others may still read: waits for its end. */
+void stats_wait_for_finish(const struct stats *stats);
+bool stats_has_ended(const struct stats *stats);
+void stats_remove_journal(const struct stats *stats);
 
 /* stats_write.c: writes the store, its root's document last; `request` stands there. IO. */
 MUST_USE enum status stats_write(const struct stats *stats, const char *path, const char *request,
