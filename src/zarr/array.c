@@ -112,9 +112,9 @@ uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
 {
     uint64_t bytes = array->item_bytes;
 
+    /* At most total_bytes, or chunk_bytes: see document_set_dtype(). */
     for (int i = 1; i < array->rank; i++)
-        bytes *=
-            array->shape[i]; /* at most total_bytes, or chunk_bytes: see document_set_dtype() */
+        bytes *= array->shape[i];
     return bytes;
 }
 

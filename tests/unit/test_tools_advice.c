@@ -52,6 +52,7 @@ static void check_chunks(uint64_t samples, uint64_t chunk, uint64_t sample_bytes
 {
     const struct zarr_array array = {.path = "latents",
                                      .rank = 2,
+                                     .item_bytes = 1,
                                      .shape = {samples, sample_bytes},
                                      .chunk_shape = {chunk, sample_bytes},
                                      .total_bytes = samples * sample_bytes};
