@@ -25,7 +25,8 @@ MUST_USE enum status url_parse(const char *what, const char *url, struct url *re
                                struct error *err);
 
 /* Writes what messages may show of a url, or of the start of one: what is before a '?' or '#', cut
- * to `capacity`. If a user or password may be in the url: "...", behind the scheme if there is one. */
+ * to `capacity`. If a user or password may be in the url: "...", behind the scheme if there is one.
+ */
 void url_show(char *text, size_t capacity, const char *url);
 
 #endif
