@@ -322,18 +322,18 @@ array() { # array PATH LENGTH DTYPE [FILTER]
     mkdir -p "$1" && echo "{\"zarr_format\": 2, \"shape\": [$2], \"chunks\": [100], \"dtype\": \"$3\", \"compressor\": null," \
         "\"fill_value\": 0, \"order\": \"C\", \"filters\": [${4-}]}" >"$1/.zarray"
 }
-array nothing/X/indptr 41 '<i4' && array nothing/X/indices 0 '<i4' && array nothing/X/data 0 '<f4'
-echo '{"zarr_format": 2}' | tee nothing/.zgroup nothing/X/.zgroup >/dev/null
-text=$("$penstock" inspect nothing --set dataset.fields.X=X)
+array itemless/X/indptr 41 '<i4' && array itemless/X/indices 0 '<i4' && array itemless/X/data 0 '<f4'
+echo '{"zarr_format": 2}' | tee itemless/.zgroup itemless/X/.zgroup >/dev/null
+text=$("$penstock" inspect itemless --set dataset.fields.X=X)
 contains "$text" "ragged X"
 [[ $text != *"no chunk at all"* ]] || fail "offsets of nothing are doubted: $text"
-array nothing/names 12 '|O' '{"id": "vlen-utf8"}' && array nothing/X/indptr 1 '<i4'
-contains "$("$penstock" inspect nothing)" "there are no samples: array 'X/data' is empty (and so is 1 more), and 'names'"
+array itemless/names 12 '|O' '{"id": "vlen-utf8"}' && array itemless/X/indptr 1 '<i4'
+contains "$("$penstock" inspect itemless)" "there are no samples: array 'X/data' is empty (and so is 1 more), and 'names'"
 
 # No uri names a store in an archive; a group does.
-python3 -m zipfile -c two.zip cells nothing
-refuses 1 "it holds stores: unpack them, or set dataset.group to one of 'cells', 'nothing'" inspect two.zip
-contains "$("$penstock" inspect two.zip --set dataset.group=nothing)" "nothing/X/indptr"
+python3 -m zipfile -c two.zip cells itemless
+refuses 1 "it holds stores: unpack them, or set dataset.group to one of 'cells', 'itemless'" inspect two.zip
+contains "$("$penstock" inspect two.zip --set dataset.group=itemless)" "itemless/X/indptr"
 
 # What hints and notes tell to do changes what they tell: each command is run as it stands, on the dataset that it was printed for.
 PATH=$(dirname "$penstock"):$PATH

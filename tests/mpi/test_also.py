@@ -120,7 +120,8 @@ class Also(AlsoTest):
             with open(os.path.join(large, name), "w", encoding="ascii") as file:
                 json.dump(value, file)
         train = self.configure("large.yaml", dataset={"uri": large}, batch={"global_size": 8},
-                               readers={"memory_limit": "1000TiB"}, delivery={"trainers": self.trainers, "slots": 1024})
+                               readers={"memory_limit": "1000TiB"}, delivery={"trainers": self.trainers, "slots": 1024},
+                               errors={"missing_chunk": "fill"})
         outcome = self.job(2, train=train)
         self.assertNotEqual(outcome.code, 0)
         errors = self.errors(outcome)
