@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import numpy as np  # noqa: E402
 
 import penstock  # noqa: E402
-from penstock import _library, _loader  # noqa: E402
+from penstock import _batch  # noqa: E402
 
 
 def consume():
@@ -48,9 +48,12 @@ def bound(batches):
     connection = NoConnection()
     start = time.perf_counter()
     for step in range(batches):
-        raw = _library.CBatch(step=step, sample_count=4, indices=address, keys=address, valid=address)
+        slot = _batch.Memory(connection)
+        raw = slot.raw
+        raw.step, raw.sample_count = step, 4
+        raw.indices = raw.keys = raw.valid = address
         raw.data[0] = address + 1024
-        batch = _loader.Batch(info, _loader.Memory(connection, raw), raw)
+        batch = _batch.Batch(info, slot)
         del batch
     return 4 * batches / (time.perf_counter() - start)
 

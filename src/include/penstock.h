@@ -331,15 +331,17 @@ PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options
                                                    struct penstock **ret_connection, char *message);
 
 /* penstock_connect() in turns, for a program that has to look after something else meanwhile, as an
- * interpreter after signals. penstock_connect_begin() settles the options, and waits for nothing;
- * the options' timeout_ms begins with the first penstock_connect_continue(), which waits up to
- * `wait_ms` (negative: no limit). OK with *ret_connected 0: call again to go on. OK with 1: it is
- * connected. After any other status, and to give up, there is penstock_close(), which says nothing
- * to the service; before *ret_connected was 1 no other function may be called. One thread. Statuses
- * as penstock_connect(). */
+ * interpreter after signals. Settles the options, and waits for nothing: the options' timeout_ms
+ * begins with the first penstock_connect_continue(). Until that one has said that it is connected,
+ * no other function but penstock_close() may be called, which says nothing to the service then.
+ * Statuses as penstock_connect(). */
 PENSTOCK_API enum penstock_status penstock_connect_begin(const struct penstock_options *options,
                                                          struct penstock **ret_connection,
                                                          char *message);
+
+/* Goes on with what penstock_connect_begin() began, for up to `wait_ms` (negative: no limit). OK
+ * with *ret_connected 0: call again to go on. OK with 1: it is connected. After any other status,
+ * and to give up, there is penstock_close(). One thread. Statuses as penstock_connect(). */
 PENSTOCK_API enum penstock_status penstock_connect_continue(struct penstock *connection,
                                                             int64_t wait_ms, int32_t *ret_connected,
                                                             char *message);
