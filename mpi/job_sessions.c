@@ -113,15 +113,28 @@ static void tell_pages(struct job *job)
     text_done(&pages);
 }
 
+/* Collective. A trainer that has died may still count with its reader when the process in its place
+ * is with another one: some 10 ms later it does not. All ranks find the same. */
+static enum status await_and_map(struct job *job, bool quiet, struct error *err)
+{
+    enum { TRIES = 100 };
+    for (uint32_t tries = 1;; tries++) {
+        enum status status = job_await_trainers(job, quiet, err);
+        if (status != STATUS_OK || job->over)
+            return status;
+        status = map_trainers(job, err);
+        if (status != STATUS_INVALID || tries == TRIES)
+            return status;
+    }
+}
+
 enum status job_gather(struct job *job, bool quiet, struct error *err)
 {
-    enum status status = job_await_trainers(job, quiet, err);
+    enum status status = await_and_map(job, quiet, err);
     if (status == STATUS_OK && job->over) {
         job_finish_well(job);
         return STATUS_OK;
     }
-    if (status == STATUS_OK)
-        status = map_trainers(job, err);
     if (status == STATUS_OK)
         status = job_settle_locality(job, err);
     if (status == STATUS_OK)
