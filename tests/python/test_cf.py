@@ -29,22 +29,11 @@ except ImportError as error:
     print(f"skipped: {sys.executable}: {error}")
     sys.exit(SKIPPED)
 
+from dumping import DumpField  # noqa: E402
+
 warnings.filterwarnings("ignore")
 SETS = 160
 REFUSED_MOST = 60  # more would be a fault of Penstock: the sets that are to be refused are fewer
-
-
-class Dump:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def __call__(self, **settings):
-        line = "\t".join(f"{key}={value}" for key, value in settings.items())
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        answer, size, _ = self.process.stdout.readline().split()
-        data = self.process.stdout.read(int(size))
-        return (data, None) if answer == b"ok" else (None, data.decode())
 
 
 def real64(number):
@@ -210,7 +199,7 @@ def check(dump, store, number, cases, tally):
     what = f"{dtype} of v{zarr_format}, fill_value {fill}, {attributes}"
     variable = open_by_xarray(store, f"g{number}")
     expected = None if variable is None else variable.values.astype("f8")
-    data, said = dump(**{
+    data, said, _ = dump.ask(**{
         "dataset.uri": store, "dataset.fields.x": f"g{number}/x", "dataset.fields.x.cf": "true",
         "dataset.fields.x.cast": "float64",
     })  # fmt: skip
@@ -242,7 +231,7 @@ def main():
     parser.add_argument("--dump", required=True)
     parser.add_argument("--penstock", required=True)
     arguments = parser.parse_args()
-    dump, cases = Dump(arguments.dump), list(all_sets())
+    dump, cases = DumpField(arguments.dump), list(all_sets())
     tally = dict.fromkeys(["read by xarray", "same", "refused", "copied"], 0)
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)

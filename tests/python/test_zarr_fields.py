@@ -11,7 +11,6 @@ Without zarr-python 3 it exits 77 (skipped).
 import argparse
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 
@@ -24,6 +23,8 @@ try:
 except ImportError as error:
     print(f"skipped: {sys.executable}: {error}")
     sys.exit(SKIPPED)
+
+from dumping import DumpField  # noqa: E402
 
 DTYPES = ["uint8", "int16", "float32", "float64"]
 ARRAYS = 24
@@ -95,21 +96,6 @@ def chunk_count(shape, chunks, slices):
         index = slices.get(axis, range(length))
         count *= len({i // chunk for i in ([index] if isinstance(index, int) else index)})
     return count
-
-
-class Dump:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def __call__(self, **settings):
-        line = "\t".join(f"{key}={value}" for key, value in settings.items())
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        answer, size, chunks = self.process.stdout.readline().split()
-        data = self.process.stdout.read(int(size))
-        if answer != b"ok":
-            raise AssertionError(f"{line}: {data.decode()}")
-        return data, int(chunks)
 
 
 def check_slices(dice, dump, root, name):
@@ -228,7 +214,7 @@ def main():
     parser.add_argument("--dump", required=True)
     parser.add_argument("--arrays", type=int, default=ARRAYS)
     arguments = parser.parse_args()
-    dump = Dump(arguments.dump)
+    dump = DumpField(arguments.dump)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.arrays):
             check_slices(random.Random(number), dump, pathlib.Path(folder), f"a{number}.zarr")
