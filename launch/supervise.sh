@@ -87,12 +87,20 @@ now_us() {
     printf '%s' "${EPOCHREALTIME/[^0-9]/}"
 }
 
+# tie SIGNAL: puts words into `tied`, behind which a command gets SIGNAL when this script ends, or does not start if this
+# script has ended by then.
+tie() {
+    # shellcheck disable=SC2016
+    tied=(setpriv --pdeathsig "$1" -- "$BASH" -c '[[ $PPID == "$0" ]] && exec "$@"' "$$")
+}
+
 # In a process group of its own, so that a ^C comes here alone. What launchers print goes through the sieve; torchrun
 # on this machine has the terminal itself, if there is one.
 start() {
     local side=$1 words=(env "PENSTOCK_STARTED_BY=$started_by") input out=$said_out err=$said
     local -n command_of=$1
-    [[ ! $restarts ]] || words+=(setpriv --pdeathsig TERM --)
+    tie TERM
+    [[ ! $restarts ]] || words+=("${tied[@]}")
     words+=("${command_of[@]}")
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
@@ -465,6 +473,7 @@ keep() {
     local restarts=$1 per_node=$2 count=$3 rank tries status since last=''
     rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID-}}}
     [[ $rank ]] || fail "--keep is for penstock-run itself"
+    ((PPID != 1)) || exit 1 # the launcher died before this script began
     if [[ ! ${PENSTOCK_KEEPER-} ]]; then
         PENSTOCK_KEEPER=$PPID exec setpriv --pdeathsig TERM -- "$0" --keep "$@"
     fi
@@ -478,11 +487,12 @@ keep() {
     trap_last 'end_trainer 143' TERM HUP
     trap_last 'end_trainer 130' INT
     set -m
+    tie KILL
     for ((tries = 0;; tries++)); do
         status=0 since=$SECONDS
         [[ ! -e ${PENSTOCK_CURSORS-}end ]] || last=1 # all is delivered: see src/delivery/end_marker.h
         [[ ! -s ${PENSTOCK_STATE_FILE-} ]] || export PENSTOCK_STATE=$PENSTOCK_STATE_FILE
-        setpriv --pdeathsig KILL -- "$@" </dev/null &
+        "${tied[@]}" "$@" </dev/null &
         trainer=$!
         { wait "$trainer" || status=$?; } 2>/dev/null
         kill -KILL -- "-$trainer" 2>/dev/null || true # what it has left

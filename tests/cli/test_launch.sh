@@ -190,6 +190,30 @@ other=PMI_SIZE
 if env $other=2 timeout 60 "$bin/penstock-reader" -c run.yaml -- true 2>err; then fail "a world of its own is accepted"; fi
 contains "$(cat err)" "has started 2 processes, but MPI knows of this one alone"
 
+# A trainer whose keeper has died before the trainer begins does not begin, and a keeper whose launcher has died starts
+# none: neither may take the batches of those that are started in their places.
+mkdir slow
+cat >slow/setpriv <<'SH'
+#!/bin/sh
+case "$*" in *"--pdeathsig KILL"*) echo $$ >forked.new; mv forked.new forked; until [ -e dead ]; do sleep 0.01; done ;; esac
+exec /usr/bin/setpriv "$@"
+SH
+chmod +x slow/setpriv
+PATH=$PWD/slow:$PATH PMI_RANK=0 "$penstock" --keep 1 1 1 localhost 1 touch strayed &
+until [ -e forked ]; do sleep 0.01; done
+kill -KILL $!
+wait $! || touch dead
+while kill -0 "$(cat forked)" 2>/dev/null; do sleep 0.01; done
+[ ! -e strayed ] || fail "a trainer begins after its keeper has died"
+(
+    # shellcheck disable=SC2016
+    PMI_RANK=0 bash -c 'while (($(ps -o ppid= -p $$) == $0)); do sleep 0.01; done
+        ps -o ppid= -p $$ >adopter; exec "$@"' "$BASHPID" "$penstock" --keep 1 1 1 localhost 1 touch strayed &
+    echo $! >orphan
+)
+while kill -0 "$(cat orphan)" 2>/dev/null; do sleep 0.01; done
+(($(cat adopter) != 1)) || [ ! -e strayed ] || fail "a keeper starts a trainer after its launcher has died"
+
 # Runs: one command for readers that start trainers, two for trainers that are started beside them.
 digests() {
     sort -n digest.* | cut -d ' ' -f 1-5
