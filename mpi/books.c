@@ -102,16 +102,6 @@ static void tell_warnings(const struct job *job)
     }
 }
 
-static void add_ways(struct window_ways *sum, struct window_ways more)
-{
-    sum->each_rows += more.each_rows;
-    sum->tape_rows += more.tape_rows;
-    sum->tapes += more.tapes;
-    sum->exchanged_samples += more.exchanged_samples;
-    for (int p = 0; p < WAYS_PLANS; p++)
-        sum->way_ns[p] += more.way_ns[p];
-}
-
 void books_add(struct epoch_stats *sum, const struct epoch_stats *more)
 {
     _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "summed as uint64_t");
@@ -158,20 +148,6 @@ static void divide_rows_wait(struct books *books, struct epoch_stats *stats, uin
     books->rows_wait_ns = 0;
 }
 
-/* Also those of the epoch before: a reader may have had all of its own batches, and still have rows
- * to send that others wait for. */
-static void take_tapes(struct books *books)
-{
-    for (uint64_t back = 0; back <= 1 && back <= books->epoch; back++) {
-        uint64_t bytes = windows_take_tape_bytes(books->windows, books->epoch - back);
-        if (bytes == 0)
-            continue;
-        struct epoch_stats *stats = stats_of(books, books->epoch - back);
-        stats->tape_bytes += bytes;
-        stats->sent_bytes += bytes;
-    }
-}
-
 /* Closes the books of the epoch under way and opens the next one's. */
 static void turn_epoch(struct books *books, uint64_t next_epoch)
 {
@@ -185,7 +161,9 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     uint64_t passed_ns = books->now_ns - books->epoch_start_ns;
     stats->duration_ns += passed_ns;
     books_recent(books->summary, books->epoch)->duration_ns += passed_ns;
-    stats->rows_read += windows_take_rows_read(books->windows, books->epoch);
+    struct window_counts counts = windows_take_counts(books->windows, books->epoch);
+    stats->rows_read += counts.rows_read;
+    stats->foreseen_samples += counts.exchanged_samples;
     stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
     stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
     stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;
@@ -204,8 +182,6 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     struct rounds_sent sent = rounds_take_sent(books->rounds, books->epoch);
     stats->moved_samples += sent.records;
     stats->sent_bytes += sent.bytes;
-    take_tapes(books);
-    add_ways(&stats->ways, windows_take_ways(books->windows, books->epoch));
     tell_warnings(job);
     books->epoch = next_epoch;
     books->epoch_start_ns = books->now_ns;
@@ -290,7 +266,7 @@ void books_break_off(struct books *books)
     books_keep(books);
     turn_epoch(books, books->epoch);
     for (uint64_t i = 1; i <= windows_capacity(books->windows); i++) {
-        uint64_t rows = windows_take_rows_read(books->windows, books->epoch + i);
+        uint64_t rows = windows_take_counts(books->windows, books->epoch + i).rows_read;
         if (rows > 0)
             stats_of(books, books->epoch + i)->rows_read += rows;
     }
@@ -303,6 +279,5 @@ void books_count_stall(struct books *books)
 
 void books_close(struct books *books)
 {
-    take_tapes(books);
     progress_done(&books->progress);
 }

@@ -34,14 +34,14 @@ struct epoch_stats {
     uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
     uint64_t sent_bytes;                                /* to other readers */
     uint64_t moved_samples;                             /* that were sent there */
-    uint64_t tape_bytes;                                /* sent_bytes that are rows as stored */
     uint64_t cpu_ns;                                    /* of this process */
     uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
                            */
     uint64_t blocked_ns[BLOCK_COUNT];
     uint64_t blocked_storage_ns, blocked_decode_ns; /* of blocked_ns[BLOCK_ROWS]: see
                                                      * books_update() */
-    struct window_ways ways;                        /* rank 0's */
+    uint64_t foreseen_samples;                      /* rank 0: moved_samples of all readers, as the
+                                                     * assignment foresees */
 };
 
 /* An epoch as the log tells it: since it was told last. */

@@ -86,7 +86,7 @@ static void make_communicators(MPI_Comm base, struct comm *comm)
 {
     MPI_Comm *const kinds[] = {&comm->world,  &comm->control, &comm->drain,
                                &comm->rounds, &comm->pace,    &comm->windows,
-                               &comm->tapes,  &comm->tally,   &comm->overview};
+                               &comm->tally,  &comm->overview};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         MPI_Comm_dup(base, kinds[i]);
     for (int i = 0; i < COMM_LANES; i++)
@@ -155,7 +155,6 @@ void comm_done(struct comm *comm)
         MPI_Comm_free(&comm->all);
     MPI_Comm_free(&comm->node);
     MPI_Comm_free(&comm->windows);
-    MPI_Comm_free(&comm->tapes);
     MPI_Comm_free(&comm->tally);
     MPI_Comm_free(&comm->overview);
     MPI_Comm_free(&comm->pace);

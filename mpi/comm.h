@@ -10,7 +10,6 @@
  *     lanes    the exchange's messages, by round in flight
  *     pace     barriers that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
- *     tapes    rows as stored, from reader to reader
  *     tally    what trainers were given of an epoch
  *     overview what rank 0 asks other nodes' readers for `penstock top`
  *     node     the readers that share this node's memory
@@ -36,7 +35,7 @@
 enum { COMM_NODE_NAME_BYTES = 65, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = ALSO_MOST + 1 };
 
 struct comm {
-    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tapes, tally,
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tally,
         overview, node;
     MPI_Comm all; /* MPI_COMM_NULL: there is one run */
     int rank, size;

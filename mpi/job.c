@@ -20,14 +20,10 @@ static enum status keep_stored(struct job *job, struct error *err)
     const struct budget *budget = &job->setup.budget;
     if (budget->stored_bytes == 0)
         return STATUS_OK;
-    enum status status = stored_rows_new(
-        job->pool, budget->stored_bytes, job->setup.stored_row_bytes,
-        budget->keep_rows + budget->most_rows + budget->replica_rows, &job->stored, err);
+    enum status status =
+        stored_rows_new(job->pool, budget->stored_bytes, job->setup.stored_row_bytes,
+                        budget->keep_rows + budget->most_rows, &job->stored, err);
     row_store_use_stored(job->store, job->stored);
-    if (status == STATUS_OK && budget->tape_buffers > 0)
-        status = received_tapes_new(job->pool, (uint32_t)budget->tape_buffers,
-                                    (uint32_t)job->setup.demand.tape_bytes, &job->received, err);
-    row_store_use_received(job->store, job->received);
     return status;
 }
 
@@ -249,7 +245,6 @@ static void free_what_workers_use(struct job *job)
     fetch_stage_free(job->fetches);
     row_store_free(job->store);
     stored_rows_free(job->stored);
-    received_tapes_free(job->received);
     if (job->pool)
         waker_done(&job->waker);
     if (job->dataset)

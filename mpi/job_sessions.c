@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "links.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -89,10 +88,7 @@ static enum status open_assigner(struct job *job, struct error *err)
         run_setup_assigner(&job->setup, job->reader_of_trainer, &options);
         status = assigner_new(&options, &job->assigner, err);
     }
-    status = comm_agree(&job->comm, status, err);
-    if (status == STATUS_OK && job->session_count == 0 && job->setup.budget.each_rows > 0)
-        status = links_measure(job, err);
-    return status;
+    return comm_agree(&job->comm, status, err);
 }
 
 /* Which pages the rings of all readers have: told once. */

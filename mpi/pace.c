@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/size.h"
-#include "rates.h"
 
 #include <stdlib.h>
 
@@ -19,33 +18,25 @@ struct pace_sample {
     uint64_t waited_ppm; /* share of the time since the last pace sample that rounds waited for its
                             reads */
     uint64_t waited_for; /* whether they did, of late */
-    struct rate_sample rates;
 };
 enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t), MILLION = 1000000 };
 
 struct pace {
     struct job *job;
-    struct rates *rates;     /* NULL: rank 0 has no choice of ways */
     uint64_t posted, passed; /* meetings */
-    uint64_t interval;       /* rounds */
+    uint64_t interval;       /* rounds between two: as many as have PACE_ROUNDS steps, or stripes */
     MPI_Request request;
     struct pace_sample mine;
     uint64_t seen_rows, seen_ns;   /* as of the last pace sample */
     double recent_rows, recent_ns; /* decaying sums */
     uint64_t now_ns, sample_ns;    /* of the last call, of the last pace sample */
     uint64_t waited_ns;            /* for reads, since the last pace sample */
-    uint64_t exchange_ns;          /* waited for the exchange */
     uint32_t patience;             /* samples until it is forgotten that it was waited for */
     uint32_t next_patience;
     struct pace_sample all[]; /* [readers] */
 };
 
 _Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), "sent as numbers");
-
-uint64_t pace_interval(const struct job *job)
-{
-    return max_u64(PACE_ROUNDS / job->setup.shape.steps_per_round, 1);
-}
 
 enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
 {
@@ -54,25 +45,16 @@ enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d reader%s",
                          job->comm.size, count_plural((uint64_t)job->comm.size));
     pace->job = job;
-    pace->interval = pace_interval(job);
+    pace->interval = max_u64(PACE_ROUNDS / job->setup.shape.steps_per_round, 1);
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->sample_ns = clock_now_ns();
-    enum status status = STATUS_OK;
-    if (job->setup.budget.each_rows > 0)
-        status = rates_new(job, &pace->rates, err);
-    if (status != STATUS_OK) {
-        pace_free(pace);
-        return status;
-    }
     *ret_pace = pace;
     return STATUS_OK;
 }
 
 void pace_free(struct pace *pace)
 {
-    if (pace)
-        rates_free(pace->rates);
     free(pace);
 }
 
@@ -137,19 +119,13 @@ static void tell_assigner(struct pace *pace)
         const struct pace_sample *sample = &pace->all[r];
         assigner_note_pace(pace->job->assigner, (uint32_t)r, sample->rows_read, sample->row_ns,
                            (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
-        if (pace->rates)
-            rates_note(pace->rates, (uint32_t)r, &sample->rates, sample->row_ns,
-                       (double)sample->waited_ppm / MILLION);
     }
-    if (pace->rates)
-        rates_tell(pace->rates);
 }
 
-void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
+void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
 {
     uint64_t now_ns = clock_now_ns();
-    pace->waited_ns += wait == PACE_WAIT_READS ? now_ns - pace->now_ns : 0;
-    pace->exchange_ns += wait == PACE_WAIT_EXCHANGE ? now_ns - pace->now_ns : 0;
+    pace->waited_ns += waits_for_reads ? now_ns - pace->now_ns : 0;
     pace->now_ns = now_ns;
     if (pace->posted > pace->passed) {
         if (!comm_test(&pace->job->comm, &pace->request))
@@ -160,9 +136,6 @@ void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait)
     if (pace->posted < published / pace->interval) {
         pace->mine = measure(pace);
         note_waits(pace, &pace->mine);
-        if (pace->rates)
-            pace->mine.rates = rates_measure(pace->rates, pace->mine.rows_read, pace->exchange_ns);
-        pace->exchange_ns = 0;
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;

@@ -3,8 +3,7 @@
  * A reader that receives nothing from another reader could send to it without limit, into its
  * unexpected messages. So all readers meet every few steps in a nonblocking collective, which is
  * usually complete long before a reader needs it. There they tell each other how far they have read
- * and how long a row takes, and what else they have measured (rates.h); rank 0 gives these figures
- * to the assigner, whose choices wait for the first meeting. Main thread only.
+ * and how long a row takes; rank 0 gives these figures to the assigner. Main thread only.
  */
 #ifndef PENSTOCK_MPI_PACE_H
 #define PENSTOCK_MPI_PACE_H
@@ -19,18 +18,9 @@ void pace_free(struct pace *pace);
 
 enum { PACE_ROUNDS = 8 }; /* no reader is more than twice this many rounds ahead of another */
 
-/* How many rounds lie between two meetings: as many as have PACE_ROUNDS steps, or stripes. */
-uint64_t pace_interval(const struct job *job);
-
-/* What the next round waits for. */
-enum pace_wait {
-    PACE_WAIT_OTHER,
-    PACE_WAIT_READS,    /* rows that this reader has to read */
-    PACE_WAIT_EXCHANGE, /* other readers, or the links */
-};
-
-/* Moves on; never blocks. `published`: how many rounds this reader has published. */
-void pace_progress(struct pace *pace, uint64_t published, enum pace_wait wait);
+/* Moves on; never blocks. `published`: how many rounds this reader has published. `waits_for_reads`:
+ * the next round waits for rows that this reader has to read. */
+void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads);
 
 /* Whether round `serial` may be posted now. */
 bool pace_allows(const struct pace *pace, uint64_t serial);

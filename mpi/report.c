@@ -73,24 +73,23 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
         json,
         "\"rows_read\":%llu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
         "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
-        "\"moved_samples\":%llu,\"tape_bytes\":%llu,"
+        "\"moved_samples\":%llu,"
         "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
         "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f,\"stalls\":%llu",
         (unsigned long long)stats->rows_read, (unsigned long long)stats->stored_bytes,
         (unsigned long long)stats->memory_bytes, (unsigned long long)stats->disk_bytes,
         (unsigned long long)stats->decoded_bytes, (unsigned long long)stats->chunk_count,
         (unsigned long long)stats->sent_bytes, (unsigned long long)stats->moved_samples,
-        (unsigned long long)stats->tape_bytes, seconds(stats->read_ns), seconds(stats->decode_ns),
-        seconds(stats->copy_ns), seconds(stats->plan_ns), seconds(stats->fill_ns),
-        seconds(stats->scatter_ns), seconds(stats->exchange_ns), seconds(stats->cpu_ns),
+        seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
+        seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
+        seconds(stats->exchange_ns), seconds(stats->cpu_ns),
         (unsigned long long)stats->stall_count);
 }
 
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)
 {
     uint64_t record_bytes = job->setup.record_bytes + job->setup.demand.ragged.mean_tail_bytes;
-    return sum->ways.exchanged_samples * record_bytes +
-           sum->ways.tapes * job->setup.stored_row_bytes;
+    return sum->foreseen_samples * record_bytes;
 }
 
 static void append_json(const struct job *job, const struct epoch_line *line, struct text *json)
@@ -105,15 +104,8 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
     append_counters(&line->sum, json);
     text_append(json, ",\"local_samples\":%llu",
                 (unsigned long long)(samples > moved ? samples - moved : 0));
-    const struct window_ways *ways = &line->sum.ways;
-    text_append(json,
-                ",\"ways\":{\"each_rows\":%llu,\"tape_rows\":%llu,\"foreseen_sent_bytes\":%llu,"
-                "\"chosen_s\":%.6f,"
-                "\"all_sent_s\":%.6f,\"all_each_s\":%.6f},\"bound_by\":\"%s\"}",
-                (unsigned long long)ways->each_rows, (unsigned long long)ways->tape_rows,
-                (unsigned long long)report_foreseen_bytes(job, &line->sum),
-                seconds(ways->way_ns[WAYS_CHOSEN]), seconds(ways->way_ns[WAYS_ALL_SEND]),
-                seconds(ways->way_ns[WAYS_ALL_EACH]), line->bound);
+    text_append(json, ",\"foreseen_sent_bytes\":%llu,\"bound_by\":\"%s\"}",
+                (unsigned long long)report_foreseen_bytes(job, &line->sum), line->bound);
 }
 
 static const struct epoch_stats *epoch_of(const struct all_epochs *all, uint64_t reader,
@@ -182,11 +174,6 @@ static void append_reader(const struct job *job, const struct all_epochs *all, u
     plain_name(job->seats[reader].node, node);
     text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"seats\":", reader, node);
     append_lines(job->seats[reader].seats, json);
-    struct ways_rates rates = {0}; /* where there was no session */
-    if (job->assigner)
-        rates = assigner_ways(job->assigner)->rates[reader];
-    text_append(json, ",\"rates\":{\"row_ns\":%.0f,\"link_bytes_per_s\":%.0f}", rates.row_ns,
-                rates.byte_ns > 0 ? 1e9 / rates.byte_ns : 0);
     text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         text_append(json, "%s{\"epoch\":%" PRIu64 ",", i ? "," : "", first_epoch + i);
@@ -232,18 +219,6 @@ static void append_filled(const struct job *job, const struct all_epochs *all, s
     text_append(json, "}");
 }
 
-/* What the choice of ways depended on at the end. */
-static void append_ways(const struct job *job, struct text *json)
-{
-    if (!job->assigner) /* where there was no session */
-        return;
-    const struct ways *ways = assigner_ways(job->assigner);
-    double row_ns = ways->store.row_ns;
-    text_append(json, "\"ways\":{\"burden\":%.3f,\"mixes\":%s,\"store_bytes_per_s\":%.0f},",
-                ways->burden, ways->mixes ? "true" : "false",
-                row_ns > 0 ? 1e9 * ways->store.row_bytes / row_ns : 0);
-}
-
 static void append_report(const struct job *job, const struct service_summary *summary,
                           const struct all_epochs *all, struct text *out, struct text *json)
 {
@@ -273,7 +248,6 @@ static void append_report(const struct job *job, const struct service_summary *s
     text_append(json, "]");
     append_filled(job, all, out, json);
     text_append(json, ",");
-    append_ways(job, json);
     text_append(json, "\"readers\":[");
     for (uint64_t r = 0; r < all->reader_count; r++) {
         text_append(json, "%s", r ? "," : "");

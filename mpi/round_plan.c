@@ -256,7 +256,7 @@ static void list_run(struct round *round, const struct round_run *run)
     if (run->slot && round->tails)
         note_lengths(round, run);
     for (size_t i = 0; i < run->count; i++) {
-        uint32_t reader = assign_source(run->owners[i], me);
+        uint32_t reader = assign_reader(run->owners[i]);
         if (reader == me)
             continue;
         if (round->tails)

@@ -247,31 +247,11 @@ static bool waits_for_reads(struct rounds *rounds)
     return has_task && pool_is_behind(rounds->job->pool);
 }
 
-/* Whether a round that is being filled waits for a row that another reader sends. */
-static bool waits_for_tape(const struct rounds *rounds, const struct round *round)
-{
-    return round->state == ROUND_FILLING && round->fill_next < round->fill_count &&
-           windows_wait_for_tape(rounds->windows, *round->fills[round->fill_next].buffer);
-}
-
-static enum pace_wait what_it_waits_for(struct rounds *rounds)
-{
-    if (rounds->opened > rounds->published &&
-        waits_for_tape(rounds, rounds_lane_of(rounds, rounds->published)))
-        return PACE_WAIT_EXCHANGE;
-    if (waits_for_reads(rounds))
-        return PACE_WAIT_READS;
-    const struct round *round = rounds_lane_of(rounds, rounds->published);
-    bool exchanging = rounds->opened > rounds->published &&
-                      (round->state == ROUND_FILLED || round->state == ROUND_EXCHANGING);
-    return exchanging ? PACE_WAIT_EXCHANGE : PACE_WAIT_OTHER;
-}
-
 enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct error *err)
 {
     bool active = false;
     if (rounds->pace)
-        pace_progress(rounds->pace, rounds->published, what_it_waits_for(rounds));
+        pace_progress(rounds->pace, rounds->published, waits_for_reads(rounds));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {
@@ -339,8 +319,6 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     case ROUND_PLANNING:
         return atomic_load(&round->planned) ? BLOCK_EXCHANGE : BLOCK_PLAN;
     case ROUND_FILLING:
-        if (waits_for_tape(rounds, round))
-            return BLOCK_EXCHANGE;
         return round->fill_next < round->fill_count ? BLOCK_ROWS : BLOCK_COPY;
     case ROUND_FILLED:
     case ROUND_EXCHANGING:

@@ -74,7 +74,7 @@ static const uint64_t exchange_patience_ns = 2000000000;
 /* Whether something is on its way between readers. */
 static bool is_moving(const struct service *service)
 {
-    return rounds_exchanging(service->rounds) || windows_moving(service->windows);
+    return rounds_exchanging(service->rounds);
 }
 
 /* How long to sleep when nothing has moved for `idle_ns`. MPI moves only when it is called, so

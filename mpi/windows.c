@@ -5,8 +5,6 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/trace.h"
-#include "pace.h"
-#include "plan/window_match.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -26,40 +24,17 @@ static enum status window_init(struct window *window, const struct job *job,
     window->owners = calloc(plan->window_rows, sizeof *window->owners);
     window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
     window->uses = calloc(plan->window_rows, sizeof *window->uses);
-    window->all = calloc(round_window_capacity(plan), sizeof *window->all);
-    bool matches = plan->locality && job->setup.budget.replica_rows > 0;
-    if (matches)
-        window->match = window_match_new(plan);
-    if (job->received)
-        window->marks = calloc((size_t)job->comm.size, sizeof *window->marks);
+    window->items = calloc(round_window_capacity(plan), sizeof *window->items);
     _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
                            sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
                    "counted in the budget");
-    if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->all ||
-        (job->received && !window->marks) || (matches && !window->match))
+    if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->items)
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to plan windows of %llu rows: lower order.window_rows",
                          (unsigned long long)plan->window_rows);
-    memory_touch(window->all, round_window_capacity(plan) * sizeof *window->all);
+    memory_touch(window->items, round_window_capacity(plan) * sizeof *window->items);
     return STATUS_OK;
-}
-
-/* The number of windows that are given out before rates are measured. */
-static uint64_t unmeasured_windows(const struct windows *windows)
-{
-    const struct run_setup *setup = &windows->job->setup;
-    const struct plan *plan = &setup->plan;
-    uint64_t rounds = 2 * pace_interval(windows->job);
-    if (setup->budget.each_rows == 0 || windows->round_count <= rounds)
-        return UINT64_MAX;
-    struct round_reach last; /* before others, since its epoch may be far ahead */
-    round_reach_at(&last, setup, rounds - 1);
-    uint64_t position = (last.sources[0].end_draw - 1) % plan->sample_count;
-    uint64_t behind =
-        last.epoch.epoch * plan->window_count + plan_window_of(&last.epoch, position) + 1;
-    uint64_t epoch_end = (setup->service.start_epoch + 1) * plan->window_count;
-    return max_u64(behind, epoch_end) - windows->order.sources[0].serial;
 }
 
 static enum status source_init(struct windows *windows, uint32_t s, struct error *err)
@@ -73,8 +48,7 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
                          "order.window_rows",
                          (unsigned long long)source->plan->window_rows);
     uint64_t first = windows->order.sources[s].serial;
-    source->retired = source->planned = source->assigned = source->posted = source->released =
-        first;
+    source->retired = source->planned = source->assigned = source->posted = first;
     uint64_t count = job->setup.budget.source_windows[s];
     source->ring = calloc(count, sizeof *source->ring);
     if (!source->ring)
@@ -93,16 +67,12 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
 
 static enum status tables_init(struct windows *windows, struct error *err)
 {
-    struct job *job = windows->job;
+    const struct job *job = windows->job;
     windows->counts = calloc(windows->capacity + 1, sizeof *windows->counts);
     if (!windows->counts)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", windows->capacity);
-    enum status status = STATUS_OK;
-    if (job->setup.plan.mix)
-        status = item_merge_init(&windows->claims, windows->capacity, err);
-    if (status == STATUS_OK && job->received)
-        status = tapes_new(job, &windows->tapes, err);
-    return status;
+    return job->setup.plan.mix ? item_merge_init(&windows->claims, windows->capacity, err)
+                               : STATUS_OK;
 }
 
 /* Absolute. */
@@ -132,9 +102,7 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
                      service->start_epoch * plan->steps_per_epoch + service->start_step,
                      mul_sat(service->epochs, plan->steps_per_epoch));
     windows->start = start_position(plan, service);
-    windows->unmeasured = unmeasured_windows(windows);
-    windows_go_to(windows, &windows->reading, 0);
-    windows_go_to(windows, &windows->sending, 0);
+    windows_read_for(windows, 0);
     enum status status = STATUS_OK;
     for (uint32_t s = 0; s < count && status == STATUS_OK; s++)
         status = source_init(windows, s, err);
@@ -155,9 +123,7 @@ static void source_done(struct window_source *source)
         free(source->ring[i].owners);
         free(source->ring[i].buffers);
         free(source->ring[i].uses);
-        free(source->ring[i].all);
-        free(source->ring[i].marks);
-        window_match_free(source->ring[i].match);
+        free(source->ring[i].items);
     }
     free(source->ring);
 }
@@ -171,7 +137,6 @@ void windows_free(struct windows *windows)
     for (uint32_t s = 0; s < windows->source_count; s++)
         source_done(&windows->sources[s]);
     item_merge_done(&windows->claims);
-    tapes_free(windows->tapes);
     free(windows->counts);
     free(windows);
 }
@@ -184,51 +149,23 @@ struct window_counts *windows_counts_of(struct windows *windows, uint64_t epoch)
     return &windows->counts[min_u64(epoch, last) % (windows->capacity + 1)];
 }
 
-/* The counts of an epoch, to be taken. */
-static struct window_counts *take(struct windows *windows, uint64_t epoch)
+struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch)
 {
     windows->taken_epoch = max_u64(windows->taken_epoch, epoch);
-    return windows_counts_of(windows, epoch);
-}
-
-struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch)
-{
-    struct window_counts *counts = take(windows, epoch);
-    struct window_ways ways = counts->ways;
-    counts->ways = (struct window_ways){0};
-    return ways;
-}
-
-uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch)
-{
-    struct window_counts *counts = take(windows, epoch);
-    uint64_t bytes = counts->tape_bytes;
-    counts->tape_bytes = 0;
-    return bytes;
-}
-
-uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch)
-{
-    struct window_counts *counts = take(windows, epoch);
-    uint64_t rows = counts->rows_read;
-    counts->rows_read = 0;
-    return rows;
+    struct window_counts *counts = windows_counts_of(windows, epoch), taken = *counts;
+    *counts = (struct window_counts){0};
+    return taken;
 }
 
 /* Rank 0 decides who reads which row. */
 static void assign(struct windows *windows, struct window *window)
 {
     struct assigner_stats before, after;
-    struct window_ways *ways = &windows_counts_of(windows, window->run_epoch)->ways;
     assigner_stats(windows->job->assigner, &before);
     assigner_window(windows->job->assigner, &window->epoch, &window->plan, window->owners);
     assigner_stats(windows->job->assigner, &after);
-    ways->each_rows += after.each_rows - before.each_rows;
-    ways->tape_rows += after.tape_rows - before.tape_rows;
-    ways->tapes += after.tapes - before.tapes;
-    ways->exchanged_samples += (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
-    for (int p = 0; p < WAYS_PLANS; p++)
-        ways->way_ns[p] += (uint64_t)(after.way_ns[p] - before.way_ns[p]);
+    windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
+        (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
 }
 
 /* Takes the next entry of a source's ring and starts its assignment. */
@@ -242,7 +179,6 @@ static void post(struct windows *windows, uint32_t s)
     window->source = s;
     window->start = windows->start;
     window->item_count = window->read_next = window->fill_next = 0;
-    window->tape_count = window->tape_next = 0;
     atomic_store(&window->planned, false);
     plan_epoch_init(&window->epoch, source->plan, next->serial / source->plan->window_count);
     plan_window_at(&window->plan, &window->epoch, next->serial % source->plan->window_count);
@@ -278,17 +214,6 @@ static void drop_items(struct window *window, uint64_t start)
         drop_items_outside(window, start, end);
 }
 
-/* The window's match, found if it matters who gets the samples of a row. */
-static const struct window_match *match_of(const struct window *window)
-{
-    for (uint64_t row = 0; window->match && row < window->plan.row_count; row++)
-        if (window->owners[row] & ASSIGN_EACH) {
-            window_match_find(window->match, &window->epoch, &window->plan);
-            return window->match;
-        }
-    return NULL;
-}
-
 /* Runs on a worker; the window is the worker's until `planned` is set. */
 static void plan_window(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -298,18 +223,10 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     struct window *window = argument;
     uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
     const struct job *job = window->job;
-    uint32_t me = (uint32_t)job->comm.rank;
-    uint64_t start = window->start;
-    window->tapes = window->all;
-    if (window->marks)
-        window->tape_count =
-            round_window_tapes(&window->epoch, &window->plan, job->setup.shape, window->owners, me,
-                               job->reader_of_trainer, start, window->marks, window->tapes);
-    window->items = window->all + window->tape_count;
     window->item_count =
-        round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners, me,
-                           job->reader_of_trainer, match_of(window), window->items);
-    drop_items(window, start);
+        round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners,
+                           (uint32_t)job->comm.rank, window->items);
+    drop_items(window, window->start);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
         window->rows[window_row] = window->plan.first_row_position + window_row;
         window->buffers[window_row] = ROW_NONE;
@@ -321,16 +238,6 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     if (start_ns)
         trace_note(TRACE_PLAN_WINDOW, start_ns, clock_now_ns(), window->item_count);
     atomic_store(&window->planned, true);
-}
-
-bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer)
-{
-    return windows->tapes && tapes_hold_up(windows->tapes, row_buffer);
-}
-
-bool windows_moving(const struct windows *windows)
-{
-    return windows->tapes && tapes_under_way(windows->tapes);
 }
 
 /* The first window from serial `low` on, before `high`, that ends behind a draw; `high`: none does.
@@ -375,18 +282,6 @@ struct window *windows_of_draw(struct windows *windows, const struct round_reach
     return windows_at(windows, source, serial);
 }
 
-void windows_retire_released(struct windows *windows)
-{
-    for (uint32_t s = 0; s < windows->source_count; s++) {
-        struct window_source *source = &windows->sources[s];
-        uint64_t end = source->released;
-        if (windows->tapes && windows->sending.serial < windows->round_count)
-            end = find_draw(source, source->retired, end,
-                            windows->sending.reach.sources[s].first_draw);
-        source->retired = max_u64(end, source->retired);
-    }
-}
-
 /* The source of the next window, if its ring has room. */
 static bool next_to_post(const struct windows *windows, uint32_t *ret_source)
 {
@@ -394,16 +289,6 @@ static bool next_to_post(const struct windows *windows, uint32_t *ret_source)
         return false;
     const struct window_source *source = &windows->sources[*ret_source];
     return source->posted < source->retired + source->count;
-}
-
-/* Rank 0 gives out no more windows than the first epoch and the first rounds need until it knows
- * how fast readers are (pace.h): the choice of ways depends on that. In the first epoch there is
- * little to choose, and reading ahead must not wait. */
-static bool may_assign(const struct windows *windows)
-{
-    const struct job *job = windows->job;
-    return windows->posted < windows->unmeasured || !job->assigner ||
-           assigner_has_pace(job->assigner);
 }
 
 /* Moves the windows of one source on to PLANNED, in order. */
@@ -429,14 +314,10 @@ bool windows_progress(struct windows *windows)
 {
     bool active = row_store_collect(windows->job->store) > 0;
     uint32_t source;
-    for (; may_assign(windows) && next_to_post(windows, &source); active = true)
+    for (; next_to_post(windows, &source); active = true)
         post(windows, source);
     for (uint32_t s = 0; s < windows->source_count; s++)
         active |= plan_assigned(windows, s);
-    if (windows->tapes) {
-        active |= tapes_progress(windows->tapes);
-        active |= windows_send_ahead(windows);
-    }
     return windows_read_ahead(windows) || active;
 }
 
@@ -447,10 +328,9 @@ void windows_retire(struct windows *windows, const struct round_reach *reach, bo
         struct window_source *source = &windows->sources[s];
         if (of->first_window == of->end_window)
             continue;
-        source->released =
-            max_u64(source->released, step_over ? of->end_window - 1 : of->first_window);
+        source->retired =
+            max_u64(source->retired, step_over ? of->end_window - 1 : of->first_window);
     }
-    windows_retire_released(windows);
 }
 
 uint64_t windows_posted(const struct windows *windows)
@@ -480,14 +360,11 @@ static bool drain_assigned(struct windows *windows, uint32_t s)
 
 bool windows_drain(struct windows *windows, uint64_t count)
 {
-    windows->sending.serial = windows->round_count; /* what is not sent by now is not of use */
-    windows_retire_released(windows);
-    bool done = !windows->tapes || tapes_drain(windows->tapes);
     uint32_t source;
     while (windows->posted < count && next_to_post(windows, &source))
         post(windows, source);
     for (uint32_t s = 0; s < windows->source_count; s++)
         if (!drain_assigned(windows, s))
             return false;
-    return done && windows->posted >= count;
+    return windows->posted >= count;
 }

@@ -35,15 +35,8 @@ struct window {
     uint32_t *uses;           /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
-    struct round_item *tapes; /* rows that it sends as stored, likewise: see round_window_tapes() */
-    uint64_t tape_count;
-    uint64_t tape_next;         /* first of them that is not sent */
-    struct round_item *all;     /* backing of tapes, then items */
-    uint64_t *marks;            /* [readers] for round_window_tapes(); NULL: there are none */
-    struct window_match *match; /* NULL: no rows of other readers are loaded with order.placement
-                                 * local */
-    uint64_t read_next;         /* first item whose row is not claimed yet */
-    uint64_t fill_next;         /* first item that no round has taken; moved by rounds */
+    uint64_t read_next;       /* first item whose row is not claimed yet */
+    uint64_t fill_next;       /* first item that no round has taken; moved by rounds */
     MPI_Request request;
     _Atomic bool planned; /* the planning worker is done */
     const struct job *job;
@@ -73,32 +66,15 @@ struct window *windows_of_draw(struct windows *windows, const struct round_reach
 /* The most windows under way at once. */
 size_t windows_capacity(const struct windows *windows);
 
-/* What rank 0 decided of an epoch's rows; zero on other ranks. */
-struct window_ways {
-    uint64_t each_rows;          /* that are not sent, though they could be */
-    uint64_t tape_rows;          /* of those, sent as stored */
-    uint64_t tapes;              /* that are sent, as foreseen */
-    uint64_t exchanged_samples;  /* that are, as foreseen */
-    uint64_t way_ns[WAYS_PLANS]; /* see struct assigner_stats */
+/* What is counted for an epoch of the run. */
+struct window_counts {
+    uint64_t rows_read;         /* from the store */
+    uint64_t exchanged_samples; /* rank 0: as its assignment foresees; zero on other ranks */
 };
 
-/* The same for the epoch that is delivered; counts anew from 0, as windows_take_rows_read(). Epochs
- * are those of the run. In a mix, what is far ahead of the epoch taken last counts for an earlier
- * one. */
-struct window_ways windows_take_ways(struct windows *windows, uint64_t epoch);
-
-/* How many rows of an epoch were read from the store; counts anew from 0. To be called once the
- * epoch is delivered. */
-uint64_t windows_take_rows_read(struct windows *windows, uint64_t epoch);
-
-/* How many bytes of rows as stored were sent to other readers for an epoch; likewise. */
-uint64_t windows_take_tape_bytes(struct windows *windows, uint64_t epoch);
-
-/* Whether it is a tape, and not reading, that a row waits for; ROW_NONE: that is not claimed. */
-bool windows_wait_for_tape(const struct windows *windows, int32_t row_buffer);
-
-/* Whether rows as stored are on their way. */
-bool windows_moving(const struct windows *windows);
+/* The counts of an epoch; counts anew from 0. To be called once the epoch is delivered. In a mix,
+ * what is far ahead of the epoch taken last counts for an earlier one. */
+struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch);
 
 /* Windows that this round, or one before it, needed are not needed any more: all but those that
  * later rounds may need. `step_over`: no later round has a stripe of the same step. */
@@ -109,8 +85,7 @@ void windows_retire(struct windows *windows, const struct round_reach *reach, bo
 uint64_t windows_posted(const struct windows *windows);
 
 /* Ends windows at once: posts assignments until there are `count`, completes all of them and plans
- * their windows, without workers and without reading; ends the tapes that are on their way
- * (tapes_drain()). True: done; otherwise call again. */
+ * their windows, without workers and without reading. True: done; otherwise call again. */
 bool windows_drain(struct windows *windows, uint64_t count);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "cli/assume.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/plan_print.h"
@@ -38,14 +37,6 @@ struct options {
     uint64_t epoch, limit;
 };
 
-static void parse_assumed(void *options, const struct argp_state *state, const char *option,
-                          char *argument)
-{
-    struct error err;
-    if (assume_parse(argument, &((struct options *)options)->where.rates, &err) != STATUS_OK)
-        argp_error(state, "%s: %s", option, err.message);
-}
-
 static void parse_also(void *options, const struct argp_state *state, const char *option,
                        char *argument)
 {
@@ -62,10 +53,6 @@ static const struct cli_option option_table[] = {
      CLI_COUNT(where.nodes, 1, ASSIGN_MAX_READERS)},
     {"threads", 'j', "N", "worker threads of each reader (readers.threads)",
      CLI_COUNT(where.threads, 1, TOPOLOGY_MAX_WORKERS)},
-    {"assume", 0, "RATES",
-     "choose ways as a run would that measures these rates: link=1gbit,store=2GB/s,decode=1GB/s. "
-     "Of each link, of the store for all readers together, of each reader",
-     CLI_OWN(parse_assumed)},
     {"json", 0, NULL, "print the figures for programs, as one line of JSON", CLI_FLAG(json)},
     {"order", 0, NULL, "print the order of samples: epoch step position index, and of a mix source",
      CLI_FLAG(order)},
@@ -88,7 +75,6 @@ static const char help[] =
     "  penstock plan -c run.yaml\n"
     "  penstock plan -c run.yaml --readers 16 --nodes 8 --threads 24\n"
     "  penstock plan -c train.yaml --also val=val.yaml\n"
-    "  penstock plan -c run.yaml --readers 4 --nodes 4 --assume link=1gbit,decode=1GB/s\n"
     "  penstock plan --set dataset.uri=latents.zarr --order --epoch 2 --limit 100\n"
     "  penstock plan -c run.yaml --quality --plot quality.svg\n";
 
@@ -201,7 +187,7 @@ static enum status show_summary(const struct options *options, const struct plan
                                 struct error *err)
 {
     struct plan_forecasts forecasts;
-    enum status status = plan_run_forecast(run, &options->where, &forecasts, err);
+    enum status status = plan_run_forecast(run, &forecasts, err);
     if (status)
         return status;
     if (options->json)

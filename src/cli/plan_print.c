@@ -183,24 +183,6 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
     text_append(out, "\n");
 }
 
-/* What rates that are assumed make of it. */
-static void describe_ways(const struct run_setup *setup, const struct run_forecast *forecast,
-                          struct text *out)
-{
-    const struct run_forecast_epoch *last = &forecast->epochs[forecast->epoch_count - 1];
-    double rows = (double)setup->plan.row_count;
-    if (setup->demand.reader_count == 1 || last->way_s[WAYS_ALL_SEND] <= 0)
-        return;
-    text_append(out, "%-11s", "ways");
-    for (uint32_t e = 0; e < forecast->epoch_count; e++)
-        text_append(out, "%s%.0f%%", e > 0 ? ", " : "", 100 * forecast->epochs[e].rows_each / rows);
-    text_append(out,
-                " of the rows are not sent, but read by each reader that needs them; the busiest "
-                "part takes %.3g s of the last of these epochs, %.3g s if all is sent, %.3g s if "
-                "each reads all that it needs\n",
-                last->way_s[WAYS_CHOSEN], last->way_s[WAYS_ALL_SEND], last->way_s[WAYS_ALL_EACH]);
-}
-
 /* "           with order.placement: local: first epoch 5 GiB, ...", and whether the other would
  * pay. */
 static void describe_other(const struct run_setup *setup, const struct run_forecast *forecast,
@@ -244,13 +226,9 @@ static void describe_notes(const struct dataset *dataset, struct text *out)
 static void print_epochs(const struct run_forecast *forecast)
 {
     for (uint32_t e = 0; e < forecast->epoch_count; e++)
-        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"rows_each\":%.0f,"
-               "\"exchanged_bytes\":%.0f,\"chosen_s\":%.6f,\"all_sent_s\":%.6f,"
-               "\"all_each_s\":%.6f}",
+        printf("%s{\"rows_read\":%.0f,\"rows_kept\":%.0f,\"exchanged_bytes\":%.0f}",
                e > 0 ? "," : "", forecast->epochs[e].rows_read, forecast->epochs[e].rows_kept,
-               forecast->epochs[e].rows_each, forecast->epochs[e].exchanged_bytes,
-               forecast->epochs[e].way_s[WAYS_CHOSEN], forecast->epochs[e].way_s[WAYS_ALL_SEND],
-               forecast->epochs[e].way_s[WAYS_ALL_EACH]);
+               forecast->epochs[e].exchanged_bytes);
 }
 
 /* Of a mix. */
@@ -272,10 +250,9 @@ void plan_print_json(const struct dataset *dataset, const struct run_setup *setu
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
-           ",\"replica_rows\":%" PRIu64 ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
+           ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
            setup->service.order.id, setup->demand.reader_count, setup->plan.steps_per_epoch,
-           setup->plan.row_count, setup->budget.keep_rows, setup->budget.replica_rows,
-           setup->budget.total_bytes);
+           setup->plan.row_count, setup->budget.keep_rows, setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
     text_append(&memory, ",");
@@ -301,7 +278,6 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     describe_rounds(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
     describe_other(setup, &forecasts->own, &forecasts->other, &out);
-    describe_ways(setup, &forecasts->own, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     text_append(&out, "seats on a node like this machine, of its first reader\n");

@@ -61,19 +61,14 @@ enum status plan_run_settle(struct plan_run *run, const struct plan_where *where
     return status;
 }
 
-enum status plan_run_forecast(const struct plan_run *run, const struct plan_where *where,
-                              struct plan_forecasts *ret_forecasts, struct error *err)
+enum status plan_run_forecast(const struct plan_run *run, struct plan_forecasts *ret_forecasts,
+                              struct error *err)
 {
     struct run_setup other = run->setup;
     other.plan.locality =
         other.plan.locality ? 0 : run_locality(&run->shape, run->setup.plan.trainer_count);
-    struct run_rates rates = where->rates;
-    uint64_t cost;
-    enum status status =
-        stored_rows_estimate(run->dataset, rates.store > 0, &rates.stored_row_bytes, &cost, err);
-    if (!status)
-        status = run_forecast(&run->setup, &rates, &ret_forecasts->own, err);
-    return status ? status : run_forecast(&other, &rates, &ret_forecasts->other, err);
+    enum status status = run_forecast(&run->setup, &ret_forecasts->own, err);
+    return status ? status : run_forecast(&other, &ret_forecasts->other, err);
 }
 
 void plan_run_done(struct plan_run *run)

@@ -14,7 +14,6 @@
 struct plan_where {
     uint64_t readers, nodes;
     uint64_t threads; /* of each reader; 0: as configured */
-    struct run_rates rates;
 };
 
 struct plan_run {
@@ -32,8 +31,8 @@ struct plan_run {
 MUST_USE enum status plan_run_settle(struct plan_run *run, const struct plan_where *where,
                                      uint64_t also_bytes, struct error *err);
 
-/* What the settled run reads and exchanges. Errors of run_forecast() and stored_rows.h. */
-MUST_USE enum status plan_run_forecast(const struct plan_run *run, const struct plan_where *where,
+/* What the settled run reads and exchanges. Errors of run_forecast(). */
+MUST_USE enum status plan_run_forecast(const struct plan_run *run,
                                        struct plan_forecasts *ret_forecasts, struct error *err);
 
 /* Frees what the run has; one that is all zero is fine. */

@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "plan/plan.h"
-#include "plan/ways.h"
 #include "store/store.h"
 #include "topology/topology.h"
 
@@ -174,11 +173,6 @@ struct config_range {
       KEEPS_ORDER,                                                                                 \
       "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \
       "to four smaller ones")                                                                      \
-    X("exchange.way", way, CHOICE_WAY, "send", 0, 0, KEEPS_ORDER,                                  \
-      "how samples come to readers whose trainers get them: send, from the reader that has their " \
-      "row; each, every such reader loads the row itself; tapes, the same, and a reader that "     \
-      "keeps "                                                                                     \
-      "the row as stored sends the stored bytes; auto: what looks faster while running")           \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
       "seconds after which a read that has not come back ends the run; a warning comes after "     \
       "half the time")                                                                             \
@@ -255,7 +249,6 @@ enum config_cache { CACHE_AUTO, CACHE_DECODED, CACHE_STORED, CACHE_OFF };
 #define CONFIG_C_CHOICE_PLACEMENT     enum plan_placement
 #define CONFIG_C_CHOICE_BIND          enum topology_bind
 #define CONFIG_C_CHOICE_CACHE         enum config_cache
-#define CONFIG_C_CHOICE_WAY           enum ways_choice
 #define CONFIG_C_CHOICE_BAD_SAMPLE    enum config_bad_sample
 #define CONFIG_C_CHOICE_MISSING_CHUNK enum config_missing_chunk
 #define CONFIG_C_CHOICE_EARLY_LEAVE   enum config_early_leave

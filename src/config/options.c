@@ -18,7 +18,6 @@ static const char *const last_names[] = {PLAN_LAST_NAMES, NULL};
 static const char *const placement_names[] = {PLAN_PLACEMENT_NAMES, NULL};
 static const char *const bind_names[] = {"none", "numa", "core", NULL};
 static const char *const cache_names[] = {"auto", "decoded", "stored", "off", NULL};
-static const char *const way_names[] = {WAYS_CHOICE_NAMES, NULL};
 static const char *const bad_sample_names[] = {"fail", "mask", NULL};
 static const char *const missing_chunk_names[] = {"auto", "fill", "fail", NULL};
 static const char *const early_leave_names[] = {"fail", "warn", NULL};
@@ -30,8 +29,6 @@ _Static_assert(PLAN_FIXED == 0 && PLAN_LOCAL == 1, "order of placement_names");
 _Static_assert(BIND_NONE == 0 && BIND_NUMA == 1 && BIND_CORE == 2, "order of bind_names");
 _Static_assert(CACHE_AUTO == 0 && CACHE_DECODED == 1 && CACHE_STORED == 2 && CACHE_OFF == 3,
                "order of cache_names");
-_Static_assert(WAYS_AUTO == 0 && WAYS_SEND == 1 && WAYS_EACH == 2 && WAYS_TAPES == 3,
-               "order of way_names");
 _Static_assert(BAD_SAMPLE_FAIL == 0 && BAD_SAMPLE_MASK == 1, "order of bad_sample_names");
 _Static_assert(MISSING_CHUNK_AUTO == 0 && MISSING_CHUNK_FILL == 1 && MISSING_CHUNK_FAIL == 2,
                "order of missing_chunk_names");
@@ -52,8 +49,6 @@ static const char *const *choice_names(enum option_type type)
         return bind_names;
     case OPTION_CHOICE_CACHE:
         return cache_names;
-    case OPTION_CHOICE_WAY:
-        return way_names;
     case OPTION_CHOICE_BAD_SAMPLE:
         return bad_sample_names;
     case OPTION_CHOICE_MISSING_CHUNK:

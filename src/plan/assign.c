@@ -5,14 +5,9 @@
  */
 #include "plan/assign.h"
 
-#include "base/memory.h"
 #include "base/number.h"
-#include "base/size.h"
-#include "plan/assign_each.h"
 #include "plan/assign_internal.h"
 #include "plan/assign_wants.h"
-#include "plan/locality.h"
-#include "plan/window_match.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,7 +32,7 @@ static bool done_before(const struct assigner *assigner, uint32_t a_index, uint3
     return a->given != b->given ? a->given < b->given : a_index < b_index;
 }
 
-bool assigner_has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
+static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
 {
     const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
     return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
@@ -62,22 +57,11 @@ static void heap_fill(struct assigner *assigner, struct reader_heap *heap)
 
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 12) +
-                     ways_bytes(reader_count) +
+    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->all_rows * sizeof(uint16_t);
     return bytes;
-}
-
-uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count)
-{
-    return size_divide_up(mul_sat(replica_rows, reader_count), 8);
-}
-
-static uint64_t mean_row_samples(const struct plan *plan)
-{
-    return plan->anchors ? size_divide_up(plan->sample_count, plan->row_count) : plan->row_length;
 }
 
 /* All ones in the home table stand for a row without a home. */
@@ -89,27 +73,10 @@ static bool allocate(struct assigner *assigner, const struct assigner_options *o
     assigner->share = calloc(readers, sizeof *assigner->share);
     assigner->rows = calloc(window_rows, sizeof *assigner->rows);
     assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
-    assigner->loaders = calloc(readers, sizeof *assigner->loaders);
-    assigner->holders = calloc(readers, sizeof *assigner->holders);
-    if (!assigner->loaders || !assigner->holders || !assigner->readers || !assigner->share ||
-        !assigner->rows || !assigner->wanting ||
+    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
         !reader_heap_new(&assigner->pace, readers, done_before) ||
-        !reader_heap_new(&assigner->room, readers, assigner_has_more_room) ||
-        !ways_init(&assigner->ways, readers, options->way, (double)options->record_bytes,
-                   mean_row_samples(options->plan), assigner->share))
+        !reader_heap_new(&assigner->room, readers, has_more_room))
         return false;
-    assigner->ways.tape_bytes = (double)options->tape_bytes;
-    if (!assigner->kept_are_read)
-        assigner->ways.stays = (double)assigner->replica_rows / (double)options->plan->all_rows;
-    if (options->plan->locality && window_match_possible(options->plan) && readers > 1) {
-        assigner->ways.moved = locality_moved(options->plan, readers);
-        assigner->ways.replicas = (double)assigner->replica_rows * (readers - 1);
-    }
-    if (assigner->replica_rows > 0) {
-        assigner->replicas = calloc(assigner_replica_bytes(assigner->replica_rows, readers), 1);
-        if (!assigner->replicas)
-            return false;
-    }
     if (assigner->keep_rows == 0)
         return true;
     size_t table_bytes = options->plan->all_rows * sizeof *assigner->home_table;
@@ -134,9 +101,6 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .trainer_count = plan->trainer_count,
                                       .keep_rows = options->keep_rows,
                                       .most_rows = options->most_rows,
-                                      .each_rows = options->each_rows,
-                                      .replica_rows = options->replica_rows,
-                                      .epochs = options->epochs,
                                       .kept_are_read = options->kept_are_read};
     if (!assigner || !allocate(assigner, options)) {
         assigner_free(assigner);
@@ -159,10 +123,6 @@ void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
-    ways_done(&assigner->ways);
-    free(assigner->loaders);
-    free(assigner->holders);
-    free(assigner->replicas);
     free(assigner->home_table);
     free(assigner->room.indices);
     free(assigner->room.readers);
@@ -186,14 +146,12 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
     for (uint32_t t = 0; t < assigner->trainer_count; t++)
         assigner->share[reader_of_trainer[t]] += 1.0 / assigner->trainer_count;
     assigner->reader_of_trainer = reader_of_trainer;
-    ways_note_shares(&assigner->ways);
 }
 
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for)
 {
     struct candidate *candidate = &assigner->readers[reader];
-    assigner->has_pace = true;
     candidate->read = rows_read;
     candidate->is_waited_for = is_waited_for;
     double burden = candidate->burden * (1 + waited_more / 8);
@@ -204,31 +162,6 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
         return;
     candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
     wants_note_pace(candidate, row_ns);
-}
-
-bool assigner_has_pace(const struct assigner *assigner)
-{
-    return assigner->has_pace;
-}
-
-void assigner_note_rates(struct assigner *assigner, uint32_t reader, const struct ways_rates *rates)
-{
-    ways_note_rates(&assigner->ways, reader, rates);
-}
-
-void assigner_note_store(struct assigner *assigner, const struct ways_store *store)
-{
-    ways_note_store(&assigner->ways, store);
-}
-
-void assigner_note_waits(struct assigner *assigner, const struct ways_waits *waits)
-{
-    ways_note_waits(&assigner->ways, waits);
-}
-
-const struct ways *assigner_ways(const struct assigner *assigner)
-{
-    return &assigner->ways;
 }
 
 /* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
@@ -244,22 +177,18 @@ static void give_kept(struct assigner *assigner, const struct assigner_task *tas
         struct candidate *reader = &assigner->readers[home];
         if (assigner->kept_are_read && reader->window_given == assigner->most_rows)
             continue;
-        uint16_t owner;
-        bool each = each_takes_kept(assigner, task, window_row, home, &owner);
-        task->owners[window_row] = owner;
-        if (!(owner & ASSIGN_KEEP))
-            continue;
+        task->owners[window_row] = home | ASSIGN_KEEP;
         assigner->stats.kept_rows++;
         if (assigner->kept_are_read) {
-            reader->given +=
-                each ? each_loads(assigner, home) : assigner->wanting[window_row] != WANTED_BY_NONE;
-            reader->window_given += !each || each_loads(assigner, home);
+            reader->given += assigner->wanting[window_row] != WANTED_BY_NONE;
+            reader->window_given++;
         }
     }
 }
 
-void assigner_give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
-                   uint32_t reader, bool keep)
+/* Row `window_row` is read by `reader`, which may keep it. */
+static void give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
+                 uint32_t reader, bool keep)
 {
     struct candidate *candidate = &assigner->readers[reader];
     bool unread = assigner->wanting[window_row] == WANTED_BY_NONE;
@@ -279,19 +208,6 @@ void assigner_give(struct assigner *assigner, const struct assigner_task *task, 
     reader_heap_lower(assigner, &assigner->room, reader);
 }
 
-/* A row of which `wanting` tells who wants it is read by `reader`. */
-static void note_read(struct assigner *assigner, uint16_t wanting, uint32_t reader)
-{
-    if (wanting == WANTED_BY_ANY)
-        ways_add_sent(&assigner->ways, &(struct ways_row){.from = reader, .reads = true});
-    if (!is_reader(wanting))
-        return;
-    ways_add_read(&assigner->ways, reader, false);
-    if (wanting != reader)
-        (void)ways_choose_single(&assigner->ways, &(struct ways_row){.from = reader}, wanting,
-                                 false, false);
-}
-
 /* A row that has no home yet, or whose home has no buffers for it. */
 static void give_other(struct assigner *assigner, const struct assigner_task *task,
                        uint64_t window_row)
@@ -308,10 +224,7 @@ static void give_other(struct assigner *assigner, const struct assigner_task *ta
         bool may = is_reader(wanting) && assigner->pace.indices[wanting] != NOWHERE;
         reader = may ? wants_reader(assigner, wanting) : assigner->pace.readers[0];
     }
-    if (wanting == WANTED_BY_ANY && each_takes_other(assigner, task, window_row, reader, keep))
-        return;
-    assigner_give(assigner, task, window_row, reader, keep);
-    note_read(assigner, wanting, reader);
+    give(assigner, task, window_row, reader, keep);
 }
 
 static void count_exchanged(struct assigner *assigner, const struct assigner_task *task)
@@ -324,15 +237,14 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
                            : 1;
     stats->rows += window->row_count;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
-        uint32_t owner = task->owners[window_row] & ASSIGN_READER_MASK;
-        bool sent = !(task->owners[window_row] & ASSIGN_EACH);
+        uint32_t owner = assign_reader(task->owners[window_row]);
         uint16_t wanting = assigner->wanting[window_row];
         double samples = delivered * (double)plan_window_row_samples(window, window_row);
         if (window->row_samples == 1)
             samples = wanting != WANTED_BY_NONE;
         stats->samples += samples;
         stats->exchanged_samples +=
-            sent * samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
+            samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
     }
 }
 
@@ -345,9 +257,7 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         assigner->most_rows = assigner->source_most_rows[plan->source];
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
-        assigner->readers[r].window_given = assigner->readers[r].window_each = 0;
-    ways_begin_window(&assigner->ways,
-                      assigner->epochs > epoch->epoch ? assigner->epochs - epoch->epoch : 1);
+        assigner->readers[r].window_given = 0;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);
@@ -360,8 +270,6 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         if (ret_owners[window_row] == HOME_NONE)
             give_other(assigner, &task, window_row);
     count_exchanged(assigner, &task);
-    for (int p = 0; p < WAYS_PLANS; p++)
-        assigner->stats.way_ns[p] += ways_window_ns(&assigner->ways, (enum ways_plan)p);
 }
 
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats)

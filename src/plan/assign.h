@@ -1,6 +1,5 @@
-/* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
- * which rows each reader reads for itself, and which rows stay in memory. docs/design.md ("Who
- * reads a row", "Ways", "Replicas") has the reasons.
+/* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row, and
+ * which rows stay in memory. docs/design.md ("Who reads a row") has the reasons.
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
  * room reads stays there until the end. A row that has no home is given
@@ -13,54 +12,34 @@
  *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
  *     that is waited for more than others counts as slower than it says.
  *
- * A row has a way besides its owner (ways.h): the owner sends its samples, or each reader that
- * wants samples of the row loads it (ASSIGN_EACH), maybe from bytes that the owner sends
- * (ASSIGN_TAPE). A row of one sample that its recipient's reader reads, although another reader has
- * it in memory, is simply that reader's, and not kept. Homes stay in either case.
- *
- * Rows below `replica_rows` stay at every reader that loads them. The assigner notes who has, since
- * the next load of the row costs no reading. With order.placement local such rows are ASSIGN_EACH
- * all together or not at all, since who gets which of their samples is not known here.
- *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
- * are known before the start, and loads no more than `each_rows` besides that it does not own. If
- * each of R readers has room for ceil(M / R) rows of M, all rows find a home in the first epoch.
+ * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows find
+ * a home in the first epoch.
  *
- * An assigner holds 2 bytes a row where rows are kept, and a bit for each reader and replica; a
- * window takes O(R + rows log R). Owned by one thread.
+ * An assigner holds 2 bytes a row where rows are kept; a window takes O(R + rows log R). Owned by
+ * one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H
 
 #include "plan/plan.h"
-#include "plan/ways.h"
 
 enum {
     ASSIGN_KEEP = 0x8000, /* the owner keeps the row after use */
-    ASSIGN_EACH = 0x4000, /* every reader that wants samples of the row loads it */
-    ASSIGN_TAPE = 0x2000, /* with ASSIGN_EACH: the owner, which keeps the row as stored, sends all
-                           * others of these readers the stored bytes */
-    ASSIGN_READER_MASK = 0x1fff,
-    ASSIGN_MAX_READERS = 0x1ffe
+    ASSIGN_READER_MASK = 0x7fff,
+    ASSIGN_MAX_READERS = 0x7ffe
 };
 
-/* The reader from whose memory `reader` gets samples of a row with this owner. */
-static inline uint32_t assign_source(uint16_t owner, uint32_t reader)
+/* The reader that has a row with this owner in memory. */
+static inline uint32_t assign_reader(uint16_t owner)
 {
-    return owner & ASSIGN_EACH ? reader : owner & ASSIGN_READER_MASK;
+    return owner & ASSIGN_READER_MASK;
 }
 
-/* Whether `reader`, which loads a row with this owner, gets the row's stored bytes from the owner.
- */
-static inline bool assign_gets_tape(uint16_t owner, uint32_t reader)
+/* Whether that reader keeps the row. */
+static inline bool assign_keeps(uint16_t owner)
 {
-    return (owner & ASSIGN_TAPE) && (owner & ASSIGN_READER_MASK) != reader;
-}
-
-/* Whether `reader` keeps a row with this owner. */
-static inline bool assign_keeps(uint16_t owner, uint32_t reader)
-{
-    return (owner & ASSIGN_KEEP) && (owner & ASSIGN_READER_MASK) == reader;
+    return owner & ASSIGN_KEEP;
 }
 
 struct assigner_options {
@@ -69,13 +48,6 @@ struct assigner_options {
     uint64_t keep_rows; /* that each reader may keep */
     uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
     const uint64_t *source_most_rows; /* of a mix: the same of each source's windows; copied */
-    uint64_t each_rows;    /* of a window that one reader may load besides, which it does not own or
-                            * which another one has in memory; 0: rows are always sent */
-    uint64_t replica_rows; /* rows below this one stay at every reader that loads them */
-    uint64_t epochs;       /* of the run; 0: not known */
-    uint64_t tape_bytes;   /* of a row as stored; 0: rows are not sent so */
-    enum ways_choice way;
-    uint64_t record_bytes; /* of a sample, as it is sent */
     bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
     const uint32_t *reader_of_trainer; /* [trainers], borrowed while the assigner lives */
 };
@@ -90,9 +62,6 @@ void assigner_free(struct assigner *assigner);
 /* The memory of an assigner. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
-/* What so many `replica_rows` add to these. */
-uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count);
-
 /* Notes the pace of a reader. `rows_read`: since the start. `row_ns`: the time of a row in one
  * thread, over the number of threads; 0: not known yet. `waited_more`: the share of recent time in
  * which rounds waited for this reader's reads, less the average share of all readers.
@@ -100,26 +69,13 @@ uint64_t assigner_replica_bytes(uint64_t replica_rows, uint32_t reader_count);
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
                         uint64_t row_ns, double waited_more, bool is_waited_for);
 
-/* Whether assigner_note_pace() has been called. */
-bool assigner_has_pace(const struct assigner *assigner);
-
-/* What the choice of ways depends on: see ways.h. */
-void assigner_note_rates(struct assigner *assigner, uint32_t reader,
-                         const struct ways_rates *rates);
-void assigner_note_store(struct assigner *assigner, const struct ways_store *store);
-void assigner_note_waits(struct assigner *assigner, const struct ways_waits *waits);
-
-/* What the choice of ways depends on now: the rates in use. */
-const struct ways *assigner_ways(const struct assigner *assigner);
-
 /* The run goes on at another window, earlier or later. Readers no longer owe the rows that they
  * were given and have not read. Rows keep their homes, even rows that are not read yet; readers
  * keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
- * reader keeps the row after use, and ASSIGN_EACH when samples of the row are not sent. Windows
- * must be asked for in the order of the run, which may start anywhere, and from the start or
+ * reader keeps the row after use. Windows must be asked for in the order of the run, which may start anywhere, and from the start or
  * assigner_go_on() on once each: the choices change the assigner. Of a mix: the epoch and the
  * window are a source's, and the order is that of plan_merge_next().
  */
@@ -131,18 +87,12 @@ struct assigner_stats {
     uint64_t rows;            /* of the windows */
     uint64_t kept_rows;       /* of those, given to readers that keep them */
     uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
-    uint64_t read_rows;       /* from the store, by all readers together; with order.placement
-                               * local without rows that others than their homes load */
-    uint64_t each_rows;       /* that are not sent, though they could be */
-    uint64_t tape_rows;       /* of those, sent as stored */
-    uint64_t tapes;           /* that are sent, to all readers together */
+    uint64_t read_rows;       /* from the store, by all readers together */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
                                * sample, else as many as are to be expected of a random order. With
                                * order.placement local, of rows that their near reader does not
                                * have; the steps' imbalance is not in it */
-    double
-        way_ns[WAYS_PLANS]; /* of the busiest resource, if rates are known: see ways_window_ns() */
 };
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats);
 

@@ -1,5 +1,4 @@
-/* The assigner's own data. Inside src/plan; for assign.c, assign_each.c and
- * assign_wants.c. */
+/* The assigner's own data. Inside src/plan; for assign.c and assign_wants.c. */
 #ifndef PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 #define PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 
@@ -21,11 +20,9 @@ struct candidate {
         int count;      /* of pace samples in it */
     } told;
     uint64_t window_given; /* rows of the window being assigned that it did not keep */
-    uint64_t window_each;  /* and rows that it loads besides */
     uint64_t window_wants; /* rows of the window that nobody keeps and its trainers want */
     uint64_t window_passed, window_loses; /* of those, that came so far; that others are to read */
     uint64_t window_gains;                /* rows that it may read for others */
-    uint64_t listed;                      /* the last list of loaders that it was on */
 };
 
 /* Values of `wanting`: no reader wants the row in this epoch; any reader may, as the row has
@@ -35,7 +32,7 @@ enum { WANTED_BY_NONE = 0xffff, WANTED_BY_ANY = 0xfffe };
 struct assigner {
     uint64_t row_count;
     uint32_t reader_count, trainer_count;
-    uint64_t keep_rows, most_rows, each_rows, replica_rows, epochs;
+    uint64_t keep_rows, most_rows;
     uint64_t
         source_most_rows[MIX_MAX_SOURCES]; /* of a mix: most_rows is of the last window's source */
     bool kept_are_read;
@@ -48,16 +45,8 @@ struct assigner {
                                 * WANTED_BY_ANY: the row has more samples */
     struct reader_heap pace, room;
     uint32_t gainer; /* the last reader that got a row that another one wants */
-    struct ways ways;
-    uint16_t *loaders; /* [reader_count] who wants samples of a row */
-    uint16_t *holders; /* [reader_count] who has loaded the row, and keeps it, but for its home */
-    uint32_t loader_count, holder_count;
-    uint64_t lists;          /* of loaders, so far */
-    uint16_t *home_table;    /* [plan.all_rows], HOME_NONE; NULL when nothing is kept */
-    unsigned char *replicas; /* bits [replica_rows][reader_count]: the reader has loaded the row,
-                              * and is not its home; NULL: replica_rows is 0 */
+    uint16_t *home_table; /* [plan.all_rows], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;
-    bool has_pace;
 };
 
 /* The window being assigned. */
@@ -71,12 +60,5 @@ static inline bool is_reader(uint16_t wanting)
 {
     return wanting < WANTED_BY_ANY;
 }
-
-/* Whether reader a comes before reader b, if a row is to be kept. */
-bool assigner_has_more_room(const struct assigner *assigner, uint32_t a, uint32_t b);
-
-/* Row `window_row` is read by `reader`, which may keep it. */
-void assigner_give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
-                   uint32_t reader, bool keep);
 
 #endif

@@ -12,20 +12,12 @@
 #include "plan/budget_internal.h"
 #include "plan/locality.h"
 #include "plan/tables.h"
-#include "plan/window_match.h"
 
 enum { LEAST_WINDOWS = 4, AHEAD_PART = 32 };
 
 static bool keeps_rows(const struct budget_demand *d)
 {
     return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
-}
-
-/* Whether readers may load rows of others with order.placement local: windows are matched then. */
-static bool matches_windows(const struct budget_demand *d)
-{
-    return window_match_possible(d->plan) && d->reader_count > 1 && !d->without_each &&
-           keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED;
 }
 
 /* Windows of which workers read a row each. More than one take a small part of the memory. */
@@ -121,8 +113,6 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
-    if (matches_windows(d))
-        bytes = add_sat(bytes, mul_sat(source_windows[0], window_match_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
     return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
@@ -146,91 +136,18 @@ static void widen(const struct budget_rows *rows, uint64_t buffers, struct budge
     set_most_rows(rows, b->transient_rows, true, b);
 }
 
-/* Buffers for rows that a reader loads for its own trainers alone, of two windows, so that reading
- * stays ahead: as many as `buffers` more allow, and at most as many as there are without them.
- * Rows of one sample need no more than others do. */
-static void add_each(const struct budget_demand *d, const struct budget_rows *rows,
-                     uint64_t buffers, struct budget *b)
-{
-    uint64_t decoded = d->keep == BUDGET_KEEP_DECODED ? b->keep_rows : 0;
-    uint64_t others = d->plan->row_count - min_u64(decoded, d->plan->row_count);
-    if (d->without_each || d->plan->mix || d->reader_count == 1)
-        return;
-    if (rows->single) {
-        if (b->transient_rows == 0 && buffers >= rows->least)
-            b->transient_rows = min_u64(buffers, rows->preferred);
-        b->each_rows = b->transient_rows > 0 ? rows->each : 0;
-        return;
-    }
-    uint64_t two_windows = mul_sat(2 * rows->at_once, rows->each);
-    uint64_t more =
-        min_u64(min_u64(buffers, two_windows), min_u64(others, b->transient_rows + decoded));
-    uint64_t left = b->transient_rows / rows->at_once;
-    uint64_t spare = left > b->most_rows ? left - b->most_rows : 0;
-    b->transient_rows += more;
-    b->each_rows = more == others ? rows->each : (spare + more / rows->at_once) / 2;
-    b->each_rows = min_u64(b->each_rows, rows->each);
-}
-
-/* Room for rows that readers keep which are not their home, in what is left once each row has a
- * home and there are buffers to load others: with room for all rows these are all, else the first
- * ones, as if the reader were home of none of them. `room` is for how many rows memory is left,
- * once their table has its part. Returns how many more rows a reader keeps. */
-static uint64_t add_replicas(const struct budget_demand *d, uint64_t room, struct budget *b)
-{
-    uint64_t all = d->plan->row_count, others = all - min_u64(b->keep_rows, all);
-    bool sent = d->plan->locality && !matches_windows(d);
-    if (b->each_rows == 0 || sent || room == 0)
-        return 0;
-    uint64_t more = min_u64(room, others);
-    b->replica_rows = more == others ? d->plan->all_rows : more;
-    return more;
-}
-
-/* What is left of so many bytes beside the table of replicas. */
-static uint64_t beside_table(const struct budget_demand *d, uint64_t bytes)
-{
-    return bytes - min_u64(bytes, assigner_replica_bytes(d->plan->all_rows, d->reader_count));
-}
-
-/* Buffers for rows that are sent as stored: a small part of the memory. */
-static void add_tapes(const struct budget_demand *d, uint64_t left_bytes, struct budget *b)
-{
-    enum { LEAST_TAPES = 4, MOST_TAPES = 64, PART = 32 };
-    if (d->tape_bytes == 0 || b->each_rows == 0 || d->plan->locality)
-        return;
-    uint64_t marks = mul_sat(b->planned_windows * sizeof(uint64_t), d->reader_count);
-    uint64_t most = min_u64(left_bytes / PART, d->tape_limit_bytes);
-    uint64_t buffers = most > marks ? (most - marks) / d->tape_bytes / 2 : 0;
-    if (buffers <= LEAST_TAPES)
-        return;
-    b->tape_buffers = min_u64(buffers - 1, MOST_TAPES);
-    b->tapes_bytes = marks + (2 * b->tape_buffers + 1) * d->tape_bytes;
-}
-
 /* Rows that stay as stored, in what the row buffers leave; if these are all rows, what is left then
- * goes to more buffers and to replicas. */
+ * goes to more buffers. */
 static void keep_stored(const struct budget_demand *d, const struct budget_rows *rows,
                         uint64_t left_bytes, struct budget *b)
 {
-    uint64_t buffers_bytes = budget_buffers_bytes(d, b->buffer_rows);
-    left_bytes -= buffers_bytes;
-    add_tapes(d, left_bytes, b);
-    left_bytes -= b->tapes_bytes;
-    b->keep_rows = min_u64(left_bytes / d->stored_row_bytes, rows->all);
+    uint64_t beside_buffers = left_bytes - budget_buffers_bytes(d, b->buffer_rows);
+    b->keep_rows = min_u64(beside_buffers / d->stored_row_bytes, rows->all);
     b->stored_bytes = mul_sat(b->keep_rows, d->stored_row_bytes);
-    if (b->keep_rows < rows->all)
+    if (b->keep_rows < rows->all || rows->single)
         return;
-    left_bytes += buffers_bytes - b->stored_bytes;
-    uint64_t buffers = budget_buffers_in(d, left_bytes);
-    if (!rows->single) {
-        widen(rows, buffers - b->buffer_rows, b);
-        add_each(d, rows, buffers - b->transient_rows, b);
-    }
-    left_bytes -= budget_buffers_bytes(d, b->transient_rows);
+    widen(rows, budget_buffers_in(d, left_bytes - b->stored_bytes) - b->buffer_rows, b);
     b->buffer_rows = b->transient_rows;
-    uint64_t room = beside_table(d, left_bytes) / d->stored_row_bytes;
-    b->stored_bytes += mul_sat(add_replicas(d, room, b), d->stored_row_bytes);
 }
 
 /* With room for all rows decoded, all are kept and none is transient. Else reading ahead comes
@@ -242,19 +159,13 @@ static void divide_rows(const struct budget_demand *d, const struct budget_rows 
     uint64_t buffers = budget_buffers_in(d, left_bytes);
     set_most_rows(rows, UINT64_MAX, true, b);
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED && buffers >= rows->all) {
-        b->keep_rows = rows->all;
-        add_each(d, rows, buffers - rows->all, b);
-        b->buffer_rows = b->keep_rows + b->transient_rows;
-        uint64_t room = budget_buffers_in(d, beside_table(d, left_bytes));
-        b->buffer_rows += add_replicas(d, room - min_u64(room, b->buffer_rows), b);
+        b->keep_rows = b->buffer_rows = rows->all;
         return;
     }
     b->transient_rows = min_u64(buffers, rows->preferred);
     set_most_rows(rows, b->transient_rows, false, b);
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_DECODED)
         b->keep_rows = min_u64(buffers, rows->all) - min_u64(b->transient_rows, rows->all);
-    bool spare = !keeps_rows(d);
-    add_each(d, rows, spare ? buffers - b->transient_rows : 0, b);
     b->buffer_rows = b->transient_rows + b->keep_rows;
     if (keeps_rows(d) && d->keep == BUDGET_KEEP_STORED && d->stored_row_bytes > 0)
         keep_stored(d, rows, left_bytes, b);
@@ -298,14 +209,10 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         return budget_refuse(d, &b, rows.least, err);
     uint64_t left_bytes = d->limit_bytes - fixed_bytes;
     divide_rows(d, &rows, left_bytes, &b);
-    uint64_t table_bytes = assigner_replica_bytes(b.replica_rows, d->reader_count);
-    b.plan_bytes += table_bytes;
-    b.exchange_bytes += b.tapes_bytes;
     b.rows_bytes = b.buffer_rows * budget_buffer_bytes(d);
     b.pages = budget_pages(d, b.buffer_rows);
     b.pages_bytes = budget_pages_bytes(d, b.pages);
-    b.total_bytes =
-        fixed_bytes + table_bytes + b.tapes_bytes + b.rows_bytes + b.pages_bytes + b.stored_bytes;
+    b.total_bytes = fixed_bytes + b.rows_bytes + b.pages_bytes + b.stored_bytes;
     b.inflated_bytes =
         min_u64(d->inflated_bytes, d->limit_bytes - min_u64(b.total_bytes, d->limit_bytes));
     b.scratch_bytes += b.inflated_bytes;

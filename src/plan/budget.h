@@ -66,10 +66,7 @@ struct budget_demand {
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
     enum budget_keep keep;
     uint64_t stored_row_bytes; /* BUDGET_KEEP_STORED: of a kept row on average, tables included */
-    uint64_t tape_bytes; /* of a buffer for a row as stored, that readers send; 0: they send none */
-    uint64_t tape_limit_bytes; /* of all these buffers */
-    bool without_each; /* no buffers for rows that each reader loads for itself (ASSIGN_EACH) */
-    bool last_epoch;   /* there is only one epoch: nothing to keep rows for */
+    bool last_epoch;           /* there is only one epoch: nothing to keep rows for */
     uint64_t limit_bytes;
 };
 
@@ -80,17 +77,13 @@ struct budget {
     uint64_t most_rows;      /* of a window, that one reader is given to read; of a mix: of a
                               * window of each source together */
     uint64_t source_most_rows[MIX_MAX_SOURCES]; /* the same by source; without a mix the first */
-    uint64_t each_rows;       /* of a window, that one reader may load besides: ASSIGN_EACH */
-    uint64_t replica_rows;    /* rows below this one stay at every reader that loads them */
-    uint64_t tape_buffers;    /* for rows to send as stored, and as many for rows that come so */
     uint64_t planned_windows; /* windows planned at once, of all sources together */
     uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
     uint64_t pages;                           /* of these buffers' rows, for ragged fields */
     uint64_t send_tail_bytes, receive_tail_bytes; /* of a round's tails; in exchange_bytes */
     uint64_t stored_bytes;                        /* for rows that stay as stored */
     uint64_t
-        inflated_bytes;   /* what else is left, for values that stay inflated; in scratch_bytes */
-    uint64_t tapes_bytes; /* of these buffers, and one more to end with; in exchange_bytes */
+        inflated_bytes; /* what else is left, for values that stay inflated; in scratch_bytes */
     uint64_t rows_bytes, pages_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes,
         plan_bytes, fetch_bytes, constant_bytes;
     uint64_t total_bytes;

@@ -18,10 +18,7 @@ struct budget_source {
 
 struct budget_rows {
     uint32_t source_count;
-    bool single;                  /* all rows are of one sample */
-    uint64_t even, at_once, each; /* of the first source; `each`: rows of a window of which the
-                                   * reader's trainers get samples: as many as it may load for them
-                                   * alone */
+    bool single;        /* all rows are of one sample */
     uint64_t all;       /* rows of all windows that it keeps at most; more room is of no use */
     uint64_t least;     /* buffers without which a run could stand still */
     uint64_t preferred; /* and with which reading stays ahead, and shares can be uneven */

@@ -35,15 +35,6 @@ static void count_windows(const struct budget_demand *d, uint32_t source, struct
                         mul_sat(s->short_windows, s->short_rows));
 }
 
-/* Rows of a window that a reader needs at most for its trainers alone. */
-static uint64_t most_each(const struct budget_demand *d, const struct budget_source *s)
-{
-    const struct plan *plan = d->plan;
-    if (s->single)
-        return most_share(s);
-    return min_u64(size_divide_up(plan->window_most, d->reader_count), plan->window_rows);
-}
-
 /* Rows of one sample are given up one by one, but for those of the last window that padding
  * repeats. */
 static void add_singles(const struct budget_demand *d, struct budget_rows *rows)
@@ -90,9 +81,6 @@ void budget_rows_count(const struct budget_demand *demand, struct budget_rows *r
         rows.least = add_sat(rows.least, s->least);
         rows.enough = add_sat(rows.enough, s->enough);
     }
-    rows.even = rows.sources[0].even;
-    rows.at_once = rows.sources[0].at_once;
-    rows.each = most_each(d, &rows.sources[0]);
     if (rows.least > 0) /* while one window is in use, and the next one is there */
         rows.preferred = add_sat(mul_sat(rows.least, 2), read_behind(d, rows.least));
     if (any_single)

@@ -123,8 +123,6 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, "; of ragged fields up to %s to send and %s to receive",
                     size_format(budget->send_tail_bytes).text,
                     size_format(budget->receive_tail_bytes).text);
-    if (budget->tape_buffers > 0)
-        text_append(out, "; %s for rows sent as stored", size_format(budget->tapes_bytes).text);
     text_append(out, "\n");
     describe_line(out, "decoding", budget->scratch_bytes);
     text_append(out, "  %u thread%s", demand->worker_count, count_plural(demand->worker_count));

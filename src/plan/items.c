@@ -16,12 +16,10 @@
 #include "plan/assign.h"
 #include "plan/items_internal.h"
 #include "plan/round.h"
-#include "plan/window_match.h"
 
 #include "base/divide.h"
 #include "base/number.h"
 
-#include <assert.h>
 
 /* Without stripes, or with order.placement local, rounds follow one another in order of position.
  */
@@ -48,9 +46,7 @@ struct collector {
     struct round_shape shape;
     const uint16_t *owners; /* of the window's rows */
     uint32_t reader;
-    const uint32_t *reader_of_trainer;
-    const struct window_match *match; /* NULL: positions are destinations */
-    uint64_t period;                  /* padding repeats a position so many further; 0: never */
+    uint64_t period; /* padding repeats a position so many further; 0: never */
     struct round_item *items;
     uint64_t item_count;
     size_t block_count;
@@ -59,31 +55,19 @@ struct collector {
 
 static bool has_row(const struct collector *c, uint64_t window_row)
 {
-    return assign_source(c->owners[window_row], c->reader) == c->reader;
-}
-
-/* Whether a sample of one of the reader's rows is its to deliver: of rows that each reader loads,
- * those of its own trainers are. */
-static bool is_wanted(const struct collector *c, uint64_t window_row, uint64_t position)
-{
-    if (!(c->owners[window_row] & ASSIGN_EACH) || c->plan->mix)
-        return true;
-    uint64_t destination =
-        c->match ? window_match_destination(c->match, c->plan, position) : position;
-    return c->reader_of_trainer[plan_recipient_of(c->plan, destination).trainer] == c->reader;
+    return assign_reader(c->owners[window_row]) == c->reader;
 }
 
 /* Adds a sample at its position and wherever padding repeats it. */
 static void add_item(struct collector *c, struct plan_location location, uint64_t position)
 {
     for (; position < c->plan->position_count; position += c->period) {
-        if (is_wanted(c, location.window_row, position))
-            c->items[c->item_count++] = (struct round_item){
-                .position = position,
-                .round = key_of(c->plan, c->shape, c->window->first_position, position),
-                .window_row = (uint32_t)location.window_row,
-                .offset = (uint32_t)location.offset,
-            };
+        c->items[c->item_count++] = (struct round_item){
+            .position = position,
+            .round = key_of(c->plan, c->shape, c->window->first_position, position),
+            .window_row = (uint32_t)location.window_row,
+            .offset = (uint32_t)location.offset,
+        };
         if (c->period == 0)
             break;
     }
@@ -127,8 +111,7 @@ static void collect_positions(struct collector *c, uint64_t first, uint64_t end,
         size_t count = min_u64(BLOCK, end - done);
         plan_locations_at(c->window, unpadded + (done - first), count, c->block);
         for (size_t i = 0; i < count; i++)
-            if (has_row(c, c->block[i].window_row) &&
-                is_wanted(c, c->block[i].window_row, done + i))
+            if (has_row(c, c->block[i].window_row))
                 c->items[c->item_count++] = (struct round_item){
                     .position = done + i,
                     .window_row = (uint32_t)c->block[i].window_row,
@@ -184,105 +167,26 @@ static void number_rounds(const struct plan_epoch *epoch, struct round_shape sha
     }
 }
 
-static struct collector collector_of(const struct plan *plan, const struct plan_window *window,
-                                     struct round_shape shape, const uint16_t *owners,
-                                     uint32_t reader, const uint32_t *reader_of_trainer,
-                                     struct round_item *items)
-{
-    bool last = window->index + 1 == plan->window_count;
-    return (struct collector){.plan = plan,
-                              .window = window,
-                              .shape = shape,
-                              .owners = owners,
-                              .reader = reader,
-                              .reader_of_trainer = reader_of_trainer,
-                              .period = last ? window->sample_count : 0,
-                              .items = items};
-}
-
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            const uint32_t *reader_of_trainer, const struct window_match *match,
                             struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
-    struct collector c =
-        collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
-    c.match = match;
+    bool last = window->index + 1 == plan->window_count;
+    struct collector c = {.plan = plan,
+                          .window = window,
+                          .shape = shape,
+                          .owners = owners,
+                          .reader = reader,
+                          .period = last ? window->sample_count : 0,
+                          .items = ret_items};
     bool by_position = shape.stripes_per_step == 1 || plan->locality || plan->mix;
     if (by_position && has_many(&c))
         collect_in_order(&c);
     else
         collect_rows(&c);
     if (plan->mix)
-        return items_of_draws(epoch, shape, owners, reader, reader_of_trainer, ret_items,
-                              c.item_count);
-    number_rounds(epoch, shape, ret_items, c.item_count);
-    return c.item_count;
-}
-
-/* Notes that the reader which gets the sample at `position` of a row wants the row's tape. marks[r]
- * is 1 + the index of the item for reader r, if not below `first`. */
-static void want_tape(struct collector *c, uint64_t window_row, uint64_t position, uint64_t first,
-                      uint64_t *marks)
-{
-    uint32_t reader = c->reader_of_trainer[plan_recipient_of(c->plan, position).trainer];
-    uint64_t key = key_of(c->plan, c->shape, c->window->first_position, position);
-    if (reader == c->reader)
-        return;
-    if (marks[reader] <= first) {
-        c->items[c->item_count++] = (struct round_item){
-            .round = UINT64_MAX, .window_row = (uint32_t)window_row, .offset = reader};
-        marks[reader] = c->item_count;
-    }
-    struct round_item *item = &c->items[marks[reader] - 1];
-    if (key < item->round) {
-        item->round = key;
-        item->position = position;
-    }
-}
-
-/* All of a row's samples. */
-static void want_row(struct collector *c, uint64_t window_row, uint64_t from_position,
-                     uint64_t *marks)
-{
-    uint64_t length = plan_window_row_samples(c->window, window_row), first = c->item_count;
-    for (uint64_t done = 0; done < length;) {
-        uint64_t positions[BLOCK];
-        size_t count = min_u64(BLOCK, length - done);
-        for (size_t i = 0; i < count; i++)
-            c->block[i] = (struct plan_location){window_row, done + i};
-        plan_positions_of(c->window, c->block, count, positions);
-        for (size_t i = 0; i < count; i++)
-            for (uint64_t position = positions[i]; position < c->plan->position_count;
-                 position += c->period) {
-                if (position >= from_position)
-                    want_tape(c, window_row, position, first, marks);
-                if (c->period == 0)
-                    break;
-            }
-        done += count;
-    }
-}
-
-uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
-                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            const uint32_t *reader_of_trainer, uint64_t from_position,
-                            uint64_t *marks, struct round_item *ret_items)
-{
-    const struct plan *plan = &epoch->plan;
-    struct collector c =
-        collector_of(plan, window, shape, owners, reader, reader_of_trainer, ret_items);
-    uint64_t epoch_begin = round_absolute_position(plan, epoch->epoch, 0);
-    from_position = from_position > epoch_begin ? from_position - epoch_begin : 0;
-    assert(!plan->mix);
-    for (uint32_t t = 0; t < plan->trainer_count; t++)
-        marks[reader_of_trainer[t]] = 0;
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        if ((owners[window_row] & ASSIGN_TAPE) &&
-            (owners[window_row] & ASSIGN_READER_MASK) == reader)
-            want_row(&c, window_row, from_position, marks);
-    items_sort(c.items, c.item_count);
+        return items_of_draws(epoch, shape, ret_items, c.item_count);
     number_rounds(epoch, shape, ret_items, c.item_count);
     return c.item_count;
 }

@@ -12,9 +12,8 @@ uint64_t items_round(const struct plan *plan, struct round_shape shape, uint64_t
 
 /* Turns the items of a window of a mix's source, which are in order of position in their source's
  * epoch, into what round_window_items() gives: places their draws, leaves out what comes after the
- * run's end or goes to other readers' trainers, and sorts. Returns how many are left. */
+ * run's end, and sorts. Returns how many are left. */
 uint64_t items_of_draws(const struct plan_epoch *epoch, struct round_shape shape,
-                        const uint16_t *owners, uint32_t reader, const uint32_t *reader_of_trainer,
                         struct round_item *items, uint64_t count);
 
 #endif

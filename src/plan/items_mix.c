@@ -1,5 +1,4 @@
 /* See items_internal.h: the items of a window of a mix's source. */
-#include "plan/assign.h"
 #include "plan/items_internal.h"
 #include "plan/mix.h"
 
@@ -11,22 +10,10 @@ struct draws_walk {
     const struct plan *outer;
     struct round_shape shape;
     bool by_position; /* rounds follow one another in order of position */
-    const uint16_t *owners;
-    uint32_t reader;
-    const uint32_t *reader_of_trainer;
     uint64_t first_draw; /* of the source's epoch */
     struct round_item *items;
     uint64_t taken, placed;
 };
-
-/* Whether the item at `offset` of a step is this reader's to deliver: of rows that each reader
- * loads, those of its own trainers are. */
-static bool is_wanted(const struct draws_walk *p, const struct plan_source_step *step,
-                      const struct round_item *item, uint64_t offset)
-{
-    return !(p->owners[item->window_row] & ASSIGN_EACH) ||
-           p->reader_of_trainer[plan_trainer_of(p->outer, offset, step->samples)] == p->reader;
-}
 
 /* Places the next items, whose draws are of the step, at most BLOCK of them. */
 static void take_block(struct draws_walk *p, const struct plan_source_step *step, uint64_t end)
@@ -40,8 +27,6 @@ static void take_block(struct draws_walk *p, const struct plan_source_step *step
     plan_source_step_offsets(step, offsets, count);
     for (uint64_t i = 0; i < count; i++) {
         struct round_item item = items[i];
-        if (!is_wanted(p, step, &item, offsets[i]))
-            continue;
         item.position = step->first_position + offsets[i];
         item.round = offsets[i];
         p->items[p->placed++] = item;
@@ -88,16 +73,12 @@ static void sort_stripes(const struct draws_walk *p)
 }
 
 uint64_t items_of_draws(const struct plan_epoch *epoch, struct round_shape shape,
-                        const uint16_t *owners, uint32_t reader, const uint32_t *reader_of_trainer,
                         struct round_item *items, uint64_t count)
 {
     const struct plan *plan = &epoch->plan;
     struct draws_walk p = {.outer = &plan->mix->outer,
                            .shape = shape,
                            .by_position = shape.stripes_per_step == 1 || plan->locality,
-                           .owners = owners,
-                           .reader = reader,
-                           .reader_of_trainer = reader_of_trainer,
                            .first_draw = epoch->epoch * plan->sample_count,
                            .items = items};
     while (p.taken < count) {

@@ -1,5 +1,5 @@
 /* A binary heap of readers, the next one to get a row on top. Inside src/plan; the assigner
- * (assign.c, assign_each.c) is the only user. A reader is in a heap once at most. Plain functions;
+ * (assign.c) is the only user. A reader is in a heap once at most. Plain functions;
  * one thread.
  */
 #ifndef PENSTOCK_PLAN_READER_HEAP_H

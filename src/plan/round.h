@@ -118,31 +118,14 @@ struct round_item {
     uint32_t offset;     /* the sample's number in its row */
 };
 
-struct window_match;
-
-/* All samples of `window` whose rows `reader` owns, and of rows that each reader loads for itself
- * (ASSIGN_EACH) those of its own trainers, sorted by (round, position): what it must send
+/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send
  * or deliver, in the order it is due. Padding's repeats included, undelivered tails left out.
  * `epoch` and `window` may be of a source of a mix (mix.h): then the samples are placed by their
  * draws, in any epoch of the run. `ret_items` must hold round_window_capacity() items. Returns
- * their number. `owners` as from assigner_window(); `reader_of_trainer`: [trainers]. `match`: with
- * order.placement local and rows of ASSIGN_EACH, the match of this window; else NULL. */
+ * their number. `owners` as from assigner_window(). */
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            const uint32_t *reader_of_trainer, const struct window_match *match,
                             struct round_item *ret_items);
-
-/* The rows of `window` that `reader` sends as tapes (ASSIGN_TAPE), once to each other reader whose
- * trainers get samples of the row at `from_position` or later: `offset` is this reader, and round
- * and position are those of its first sample. Sorted as the items of round_window_items(): in the
- * order in which each of these readers comes upon the rows. `from_position` is absolute. Not of a
- * mix. `marks` ([readers]) is for use meanwhile. Together with the items of round_window_items(),
- * no more than round_window_capacity().
- */
-uint64_t round_window_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
-                            struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            const uint32_t *reader_of_trainer, uint64_t from_position,
-                            uint64_t *marks, struct round_item *ret_items);
 
 /* An upper bound for round_window_items() of any reader and window. */
 uint64_t round_window_capacity(const struct plan *plan);

@@ -20,7 +20,6 @@
 #include "base/error.h"
 #include "read/fetch_stage.h"
 #include "read/pool.h"
-#include "read/received_tapes.h"
 #include "read/row_pages.h"
 #include "read/stored_rows.h"
 
@@ -133,14 +132,6 @@ void row_store_use_stored(struct row_store *store, struct stored_rows *stored);
 /* From now on, rows go through `stage` before they are decoded, except rows recorded as stored.
  * row_store_collect() hands fetched rows to workers. `stage` is borrowed; NULL: none. */
 void row_store_use_stage(struct row_store *store, struct fetch_stage *stage);
-
-/* From now on, row_store_load_tape() may be called. `tapes` is borrowed; NULL: none. */
-void row_store_use_received(struct row_store *store, struct received_tapes *tapes);
-
-/* Starts the load of a claimed buffer from a tape of `bytes` that another reader has sent. The
- * buffer `received` is given back when the row is loaded. False: the workers' queue is full. */
-MUST_USE bool row_store_load_tape(struct row_store *store, int32_t buffer, int32_t received,
-                                  uint64_t bytes);
 
 /* Starts the load of a claimed buffer: queues the row in the fetch stage, or submits a POOL_NORMAL
  * task to the workers of the buffer's NUMA node. False: the workers' queue is full. The pool must

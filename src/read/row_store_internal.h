@@ -35,14 +35,12 @@
 struct buffer {
     _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t pending;
     uint64_t row;
-    uint64_t received_bytes;
     struct error *error;  /* of a FAILED buffer, malloc'ed; NULL: there was no memory */
     _Atomic int state;    /* enum row_state */
     int32_t next_ended;   /* valid while on the stack */
     int32_t next_free;    /* valid while free */
     int32_t tape;         /* while LOADING: of stored_rows_claim() */
     int32_t fetch_buffer; /* while LOADING: of the fetch stage; FETCH_NONE: none */
-    int32_t received;     /* while LOADING: a tape of another reader; RECEIVED_NONE: none */
     _Atomic bool queued;
     _Atomic bool kept;
     _Atomic bool incomplete; /* written by the worker, before the state */
@@ -68,10 +66,9 @@ struct row_store {
     struct pool_memory *memory; /* of each region */
     struct buffer *buffers;
     struct row_index index;
-    struct row_pages *pages;         /* NULL: none */
-    struct stored_rows *stored;      /* borrowed; NULL: none */
-    struct fetch_stage *stage;       /* borrowed; NULL: none */
-    struct received_tapes *received; /* borrowed; NULL: none */
+    struct row_pages *pages;    /* NULL: none */
+    struct stored_rows *stored; /* borrowed; NULL: none */
+    struct fetch_stage *stage;  /* borrowed; NULL: none */
     int32_t
         fetched; /* a buffer whose fetched row waits for room in the workers' queue, or ROW_NONE */
     _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */

@@ -190,7 +190,7 @@ void stored_rows_drop(struct stored_rows *rows, uint64_t row)
     stored_rows_let_go(rows, index);
 }
 
-const struct entry *stored_rows_recorded(const struct stored_rows *rows, uint64_t row)
+static const struct entry *recorded_entry(const struct stored_rows *rows, uint64_t row)
 {
     int32_t index = row_index_find(&rows->index, row);
     if (index == ROW_NONE)
@@ -201,7 +201,7 @@ const struct entry *stored_rows_recorded(const struct stored_rows *rows, uint64_
 
 bool stored_rows_has(const struct stored_rows *rows, uint64_t row)
 {
-    return stored_rows_recorded(rows, row) != NULL;
+    return recorded_entry(rows, row) != NULL;
 }
 
 bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
@@ -211,7 +211,7 @@ bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
 
 uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
 {
-    const struct entry *entry = stored_rows_recorded(rows, row);
+    const struct entry *entry = recorded_entry(rows, row);
     return entry ? entry->page_count * rows->arena.page_bytes : 0;
 }
 

@@ -74,10 +74,6 @@ bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row);
 /* Bytes of the arena that `row` takes, in whole pages; 0 if the row is not RECORDED. O(1). */
 uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row);
 
-/* Copies the tape of `row` to `buffer`, for another reader. Returns its bytes; 0 if the row is not
- * RECORDED, or has more bytes than `capacity`. */
-size_t stored_rows_copy(struct stored_rows *rows, uint64_t row, void *buffer, size_t capacity);
-
 /* A snapshot. */
 struct stored_rows_stats {
     uint64_t arena_bytes;    /* pages, without tables */
@@ -124,10 +120,6 @@ void stored_rows_cancel(struct stored_rows *rows, int32_t entry);
  * node that pages are taken from first. */
 void stored_rows_start(struct stored_rows *rows, int32_t entry, uint32_t numa,
                        struct stored_rows_pass *ret_pass);
-
-/* The worker: records all of a row's tape at once, which another reader has recorded, unless the
- * pass plays. */
-void stored_rows_record_whole(struct stored_rows_pass *pass, const void *tape, size_t size);
 
 /* The worker: ends the load. `loaded`: the load got the whole row; if not, a recording is thrown
  * away. */

@@ -38,13 +38,6 @@ struct stored_rows {
     _Atomic uint64_t recorded_rows, recorded_count, played_count, full_count;
 };
 
-/* stored_rows.c: the entry of a RECORDED row, NULL if it is not. The owner. */
-const struct entry *stored_rows_recorded(const struct stored_rows *rows, uint64_t row);
-
-/* stored_rows_pass.c: a pass that plays the tape of `bytes` that begins with `first_page`. */
-void stored_rows_play(struct page_arena *arena, int32_t first_page, uint64_t bytes,
-                      struct stored_rows_pass *ret_pass);
-
 /* stored_rows.c: one holder lets go of the entry `index`. Any thread. */
 void stored_rows_let_go(struct stored_rows *rows, int32_t index);
 

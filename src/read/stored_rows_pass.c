@@ -159,50 +159,21 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
     return STATUS_OK;
 }
 
-void stored_rows_play(struct page_arena *arena, int32_t first_page, uint64_t bytes,
-                      struct stored_rows_pass *ret_pass)
-{
-    *ret_pass = (struct stored_rows_pass){.tape = {.play = play, .record = record},
-                                          .arena = arena,
-                                          .entry = STORED_ROWS_NONE,
-                                          .first_page = first_page,
-                                          .page = NO_PAGE,
-                                          .at = arena->page_bytes,
-                                          .bytes = bytes};
-}
-
 void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t numa,
                        struct stored_rows_pass *ret_pass)
 {
     const struct entry *entry = &rows->entries[index];
     bool recorded = entry->state == ENTRY_RECORDED;
-    stored_rows_play(&rows->arena, recorded ? entry->first_page : NO_PAGE,
-                     recorded ? entry->bytes : 0, ret_pass);
-    ret_pass->tape.play = recorded ? play : NULL;
-    ret_pass->rows = rows;
-    ret_pass->entry = index;
-    ret_pass->numa = numa;
-}
-
-void stored_rows_record_whole(struct stored_rows_pass *pass, const void *tape, size_t size)
-{
-    if (pass->tape.play)
-        return;
-    pass->full = !make_room(pass, size);
-    if (!pass->full)
-        write_bytes(pass, tape, size);
-}
-
-size_t stored_rows_copy(struct stored_rows *rows, uint64_t row, void *buffer, size_t capacity)
-{
-    const struct entry *entry = stored_rows_recorded(rows, row);
-    if (!entry || entry->bytes > capacity)
-        return 0;
-    struct stored_rows_pass pass;
-    stored_rows_play(&rows->arena, entry->first_page, entry->bytes, &pass);
-    bool whole = read_bytes(&pass, buffer, entry->bytes);
-    assert(whole);
-    return whole ? entry->bytes : 0;
+    *ret_pass = (struct stored_rows_pass){
+        .tape = {.play = recorded ? play : NULL, .record = record},
+        .rows = rows,
+        .arena = &rows->arena,
+        .entry = index,
+        .numa = numa,
+        .first_page = recorded ? entry->first_page : NO_PAGE,
+        .page = NO_PAGE,
+        .at = rows->arena.page_bytes,
+        .bytes = recorded ? entry->bytes : 0};
 }
 
 static void end_recording(struct stored_rows_pass *pass, bool loaded)

@@ -105,15 +105,12 @@ static enum status scaled_mix(const struct plan *plan, uint64_t epochs, const st
 }
 
 /* The budget of a run of which `plan` is a smaller one. */
-static void scale_budget(struct budget *budget, const struct plan *from, const struct plan *plan,
-                         uint32_t readers, double scale)
+static void scale_budget(struct budget *budget, const struct plan *plan, uint32_t readers,
+                         double scale)
 {
     budget->keep_rows = (uint64_t)((double)budget->keep_rows / scale);
     if (budget->keep_rows * readers >= plan->row_count)
         budget->keep_rows++; /* what fits fits */
-    budget->replica_rows = budget->replica_rows == from->all_rows
-                               ? plan->row_count
-                               : (uint64_t)((double)budget->replica_rows / scale);
 }
 
 /* With cuts, all steps here have as many samples as the run's have on average. Of b samples a share
@@ -165,7 +162,7 @@ static enum status scale_down(struct model *model, struct error *err)
     if (status)
         return status;
     model->sample_scale = (double)plan.epoch_samples / (double)setup->plan.sample_count;
-    scale_budget(&setup->budget, &plan, &setup->plan, setup->demand.reader_count, model->scale);
+    scale_budget(&setup->budget, &setup->plan, setup->demand.reader_count, model->scale);
     return STATUS_OK;
 }
 
@@ -202,24 +199,6 @@ static enum status model_init(struct model *model, struct error *err)
     struct assigner_options options;
     run_setup_assigner(&model->setup, model->reader_of_trainer, &options);
     return assigner_new(&options, &model->assigner, err);
-}
-
-static void assume(struct model *model, const struct run_rates *rates)
-{
-    const struct budget_demand *demand = &model->setup.demand;
-    if (rates->link == 0)
-        return;
-    struct ways_rates known = {.row_ns = 1, .byte_ns = 1e9 / (double)rates->link};
-    if (rates->decode > 0)
-        known.row_ns = 1e9 * (double)(demand->row_bytes + demand->ragged.mean_row_bytes) /
-                       (double)rates->decode;
-    for (uint32_t r = 0; r < demand->reader_count; r++)
-        assigner_note_rates(model->assigner, r, &known);
-    double row_bytes = (double)rates->stored_row_bytes;
-    if (rates->store > 0)
-        assigner_note_store(model->assigner,
-                            &(struct ways_store){.row_ns = 1e9 * row_bytes / (double)rates->store,
-                                                 .row_bytes = row_bytes});
 }
 
 static void model_done(struct model *model)
@@ -302,7 +281,7 @@ static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t destination = first + model->destinations[i];
         uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
-        moved += reader != assign_source(model->sources[i], reader);
+        moved += reader != assign_reader(model->sources[i]);
     }
     return moved;
 }
@@ -353,7 +332,6 @@ static void give_out_epoch(struct model *model, uint64_t number,
     const struct plan *plan = &model->setup.plan;
     struct assigner_stats before, middle, after;
     uint32_t source;
-    double held = assigner_ways(model->assigner)->held;
     assigner_stats(model->assigner, &before);
     middle = before;
     for (uint64_t end = (number + 1) * plan->steps_per_epoch, half = plan->steps_per_epoch / 2;
@@ -363,10 +341,8 @@ static void give_out_epoch(struct model *model, uint64_t number,
         give_out_window(model, source);
     }
     assigner_stats(model->assigner, &after);
-    held = assigner_ways(model->assigner)->held - held; /* loaded with order.placement local */
     double samples = after.samples - before.samples;
     double exchanged = after.exchanged_samples - before.exchanged_samples;
-    double tapes = (double)(after.tapes - before.tapes);
     double share =
         model->matcher ? moved_share(model, number) : exchanged / (samples > 0 ? samples : 1);
     if (plan->mix) /* windows that begin in an epoch may end in others */
@@ -381,18 +357,13 @@ static void give_out_epoch(struct model *model, uint64_t number,
     }
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
-        .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows) +
-                     held * model->scale,
-        .rows_each = (double)(after.each_rows - before.each_rows) * model->scale,
-        .exchanged_bytes = exchanged * model->sample_scale * (record_bytes + tail_bytes) +
-                           tapes * model->scale * (double)model->setup.stored_row_bytes,
+        .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows),
+        .exchanged_bytes = exchanged * model->sample_scale * (record_bytes + tail_bytes),
     };
-    for (int p = 0; p < WAYS_PLANS; p++)
-        ret_epoch->way_s[p] = (after.way_ns[p] - before.way_ns[p]) * model->scale / 1e9;
 }
 
-enum status run_forecast(const struct run_setup *setup, const struct run_rates *rates,
-                         struct run_forecast *ret_forecast, struct error *err)
+enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret_forecast,
+                         struct error *err)
 {
     struct model model = {.setup = *setup};
     model.setup.plan.tables = NULL;
@@ -400,7 +371,6 @@ enum status run_forecast(const struct run_setup *setup, const struct run_rates *
     enum status status = model_init(&model, err);
     if (status == STATUS_OK) {
         uint64_t epochs = setup->service.epochs;
-        assume(&model, rates);
         forecast.epoch_count =
             epochs < RUN_FORECAST_EPOCHS ? (uint32_t)epochs : RUN_FORECAST_EPOCHS;
         for (uint32_t e = 0; e < forecast.epoch_count; e++)

@@ -9,11 +9,9 @@
 enum { RUN_FORECAST_EPOCHS = 3 };
 
 struct run_forecast_epoch {
-    double rows_read;         /* from the store */
-    double rows_kept;         /* found in some reader's memory */
-    double exchanged_bytes;   /* from reader to reader */
-    double rows_each;         /* loaded by each reader that needs them, and not sent */
-    double way_s[WAYS_PLANS]; /* of the busiest resource; 0 without rates */
+    double rows_read;       /* from the store */
+    double rows_kept;       /* found in some reader's memory */
+    double exchanged_bytes; /* from reader to reader */
 };
 
 struct run_forecast {
@@ -22,10 +20,9 @@ struct run_forecast {
     struct run_forecast_epoch epochs[RUN_FORECAST_EPOCHS];
 };
 
-/* Ways are chosen as if readers had measured `rates`. Trainers are spread over the readers in
- * blocks. Takes about a second at most: a dataset with more than a million rows is forecast from a
+/* Trainers are spread over the readers in blocks. Takes about a second at most: a dataset with more than a million rows is forecast from a
  * smaller one with the same proportions. NO_MEMORY. */
-MUST_USE enum status run_forecast(const struct run_setup *setup, const struct run_rates *rates,
-                                  struct run_forecast *ret_forecast, struct error *err);
+MUST_USE enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret_forecast,
+                                  struct error *err);
 
 #endif

@@ -230,17 +230,6 @@ static enum status most_slots(const struct config *config, const struct dataset 
     return STATUS_OK;
 }
 
-/* Samples of a mix are always sent. */
-static enum status settle_way(const struct config *config, const struct plan *plan,
-                              struct run_setup *setup, struct error *err)
-{
-    setup->way = plan->mix ? WAYS_SEND : config->way;
-    if (plan->mix && config->way != WAYS_AUTO && config->way != WAYS_SEND)
-        return error_set(err, STATUS_INVALID,
-                         "exchange.way: in a mix rows are always sent: set it to auto or send");
-    return STATUS_OK;
-}
-
 /* The numbers that decide the order of the plan, for a dataset with that fingerprint. */
 static struct order order_of(const struct plan *plan, uint64_t fingerprint)
 {
@@ -313,12 +302,10 @@ static enum status settle_with(const struct config *config, const struct dataset
                                         .packed_bytes = fragments->packed_bytes,
                                         .ragged = setup_ragged(dataset, &setup->plan),
                                         .worker_count = shape->worker_count};
-    enum status status = settle_way(config, &setup->plan, setup, err);
-    if (!status && setup->plan.locality)
+    if (setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     uint32_t slots;
-    if (!status)
-        status = most_slots(config, dataset, shape, &setup->plan, &slots, err);
+    enum status status = most_slots(config, dataset, shape, &setup->plan, &slots, err);
     if (!status)
         status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
                                     (uint32_t)config->steps_per_round,
@@ -364,12 +351,6 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .keep_rows = setup->budget.keep_rows,
         .most_rows = setup->budget.most_rows,
         .source_most_rows = setup->budget.source_most_rows,
-        .each_rows = setup->budget.each_rows,
-        .replica_rows = setup->budget.replica_rows,
-        .epochs = setup->service.epochs,
-        .tape_bytes = setup->budget.tape_buffers > 0 ? max_u64(setup->stored_row_bytes, 1) : 0,
-        .way = setup->way,
-        .record_bytes = setup->record_bytes + setup->demand.ragged.mean_tail_bytes,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
         .reader_of_trainer = reader_of_trainer,
     };

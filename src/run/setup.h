@@ -39,14 +39,6 @@ struct run_shape {
     uint64_t fetch_row_requests; /* that each of these rows takes at most */
 };
 
-/* Rates to forecast with, in bytes a second. */
-struct run_rates {
-    uint64_t link;   /* of each reader's link, in each direction; 0: not known, and rows are sent */
-    uint64_t store;  /* stored bytes, for all readers together; 0: the store is no limit */
-    uint64_t decode; /* decoded bytes, each reader; 0: decoding is no limit */
-    uint64_t stored_row_bytes; /* of a row, on average */
-};
-
 struct run_setup {
     struct plan plan;
     struct round_shape shape;
@@ -56,7 +48,6 @@ struct run_setup {
     uint64_t fetch_bytes;  /* of budget.fetch_bytes, for the fetch stage */
     uint64_t second_bytes; /* of budget.fetch_bytes, for values that are requested a second time
                             * (dataset_bound_seconds()) */
-    enum ways_choice way;
     uint64_t stored_row_bytes;   /* of a row in the store, on average; 0: not known */
     uint64_t record_bytes;       /* of a sample, as it is sent, without tail */
     struct ring_layout layout;   /* settled */

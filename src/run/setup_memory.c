@@ -126,7 +126,6 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .rest_bytes = ring_rest_bytes(config, &setup->layout),
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,
         .last_epoch = !comes_again(config, &setup->plan),
-        .without_each = setup->way == WAYS_SEND,
         .limit_bytes = run_memory_limit(config, shape),
     };
 }
@@ -249,15 +248,6 @@ static enum status settle_budget(const struct config *config, const struct datas
     return settle_fetching(config, dataset, shape, low, setup, err);
 }
 
-/* A buffer for a row as stored has room for twice the average; larger rows are read by those who
- * want them. */
-static uint64_t tape_bytes(uint64_t stored_row_cost)
-{
-    enum { MOST_TAPE_BYTES = 256 << 20 };
-    uint64_t bytes = size_round_up(2 * stored_row_cost, MEMORY_PAGE_BYTES);
-    return bytes <= MOST_TAPE_BYTES ? bytes : 0;
-}
-
 /* Rows are kept decoded where all of them can be; where not, as stored, if that is what is asked
  * for or is clearly more rows. */
 static enum status settle_memory(const struct config *config, const struct dataset *dataset,
@@ -271,10 +261,6 @@ static enum status settle_memory(const struct config *config, const struct datas
     struct run_setup stored = *setup;
     stored.demand.keep = BUDGET_KEEP_STORED;
     stored.demand.stored_row_bytes = shape->stored_row_cost;
-    if (setup->way == WAYS_AUTO || setup->way == WAYS_TAPES) {
-        stored.demand.tape_bytes = tape_bytes(shape->stored_row_cost);
-        stored.demand.tape_limit_bytes = config->exchange_buffer_bytes;
-    }
     status = settle_budget(config, dataset, shape, &stored, err);
     if (status)
         return status;
@@ -284,8 +270,6 @@ static enum status settle_memory(const struct config *config, const struct datas
     return STATUS_OK;
 }
 
-/* Rows that each reader loads for itself are not necessary: no memory that the node lacks is spent
- * on them. */
 enum status setup_settle_memory(const struct config *config, const struct dataset *dataset,
                                 const struct run_shape *shape,
                                 const struct fragment_sources *fragments, struct run_setup *setup,
@@ -293,13 +277,8 @@ enum status setup_settle_memory(const struct config *config, const struct datase
 {
     setup->demand = make_demand(config, dataset, shape, fragments, setup);
     enum status status = settle_memory(config, dataset, shape, setup, err);
-    if (!status && check_available(config, shape, setup, err) != STATUS_OK) {
-        setup->demand = make_demand(config, dataset, shape, fragments, setup);
-        setup->demand.without_each = true;
-        status = settle_memory(config, dataset, shape, setup, err);
-        if (!status)
-            status = check_available(config, shape, setup, err);
-    }
+    if (!status)
+        status = check_available(config, shape, setup, err);
     setup->demand.plan = NULL; /* the setup moves */
     return status;
 }

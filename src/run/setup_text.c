@@ -28,7 +28,7 @@ void run_describe_epochs(const struct config *config, struct text *out)
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
 {
     uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
-    uint64_t rows = setup->plan.row_count, replicas = setup->budget.replica_rows;
+    uint64_t rows = setup->plan.row_count;
     if (kept == 0)
         text_append(out, "no rows stay for later epochs");
     else
@@ -36,10 +36,6 @@ void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
                     kept < rows ? count_format(kept).text : "all", count_format(rows).text,
                     count_plural(rows),
                     setup->demand.keep == BUDGET_KEEP_STORED ? "as stored" : "decoded");
-    if (replicas > 0)
-        text_append(out, ", and every reader keeps what it loads of %s%s",
-                    replicas < setup->plan.all_rows ? count_format(replicas).text : "all",
-                    replicas < setup->plan.all_rows ? " of them" : "");
 }
 
 void run_setup_describe_memory(const struct run_setup *setup, struct text *out)
