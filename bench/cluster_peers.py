@@ -265,20 +265,12 @@ CREDENTIALS = ["AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "AWS_RE
                "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true"]
 
 
-def knows(arguments, setting):
-    """Whether this build has an option: builds of before are measured, too."""
-    command = [arguments.build / "bin" / "penstock", "config", "--set", "dataset.uri=none", "--set", setting]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 def contestants(arguments, missing):
     """Names, each with the settings of penstock-reader that it is run with."""
     own = {"readers.memory_limit": f"{arguments.memory * 5 // 8}MiB",
            **dict(option.split("=", 1) for option in arguments.set)}
-    found = {"penstock": own}
-    if knows(arguments, "order.placement=local"):
-        found["penstock-local"] = {**own, "order.placement": "local"}
-    return {**found, **{peer: {} for peer in arguments.peers if peer not in missing}}
+    return {"penstock": own, "penstock-fixed": {**own, "order.placement": "fixed"},
+            **{peer: {} for peer in arguments.peers if peer not in missing}}
 
 
 def measure_all(arguments, missing):

@@ -5,7 +5,7 @@
 """
 from scaling_plot import STYLE, TEXT, main, plt, save
 
-NAMES = {"penstock": "Penstock", "penstock-local": "Penstock,\nplacement local", "insitubatch-own": "insitubatch,\nown share",
+NAMES = {"penstock": "Penstock", "penstock-fixed": "Penstock,\nplacement fixed", "insitubatch-own": "insitubatch,\nown share",
          "streaming": "MosaicML\nStreaming", "zarrs": "zarr-python\nwith zarrs"}
 # Of epochs 1, 2 and 3.
 COLORS = {"Penstock": ("#b9cfdc", "#5b9cc0", "#0b6fa4"),

@@ -224,9 +224,8 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
                scale->plan.window_rows * sizeof *planned->owners);
         uint64_t start_ns = clock_process_cpu_ns();
         plan_window_at(&planned->window, &reader->epoch, w);
-        planned->item_count =
-            round_window_items(&reader->epoch, &planned->window, shape, planned->owners,
-                               reader->rank, scale->reader_of_trainer, NULL, planned->items);
+        planned->item_count = round_window_items(&reader->epoch, &planned->window, shape,
+                                                 planned->owners, reader->rank, planned->items);
         series_add(items, start_ns);
         *item_count += planned->item_count;
     }

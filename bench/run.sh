@@ -15,13 +15,11 @@ Usage: bench/run.sh WHAT [OPTION...]
   exchange       ways to exchange records between ranks, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
   derive         penstock derive with an encoder that only copies, beside decoding and encoding alone (options of its own)
-  scaling        1 to 4 hosts, cold and from memory, order.placement fixed and local, against what links and processors
+  scaling        1 to 4 hosts, cold and from memory, order.placement local and fixed, against what links and processors
                  allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
                  Streaming
-  ways           2 to 4 hosts: the ways chosen while running against each way alone, and the best mixture (options of
-                 its own)
   python         a trainer in Python beside penstock-trainer, with large batches and with tiny ones (options of its own)
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   local          large chunks of a directory, through the page cache and past it (options of its own)
@@ -80,7 +78,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | ways | cluster_peers | remote | local | shards | windows | events | csr | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | cluster_peers | remote | local | shards | windows | events | csr | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;
@@ -256,7 +254,7 @@ end_to_end() {
         --loader "${loader[*]:5}" --dataloader-missing "$dataloader_missing" --peers "$settings"
 }
 
-# Twice: with the samples of the other benchmarks, which have to be moved, and with samples of 64 bytes.
+# Twice: with the samples of the other benchmarks, and with samples of 64 bytes.
 idle() {
     local readers=$((hosts > 1 ? hosts : 2)) small=$work/small-$samples.zarr
     say "$readers readers and $readers trainers that compute for 50 ms a step; three epochs"
@@ -280,7 +278,8 @@ variants() {
         --volume 256MiB --message "$message" "${records[@]}" >>"$results"
 }
 
-# shares NAME BATCH SYNTH_OPTION...: where readers' time goes with samples of one size
+# shares NAME BATCH SYNTH_OPTION...: where readers' time goes with samples of one size. With order.placement fixed half of
+# them are exchanged.
 shares() {
     local name=$1 size=$2
     shift 2
@@ -293,7 +292,7 @@ shares() {
     fi
     say "two readers, samples of $name"
     config=$work/exchange.yaml
-    printf 'dataset: {uri: %s}\nbatch: {global_size: %s}\n' "$dataset" "$size" >"$config"
+    printf 'dataset: {uri: %s}\nbatch: {global_size: %s}\norder: {placement: fixed}\n' "$dataset" "$size" >"$config"
     penstock 2 2 1 $((rounds + 1)) --touch
     printf '{"sample": "%s", "report": %s}\n' "$name" "$(cat "$work/run/reader.json")" >>"$results"
 }
