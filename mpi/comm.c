@@ -84,9 +84,8 @@ static bool divide(int run_count, struct comm *comm, MPI_Comm *ret_base)
 
 static void make_communicators(MPI_Comm base, struct comm *comm)
 {
-    MPI_Comm *const kinds[] = {&comm->world,  &comm->control, &comm->drain,
-                               &comm->rounds, &comm->pace,    &comm->windows,
-                               &comm->tally,  &comm->overview};
+    MPI_Comm *const kinds[] = {&comm->world, &comm->control, &comm->drain, &comm->rounds,
+                               &comm->pace,  &comm->windows, &comm->tally, &comm->overview};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         MPI_Comm_dup(base, kinds[i]);
     for (int i = 0; i < COMM_LANES; i++)

@@ -35,8 +35,7 @@
 enum { COMM_NODE_NAME_BYTES = 65, COMM_LANES = ROUND_MAX_IN_FLIGHT, COMM_MAX_RUNS = ALSO_MOST + 1 };
 
 struct comm {
-    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tally,
-        overview, node;
+    MPI_Comm world, control, drain, rounds, lanes[COMM_LANES], pace, windows, tally, overview, node;
     MPI_Comm all; /* MPI_COMM_NULL: there is one run */
     int rank, size;
     int run, run_count; /* which of the runs this process belongs to, and how many there are */

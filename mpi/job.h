@@ -88,8 +88,8 @@ struct job {
     struct pool *pool;
     bool stuck; /* a worker or the lister hangs: the memory that it uses is not freed */
     struct row_store *store;
-    struct stored_rows *stored;      /* NULL: rows are not kept as stored */
-    struct fetch_stage *fetches;     /* NULL: the dataset is not remote */
+    struct stored_rows *stored;  /* NULL: rows are not kept as stored */
+    struct fetch_stage *fetches; /* NULL: the dataset is not remote */
     uint64_t session_count;
     uint64_t old_states;  /* how many states of version 1, which do not say all of the order, this
                            * rank has read */

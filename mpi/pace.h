@@ -18,8 +18,8 @@ void pace_free(struct pace *pace);
 
 enum { PACE_ROUNDS = 8 }; /* no reader is more than twice this many rounds ahead of another */
 
-/* Moves on; never blocks. `published`: how many rounds this reader has published. `waits_for_reads`:
- * the next round waits for rows that this reader has to read. */
+/* Moves on; never blocks. `published`: how many rounds this reader has published.
+ * `waits_for_reads`: the next round waits for rows that this reader has to read. */
 void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads);
 
 /* Whether round `serial` may be posted now. */

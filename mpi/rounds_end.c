@@ -86,6 +86,6 @@ bool rounds_drain(struct rounds *rounds, uint64_t count)
         rounds_retire(rounds, round);
         drain_post(rounds, count);
     }
-    pace_progress(rounds->pace, rounds->published, PACE_WAIT_OTHER);
+    pace_progress(rounds->pace, rounds->published, false);
     return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
 }

@@ -29,7 +29,7 @@ struct windows {
     struct {
         uint64_t serial;
         struct round_reach reach;
-        bool found; /* windows_find() */
+        bool found;               /* windows_find() */
     } reading;                    /* the round whose rows are being claimed */
     struct item_merge claims;     /* of that round, in a mix */
     int32_t pending_load;         /* claimed, but its queue was full; ROW_NONE if there is none */

@@ -6,6 +6,7 @@
 #include "plan/assign.h"
 
 #include "base/number.h"
+#include "base/size.h"
 #include "plan/assign_internal.h"
 #include "plan/assign_wants.h"
 

@@ -1,5 +1,5 @@
-/* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row, and
- * which rows stay in memory. docs/design.md ("Who reads a row") has the reasons.
+/* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
+ * and which rows stay in memory. docs/design.md ("Who reads a row") has the reasons.
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
  * room reads stays there until the end. A row that has no home is given
@@ -13,8 +13,8 @@
  *     that is waited for more than others counts as slower than it says.
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
- * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows find
- * a home in the first epoch.
+ * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
+ * find a home in the first epoch.
  *
  * An assigner holds 2 bytes a row where rows are kept; a window takes O(R + rows log R). Owned by
  * one thread.
@@ -75,9 +75,10 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
- * reader keeps the row after use. Windows must be asked for in the order of the run, which may start anywhere, and from the start or
- * assigner_go_on() on once each: the choices change the assigner. Of a mix: the epoch and the
- * window are a source's, and the order is that of plan_merge_next().
+ * reader keeps the row after use. Windows must be asked for in the order of the run, which may
+ * start anywhere, and from the start or assigner_go_on() on once each: the choices change the
+ * assigner. Of a mix: the epoch and the window are a source's, and the order is that of
+ * plan_merge_next().
  */
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);

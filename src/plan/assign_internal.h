@@ -44,7 +44,7 @@ struct assigner {
                                 * WANTED_BY_NONE: no reader in this epoch;
                                 * WANTED_BY_ANY: the row has more samples */
     struct reader_heap pace, room;
-    uint32_t gainer; /* the last reader that got a row that another one wants */
+    uint32_t gainer;      /* the last reader that got a row that another one wants */
     uint16_t *home_table; /* [plan.all_rows], HOME_NONE; NULL when nothing is kept */
     struct assigner_stats stats;
 };

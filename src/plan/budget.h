@@ -77,7 +77,7 @@ struct budget {
     uint64_t most_rows;      /* of a window, that one reader is given to read; of a mix: of a
                               * window of each source together */
     uint64_t source_most_rows[MIX_MAX_SOURCES]; /* the same by source; without a mix the first */
-    uint64_t planned_windows; /* windows planned at once, of all sources together */
+    uint64_t planned_windows;                 /* windows planned at once, of all sources together */
     uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
     uint64_t pages;                           /* of these buffers' rows, for ragged fields */
     uint64_t send_tail_bytes, receive_tail_bytes; /* of a round's tails; in exchange_bytes */

@@ -20,7 +20,6 @@
 #include "base/divide.h"
 #include "base/number.h"
 
-
 /* Without stripes, or with order.placement local, rounds follow one another in order of position.
  */
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,

@@ -9,7 +9,7 @@
 struct draws_walk {
     const struct plan *outer;
     struct round_shape shape;
-    bool by_position; /* rounds follow one another in order of position */
+    bool by_position;    /* rounds follow one another in order of position */
     uint64_t first_draw; /* of the source's epoch */
     struct round_item *items;
     uint64_t taken, placed;

@@ -164,16 +164,16 @@ void stored_rows_start(struct stored_rows *rows, int32_t index, uint32_t numa,
 {
     const struct entry *entry = &rows->entries[index];
     bool recorded = entry->state == ENTRY_RECORDED;
-    *ret_pass = (struct stored_rows_pass){
-        .tape = {.play = recorded ? play : NULL, .record = record},
-        .rows = rows,
-        .arena = &rows->arena,
-        .entry = index,
-        .numa = numa,
-        .first_page = recorded ? entry->first_page : NO_PAGE,
-        .page = NO_PAGE,
-        .at = rows->arena.page_bytes,
-        .bytes = recorded ? entry->bytes : 0};
+    *ret_pass =
+        (struct stored_rows_pass){.tape = {.play = recorded ? play : NULL, .record = record},
+                                  .rows = rows,
+                                  .arena = &rows->arena,
+                                  .entry = index,
+                                  .numa = numa,
+                                  .first_page = recorded ? entry->first_page : NO_PAGE,
+                                  .page = NO_PAGE,
+                                  .at = rows->arena.page_bytes,
+                                  .bytes = recorded ? entry->bytes : 0};
 }
 
 static void end_recording(struct stored_rows_pass *pass, bool loaded)

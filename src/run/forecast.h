@@ -20,8 +20,8 @@ struct run_forecast {
     struct run_forecast_epoch epochs[RUN_FORECAST_EPOCHS];
 };
 
-/* Trainers are spread over the readers in blocks. Takes about a second at most: a dataset with more than a million rows is forecast from a
- * smaller one with the same proportions. NO_MEMORY. */
+/* Trainers are spread over the readers in blocks. Takes about a second at most: a dataset with more
+ * than a million rows is forecast from a smaller one with the same proportions. NO_MEMORY. */
 MUST_USE enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret_forecast,
                                   struct error *err);
 

@@ -45,12 +45,12 @@ struct run_setup {
     struct budget_demand
         demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
     struct budget budget;
-    uint64_t fetch_bytes;  /* of budget.fetch_bytes, for the fetch stage */
-    uint64_t second_bytes; /* of budget.fetch_bytes, for values that are requested a second time
-                            * (dataset_bound_seconds()) */
-    uint64_t stored_row_bytes;   /* of a row in the store, on average; 0: not known */
-    uint64_t record_bytes;       /* of a sample, as it is sent, without tail */
-    struct ring_layout layout;   /* settled */
+    uint64_t fetch_bytes;      /* of budget.fetch_bytes, for the fetch stage */
+    uint64_t second_bytes;     /* of budget.fetch_bytes, for values that are requested a second time
+                                * (dataset_bound_seconds()) */
+    uint64_t stored_row_bytes; /* of a row in the store, on average; 0: not known */
+    uint64_t record_bytes;     /* of a sample, as it is sent, without tail */
+    struct ring_layout layout; /* settled */
     struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
 };
 

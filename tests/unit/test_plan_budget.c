@@ -86,8 +86,7 @@ static void purposes(void **state)
     uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                             sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
-    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +
-                                       assigner_replica_bytes(1000, 4));
+    assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
     demand = usual(&plan);
@@ -160,7 +159,6 @@ static void tables_of_anchors(void **state)
                              sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +
-                                       assigner_replica_bytes(b.replica_rows, 4) +
                                        plan_tables_bytes(&plan, 2, 1) + 12345);
     anchors_free(anchors);
 }
@@ -172,69 +170,20 @@ static void everything_fits(void **state)
     struct budget_demand demand = usual(&plan);
     struct budget b = settle(&demand);
     assert_int_equal(b.keep_rows, 251);
-    assert_int_equal(b.transient_rows, 200); /* two windows, for rows that each reader loads */
-    assert_int_equal(b.each_rows, 100);
+    assert_int_equal(b.transient_rows, 0);
     assert_int_equal(b.most_rows, 100);
-    assert_int_equal(b.replica_rows, 1000);
-    assert_int_equal(b.buffer_rows, 200 + 1000);
-    demand.without_each = true;
-    assert_int_equal(settle(&demand).transient_rows, 0);
-    assert_int_equal(settle(&demand).replica_rows, 0);
-    assert_int_equal(settle(&demand).buffer_rows, 251);
-    demand.without_each = false;
+    assert_int_equal(b.buffer_rows, 251);
     demand.keep = BUDGET_KEEP_NOTHING;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 75 + 75);
-    assert_int_equal(b.each_rows, 50);
+    assert_int_equal(b.transient_rows, 75);
     assert_int_equal(b.most_rows, 50);
     demand.keep = BUDGET_KEEP_DECODED;
     demand.last_epoch = true;
     b = settle(&demand);
     assert_int_equal(b.keep_rows, 0);
-    assert_int_equal(b.transient_rows, 75 + 75);
+    assert_int_equal(b.transient_rows, 75);
     assert_int_equal(b.most_rows, 50);
-}
-
-/* Replicas take what is left, and nothing else changes. */
-static void replicas_last(void **state)
-{
-    (void)state;
-    struct plan plan = make_plan(100000, 100, 100, 256, 8);
-    struct budget_demand demand = usual(&plan);
-    struct budget all = settle(&demand), b;
-    uint64_t table = assigner_replica_bytes(1000, 4);
-    assert_int_equal(table, 500);
-    assert_true(all.total_bytes < demand.limit_bytes);
-    demand.limit_bytes = all.total_bytes;
-    assert_int_equal(settle(&demand).replica_rows, 1000);
-    demand.limit_bytes = all.total_bytes - 1; /* all but the 251 of the home; then home of none */
-    b = settle(&demand);
-    assert_int_equal(b.replica_rows, 1000 - 251 - 1);
-    assert_int_equal(b.buffer_rows, 200 + 1000 - 1);
-    demand.limit_bytes = all.total_bytes - 748 * buffer_bytes(&demand);
-    b = settle(&demand);
-    assert_int_equal(b.replica_rows, 1);
-    demand.limit_bytes -= buffer_bytes(&demand);
-    b = settle(&demand);
-    assert_int_equal(b.replica_rows, 0);
-    assert_int_equal(b.keep_rows, 251);
-    assert_int_equal(b.each_rows, 100);
-    demand = usual(&plan);
-    plan.locality = locality_number((struct locality){.nodes = 4, .readers = 1});
-    assert_int_equal(settle(&demand).replica_rows, 1000);
-    plan.cuts.items = 7; /* whose windows are not matched */
-    assert_int_equal(settle(&demand).replica_rows, 0);
-    plan.cuts.items = 0;
-    demand.without_each = true;
-    assert_int_equal(settle(&demand).replica_rows, 0);
-    demand.without_each = false;
-    plan.locality = 0;
-    demand.keep = BUDGET_KEEP_NOTHING;
-    assert_int_equal(settle(&demand).replica_rows, 0);
-    demand.keep = BUDGET_KEEP_DECODED;
-    demand.reader_count = 1;
-    assert_int_equal(settle(&demand).replica_rows, 0);
 }
 
 static void reading_ahead_before_keeping(void **state)
@@ -243,7 +192,7 @@ static void reading_ahead_before_keeping(void **state)
     struct plan plan = make_plan(100000, 100, 100, 256, 8);
     struct budget_demand demand = usual(&plan);
     struct budget b = settle(&demand);
-    uint64_t fixed = b.total_bytes - b.rows_bytes - assigner_replica_bytes(b.replica_rows, 4);
+    uint64_t fixed = b.total_bytes - b.rows_bytes;
     assert_int_equal(b.least_bytes, fixed + 25 * buffer_bytes(&demand));
     demand.limit_bytes = b.least_bytes;
     assert_int_equal(settle(&demand).transient_rows, 25);
@@ -268,7 +217,6 @@ static void workers_have_rows_to_read(void **state)
     struct plan plan = make_plan(100000, 100, 8, 256, 8);
     struct budget_demand demand = usual(&plan);
     demand.keep = BUDGET_KEEP_NOTHING;
-    demand.without_each = true;
     demand.reader_count = 1;
     demand.worker_count = 2;
     assert_int_equal(settle(&demand).transient_rows, 8 + 8 + 2);
@@ -296,7 +244,6 @@ static void row_rules(void **state)
     struct plan single = make_plan(100000, 1, 1000, 256, 8);
     struct budget_demand demand = usual(&single);
     demand.keep = BUDGET_KEEP_NOTHING;
-    demand.without_each = true;
     struct budget b = settle(&demand);
     assert_int_equal(b.transient_rows, 2 * 64); /* two rounds of 256 over 4 readers */
     demand.fetch_rows = 300;
@@ -338,19 +285,11 @@ static void rows_kept_as_stored(void **state)
     demand.stored_row_bytes = 100 * 1024;
     struct budget b = settle(&demand);
     /* All of them are: so a whole window may have to be read at one home. */
-    assert_int_equal(b.transient_rows,
-                     125 + 125); /* and as many, which readers load for themselves */
-    assert_int_equal(b.buffer_rows, 125 + 125);
-    assert_int_equal(b.each_rows, 75);
+    assert_int_equal(b.transient_rows, 125);
+    assert_int_equal(b.buffer_rows, 125);
     assert_int_equal(b.most_rows, 100);
     assert_int_equal(b.keep_rows, 251);
-    assert_int_equal(b.stored_bytes, 1000 * 100 * 1024);
-    assert_int_equal(b.replica_rows, 1000);
-    demand.without_each = true;
-    b = settle(&demand);
     assert_int_equal(b.stored_bytes, 251 * 100 * 1024);
-    assert_int_equal(b.replica_rows, 0);
-    assert_int_equal(b.transient_rows, 125);
     demand.limit_bytes = b.total_bytes - 10 * buffer_bytes(&demand);
     assert_int_equal(settle(&demand).transient_rows, 115);
     assert_int_equal(settle(&demand).most_rows, 90);
@@ -360,38 +299,6 @@ static void rows_kept_as_stored(void **state)
     assert_int_equal(settle(&demand).most_rows, 50);
     demand.last_epoch = true;
     assert_int_equal(settle(&demand).stored_bytes, 0);
-}
-
-/* Buffers for rows that are sent as stored: counted as exchange, bounded, and none where memory is
- * short. */
-static void tapes_take_little(void **state)
-{
-    (void)state;
-    struct plan plan = make_plan(100000, 100, 100, 256, 8);
-    struct budget_demand demand = usual(&plan);
-    demand.keep = BUDGET_KEEP_STORED;
-    demand.stored_row_bytes = 100 * 1024;
-    uint64_t without = settle(&demand).exchange_bytes;
-    demand.tape_bytes = 200 * 1024;
-    demand.tape_limit_bytes = GIB;
-    struct budget b = settle(&demand);
-    assert_int_equal(b.tape_buffers, 64);
-    uint64_t marks = b.planned_windows * 4 * sizeof(uint64_t);
-    assert_int_equal(b.tapes_bytes, 129 * demand.tape_bytes + marks);
-    assert_int_equal(b.exchange_bytes, without + b.tapes_bytes);
-    demand.tape_limit_bytes = 4 * MIB; /* 20 buffers and a bit */
-    b = settle(&demand);
-    assert_int_equal(b.tape_buffers, 9);
-    assert_true(b.tapes_bytes <= demand.tape_limit_bytes);
-    demand.tape_limit_bytes = GIB;
-    demand.limit_bytes = b.least_bytes + 100 * buffer_bytes(&demand);
-    assert_int_equal(settle(&demand).tape_buffers, 0);
-    demand.limit_bytes = 2 * GIB;
-    demand.without_each = true;
-    assert_int_equal(settle(&demand).tapes_bytes, 0);
-    demand.without_each = false;
-    plan.locality = locality_number((struct locality){.nodes = 4, .readers = 1});
-    assert_int_equal(settle(&demand).tapes_bytes, 0);
 }
 
 static void too_low_a_limit(void **state)
@@ -478,7 +385,7 @@ static void description(void **state)
     struct budget b = settle(&demand);
     struct text out = {0};
     budget_describe(&demand, &b, &out);
-    assert_non_null(strstr(out.data, "  200 transient + 1,000 kept"));
+    assert_non_null(strstr(out.data, "  0 transient + 251 kept"));
     assert_non_null(strstr(out.data, "total"));
     assert_non_null(strstr(out.data, "2.00 GiB"));
     text_done(&out);
@@ -491,10 +398,8 @@ int main(void)
         cmocka_unit_test(room_to_hold),
         cmocka_unit_test(tables_of_anchors),
         cmocka_unit_test(everything_fits),
-        cmocka_unit_test(replicas_last),
         cmocka_unit_test(reading_ahead_before_keeping),
         cmocka_unit_test(rows_kept_as_stored),
-        cmocka_unit_test(tapes_take_little),
         cmocka_unit_test(workers_have_rows_to_read),
         cmocka_unit_test(row_rules),
         cmocka_unit_test(too_low_a_limit),

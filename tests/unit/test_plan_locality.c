@@ -3,7 +3,6 @@
 #include "base/random.h"
 #include "plan/assign.h"
 #include "plan/locality.h"
-#include "plan/window_match.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -306,91 +305,10 @@ static void strides_are_near_all_trainers(void **state)
     }
 }
 
-/* The destination of a position, found step by step as rounds do. */
-static uint64_t destination_in_step(const struct plan_epoch *epoch, struct matcher *matcher,
-                                    uint64_t position)
-{
-    static uint32_t destinations[MOST_POSITIONS];
-    const struct plan *plan = &epoch->plan;
-    uint64_t step = plan_step_of(plan, position), first = plan_step_first(plan, step);
-    for (uint64_t i = 0; i < plan_step_samples(plan, step); i++) {
-        uint64_t unpadded = plan_unpad(epoch, first + i);
-        struct plan_window window;
-        plan_window_at(&window, epoch, plan_window_of(epoch, unpadded));
-        uint64_t row = plan_row_at(epoch, window.first_row_position +
-                                              plan_location_at(&window, unpadded).window_row);
-        destinations[i] = locality_trainer(locality_near(plan), row);
-    }
-    matcher_match(matcher, epoch->epoch, step, destinations);
-    return first + destinations[position - first];
-}
-
-/* Each sample of a window whose rows all readers load is an item of the reader whose trainer gets
- * the sample, and of no other. */
-static void check_window(const struct plan_epoch *epoch, uint64_t index, struct window_match *match,
-                         struct matcher *matcher, uint64_t *seen)
-{
-    static uint16_t owners[MOST_POSITIONS];
-    static struct round_item items[2 * MOST_POSITIONS];
-    uint32_t reader_of_trainer[MOST_TRAINERS];
-    const struct plan *plan = &epoch->plan;
-    struct plan_window window;
-    plan_window_at(&window, epoch, index);
-    for (uint32_t t = 0; t < plan->trainer_count; t++)
-        reader_of_trainer[t] = t;
-    for (uint64_t row = 0; row < window.row_count; row++)
-        owners[row] = (uint16_t)(row % plan->trainer_count | ASSIGN_KEEP | ASSIGN_EACH);
-    window_match_find(match, epoch, &window);
-    for (uint32_t reader = 0; reader < plan->trainer_count; reader++) {
-        uint64_t count = round_window_items(epoch, &window, (struct round_shape){1, 1, 2}, owners,
-                                            reader, reader_of_trainer, match, items);
-        for (uint64_t i = 0; i < count; i++) {
-            uint64_t position = items[i].position - epoch->epoch * plan->position_count;
-            uint64_t destination = destination_in_step(epoch, matcher, position);
-            assert_int_equal(window_match_destination(match, plan, position), destination);
-            assert_int_equal(plan_recipient_of(plan, destination).trainer, reader);
-        }
-        *seen += count;
-    }
-}
-
-static void windows_are_matched_as_rounds_are(void **state)
-{
-    (void)state;
-    const struct plan_options all[] = {
-        {.sample_count = 203, .row_length = 8, .window_rows = 5, .global_batch = 12},
-        {.sample_count = 203, .row_length = 1, .window_rows = 9, .global_batch = 24},
-        {.sample_count = 203, .row_length = 8, .window_rows = 1, .global_batch = 30},
-        {.sample_count = 203, .row_length = 4, .window_rows = 60, .global_batch = 18}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        for (int last = PLAN_DROP; last <= PLAN_PAD; last++) {
-            struct plan_options options = all[i];
-            options.seed = 3;
-            options.shuffle = true;
-            options.trainer_count = 3;
-            options.last = (enum plan_last)last;
-            options.locality = locality_number((struct locality){3, 1, false});
-            struct plan plan;
-            struct plan_epoch epoch;
-            assert_int_equal(plan_init(&plan, &options, NULL), STATUS_OK);
-            struct window_match *match = window_match_new(&plan);
-            struct matcher *matcher = matcher_new(&plan);
-            assert_true(match && matcher);
-            plan_epoch_init(&epoch, &plan, 7);
-            uint64_t seen = 0;
-            for (uint64_t w = 0; w < plan.window_count; w++)
-                check_window(&epoch, w, match, matcher, &seen);
-            assert_int_equal(seen, plan.position_count);
-            matcher_free(matcher);
-            window_match_free(match);
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strides_are_near_all_trainers),
-        cmocka_unit_test(windows_are_matched_as_rounds_are),
         cmocka_unit_test(numbers_come_back),
         cmocka_unit_test(large_nodes_and_many_have_numbers),
         cmocka_unit_test(nonsense_is_no_locality),

@@ -136,7 +136,6 @@ struct delivery {
     const struct plan *plan;
     struct round_shape shape;
     uint32_t reader_count;
-    const uint32_t *reader_of_trainer;
     struct assigner *assigner;
     uint8_t *seen;   /* [positions of the run] */
     uint64_t *where; /* [positions of the run] row, and offset in the row */
@@ -147,8 +146,7 @@ static void take_items(struct delivery *to, const struct plan_epoch *epoch,
 {
     const struct plan *plan = to->plan;
     struct round_item *items = calloc(round_window_capacity(&epoch->plan), sizeof *items);
-    uint64_t count = round_window_items(epoch, window, to->shape, owners, reader,
-                                        to->reader_of_trainer, NULL, items);
+    uint64_t count = round_window_items(epoch, window, to->shape, owners, reader, items);
     assert_true(count <= round_window_capacity(&epoch->plan));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t p = items[i].position, in_epoch = p % plan->position_count;
@@ -223,7 +221,6 @@ static void check_delivery(const struct plan *plan, uint32_t readers, struct rou
     struct delivery to = {.plan = plan,
                           .shape = shape,
                           .reader_count = readers,
-                          .reader_of_trainer = reader_of_trainer,
                           .seen = calloc(positions, 1),
                           .where = calloc(positions, sizeof(uint64_t))};
     const struct assigner_options options = {.plan = plan,

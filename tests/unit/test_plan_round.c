@@ -64,14 +64,13 @@ static void check_item(const struct plan *plan, struct round_shape shape,
 
 static void take_window(const struct plan_epoch *epoch, const struct plan_window *window,
                         struct round_shape shape, const uint16_t *owners, uint32_t readers,
-                        const uint32_t *reader_of_trainer, struct delivery *delivery)
+                        struct delivery *delivery)
 {
     const struct plan *plan = &epoch->plan;
     struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
     assert_non_null(items);
     for (uint32_t reader = 0; reader < readers; reader++) {
-        uint64_t count = round_window_items(epoch, window, shape, owners, reader, reader_of_trainer,
-                                            NULL, items);
+        uint64_t count = round_window_items(epoch, window, shape, owners, reader, items);
         assert_true(count <= round_window_capacity(plan));
         make_relative(epoch, shape, items, count);
         for (uint64_t i = 0; i < count; i++) {
@@ -86,66 +85,10 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
     free(items);
 }
 
-/* What `sender` sends as tapes to `receiver` is what this one comes upon, in the same order. */
-static void check_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
-                        struct round_shape shape, const uint16_t *owners, uint32_t sender,
-                        uint32_t receiver, const uint32_t *reader_of_trainer, uint64_t from)
-{
-    uint64_t capacity = round_window_capacity(&epoch->plan), marks[16];
-    struct round_item *items = calloc(capacity, sizeof *items);
-    struct round_item *tapes = calloc(capacity, sizeof *tapes);
-    bool *seen = calloc(window->row_count, sizeof *seen);
-    assert_true(items && tapes && seen);
-    uint64_t count =
-        round_window_items(epoch, window, shape, owners, receiver, reader_of_trainer, NULL, items);
-    uint64_t sent = round_window_tapes(epoch, window, shape, owners, sender, reader_of_trainer,
-                                       from, marks, tapes);
-    assert_true(sent + round_window_items(epoch, window, shape, owners, sender, reader_of_trainer,
-                                          NULL, tapes + sent) <=
-                capacity);
-    uint64_t next = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint16_t owner = owners[items[i].window_row];
-        if (items[i].position < from || seen[items[i].window_row] ||
-            !assign_gets_tape(owner, receiver) || (owner & ASSIGN_READER_MASK) != sender)
-            continue;
-        seen[items[i].window_row] = true;
-        while (next < sent && tapes[next].offset != receiver)
-            next++;
-        assert_true(next < sent);
-        assert_int_equal(tapes[next].window_row, items[i].window_row);
-        assert_int_equal(tapes[next].position, items[i].position);
-        assert_int_equal(tapes[next++].round, items[i].round);
-    }
-    for (; next < sent; next++)
-        assert_int_not_equal(tapes[next].offset, receiver);
-    free(seen);
-    free(tapes);
-    free(items);
-}
-
-static void check_all_tapes(const struct plan_epoch *epoch, const struct plan_window *window,
-                            struct round_shape shape, uint16_t *owners, uint32_t readers,
-                            const uint32_t *reader_of_trainer)
-{
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        if ((owners[window_row] & ASSIGN_EACH) && window_row % 5 > 0)
-            owners[window_row] |= ASSIGN_TAPE;
-    uint64_t middle = round_absolute_position(&epoch->plan, epoch->epoch,
-                                              window->first_position + window->sample_count / 3);
-    for (uint32_t sender = 0; sender < readers; sender++)
-        for (uint32_t receiver = 0; receiver < readers; receiver++)
-            if (receiver != sender) {
-                check_tapes(epoch, window, shape, owners, sender, receiver, reader_of_trainer, 0);
-                check_tapes(epoch, window, shape, owners, sender, receiver, reader_of_trainer,
-                            middle);
-            }
-}
-
 /* The receiver's side: it walks a round's positions and looks up who owns each. */
 static void check_received(const struct plan_epoch *epoch, struct round_shape shape,
                            const uint16_t *const *owners, uint32_t readers,
-                           const uint32_t *reader_of_trainer, const struct delivery *delivery)
+                           const struct delivery *delivery)
 {
     const struct plan *plan = &epoch->plan;
     for (uint64_t k = 0; k < rounds_per_epoch(plan, shape); k++) {
@@ -162,7 +105,7 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
                     struct plan_window window;
                     plan_window_at(&window, epoch, j);
                     uint64_t window_row = plan_location_at(&window, position).window_row;
-                    expected[assign_source(owners[j][window_row], reader_of_trainer[trainer])]++;
+                    expected[assign_reader(owners[j][window_row])]++;
                 }
             }
             for (uint32_t r = 0; r < readers; r++)
@@ -175,8 +118,8 @@ static void check_received(const struct plan_epoch *epoch, struct round_shape sh
     }
 }
 
-static void check_way(const struct plan *plan, struct round_shape shape, uint32_t readers,
-                      uint64_t e, uint64_t each_rows)
+static void check_epoch(const struct plan *plan, struct round_shape shape, uint32_t readers,
+                        uint64_t e)
 {
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, plan, e);
@@ -193,8 +136,6 @@ static void check_way(const struct plan *plan, struct round_shape shape, uint32_
     struct assigner_options options = {.plan = plan,
                                        .reader_count = readers,
                                        .most_rows = plan->window_rows,
-                                       .each_rows = each_rows,
-                                       .way = WAYS_EACH,
                                        .reader_of_trainer = reader_of_trainer};
     assert_non_null(reader_of_trainer);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
@@ -206,17 +147,11 @@ static void check_way(const struct plan *plan, struct round_shape shape, uint32_
         owners[j] = calloc(window.row_count, sizeof *owners[j]);
         assert_non_null(owners[j]);
         assigner_window(assigner, &epoch, &window, owners[j]);
-        if (readers <= 4)
-            check_all_tapes(&epoch, &window, shape, owners[j], readers, reader_of_trainer);
-        take_window(&epoch, &window, shape, owners[j], readers, reader_of_trainer, &delivery);
+        take_window(&epoch, &window, shape, owners[j], readers, &delivery);
     }
     for (uint64_t p = 0; p < plan->position_count; p++)
         assert_int_equal(delivery.samples[p], plan_sample_at(&epoch, p));
-    check_received(&epoch, shape, (const uint16_t *const *)owners, readers, reader_of_trainer,
-                   &delivery);
-    struct assigner_stats stats;
-    assigner_stats(assigner, &stats);
-    assert_int_equal(stats.each_rows > 0, each_rows > 0 && plan->row_samples > 1);
+    check_received(&epoch, shape, (const uint16_t *const *)owners, readers, &delivery);
     for (uint64_t j = 0; j < plan->window_count; j++)
         free(owners[j]);
     free(owners);
@@ -224,15 +159,6 @@ static void check_way(const struct plan *plan, struct round_shape shape, uint32_
     free(reader_of_trainer);
     free(delivery.sent);
     free(delivery.samples);
-}
-
-/* Rows are sent, or some of them, or none. */
-static void check_epoch(const struct plan *plan, struct round_shape shape, uint32_t readers,
-                        uint64_t e)
-{
-    check_way(plan, shape, readers, e, 0);
-    check_way(plan, shape, readers, e, 2);
-    check_way(plan, shape, readers, e, plan->window_rows);
 }
 
 /* All that readers send, merged by position, is the order itself: whoever reads, whoever trains. */
@@ -315,8 +241,7 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
         plan_window_at(&window, &epoch, j);
         assigner_window(assigner, &epoch, &window, owners);
         for (uint32_t r = 0; r < readers; r++) {
-            uint64_t count = round_window_items(&epoch, &window, shape, owners, r,
-                                                reader_of_trainer, NULL, items);
+            uint64_t count = round_window_items(&epoch, &window, shape, owners, r, items);
             make_relative(&epoch, shape, items, count);
             for (uint64_t i = 0; i < count; i++) {
                 assert_int_equal(seen[items[i].position]++, 0);

@@ -113,7 +113,6 @@ static const struct walk {
     {"delivery.stall_warning", {"0", "2"}, NULL},
     {"delivery.bind_trainers", {"true", "false"}, NULL},
     {"exchange.steps_per_round", {"auto", "1"}, NULL},
-    {"exchange.way", {"send", "each"}, NULL},
     {"exchange.buffer_limit", {"128MiB", "16GiB"}, NULL},
     {"store.timeout", {"1", "2"}, NULL},
     {"store.retries", {"0", "2"}, NULL},

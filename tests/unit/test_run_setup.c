@@ -251,14 +251,8 @@ static void more_than_there_is(void **state)
     struct run_shape shape = two_nodes;
     struct run_setup setup;
     struct error err;
-    config.way = WAYS_AUTO;
     assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err), STATUS_OK);
     uint64_t total = 2 * setup.budget.total_bytes - setup.budget.held_bytes;
-    shape.node_available_bytes = total; /* nothing is left for what is not necessary */
-    assert_true(setup.budget.each_rows > 0);
-    assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err), STATUS_OK);
-    assert_int_equal(setup.budget.each_rows, 0);
-    total = 2 * setup.budget.total_bytes - setup.budget.held_bytes;
     shape.node_available_bytes = total; /* nothing is left for the programs */
     assert_int_equal(run_setup_settle(&config, &dataset, &shape, NULL, &setup, &err),
                      STATUS_NO_MEMORY);
