@@ -27,6 +27,7 @@ PEERS = {
 GOALS = [
     ("b/a", "cold", "limit_cold", 0.80),
     ("d/c", "warm", "limit_warm", 0.90),
+    ("d of 2 readers/d", "warm_pair", "warm", 0.90),
     ("b/e", "cold", "dataloader", 1.5),
     ("d/e", "warm", "dataloader", 6.0),
 ]
