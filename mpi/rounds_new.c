@@ -60,7 +60,7 @@ static enum status matching_init(struct rounds *rounds, struct error *err)
 {
     const struct run_setup *setup = &rounds->job->setup;
     struct round_matching *matching = &rounds->matching;
-    if (setup->plan.locality == 0)
+    if (!locality_matters(&setup->plan))
         return STATUS_OK;
     uint64_t count = round_max_matched(&setup->plan, setup->shape);
     matching->matcher = matcher_new(&setup->plan);

@@ -119,9 +119,10 @@ struct config_range {
       "false: samples come in order of index")                                                     \
     X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,        \
       "chunk rows shuffled together; auto: computed from dataset and global batch")                \
-    X("order.placement", placement, CHOICE_PLACEMENT, "fixed", 0, 0, CHANGES_ORDER,                \
-      "fixed: positions of a step belong to trainers; local: a sample goes to a trainer near its " \
-      "row, each step's set of samples is the same")                                               \
+    X("order.placement", placement, CHOICE_PLACEMENT, "local", 0, 0, CHANGES_ORDER,                \
+      "who gets which sample of a step: local, a trainer near the sample's row, so that little "   \
+      "travels; fixed, the trainer that the sample's position belongs to; a step's set of "        \
+      "samples is the same")                                                                       \
     X("order.epochs", epochs, U64, "1", 0, UINT32_MAX, KEEPS_ORDER,                                \
       "how often every sample is delivered; 0: until all trainers have left")                      \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \

@@ -84,7 +84,10 @@ enum status order_check_same(const struct order *before, const struct order *now
     if (!status && before->last != now->last)
         status = differs("batch.last", last_names[before->last], last_names[now->last], err);
     if (!status && !before->locality != !now->locality)
-        status = differs("order.placement", placement_text(before), placement_text(now), err);
+        status = error_set(err, STATUS_INVALID,
+                           "order.placement was %s, this run has %s: trainers would get samples a "
+                           "second time; go on with --set order.placement=%s",
+                           placement_text(before), placement_text(now), placement_text(before));
     if (!status && before->id != now->id)
         status = error_set(err, STATUS_INVALID,
                            "order id was %016" PRIx64 ", this run has %016" PRIx64

@@ -15,6 +15,7 @@
  */
 #include "plan/assign.h"
 #include "plan/items_internal.h"
+#include "plan/locality.h"
 #include "plan/round.h"
 
 #include "base/divide.h"
@@ -25,7 +26,7 @@
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
                        uint64_t position)
 {
-    if (shape.stripes_per_step == 1 || plan->locality || plan->mix)
+    if (shape.stripes_per_step == 1 || locality_matters(plan) || plan->mix)
         return position - first_position;
     struct plan_recipient recipient = plan_recipient_of(plan, position);
     uint64_t index = round_of(plan, shape, recipient);
@@ -143,7 +144,7 @@ static bool has_many(const struct collector *c)
 
 uint64_t items_round(const struct plan *plan, struct round_shape shape, uint64_t position)
 {
-    if (plan->locality)
+    if (locality_matters(plan))
         return round_of_position(plan, shape, position);
     return round_of(plan, shape, plan_recipient_of(plan, position));
 }
@@ -179,7 +180,7 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
                           .reader = reader,
                           .period = last ? window->sample_count : 0,
                           .items = ret_items};
-    bool by_position = shape.stripes_per_step == 1 || plan->locality || plan->mix;
+    bool by_position = shape.stripes_per_step == 1 || locality_matters(plan) || plan->mix;
     if (by_position && has_many(&c))
         collect_in_order(&c);
     else

@@ -1,5 +1,6 @@
 /* See items_internal.h: the items of a window of a mix's source. */
 #include "plan/items_internal.h"
+#include "plan/locality.h"
 #include "plan/mix.h"
 
 #include "base/number.h"
@@ -78,7 +79,7 @@ uint64_t items_of_draws(const struct plan_epoch *epoch, struct round_shape shape
     const struct plan *plan = &epoch->plan;
     struct draws_walk p = {.outer = &plan->mix->outer,
                            .shape = shape,
-                           .by_position = shape.stripes_per_step == 1 || plan->locality,
+                           .by_position = shape.stripes_per_step == 1 || locality_matters(plan),
                            .first_draw = epoch->epoch * plan->sample_count,
                            .items = items};
     while (p.taken < count) {

@@ -46,6 +46,15 @@ bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret
 uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
                        uint32_t trainers);
 
+/* Whether a position may have another destination than itself: unless all trainers are one
+ * reader's.
+ */
+static inline bool locality_matters(const struct plan *plan)
+{
+    uint32_t nodes = plan->locality >> 16, readers = plan->locality >> 1 & 0x7fff;
+    return nodes > 1 || (readers > 1 && plan->trainer_count > 1);
+}
+
 /* Which trainers rows are near. */
 struct locality_near {
     struct divider trainers;

@@ -93,7 +93,7 @@ struct round_slice {
 struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
                                   uint64_t step, uint32_t trainer);
 
-/* With order.placement local (locality.h) a round carries positions that follow one another: those
+/* Where the locality matters (locality.h) a round carries positions that follow one another: those
  * of `step`, counted from the step's first, are [first, end). */
 struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
                                    uint64_t step);

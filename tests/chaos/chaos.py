@@ -88,7 +88,7 @@ class Run:
         self.kills = []  # [victim, seconds since the start, recovery or None]
         self.faults = []
         self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS,
-                       options=("--set", f"order.placement={args.placement}", "--set", f"exchange.way={args.way}", *args.samples), hold=args.hold)
+                       options=("--set", f"order.placement={args.placement}", *args.samples), hold=args.hold)
 
     def kill_one(self):
         victim = self.random.choices(list(VICTIMS), list(VICTIMS.values()))[0]
@@ -186,7 +186,6 @@ def main():
     parser.add_argument("--compute-ms", type=float, default=15)
     parser.add_argument("--hold", type=int, default=3, help="batches that a trainer holds, at most (%(default)s)")
     parser.add_argument("--placement", choices=("fixed", "local"), default="fixed")
-    parser.add_argument("--way", choices=("send", "each", "auto"), default="send", help="of samples (%(default)s)")
     parser.add_argument("--windows", dest="samples", action="store_const", const=WINDOWS, default=[],
                         help="samples have several frames")
     parser.add_argument("--ragged", action="store_true", help="samples are of unequal lengths")

@@ -153,23 +153,6 @@ assert singles["epochs"][0]["exchanged_bytes"] == 0
 assert 0.6 < singles["epochs"][1]["exchanged_bytes"] / (400 * 256) < 0.9
 PYTHON
 
-# Rates that are assumed, where rank 0 may choose ways: slow links leave little to send, and fast ones nothing else.
-plan singles --readers 4 --json --set exchange.way=auto --assume link=1mbit >slow.json
-plan singles --readers 4 --json --set exchange.way=auto --assume link=100gbit,decode=1MB/s,store=10MB/s >fast.json
-python3 - <<'PYTHON'
-import json
-slow, fast, none = (json.load(open(f"{name}.json"))["epochs"][2] for name in ("slow", "fast", "singles"))
-assert none["rows_each"] == 0 and none["all_sent_s"] == 0, none
-assert fast["exchanged_bytes"] > 0.9 * none["exchanged_bytes"], fast
-assert slow["exchanged_bytes"] < 0.1 * none["exchanged_bytes"] and slow["rows_each"] > 200, slow
-assert slow["rows_read"] + slow["rows_kept"] == 400 and 0 < slow["rows_read"] < slow["rows_each"], slow  # replicas
-assert slow["chosen_s"] < slow["all_sent_s"] / 5, slow
-PYTHON
-contains "$(plan rows --readers 4 --set exchange.way=auto --assume link=1gbit,decode=500MB/s)" "of the rows are not sent"
-for wrong in link=1 link=0bit store= disk=1gbit link=1gbit,,; do
-    refuses 4 "--assume: '" plan --set dataset.uri=rows --assume "$wrong"
-done
-
 # How well samples are mixed: the measures, computed again from the order that is printed.
 plan rows --order >order.txt
 plan rows --quality --json --plot quality.svg >quality.json
@@ -236,4 +219,3 @@ assert 500 < first["rows_read"] < 530 and 100 < second["rows_read"] < 120, mix["
 PYTHON
 contains "$("$penstock" plan "${mix[@]}" --readers 2)" "windows of 7 rows of source 0, 7 of source 1"
 refuses 4 "is a mix" plan "${mix[@]}" --quality
-refuses 4 "always sent" plan "${mix[@]}" --set exchange.way=each

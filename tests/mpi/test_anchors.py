@@ -107,9 +107,6 @@ class Anchors(Orders):
     def test_several_steps_a_round(self):
         self.check(3, 4, 3, 5, **{"exchange.steps_per_round": 2, "delivery.slots": 4})
 
-    def test_each_reader_loads(self):
-        self.check(3, 3, 3, 5, **{"exchange.way": "each"})
-
     def test_many_epochs(self):
         """More than the tables have room for at once: of one window each, and of a few."""
         for window_rows in (1000, 13):
@@ -172,9 +169,6 @@ class Shapes(test_local.Local):
     def settings(self, uri, **more):
         return super().settings(uri, **{"samples.stride": 3, **more})
 
-
-class EachShapes(test_local.Each, Shapes):
-    """The same where readers load rows of others, and keep them."""
 
 
 if __name__ == "__main__":

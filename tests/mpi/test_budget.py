@@ -267,7 +267,7 @@ class Budget(World):
     def test_shapes(self):
         expected, whole = self.model(), None
         for readers, trainers, more in ((1, 1, {}), (1, 4, {}), (2, 2, {"exchange.steps_per_round": 2}), (5, 4, {}),
-                                        (3, 2, {"order.placement": "local"}), (2, 1, {"exchange.way": "each"})):
+                                        (3, 2, {"order.placement": "local"}), (2, 1, {})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
                 lines = self.digests(readers, trainers, self.settings(**more))
                 of_steps = (lambda found: sorted([*line[:2], line[3]] for line in found)) if more.get("order.placement") == "local" else list
@@ -295,7 +295,7 @@ class Budget(World):
     def test_padded_to_the_bound(self):
         expected = list(self.with_padded_digests())
         padded = {"dataset.fields.tokens.deliver.pad": "bound"}
-        for readers, trainers, more in ((1, 1, {}), (3, 4, {"exchange.steps_per_round": 2}), (5, 4, {"exchange.way": "each"}),
+        for readers, trainers, more in ((1, 1, {}), (3, 4, {"exchange.steps_per_round": 2}), (5, 4, {}),
                                         (3, 2, {"order.placement": "local"})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
                 lines = self.digests(readers, trainers, self.settings(**padded, **more))

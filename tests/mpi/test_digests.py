@@ -59,8 +59,8 @@ class Digests(JobTest):
             self.assertEqual(by_index[0], other)
 
 
-class Ways(JobTest):
-    """The same samples on every way: sent by the row's owner, or read by each reader for itself."""
+class Caches(JobTest):
+    """The same samples wherever rows are for the next epoch: decoded in memory, as stored, or in the store alone."""
 
     def settings(self, uri, **more):
         return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial", "order.epochs": 3,
@@ -69,23 +69,12 @@ class Ways(JobTest):
     SHAPES = ((3, 2),) if SANITIZED else ((2, 4), (3, 2))
 
     def check(self, chunk, last, shapes=SHAPES, caches=("decoded", "stored", "off")):
-        path = os.path.join(self.folder, "report.json")
-        settings = self.settings(self.synth(f"ways-{chunk}", 203, chunk=chunk, videos=7),
+        settings = self.settings(self.synth(f"chunk-{chunk}", 203, chunk=chunk, videos=7),
                                  **{"batch.last": last, "order.window_rows": 9 * 8 // chunk})
         expected = self.digests(1, 1, settings)
-        for (readers, trainers), cache, way in itertools.product(shapes, caches, ("send", "each", "tapes")):
-            if way == "tapes" and cache != "stored":
-                continue
-            with self.subTest(readers=readers, cache=cache, way=way):
-                lines = self.digests(readers, trainers, {**settings, "readers.cache": cache, "exchange.way": way},
-                                     options=["--report", path])
-                self.assertEqual(lines, expected)
-                with open(path, encoding="ascii") as file:
-                    epochs = json.load(file)["epochs"]
-                rows = sum(epoch["ways"]["each_rows"] for epoch in epochs)
-                self.assertEqual(rows > 0, way == "tapes" or way == "each" and (chunk > 1 or cache != "off"))
-                self.assertEqual(sum(epoch["ways"]["tape_rows"] for epoch in epochs) > 0, way == "tapes")
-                self.assertEqual(sum(epoch["tape_bytes"] for epoch in epochs) > 0, way == "tapes")
+        for (readers, trainers), cache in itertools.product(shapes, caches):
+            with self.subTest(readers=readers, cache=cache):
+                self.assertEqual(self.digests(readers, trainers, {**settings, "readers.cache": cache}), expected)
 
     def test_single_samples(self):
         self.check(1, "partial")
@@ -102,94 +91,22 @@ class Ways(JobTest):
     def test_long_rows_dropped(self):
         self.check(8, "drop", shapes=((3, 3),), caches=("decoded", "stored"))
 
-    def check_replicas(self, readers, settings, expected):
-        """The report's epochs are as `penstock plan` says."""
-        path = os.path.join(self.folder, "report.json")
-        plan = self.plan(readers, settings)
-        self.assertEqual(self.digests(readers, settings["delivery.trainers"], settings, options=["--report", path]),
-                         expected)
-        with open(path, encoding="ascii") as file:
-            epochs = json.load(file)["epochs"]
-        for planned, epoch in zip(plan["epochs"], epochs):  # but for rows that are still there at an epoch's end
-            self.assertAlmostEqual(epoch["rows_read"], planned["rows_read"], delta=0.2 * plan["row_count"])
-        return plan, epochs
-
-    def test_replicas(self):
-        """With room for all rows at every reader, nothing is read or sent any more once each has had its rows; with
-        room for fewer, less is read than without."""
-        settings = self.settings(self.synth("replicas", 400, chunk=8, videos=7),
-                                 **{"order.window_rows": 4, "order.epochs": 5, "exchange.way": "each",
-                                    "delivery.trainers": 4, "batch.global_size": 20})
-        expected = self.digests(1, 1, {key: value for key, value in settings.items() if key != "delivery.trainers"})
-        for readers, cache, last in ((2, "decoded", 2), (2, "stored", 4), (3, "decoded", 4)):
-            with self.subTest(readers=readers, cache=cache):
-                cached = {**settings, "readers.cache": cache, "readers.memory_limit": "1GiB"}
-                plan, epochs = self.check_replicas(readers, cached, expected)
-                self.assertEqual(plan["replica_rows"], plan["row_count"])
-                self.assertEqual([(epoch["rows_read"], epoch["stored_bytes"]) for epoch in epochs[last:]],
-                                 [(0, 0)] * (5 - last))
-                if cache == "decoded":
-                    self.assertEqual([epoch["sent_bytes"] for epoch in epochs[last:]], [0] * (5 - last))
-                    row_bytes = 8 * epochs[0]["sample_bytes"]
-                    cached["readers.memory_limit"] = plan["memory_bytes_of_a_reader"] - 10 * row_bytes
-                    less, epochs = self.check_replicas(readers, cached, expected)
-                    self.assertTrue(0 < less["replica_rows"] < plan["row_count"])
-                    without = epochs[0]["rows_read"] - plan["row_count"]  # all but the homes
-                    self.assertTrue(0 < epochs[-1]["rows_read"] < without - less["replica_rows"] / 2)
-
-    def test_replicas_of_single_samples(self):
-        """They come to each reader whose trainers get them, the later the fewer."""
-        settings = self.settings(self.synth("singles", 203, chunk=1, videos=7),
-                                 **{"order.window_rows": 72, "order.epochs": 20, "exchange.way": "each",
-                                    "delivery.trainers": 2, "readers.memory_limit": "1GiB"})
-        expected = self.digests(1, 1, {key: value for key, value in settings.items() if key != "delivery.trainers"})
-        plan, epochs = self.check_replicas(2, settings, expected)
-        self.assertEqual(plan["replica_rows"], 203)
-        self.assertEqual(sum(epoch["rows_read"] for epoch in epochs), 2 * 203)
-        self.assertEqual((epochs[-1]["rows_read"], epochs[-1]["sent_bytes"]), (0, 0))
-
-    def test_tapes(self):
-        """Each row is read from the store once in all, and sent as stored to those that want it."""
-        uri = self.synth("tapes", 400, chunk=8, videos=7)
-        settings = self.settings(uri, **{"order.window_rows": 9, "exchange.way": "tapes", "delivery.trainers": 4,
-                                         "readers.cache": "stored", "readers.memory_limit": "1GiB"})
-        expected = self.digests(1, 1, {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial",
-                                       "order.epochs": 3, "order.seed": 5, "order.window_rows": 9})
-        path = os.path.join(self.folder, "report.json")
-        for readers in (2, 3):
-            with self.subTest(readers=readers):
-                self.assertEqual(self.digests(readers, 4, settings, options=["--report", path]), expected)
-                with open(path, encoding="ascii") as file:
-                    epochs = json.load(file)["epochs"]
-                stored = chunk_bytes(uri)
-                self.assertEqual([epoch["rows_read"] for epoch in epochs], [50, 0, 0])
-                self.assertTrue(0.9 * stored < sum(epoch["stored_bytes"] for epoch in epochs) <= stored)
-                for epoch in epochs:  # also what is sent when its reader has had the epoch's last batch
-                    self.assertEqual(epoch["tape_bytes"] > 0, epoch["ways"]["tape_rows"] > 0)
-                sent = sum(epoch["tape_bytes"] for epoch in epochs)  # to each reader but its home, the first time
-                self.assertTrue(0.9 * (readers - 1) * stored < sent < 1.4 * (readers - 1) * stored)
-                decoded = sum(epoch["sent_bytes"] - epoch["tape_bytes"] for epoch in epochs[1:])
-                self.assertLess(decoded, 0.1 * sent, "only where there are no buffers")
-
     def test_stripes(self):
         """A step in several rounds, several steps a round, windows smaller than a step."""
         settings = self.settings(self.synth("stripes", 101, chunk=4, videos=5), **{"order.window_rows": 3})
         expected = self.digests(1, 1, settings)
         for more in ({"exchange.buffer_limit": "700KiB"}, {"exchange.steps_per_round": 2, "delivery.slots": 4}):
-            for way in ({"exchange.way": "each"}, {"exchange.way": "tapes", "readers.cache": "stored"}):
-                self.assertEqual(self.digests(3, 4, {**settings, **more, **way}), expected)
+            for cache in ("decoded", "stored"):
+                self.assertEqual(self.digests(3, 4, {**settings, **more, "readers.cache": cache}), expected)
 
     def test_least_memory(self):
-        """Where there are buffers for nothing more, rows are sent."""
         settings = self.settings(self.synth("least", 101, chunk=4, videos=5), **{"order.window_rows": 3})
         expected = self.digests(1, 1, settings)
         outcome = self.reader(3, {**settings, "delivery.trainers": 3, "readers.memory_limit": "1MiB"},
                               (program("penstock-trainer"),))
         least = re.search(r"it takes at least (\d+)MiB", outcome.output)
         self.assertTrue(least, outcome.output)
-        for way in ("send", "each"):
-            lines = self.digests(3, 3, {**settings, "readers.memory_limit": f"{least[1]}MiB", "exchange.way": way})
-            self.assertEqual(lines, expected)
+        self.assertEqual(self.digests(3, 3, {**settings, "readers.memory_limit": f"{least[1]}MiB"}), expected)
 
 
 class Shapes(JobTest):

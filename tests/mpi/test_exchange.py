@@ -68,7 +68,7 @@ class Exchange(JobTest):
         crop, frame, where = 10 * 12 * 4, 24 * 20 * 4, 2 * 4
         field = {"array": "data", "crop.1": 10, "crop.2": 12, "crop.at": "random"}
         settings = self.settings(uri, **{f"dataset.fields.x.{key}": value for key, value in field.items()},
-                                 **{"batch.last": "partial", "exchange.way": "send", "delivery.trainers": 2})
+                                 **{"batch.last": "partial", "delivery.trainers": 2})
         path = os.path.join(self.folder, "report.json")
         outcome = self.reader(2, settings, [], ["--quiet", "--report", path])
         self.assertEqual(outcome.code, 0, outcome.output)
@@ -80,7 +80,7 @@ class Exchange(JobTest):
             self.assertEqual(epoch["local_samples"], self.SAMPLES - moved)
             self.assertEqual(epoch["sample_bytes"], crop + where)
             self.assertEqual(epoch["sent_bytes"], moved * crop)
-            self.assertEqual(epoch["ways"]["foreseen_sent_bytes"], self.SAMPLES // 2 * crop)
+            self.assertEqual(epoch["foreseen_sent_bytes"], self.SAMPLES // 2 * crop)
             self.assertEqual(epoch["decoded_bytes"], (e == 0) * self.SAMPLES * frame)
             mine = [reader["epochs"][e] for reader in report["readers"]]
             self.assertEqual([reader["sent_bytes"] for reader in mine], [reader["moved_samples"] * crop for reader in mine])

@@ -9,31 +9,22 @@ import unittest
 from job import SANITIZED, JobTest, program, run
 
 
-def by_index(lines):
-    """Digests by epoch, step and index: without the position, which is the trainer's."""
-    return sorted([line[0], line[1], line[3], line[4], *line[5:]] for line in lines)
-
-
 class Sets(JobTest):
     SAMPLES = 203
 
     def settings(self, uri, **more):
         return {"dataset.uri": uri, "batch.global_size": 12, "batch.last": "partial", "order.epochs": 2,
-                "order.seed": 5, "order.window_rows": 9, "readers.threads": 1, "order.placement": "local",
-                **more}
+                "order.seed": 5, "order.window_rows": 9, "readers.threads": 1, **more}
 
     def check(self, shapes, chunk=8, **more):
-        """The sets of `fixed` on one reader, and positions that are one permutation of each step's."""
+        """What one reader delivers."""
         uri = more.pop("uri", None) or self.synth(f"chunk{chunk}", self.SAMPLES, chunk=chunk, videos=7)
         settings = self.settings(uri, **more)
         order = {key: value for key, value in settings.items() if key.startswith(("dataset", "samples", "order", "batch"))}
-        fixed = self.digests(1, 1, {**order, "order.placement": "fixed"})
+        expected = self.digests(1, 1, order)
         for readers, trainers in shapes:
             with self.subTest(readers=readers, trainers=trainers):
-                lines = self.digests(readers, trainers, settings)
-                self.assertEqual(by_index(lines), by_index(fixed))
-                if settings["batch.last"] != "pad": # digests leave out padding, wherever it is
-                    self.assertEqual(sorted(line[:3] for line in lines), sorted(line[:3] for line in fixed))
+                self.assertEqual(self.digests(readers, trainers, settings), expected)
 
 
 class Local(Sets):
@@ -90,63 +81,27 @@ class Local(Sets):
                 file.truncate(10)
         settings = self.settings(uri, **{"errors.bad_sample": "mask"})
         padding = ["--digest-padding"]
-        fixed = self.digests(1, 1, {**settings, "order.placement": "fixed"}, padding)
-        self.assertEqual(by_index(self.digests(3, 4, settings, padding)), by_index(fixed))
+        expected = self.digests(1, 1, settings, padding)
+        self.assertEqual(self.digests(3, 4, settings, padding), expected)
         valid = self.digests(3, 4, settings)
-        every = {line[3] for line in fixed}
+        every = {line[3] for line in expected}
         self.assertEqual(every - {line[3] for line in valid},
                          every & {str(4 * chunk + i) for chunk in (3, 17, 40) for i in range(4)})
 
 
-class Each(Sets):
-    """Readers load rows of others, and keep them, instead of getting samples sent."""
+class Fixed(Local):
+    """With order.placement fixed also the positions are the same on any shape."""
+
+    POSITIONS = True
 
     def settings(self, uri, **more):
-        return super().settings(uri, **{"order.epochs": 4, "exchange.way": "each", **more})
-
-
-class LoadedLocal(Each, Local):
-    """All that Local has."""
-
-
-class Loaded(Each):
-    def test_sets(self):
-        self.check(((3, 4),), **{"batch.last": "pad"})
-        self.check(((3, 3),), chunk=1, **{"batch.global_size": 36})
-
-    def epochs(self, **more):
-        """Of the report of three readers."""
-        uri = self.synth("chunk8", self.SAMPLES, chunk=8, videos=7)
-        path = os.path.join(self.folder, "report.json")
-        settings = self.settings(uri, **{"delivery.trainers": 3, "order.epochs": 40, **more})
-        outcome = self.reader(3, settings, [], ["--report", path, "--quiet"])
-        self.assertEqual(outcome.code, 0, outcome.output)
-        self.planned = [epoch["rows_read"] for epoch in self.plan(3, settings)["epochs"]]
-        with open(path, encoding="ascii") as file:
-            return json.load(file)["epochs"]
-
-    def test_nothing_travels_in_the_end(self):
-        for trainers in (3, 4):  # of one of three readers two: rows have homes at others than the readers near them
-            with self.subTest(trainers=trainers):
-                epochs = self.epochs(**{"delivery.trainers": trainers})
-                self.assertGreater(epochs[0]["moved_samples"], 0)
-                for epoch in epochs[1:]:
-                    self.assertEqual([epoch["moved_samples"], epoch["sent_bytes"], epoch["ways"]["each_rows"]], [0, 0, 26])
-                self.assertGreater(epochs[1]["rows_read"], 0)
-                for planned, epoch in zip(self.planned, epochs):  # as expected of chance
-                    self.assertAlmostEqual(epoch["rows_read"], planned, delta=26 / 2)
-                self.assertLessEqual(sum(epoch["rows_read"] for epoch in epochs), 3 * 26)
-                self.assertEqual(epochs[-1]["rows_read"], 0)
-
-    def test_without_memory_to_spare_samples_are_sent(self):
-        for epoch in self.epochs(**{"readers.cache": "off", "order.epochs": 3}):
-            self.assertGreater(epoch["moved_samples"], 0)
-            self.assertEqual(epoch["ways"]["each_rows"], 0)
+        return super().settings(uri, **{"order.placement": "fixed", **more})
 
 
 class Page(JobTest):
     """Who gets what is as docs/order.md says: computed here from the page, and from the order of `fixed`."""
 
+    POSITIONS = True
     TRAINERS, BATCH, SAMPLES, CHUNK, SEED = 5, 60, 203, 4, 2**63 + 5
 
     def settings(self, **more):
@@ -194,7 +149,7 @@ class Page(JobTest):
             steps.setdefault((int(line[0]), int(line[1])), []).append(int(line[3]))
         expected = sorted([epoch, step, destination, index] for (epoch, step), samples in steps.items()
                           for destination, index in zip(self.destinations(epoch, step, samples, readers), samples))
-        lines = self.digests(readers, self.TRAINERS, self.settings(**{"order.placement": "local", **more}))
+        lines = self.digests(readers, self.TRAINERS, self.settings(**more))
         self.assertEqual([[int(word) for word in line[:4]] for line in lines], expected)
 
     def test_steps(self):
@@ -210,7 +165,7 @@ class Resume(JobTest):
 
     def settings(self, **more):
         return {"dataset.uri": self.synth("resume", 97, chunk=4, videos=5), "batch.global_size": 8,
-                "batch.last": "partial", "order.epochs": 3, "readers.threads": 1, "order.placement": "local", **more}
+                "batch.last": "partial", "order.epochs": 3, "readers.threads": 1, **more}
 
     def state_after(self, steps, settings):
         """Of three readers and four trainers: the state, and the digests."""
@@ -219,12 +174,12 @@ class Resume(JobTest):
         return path + ".0", lines
 
     def test_other_shapes_go_on(self):
-        whole = by_index(self.digests(1, 1, self.settings(**{"order.placement": "fixed"})))
+        whole = self.digests(1, 1, self.settings())
         path, head = self.state_after(7, self.settings())
         for shape in ((3, 4), (1, 1), (2, 8)):
             with self.subTest(shape=shape):
                 tail = self.digests(*shape, self.settings(), options=["--resume", path])
-                self.assertEqual(by_index(head + tail), whole)
+                self.assertEqual(head + tail, whole)
 
     def test_the_other_placement_is_refused(self):
         for placement, other in (("local", "fixed"), ("fixed", "local")):
@@ -235,6 +190,7 @@ class Resume(JobTest):
                                   ["--resume", path])
             self.assertEqual(outcome.code, 4, outcome.output)
             self.assertIn(f"order.placement was {placement}, this run has {other}", outcome.output)
+            self.assertIn(f"--set order.placement={placement}\n", outcome.output)
 
 
 class Traffic(JobTest):
@@ -246,7 +202,7 @@ class Traffic(JobTest):
         return {"dataset.uri": self.synth(f"plain{chunk}", self.SAMPLES, layout="plain", shape=64, codec="none",
                                           chunk=chunk),
                 "batch.global_size": self.BATCH, "order.epochs": 2, "readers.threads": 1,
-                "delivery.trainers": self.READERS, "order.placement": "local"}
+                "delivery.trainers": self.READERS}
 
     def forecast(self, settings):
         command = [program("penstock"), "plan", "--json", "--readers", str(self.READERS)]

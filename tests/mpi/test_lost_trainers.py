@@ -21,7 +21,6 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 class Trainers(RecoveryTest):
     """Trainers die and come again; the readers' job lives on."""
 
-    FIVE_TAPES = 250_000  # bytes: buffers of twice a tape of 8 KiB, five to send, five to receive, and one more
 
     def spawn(self, readers, script, restarts=2, options=(), **more):
         """Readers that start trainers: each writes a digest file of its own, digest.RANK.PID."""
@@ -81,27 +80,6 @@ class Trainers(RecoveryTest):
 
     def test_spawned_with_rows_kept_as_stored(self):
         self.check_spawned(2, **{"readers.cache": "stored"})
-
-    def test_spawned_with_rows_that_each_reads(self):
-        self.check_spawned(2, **{"exchange.way": "each"})
-
-    def test_spawned_with_rows_sent_as_stored(self):
-        for lines in (20, 110, 150):  # while few rows have a tape; while tapes are on their way
-            with self.subTest(lines=lines):
-                self.check_spawned(3, lines, {"order.window_rows": 4}, **{"readers.cache": "stored", "exchange.way": "tapes"})
-                for path in glob.glob(os.path.join(self.folder, "digest.*")):
-                    os.remove(path)
-
-    def test_spawned_with_more_rows_to_send_than_buffers(self):
-        """Each of three readers has sent others what these do not expect yet, and expects what others have no buffer for."""
-        self.trainers = 3
-        uri = self.synth("singles", 408, layout="plain", chunk=1, shape=4096, dtype="int16")
-        for lines in (145, 165):  # in the second epoch
-            with self.subTest(lines=lines):
-                self.check_spawned(3, lines, {"dataset.uri": uri, "batch.global_size": 12, "order.epochs": 3}, **{
-                    "readers.cache": "stored", "exchange.way": "tapes", "exchange.buffer_limit": self.FIVE_TAPES})
-                for path in glob.glob(os.path.join(self.folder, "digest.*")):
-                    os.remove(path)
 
     def check_rows_stay(self, readers, cache, lines):
         """All rows fit into memory: each is read once in the run, whoever dies, and when."""

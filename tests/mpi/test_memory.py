@@ -102,9 +102,8 @@ class Memory(JobTest):
                          r".* there, .*; set it to .*, or to auto$")
 
     def test_auto_stays_within_a_group(self):
-        """Half of what the group leaves, shared by two readers, is less than all rows decoded. As stored all stay, and
-        replicas and tapes take no more than there is."""
-        for more in ({}, {"exchange.way": "each"}, {"exchange.way": "tapes", "readers.cache": "stored"}):
+        """Half of what the group leaves, shared by two readers, is less than all rows decoded. As stored all stay."""
+        for more in ({}, {"readers.cache": "stored"}):
             with self.subTest(**more):
                 group = self.make_group(260 * MIB)
                 outcome = self.run_in(group, 2, {**self.settings(), **more}, ["--steps", "200"])

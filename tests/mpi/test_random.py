@@ -70,8 +70,7 @@ class Random(JobTest):
                 lines = self.digests(readers, trainers, {**order, **shape}, padding)
                 self.assertEqual(lines, expected)
                 if number % 3 == 0:
-                    local = {**order, **shape, "order.placement": "local", "readers.memory_limit": "auto",
-                             "exchange.way": "each" if number % 2 else "send"}
+                    local = {**order, **shape, "order.placement": "local", "readers.memory_limit": "auto"}
                     lines = self.digests(readers, trainers, local, padding)
                     self.assertEqual(by_index(lines), by_index(expected))
 

@@ -38,10 +38,6 @@ class Readers(RecoveryTest):
     def test_a_reader_is_killed(self):
         self.check(lambda _: self.kill_reader(reader=1))
 
-    def test_a_reader_is_killed_that_sends_rows_as_stored(self):
-        self.check(lambda _: self.kill_reader(reader=1), readers=(2, 3), times=2,
-                   **{"readers.cache": "stored", "exchange.way": "tapes"})
-
     def test_a_reader_of_windows_is_killed(self):
         self.check(lambda _: self.kill_reader(reader=1), readers=(2, 3), **WINDOWS)
 
@@ -308,12 +304,6 @@ class Localities(RecoveryTest):
         trainers[0].kill(signal.SIGCONT)
         self.assert_ends_well(trainers[0], again, job)
         self.assert_every_step_is_whole("0", "1", "1.new")
-
-
-class LocalitiesEach(Localities):
-    """The same where readers load rows of others, and keep them."""
-
-    changes = {"exchange.way": "each"}
 
 
 if __name__ == "__main__":

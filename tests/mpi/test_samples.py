@@ -285,8 +285,7 @@ class Model(JobTest):
     def shape(rng):
         return {"readers.threads": rng.randint(1, 3), "delivery.slots": rng.choice((2, 4)),
                 "readers.cache": rng.choice(("auto", "decoded", "stored", "off")),
-                "exchange.steps_per_round": rng.choice(("auto", 1)),
-                "exchange.way": rng.choice(("send", "auto", "each", "tapes"))}
+                "exchange.steps_per_round": rng.choice(("auto", 1))}
 
     def check(self, world, anchors, bad, order, lines):
         """Every sample is what the model makes of it, and each epoch has all of the samples."""

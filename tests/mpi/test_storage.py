@@ -94,11 +94,9 @@ class Masks(Storage):
         good = self.undisturbed(filled)
         zero = {line[4] for line in good if int(line[3]) // 4 == 20}.pop()
         path = self.damage(uri)
-        for readers, trainers, cache, way in ((1, 1, "decoded", "send"), (3, 2, "decoded", "send"),
-                                              (3, 4, "off", "send"), (2, 2, "stored", "send"),
-                                              (3, 4, "decoded", "each"), (2, 2, "stored", "tapes")):
-            with self.subTest(readers=readers, trainers=trainers, cache=cache, way=way):
-                settings = self.settings(path, errors__bad_sample="mask", readers__cache=cache, exchange__way=way)
+        for readers, trainers, cache in ((1, 1, "decoded"), (3, 2, "decoded"), (3, 4, "off"), (2, 2, "stored")):
+            with self.subTest(readers=readers, trainers=trainers, cache=cache):
+                settings = self.settings(path, errors__bad_sample="mask", readers__cache=cache)
                 self.check_masked(good, readers, trainers, settings, self.BAD, zero)
                 lines, samples = self.listed()
                 self.assertEqual(samples, self.BAD)
