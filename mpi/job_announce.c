@@ -137,7 +137,8 @@ static void describe_plan(const struct job *job, struct text *out)
         count_plural(setup->plan.steps_per_epoch), count_format(setup->plan.global_batch).text,
         count_plural(setup->plan.global_batch));
     run_setup_describe_windows(setup, out);
-    text_append(out, ", order id %016" PRIx64, service->order.id);
+    text_append(out, ", order id %016" PRIx64 ", placement %s", service->order.id,
+                service->order.locality ? "local" : "fixed");
     if (service->start_epoch || service->start_step)
         text_append(out, "; goes on at epoch %" PRIu64 " step %" PRIu64, service->start_epoch,
                     service->start_step);

@@ -85,7 +85,8 @@ static void describe_order(const struct config *config, const struct run_setup *
         text_append(out, ": %s an epoch", count_format(plan->window_count).text);
     text_append(out, "; ");
     run_describe_epochs(config, out);
-    text_append(out, "; order id %016" PRIx64 "\n", setup->service.order.id);
+    text_append(out, "; order id %016" PRIx64 ", placement %s\n", setup->service.order.id,
+                plan->locality ? "local" : "fixed");
     text_append(out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
                 count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
                 count_plural(plan->global_batch), count_format(plan->batch).text,

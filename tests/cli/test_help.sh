@@ -47,7 +47,6 @@ refuses 4 "--chunk is given twice" rechunk x y --chunk 1 --chunk 2
 refuses 4 "--hosts is given twice" doctor --hosts a --hosts b
 refuses 4 "the name is given twice" doctor --also a=b --also a=c
 refuses 4 "--arrays: 'a' is named twice" rechunk x y --arrays a,b,a
-refuses 4 "link= is given twice" plan --assume link=1gbit,link=2gbit
 
 # A full standard output is an error, not silence.
 if [ -w /dev/full ] && "$penstock" --help >/dev/full 2>err; then

@@ -216,7 +216,7 @@ while kill -0 "$(cat orphan)" 2>/dev/null; do sleep 0.01; done
 
 # Runs: one command for readers that start trainers, two for trainers that are started beside them.
 digests() {
-    sort -n digest.* | cut -d ' ' -f 1-5
+    cut -d ' ' -f 1,2,4,5 digest.* | sort -n
     rm digest.*
 }
 # The first one's configuration comes by environment alone. It is started by another run's trainer, and takes nothing of that run.

@@ -135,15 +135,15 @@ for same in errors.bad_sample=mask errors.bad_sample=fail dataset.hold_limit=0 d
     dataset.hold_limit=10GiB order.window_rows=2048 order.epochs=7 delivery.trainers=8; do
     [ "$(order_id --set "$same")" = "$id" ] || fail "$same changes the order id"
 done
-for other in order.window_rows=2047 order.seed=1 order.shuffle=false batch.global_size=256 batch.last=pad; do
+for other in order.window_rows=2047 order.seed=1 order.placement=fixed order.shuffle=false batch.global_size=256 batch.last=pad; do
     [ "$(order_id --set "$other")" != "$id" ] || fail "$other keeps the order id"
 done
 
-plan rows --readers 4 --json >rows.json
-plan singles --readers 4 --json >singles.json
+for name in rows singles; do plan $name --readers 4 --json --set order.placement=fixed >$name.json; done
+plan rows --readers 4 --json >local.json
 python3 - <<'PYTHON'
 import json
-rows, singles = (json.load(open(f"{name}.json")) for name in ("rows", "singles"))
+rows, singles, local = (json.load(open(f"{name}.json")) for name in ("rows", "singles", "local"))
 assert rows["readers"] == 4 and rows["row_count"] == 400 and rows["steps_per_epoch"] == 500
 assert [epoch["rows_read"] for epoch in rows["epochs"]] == [400, 0, 0]
 assert [epoch["rows_kept"] for epoch in rows["epochs"]] == [0, 400, 400]
@@ -151,6 +151,9 @@ assert [epoch["rows_kept"] for epoch in rows["epochs"]] == [0, 400, 400]
 assert abs(rows["epochs"][0]["exchanged_bytes"] / (0.75 * 4000 * 256) - 1) < 0.001
 assert singles["epochs"][0]["exchanged_bytes"] == 0
 assert 0.6 < singles["epochs"][1]["exchanged_bytes"] / (400 * 256) < 0.9
+# Each forecast has the other placement's figures, too.
+assert rows["local"]["epochs"] == local["epochs"] and local["fixed"]["epochs"] == rows["epochs"]
+assert 0 < local["epochs"][1]["exchanged_bytes"] < 0.3 * rows["epochs"][1]["exchanged_bytes"]
 PYTHON
 
 # How well samples are mixed: the measures, computed again from the order that is printed.

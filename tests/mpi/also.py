@@ -86,8 +86,14 @@ class AlsoTest(JobTest):
         return self.orders[key]
 
     def expect(self, name, steps, order):
-        """All trainers got these steps, in this order."""
-        self.assertEqual(self.log(name), [[(at, batches[at]) for at in steps] for batches in order])
+        """All trainers got these steps, in this order, and together the samples of each."""
+        def together(batches):
+            return sorted(index for batch in batches for index in batch)
+
+        logs = self.log(name)
+        self.assertEqual([[at for at, _ in log] for log in logs], [list(steps)] * self.trainers)
+        self.assertEqual([together(log[i][1] for log in logs) for i in range(len(steps))],
+                         [together(batches[at] for batches in order) for at in steps])
 
     def check(self, passes, order_of_val):
         """Training got its order, undisturbed; validation the passes that are listed as (epoch, steps)."""

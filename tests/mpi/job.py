@@ -174,7 +174,11 @@ class JobTest(unittest.TestCase):
             with open(path, encoding="ascii") as file:
                 lines += [line.split() for line in file]
         lines.sort(key=lambda line: [int(word) for word in line[:3]])
-        return lines if self.POSITIONS else without_positions(lines)
+        return self.known(lines)
+
+    def known(self, lines):
+        """Lines of a model, as digest_lines() has them."""
+        return list(lines) if self.POSITIONS else without_positions(lines)
 
     def assert_nothing_left(self, before, outcome):
         """No process of ours and no shared memory beyond what there was `before`, no run directory. MPICH's launcher
@@ -192,7 +196,7 @@ class JobTest(unittest.TestCase):
 
 def without_positions(lines):
     """Each step's samples in order of index, numbered: the same whoever got which. A position has one sample."""
-    numbered, last = [], None
+    lines, numbered, last = list(lines), [], None
     for line in sorted(lines, key=lambda line: [int(line[0]), int(line[1]), int(line[3]), line[4:]]):
         number = number + 1 if last == line[:2] else 0
         last = line[:2]

@@ -110,9 +110,9 @@ class RecoveryTest(JobTest):
                 "order.seed": 5, "readers.threads": 1, "delivery.trainers": self.trainers,
                 "delivery.slots": SLOTS, **more}
 
-    def expected(self, **more):
-        """What each trainer gets in an undisturbed run: lines by rank."""
-        self.digests(1, self.trainers, self.settings(**more))
+    def expected(self, readers=1, **more):
+        """What each trainer gets in an undisturbed run of so many readers: lines by rank."""
+        self.digests(readers, self.trainers, self.settings(**more))
         result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
                   for rank in range(self.trainers)]
         for path in glob.glob(os.path.join(self.folder, "digest.*")):

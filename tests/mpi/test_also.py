@@ -146,7 +146,7 @@ class MoreAlso(AlsoTest):
         self.assertEqual(outcome.code, 0, outcome.output)
         steps = [(epoch, step) for epoch in range(2) for step in range(STEPS)]
         self.expect("train", steps[7:], self.alone(self.train(), 2))
-        self.assertEqual(self.log("val")[0][0][1], order[0][0, 0])
+        self.assertLessEqual(set(self.log("val")[0][0][1]), {index for rank in order for index in rank[0, 0]})
 
     def test_unknown_name(self):
         script = ("import penstock\nwith penstock.connect():\n    try:\n        penstock.connect('nosuch')\n"

@@ -36,11 +36,13 @@ class Orders(JobTest):
     """Three stores in rows of 8 frames; each is an episode, so that a stride begins anew in each."""
 
     FRAMES, CHUNK, BATCH, SEED, EPOCHS = (37, 200, 61), 8, 12, 17, 3
+    POSITIONS = True
 
     def settings(self, **more):
         uris = [self.synth(f"store{n}", n, layout="plain", shape=64, chunk=self.CHUNK, seed=n) for n in self.FRAMES]
         return {"dataset.uri": ",".join(uris), "batch.global_size": self.BATCH, "batch.last": "partial",
-                "order.epochs": self.EPOCHS, "order.seed": self.SEED, "readers.threads": 1, **more}
+                "order.epochs": self.EPOCHS, "order.seed": self.SEED, "order.placement": "fixed", "readers.threads": 1,
+                **more}
 
     def anchors(self, stride):
         begins = [sum(self.FRAMES[:i]) for i in range(len(self.FRAMES))]
@@ -168,7 +170,6 @@ class Shapes(test_local.Local):
 
     def settings(self, uri, **more):
         return super().settings(uri, **{"samples.stride": 3, **more})
-
 
 
 if __name__ == "__main__":

@@ -193,8 +193,8 @@ class World(RecoveryTest):
         return epoch_steps(epoch, [int(length) for length in self.lengths], **more)
 
     def model(self, epochs=3, **more):
-        return [[str(epoch), str(s), str(p), str(sample)] for epoch in range(epochs)
-                for s, step in enumerate(self.steps(epoch, **more)) for p, sample in enumerate(step)]
+        return self.known([str(epoch), str(s), str(p), str(sample)] for epoch in range(epochs)
+                          for s, step in enumerate(self.steps(epoch, **more)) for p, sample in enumerate(step))
 
     def assert_whole(self, lines):
         for line in lines:
@@ -222,7 +222,7 @@ class Short(World):
         settings = {"batch.budget_buckets": ",".join(map(str, BUCKETS)), "dataset.fields.tokens.deliver.pad": "bound"}
         with mock.patch.multiple(sys.modules[__name__], buckets=BUCKETS):
             lines = self.digests(2, 2, self.settings(**settings))
-            self.assertEqual(lines, list(self.with_padded_digests()))
+            self.assertEqual(lines, self.known(self.with_padded_digests()))
 
     def test_samples_too_long_for_a_step_of_all_trainers(self):
         command = [program("penstock"), "plan"]
@@ -267,11 +267,10 @@ class Budget(World):
     def test_shapes(self):
         expected, whole = self.model(), None
         for readers, trainers, more in ((1, 1, {}), (1, 4, {}), (2, 2, {"exchange.steps_per_round": 2}), (5, 4, {}),
-                                        (3, 2, {"order.placement": "local"}), (2, 1, {})):
+                                        (3, 2, {"order.placement": "fixed"}), (2, 1, {})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
                 lines = self.digests(readers, trainers, self.settings(**more))
-                of_steps = (lambda found: sorted([*line[:2], line[3]] for line in found)) if more.get("order.placement") == "local" else list
-                self.assertEqual(of_steps([line[:4] for line in lines]), of_steps(expected))
+                self.assertEqual([line[:4] for line in lines], expected)
                 whole = whole or sorted(lines)
         self.assert_whole(whole)
 
@@ -293,14 +292,12 @@ class Budget(World):
                 self.assertEqual([line[:4] for line in lines], expected)
 
     def test_padded_to_the_bound(self):
-        expected = list(self.with_padded_digests())
+        expected = self.known(self.with_padded_digests())
         padded = {"dataset.fields.tokens.deliver.pad": "bound"}
         for readers, trainers, more in ((1, 1, {}), (3, 4, {"exchange.steps_per_round": 2}), (5, 4, {}),
-                                        (3, 2, {"order.placement": "local"})):
+                                        (3, 2, {"order.placement": "fixed"})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
-                lines = self.digests(readers, trainers, self.settings(**padded, **more))
-                of_steps = (lambda found: sorted([*line[:2], *line[3:]] for line in found)) if more.get("order.placement") == "local" else list
-                self.assertEqual(of_steps(lines), of_steps(expected))
+                self.assertEqual(self.digests(readers, trainers, self.settings(**padded, **more)), expected)
         path = os.path.join(self.folder, "resume.json")
         with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=self.settings(**padded)):
             file.write(self.state_after(len(self.steps(0)) + 7))
@@ -363,7 +360,7 @@ class Budget(World):
         for key, value in self.settings().items():
             command += ["--set", f"{key}={value}"]
         printed = run(command)
-        self.assertEqual([line.split() for line in printed.output.splitlines()],
+        self.assertEqual(self.known(line.split() for line in printed.output.splitlines()),
                          [line for line in self.model() if line[0] == "1"])
         self.assertEqual(self.plan(2, self.settings())["steps_per_epoch"], len(self.steps(0)))
 

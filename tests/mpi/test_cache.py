@@ -145,8 +145,9 @@ class Cache(JobTest):
         self.assertGreaterEqual(auto["kept_rows_of_a_reader"], decoded["kept_rows_of_a_reader"])
 
     def test_single_samples_stay_local(self):
-        """Rows of one sample are read by the reader whose trainer gets the sample, unless it falls behind."""
-        settings = self.settings(1, order__epochs=1, order__window_rows=600)
+        """With order.placement fixed, rows of one sample are read by the reader whose trainer gets the sample, unless it
+        falls behind."""
+        settings = self.settings(1, order__epochs=1, order__window_rows=600, order__placement="fixed")
         plan = self.plan(2, settings)
         self.assertEqual(plan["epochs"][0]["exchanged_bytes"], 0)
         _, epochs = self.epochs(2, settings)

@@ -81,7 +81,7 @@ class DiskCache(JobTest):
             for path in glob.glob(os.path.join(self.folder, name, "digest.*")):
                 with open(path, encoding="ascii") as file:
                     lines += [line.split() for line in file]
-            self.assertEqual(sorted(lines, key=lambda line: [int(w) for w in line[:3]]), expected)
+            self.assertEqual(self.known(lines), expected)
         _, stored, _ = self.run_cached()
         self.assertEqual(stored, 0)
 

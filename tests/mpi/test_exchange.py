@@ -68,7 +68,7 @@ class Exchange(JobTest):
         crop, frame, where = 10 * 12 * 4, 24 * 20 * 4, 2 * 4
         field = {"array": "data", "crop.1": 10, "crop.2": 12, "crop.at": "random"}
         settings = self.settings(uri, **{f"dataset.fields.x.{key}": value for key, value in field.items()},
-                                 **{"batch.last": "partial", "delivery.trainers": 2})
+                                 **{"batch.last": "partial", "order.placement": "fixed", "delivery.trainers": 2})
         path = os.path.join(self.folder, "report.json")
         outcome = self.reader(2, settings, [], ["--quiet", "--report", path])
         self.assertEqual(outcome.code, 0, outcome.output)

@@ -101,7 +101,7 @@ def with_descriptors(fd, count):
 
 
 class Hostile(JobTest):
-    TRAINERS = 3
+    TRAINERS, POSITIONS = 3, True
 
     def settings(self, **more):
         return {"dataset.uri": self.synth("hostile", 120, chunk=4, videos=5),

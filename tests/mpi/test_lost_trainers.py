@@ -21,7 +21,6 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 class Trainers(RecoveryTest):
     """Trainers die and come again; the readers' job lives on."""
 
-
     def spawn(self, readers, script, restarts=2, options=(), **more):
         """Readers that start trainers: each writes a digest file of its own, digest.RANK.PID."""
         digest = os.path.join(self.folder, "digest.$RANK.$$")
@@ -48,7 +47,7 @@ class Trainers(RecoveryTest):
 
     def check_spawned(self, readers, lines=60, order=(), **more):
         """`order`: settings that decide what is delivered."""
-        expected = self.expected(**dict(order))
+        expected = self.expected(readers, **dict(order))
         job = self.spawn(readers, "", **{**dict(order), **more})
         first = self.kill_rank(1, lines)
         self.assert_ends_well(job)
@@ -86,7 +85,7 @@ class Trainers(RecoveryTest):
         uri = self.synth("fits", 400, layout="plain", chunk=4, shape=4096, dtype="int16", codec="zstd")
         settings = {"dataset.uri": uri, "readers.cache": cache, "readers.memory_limit": "256MiB",
                     "order.window_rows": 20, "order.epochs": 8}
-        expected = self.expected(**settings)
+        expected = self.expected(readers, **settings)
         report = os.path.join(self.folder, "report.json")
         job = self.spawn(readers, "", options=["--report", report], **settings)
         self.kill_rank(1, lines)
@@ -139,7 +138,7 @@ class Trainers(RecoveryTest):
 
     def test_what_a_shell_leaves_is_ended(self):
         """A trainer whose shell is killed does not come back beside the next one, nor keep its GPU."""
-        expected = self.expected()
+        expected = self.expected(2)
         digest = os.path.join(self.folder, "digest.$RANK.$$")
         job = self.start_readers(2, self.settings(**{"delivery.run_dir": self.run_dir, "delivery.restarts": 2}), (),
                                  ("sh", "-c", f"{program('penstock-trainer')} --compute-ms 5 --digest {digest} & wait"))
@@ -201,7 +200,7 @@ class Trainers(RecoveryTest):
 
     def test_spawned_with_a_state(self):
         """The new process starts from an older checkpoint; the others do not notice."""
-        expected = self.expected()
+        expected = self.expected(2)
         state = self.state_after(5)
         path = os.path.join(self.folder, "saved")
         report = os.path.join(self.folder, "report.json")
@@ -225,7 +224,7 @@ class Trainers(RecoveryTest):
             "delivery.run_dir": self.run_dir, "delivery.reconnect_timeout": 100, **more}))
 
     def check_external(self, arguments=("--compute-ms", "5"), start=None, **env):
-        expected = self.expected()
+        expected = self.expected(2)
         job = self.serve(2)
         trainers = self.start_trainers(*arguments, readers=2)
         self.until_lines("1", 60)
@@ -243,7 +242,7 @@ class Trainers(RecoveryTest):
         self.check_external(start=4 * 7, PENSTOCK_STATE=self.state_after(7))
 
     def test_all_start_again_from_a_checkpoint(self):
-        expected = self.expected()
+        expected = self.expected(2)
         state = self.state_after(7)
         job = self.serve(2)
         trainers = self.start_trainers("--compute-ms", "5", readers=2)
@@ -258,7 +257,7 @@ class Trainers(RecoveryTest):
 
     def test_trainers_and_then_readers_die(self):
         """Readers tell their supervisor where trainers stopped, and the next ones are told."""
-        expected = self.expected()
+        expected = self.expected(2)
         settings = self.settings(**{"delivery.run_dir": self.run_dir,
                                     "delivery.reconnect_timeout": 100})
         job = self.start_readers(2, settings, ["--supervised"])
@@ -290,7 +289,7 @@ class Trainers(RecoveryTest):
 
     def test_readers_and_then_trainers_die(self):
         """Nobody is left who was told: those that come fresh find their cursors in files."""
-        expected = self.expected()
+        expected = self.expected(2)
         settings = self.settings(**{"delivery.run_dir": self.run_dir,
                                     "delivery.reconnect_timeout": 100})
         cursors = os.path.join(self.run_dir, "cursor-1-")

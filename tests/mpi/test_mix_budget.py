@@ -125,11 +125,8 @@ class World(RecoveryTest):
             for p, i in enumerate(samples):
                 yield [str(step // steps), str(step % steps), str(p), str(i), self.sources[d].digest(i, longest)]
 
-    def assert_same(self, lines, expected, local=False):
-        """With order.placement local each step has the same samples."""
-        def known(found):
-            return sorted([*line[:2], *line[3:]] for line in found) if local else list(found)
-        self.assertEqual(known(lines), known(expected))
+    def assert_same(self, lines, expected):
+        self.assertEqual(lines, self.known(expected))
 
     def plan(self, settings, *options):
         command = [program("penstock"), "plan", *options]
@@ -143,10 +140,10 @@ class World(RecoveryTest):
 class Short(World):
     def test_shapes(self):
         expected = list(self.model())
-        for readers, trainers, more in ((1, 3, {}), (2, 2, {}), (3, 2, {"order.placement": "local"})):
+        for readers, trainers, more in ((1, 3, {}), (2, 2, {}), (3, 2, {"order.placement": "fixed"})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
                 lines = self.digests(readers, trainers, self.settings(**more))
-                self.assert_same(lines, expected, "order.placement" in more)
+                self.assert_same(lines, expected)
 
     def test_padded_and_resumed(self):
         expected = list(self.model(padded=True))
@@ -188,11 +185,11 @@ class Budget(World):
     def test_shapes(self):
         expected = list(self.model())
         for readers, trainers, more in ((1, 1, {}), (1, 4, {}), (2, 2, {"exchange.steps_per_round": 2}), (5, 4, {}),
-                                        (4, 4, {"order.placement": "local", "exchange.steps_per_round": 3, "delivery.slots": 6}),
+                                        (4, 4, {"order.placement": "fixed", "exchange.steps_per_round": 3, "delivery.slots": 6}),
                                         (2, 1, {"readers.cache": "off"}), (3, 2, {"readers.cache": "stored"})):
             with self.subTest(readers=readers, trainers=trainers, more=more):
                 lines = self.digests(readers, trainers, self.settings(**more))
-                self.assert_same(lines, expected, "order.placement" in more)
+                self.assert_same(lines, expected)
 
     def test_short_and_long_epochs(self):
         for samples, epochs in ((1, 30), (40, 9), (3000, 2)):
@@ -229,20 +226,15 @@ class Budget(World):
     def test_a_reader_is_killed(self):
         self.assert_same(self.lines_past_a_reader(self.settings()), self.model())
 
-    @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
-    def test_a_reader_is_killed_with_local(self):
-        lines = self.lines_past_a_reader(self.settings(**{"order.placement": "local"}))
-        self.assert_same(lines, self.model(), local=True)
-
-    def test_resumed_at_an_epoch_s_end_and_with_local(self):
-        for step, more in ((2 * self.step_count, {}), (self.step_count + 3, {"order.placement": "local"})):
+    def test_resumed_at_an_epoch_s_end_and_with_fixed(self):
+        for step, more in ((2 * self.step_count, {}), (self.step_count + 3, {"order.placement": "fixed"})):
             with self.subTest(step=step, more=more):
                 settings, path = self.settings(**more), os.path.join(self.folder, "resume.json")
                 with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=settings):
                     file.write(self.state_after(step))
                 lines = self.digests(3, 4, {**settings, "delivery.trainers": 4}, options=["--resume", path])
                 left = [line for line in self.model() if int(line[0]) * self.step_count + int(line[1]) >= step]
-                self.assert_same(lines, left, bool(more))
+                self.assert_same(lines, left)
 
     def test_counted(self):
         """Reports count samples as if the steps of a pass were equal: about right, and never less than none."""

@@ -93,6 +93,8 @@ def write(path):
 
 
 class Oracle(JobTest):
+    POSITIONS = True
+
     def test_every_sample_and_every_position(self):
         path = os.path.join(self.folder, "oracle.zarr")
         group = write(path)
@@ -102,6 +104,7 @@ class Oracle(JobTest):
         arrays["text[segment]"] = arrays["text"][arrays["segment"]]
         settings = {"dataset.uri": path, "batch.global_size": BATCH, "batch.last": "partial",
                     "order.seed": SEED, "order.window_rows": WINDOW_ROWS, "order.epochs": EPOCHS,
+                    "order.placement": "fixed",
                     "dataset.hold_limit": "64KiB", "readers.threads": 1,
                     **{f"dataset.fields.{field}": array for field, array in FIELDS.items()}}
         lines = self.digests(3, 2, settings)

@@ -137,7 +137,7 @@ class Memory(Ragged):
                                      order__window_rows=draw.choice((1, 2, 7, 30)),
                                      samples__row_chunks=draw.choice((1, 3, 20)),
                                      order__shuffle=draw.choice(("true", "false")),
-                                     order__placement=draw.choice(("fixed", "fixed", "local")),
+                                     order__placement=draw.choice(("fixed", "local")),
                                      readers__cache=draw.choice(("off", "decoded", "stored")))
             readers, trainers = draw.choice((1, 2, 3, 4, 5)), draw.choice((1, 2, 3, 4))
             with self.subTest(i=i, readers=readers, trainers=trainers, **shape, **settings):

@@ -22,7 +22,7 @@ class Readers(RecoveryTest):
         os.kill(self.reader_pid(reader), signal.SIGKILL)
 
     def check(self, kill, readers=(2, 2), times=1, **more):
-        expected = self.expected(**more)
+        expected = self.expected(readers[0], **more)
         job = self.serve(readers[0], **more)
         trainers = self.start_trainers("--compute-ms", "10", readers=readers[0])
         for i in range(times):
@@ -153,13 +153,13 @@ class Readers(RecoveryTest):
 
 @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
 class Localities(RecoveryTest):
-    """With order.placement local all that is left of the readers may be trainers at different steps. Other readers, on
+    """All that is left of the readers may be trainers at different steps. Other readers, on
     another shape, give out the samples of those steps as the dead ones did."""
 
     changes = {}  # of the settings
 
     def settings(self, **more):
-        return super().settings(**{"order.placement": "local", **self.changes, **more})
+        return super().settings(**{**self.changes, **more})
 
     def serve(self, readers, options=(), **more):
         return self.start_readers(readers, self.settings(**{
@@ -183,7 +183,7 @@ class Localities(RecoveryTest):
 
     def setUp(self):
         super().setUp()
-        self.sets = self.expected(**{"order.placement": "fixed"})
+        self.sets = self.expected()
 
     def go_on_with_one_reader(self, **more):
         """The job of one reader after the job of two, and the trainers: one lives on, one comes again."""
@@ -223,7 +223,7 @@ class Localities(RecoveryTest):
         """From here on, a step is cut into two stripes between readers."""
         self.changes = {"dataset.uri": self.synth("packed", 203, layout="plain", shape=256, chunk=4),
                         "exchange.buffer_limit": "4KiB"}
-        self.sets = self.expected(**{"order.placement": "fixed"})
+        self.sets = self.expected()
 
     def test_the_shape_is_another_and_steps_are_cut(self):
         """One reader exchanges nothing, and cuts no step."""

@@ -338,7 +338,7 @@ class Http(RemoteTest):
         readers = 2
         settings = self.settings(self.server.url + "/v2", **{
             "store.requests": 1, "store.hedge": "false", "store.fetch_memory": "10MiB", "delivery.trainers": 2,
-            "dataset.fields.latents": "base_frames", "readers.cache": "decoded"})
+            "delivery.slots": 4, "dataset.fields.latents": "base_frames", "readers.cache": "decoded"})
 
         def plan(limit):
             more = [f"{key}={value}" for key, value in {**settings, "readers.memory_limit": limit}.items()]

@@ -45,7 +45,6 @@ class Uses(job.JobTest):
         """The samples of one reader and one trainer; other shapes have the same."""
         one = self.samples(name, 1, 1, **settings)
         self.assertEqual(self.samples(name, 3, 2, **settings), one)
-        self.assertEqual(sorted(self.samples(name, 2, 3, **settings, **{"order.placement": "local"})), sorted(one))
         self.assertEqual(len({index for index, _ in one}), len(one))
         if count is not None:
             self.assertEqual(len(one), count)
@@ -108,8 +107,6 @@ class Uses(job.JobTest):
         one = self.digests(1, 1, settings, options=options)
         self.assertEqual(len(one), 1000)
         self.assertEqual(self.digests(3, 2, settings, options=options), one)
-        local = self.digests(2, 3, {**settings, "order.placement": "local"}, options=options)
-        self.assertEqual(sorted((line[1], *line[3:]) for line in local), sorted((line[1], *line[3:]) for line in one))
         many = collections.Counter((line[3], line[4]) for line in one)
         self.assertEqual(sum(times for times in many.values() if times > 2), 200)
         self.assertTrue(all(times in (4, 5) for times in many.values() if times > 2))

@@ -302,7 +302,6 @@ static void prints_what_it_reads(void **state)
         "delivery.connect_timeout=9",
         "exchange.steps_per_round=2",
         "exchange.buffer_limit=8192",
-        "exchange.way=each",
         "errors.bad_sample=fail",
         "dataset.fields.a: b=x",
         "dataset.fields.t=x/y[z]",

@@ -140,8 +140,10 @@ static const struct walk {
 enum { WALK_COUNT = sizeof walks / sizeof walks[0] };
 
 static const char *const base[] = {
-    "dataset.uri=@",  "dataset.group=main", "batch.global_size=512",
-    "order.epochs=2", "readers.threads=2",
+    "dataset.uri=@",     "dataset.group=main",    "batch.global_size=512",
+    "order.epochs=2",    "order.placement=fixed", /* else trainers change who gets what, and no
+                                                     step's samples */
+    "readers.threads=2",
 };
 
 static const struct run_shape shape = {.reader_count = 2,

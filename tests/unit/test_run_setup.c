@@ -67,7 +67,8 @@ static void parts_fit(void **state)
 {
     (void)state;
     struct dataset dataset = make_dataset();
-    struct config config = make_config("order: {seed: 17, epochs: 3}\ndelivery: {trainers: 8}\n");
+    struct config config =
+        make_config("order: {seed: 17, epochs: 3, placement: fixed}\ndelivery: {trainers: 8}\n");
     struct run_setup setup;
     struct error err;
     if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err))
@@ -246,7 +247,7 @@ static void fetches_make_room_for_rows(void **state)
 static void more_than_there_is(void **state)
 {
     (void)state;
-    struct config config = make_config("readers: {memory_limit: 1GiB}");
+    struct config config = make_config("readers: {memory_limit: 1GiB}\ndelivery: {slots: 4}");
     struct dataset dataset = make_dataset();
     struct run_shape shape = two_nodes;
     struct run_setup setup;
