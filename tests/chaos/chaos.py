@@ -5,8 +5,8 @@
     chaos.py --again 17.3                           one run once more: same victims, same moments
 
 Trainers hold several batches, and give them back out of order. After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
-process, socket, shared memory or temporary file left. With --placement local each step has the undisturbed run's set
-of samples, once each. A run that takes longer than --limit hangs: all stacks are shown.
+process, socket, shared memory or temporary file left. With --placement local, the default, each step has the
+undisturbed run's set of samples, once each. A run that takes longer than --limit hangs: all stacks are shown.
 
 Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
 """
@@ -185,7 +185,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--compute-ms", type=float, default=15)
     parser.add_argument("--hold", type=int, default=3, help="batches that a trainer holds, at most (%(default)s)")
-    parser.add_argument("--placement", choices=("fixed", "local"), default="fixed")
+    parser.add_argument("--placement", choices=("fixed", "local"), default="local")
     parser.add_argument("--windows", dest="samples", action="store_const", const=WINDOWS, default=[],
                         help="samples have several frames")
     parser.add_argument("--ragged", action="store_true", help="samples are of unequal lengths")

@@ -153,7 +153,7 @@ assert singles["epochs"][0]["exchanged_bytes"] == 0
 assert 0.6 < singles["epochs"][1]["exchanged_bytes"] / (400 * 256) < 0.9
 # Each forecast has the other placement's figures, too.
 assert rows["local"]["epochs"] == local["epochs"] and local["fixed"]["epochs"] == rows["epochs"]
-assert 0 < local["epochs"][1]["exchanged_bytes"] < 0.3 * rows["epochs"][1]["exchanged_bytes"]
+assert 0 < local["epochs"][1]["exchanged_bytes"] < 0.4 * rows["epochs"][1]["exchanged_bytes"]
 PYTHON
 
 # How well samples are mixed: the measures, computed again from the order that is printed.

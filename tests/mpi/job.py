@@ -195,13 +195,17 @@ class JobTest(unittest.TestCase):
 
 
 def without_positions(lines):
-    """Each step's samples in order of index, numbered: the same whoever got which. A position has one sample."""
-    lines, numbered, last = list(lines), [], None
-    for line in sorted(lines, key=lambda line: [int(line[0]), int(line[1]), int(line[3]), line[4:]]):
-        number = number + 1 if last == line[:2] else 0
-        last = line[:2]
+    """Each step's samples in order of index, numbered: the same whoever got which. A position has one sample, and what
+    came twice is there twice."""
+    lines, numbered, last = [tuple(line) for line in lines], [], None
+    assert len({line[:3] for line in lines}) == len(set(lines)), "a position has two samples"
+    for line in sorted(lines, key=lambda line: (int(line[0]), int(line[1]), int(line[3]), line[4:], int(line[2]))):
+        if not last or line[:2] != last[:2]:
+            number = 0
+        elif line != last:
+            number += 1
+        last = line
         numbered.append([*line[:2], str(number), *line[3:]])
-    assert len({tuple(line[:3]) for line in lines}) == len(lines), "a position has two samples"
     return numbered
 
 

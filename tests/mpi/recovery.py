@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import re
 import signal
 import subprocess
 import time
@@ -133,11 +134,13 @@ class RecoveryTest(JobTest):
         log = os.path.join(self.folder, f"{name}.{len(self.processes)}.log")
         return self.keep(Process(line, log))
 
-    def left_file(self, cursors):
-        """A file for --left. `cursors`: by rank."""
+    def left_file(self, cursors, locality=""):
+        """A file for --left. `cursors`: by rank. `locality`: a line, or what readers said, with such a line."""
         path = os.path.join(self.folder, "left")
+        lines = re.findall(r"^locality \d+$", locality, re.MULTILINE)[:1]
+        lines += [f"left {rank} {cursor}" for rank, cursor in cursors.items()]
         with open(path, "w", encoding="ascii") as out:
-            out.write("".join(f"left {rank} {cursor}\n" for rank, cursor in cursors.items()) + ".\n")
+            out.write("\n".join([*lines, ".\n"]))
         return path
 
     def start_trainer(self, rank, digest, *arguments, readers=1, **env):

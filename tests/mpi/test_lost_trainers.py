@@ -270,7 +270,7 @@ class Trainers(RecoveryTest):
         job.wait()
         left = dict(re.findall(r"left (\d) (\d+)", job.output()))
         job = self.start_readers(2, settings, [
-            "--supervised", "--left", self.left_file(left)])
+            "--supervised", "--left", self.left_file(left, job.output())])
         trainers = [self.start_trainer(rank, f"digest.{rank}.new", readers=2) for rank in range(2)]
         self.assert_ends_well(*trainers, job)
         for rank in range(2):

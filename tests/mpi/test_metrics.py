@@ -125,7 +125,8 @@ class Scrape(MetricsTest):
         uri = self.synth("demo.zarr", 600)
         readers, trainers, epochs = 2, 3, 2
         texts, waited, report = self.observe(readers, trainers, {
-            "dataset.uri": uri, "batch.global_size": 60, "order.epochs": epochs, "readers.threads": 2, "order.seed": 5})
+            "dataset.uri": uri, "batch.global_size": 60, "order.epochs": epochs, "readers.threads": 2, "order.seed": 5,
+            "delivery.slots": 4})
         all_series = {reader: parse(text) for reader, text in texts.items()}
         samples = {"store_read_bytes_total": "stored_bytes", "decoded_bytes_total": "decoded_bytes",
                    "exchange_sent_bytes_total": "sent_bytes", "rows_read_total": "rows_read"}

@@ -209,12 +209,7 @@ class Localities(RecoveryTest):
         job.wait()
         left = dict(re.findall(r"left (\d) (\d+)", job.output()))
         self.assertGreater(int(left["0"]), int(left["1"]) + 1, "one is ahead")
-        path = self.left_file(left)
-        with open(path, encoding="ascii") as file:
-            text = file.read()
-        with open(path, "w", encoding="ascii") as file:
-            file.write(re.search(r"locality \d+\n", job.output())[0] + text)
-        job = self.serve(1, ["--left", path])
+        job = self.serve(1, ["--left", self.left_file(left, job.output())])
         again = [self.start_trainer(rank, f"digest.{rank}.new") for rank in range(2)]
         self.assert_ends_well(*again, job)
         self.assert_every_step_is_whole("0", "1", "0.new", "1.new")
@@ -244,12 +239,7 @@ class Localities(RecoveryTest):
         """More nodes than trainers; and none."""
         for number, message in ((9 << 16 | 2, "2 trainers cannot have locality 589826"), (0, "no 'locality NUMBER'")):
             with self.subTest(number=number):
-                path = self.left_file({0: 30, 1: 28})
-                with open(path, encoding="ascii") as file:
-                    text = file.read()
-                with open(path, "w", encoding="ascii") as file:
-                    file.write(f"locality {number}\n{text}")
-                job = self.serve(1, ["--left", path])
+                job = self.serve(1, ["--left", self.left_file({0: 30, 1: 28}, f"locality {number}")])
                 for rank in range(2):
                     self.start_trainer(rank, f"digest.{rank}")
                 self.assertEqual(job.wait(), EXIT_FINAL, job.output())
