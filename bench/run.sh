@@ -258,6 +258,7 @@ end_to_end() {
 idle() {
     local readers=$((hosts > 1 ? hosts : 2)) small=$work/small-$samples.zarr
     say "$readers readers and $readers trainers that compute for 50 ms a step; three epochs"
+    export PENSTOCK_DELIVERY_SLOTS=4 # few: readers wait for trainers in each epoch
     penstock $readers $readers 1 3 --touch --compute-ms 50
     mv "$work/run/reader.json" "$work/idle.json"
     [ -e "$small" ] || "$build/bin/penstock" synth "$small" --layout plain --samples "$samples" --shape 16 >/dev/null

@@ -30,7 +30,6 @@ class Mpirun(ClusterTest):
     def test_several_readers_on_some_hosts(self):
         nodes = self.deliver(6, 6)
         self.assertEqual((len(nodes), set(nodes)), (6, set(HOSTS)))
-        self.deliver(6, 6, exchange__way="auto")  # links are measured, between nodes of one reader and of two
 
     def look(self, host, looked):
         """Whether `penstock top` on the host sees a job that serves its trainers; notes what the job looks like."""

@@ -43,7 +43,8 @@ class NodeLost(ClusterTest):
 
     def test_readers_go_on_without_it(self):
         """Readers on three hosts, trainers on h1 and h2; h3 goes without a word."""
-        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2}
+        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2,
+                         "delivery.slots": 4}  # nothing else keeps these trainers close together
         expected = self.single_process()
         output = self.lose("h3", "h1,h2,h3", (), [*self.trainer_command(), "--compute-ms", "30"],
                            lambda: len(self.digest_lines()) >= 200)

@@ -26,12 +26,12 @@ def blocks():
 
 
 class Tutorial(JobTest):
-    SAMPLES = 320  # instead of the page's 2,000: ten steps an epoch
+    SAMPLES = 320  # instead of the page's 2,000: ten steps an epoch, which four slots do not hold
     PAUSE = "time.sleep(0.2)"  # instead of a model that takes its time
 
     def setUp(self):
         super().setUp()
-        self.env = environment(PYTHONPATH=os.path.join(ROOT, "python"), OMP_NUM_THREADS="1",
+        self.env = environment(PYTHONPATH=os.path.join(ROOT, "python"), OMP_NUM_THREADS="1", PENSTOCK_DELIVERY_SLOTS="4",
                                PATH=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
         for language, text in blocks():
             if language in ("yaml", "python"):
