@@ -43,8 +43,7 @@ class NodeLost(ClusterTest):
 
     def test_readers_go_on_without_it(self):
         """Readers on three hosts, trainers on h1 and h2; h3 goes without a word."""
-        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2,
-                         "delivery.slots": 4}  # nothing else keeps these trainers close together
+        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2}
         expected = self.single_process()
         output = self.lose("h3", "h1,h2,h3", (), [*self.trainer_command(), "--compute-ms", "30"],
                            lambda: len(self.digest_lines()) >= 200)
@@ -55,7 +54,8 @@ class NodeLost(ClusterTest):
         """Trainers on h1 and h2; h2 goes without a word, and all trainers go on at their state, on h1 and h4."""
         if run([sys.executable, "-c", "import xxhash"]).code:
             self.skipTest(f"{sys.executable} has no xxhash")
-        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2}
+        self.settings = {**self.settings, "order.epochs": 12, "delivery.trainers": 2,
+                         "delivery.slots": 4}  # nothing else keeps these trainers close together
         expected = self.single_process()
         state = os.path.join(self.folder, "state.json")
         trainer = shlex.join([sys.executable, os.path.join(HERE, "trainer.py"), "--checkpoint", self.folder, "--save-every", "5",
