@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "check_mpi.h"
+#include "delivery/rundir.h"
 #include "job.h"
 #include "log_json.h"
 #include "meter.h"
@@ -49,6 +50,23 @@ struct leaving {
 
 static const uint64_t OTHERS_NS = 250000000, SIBLINGS_NS = 850000000;
 
+/* MPICH's launcher kills the others as soon as one has left: they clean up first, and those of this
+ * node that are late are waited for until a launcher of another kind kills this process, too. */
+static void await_others(const struct job *job)
+{
+    uint64_t end_ns = clock_now_ns() + SIBLINGS_NS;
+    uint32_t other;
+    int dir;
+    clock_sleep_ns(OTHERS_NS);
+    while (clock_now_ns() < end_ns && rundir_open(job->run_dir, false, &dir, NULL) == STATUS_OK) {
+        size_t late = rundir_readers(dir, &other, 1);
+        close(dir);
+        if (late == 0)
+            break;
+        clock_sleep_ns(OTHERS_NS / 25);
+    }
+}
+
 /* A signal goes to every rank: each cleans up after itself and leaves without waiting for the
  * others, since the launcher kills what is left about a second later. SIGTERM is also how a
  * launcher ends the others when one rank has died: under a supervisor that is no end. */
@@ -80,10 +98,10 @@ static void leave_on_signal(void *argument, int signal_number)
     bool leads = job->siblings && job->comm.run == 0;
     if (leads && told)
         siblings_tell_end(job->siblings, &outcome);
-    /* MPICH's launcher kills the others as soon as one has left: they clean up first. Readers of
-     * other runs leave later. */
-    if (!hasty && (leads || job->comm.size > 1))
-        clock_sleep_ns(leads ? SIBLINGS_NS : OTHERS_NS);
+    if (leads && !hasty)
+        clock_sleep_ns(SIBLINGS_NS); /* readers of other runs leave later */
+    else if (!hasty && job->comm.size > 1)
+        await_others(job);
     _exit(128 + signal_number);
 }
 

@@ -153,9 +153,6 @@ uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, cons
 MUST_USE enum status ragged_scan(struct dataset *dataset, const struct dataset_options *options,
                                  struct error *err);
 
-/* ragged.c: the memory of a row's pages, in the mean. Pure. */
-uint64_t ragged_mean_row_bytes(const struct dataset *dataset);
-
 /* ragged.c: where the items of a row lie, by these offsets. Pure. */
 struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
                                 const struct row_walk *row, const uint64_t *offsets);

@@ -104,11 +104,6 @@ void row_pages_give_back(struct row_pages *pages, int32_t buffer)
     chain->count = 0;
 }
 
-uint32_t row_pages_count(const struct row_pages *pages, int32_t buffer)
-{
-    return pages->chains[buffer].count;
-}
-
 unsigned char *row_pages_at(const struct row_pages *pages, int32_t buffer, uint32_t page)
 {
     const struct chain *chain = &pages->chains[buffer];
@@ -117,9 +112,4 @@ unsigned char *row_pages_at(const struct row_pages *pages, int32_t buffer, uint3
     for (uint32_t i = page % chain->stride; i > 0; i--)
         at = pages->arena.next_page[at];
     return page_arena_page(&pages->arena, at);
-}
-
-uint64_t row_pages_free_count(const struct row_pages *pages)
-{
-    return page_arena_free_count(&pages->arena);
 }

@@ -49,14 +49,8 @@ bool row_pages_take(struct row_pages *pages, int32_t buffer, uint32_t numa, uint
 /* Gives back the pages of a buffer. */
 void row_pages_give_back(struct row_pages *pages, int32_t buffer);
 
-/* How many pages the row of a buffer has. */
-uint32_t row_pages_count(const struct row_pages *pages, int32_t buffer);
-
 /* Page `page` of a buffer's row: page_bytes, on a boundary of 64 bytes if page_bytes is a multiple
  * of that. O(1) in rows of up to 30 pages, else O(count / 30). */
 unsigned char *row_pages_at(const struct row_pages *pages, int32_t buffer, uint32_t page);
-
-/* How many pages are free. */
-uint64_t row_pages_free_count(const struct row_pages *pages);
 
 #endif
