@@ -355,6 +355,11 @@ MUST_USE enum status steps_check(const struct dataset_field_spec *spec, struct e
 /* steps.c: takes the steps of all origins into the dataset. NO_MEMORY. */
 MUST_USE enum status steps_keep(struct dataset *dataset, struct error *err);
 
+/* time_doubts.c: appends a line where the sample axis has a coordinate of times that jumps: a
+ * warning if samples go across, a note if only samples of several steps would. Without such a
+ * coordinate, or where it cannot be read: nothing. Blocks on the store. */
+void time_doubts_describe(const struct dataset *dataset, struct text *out);
+
 /* steps.c: with the fields described, sets their halos and row leaders: fields of one view are read
  * together, if any field has steps. NO_MEMORY. */
 MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);

@@ -35,6 +35,8 @@ struct samples_part {
 struct dataset_samples_spec {
     const char *episodes_ends; /* array of integers: the frame behind each episode, rising */
     const char *episodes_id;   /* array of integers, one a frame: the episode of the frame */
+    const char *episodes_jumps; /* array of integers or floating point, one a frame: the time of the
+                                 * frame; a new episode begins where the time jumps */
     bool continuous;           /* the end of a store is no end of an episode */
     uint64_t stride;           /* between anchors, from an episode's first frame; 0 stands for 1 */
     uint64_t pad_before, pad_after; /* how many steps of the union of all fields may be missing */
