@@ -370,6 +370,11 @@ MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
 MUST_USE enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
                                  size_t *ret_count, struct error *err);
 
+/* steps.c: merges steps into malloc'ed ones, which rise; `more` may be in any order, and have some
+ * twice. NO_MEMORY: *steps stays. */
+MUST_USE enum status steps_merge(int32_t **steps, size_t *count, const int32_t *more,
+                                 size_t more_count, struct error *err);
+
 /* made.c: appends origins of the fields that are made for others to origins that are chosen. Errors
  * as of dataset_open(). */
 MUST_USE enum status made_fields_add(struct dataset *dataset, struct error *err);

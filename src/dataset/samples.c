@@ -28,18 +28,14 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 /* Whether each frame is a sample, of the anchor alone. */
 static bool is_plain(const struct dataset *dataset, const struct dataset_samples_spec *spec)
 {
-    return !dataset->private->has_steps && !is_set(spec->episodes_ends) &&
-           !is_set(spec->episodes_id) && !is_set(spec->episodes_jumps) && spec->stride <= 1 &&
-           !is_set(spec->missing) && !is_set(spec->where) && !is_set(spec->split_part) &&
-           spec->split_end == 0 && spec->pad_before + spec->pad_after == 0;
+    return !dataset->private->has_steps && spec->more_step_count == 0 &&
+           !is_set(spec->episodes_ends) && !is_set(spec->episodes_id) &&
+           !is_set(spec->episodes_jumps) && spec->stride <= 1 && !is_set(spec->missing) &&
+           !is_set(spec->where) && !is_set(spec->split_part) && spec->split_end == 0 &&
+           spec->pad_before + spec->pad_after == 0;
 }
 
 /* Arrays
@@ -164,10 +160,7 @@ static enum status find_episodes(struct making *making, struct error *err)
 
     if (is_set(spec->episodes_ends) + is_set(spec->episodes_id) + is_set(spec->episodes_jumps) > 1)
         return error_set(err, STATUS_INVALID,
-                         "samples.episodes has more than one of ends ('%s'), id ('%s') and jumps "
-                         "('%s'): choose one of them",
-                         or_empty(spec->episodes_ends), or_empty(spec->episodes_id),
-                         or_empty(spec->episodes_jumps));
+                         "samples.episodes has more than one of ends, id and jumps: choose one");
     if (is_set(spec->episodes_ends))
         return use_arrays(making, "samples.episodes_ends", spec->episodes_ends, use_ends, err);
     if (is_set(spec->episodes_id))
@@ -464,6 +457,10 @@ static enum status build(struct making *making, struct error *err)
     };
     int32_t *steps;
     enum status status = steps_union(dataset, SIZE_MAX, &steps, &options.step_count, err);
+
+    if (status == STATUS_OK && spec->more_step_count > 0)
+        status =
+            steps_merge(&steps, &options.step_count, spec->more_steps, spec->more_step_count, err);
 
     if (status != STATUS_OK)
         return status;

@@ -57,7 +57,7 @@ static void test_refused_arrays(void **state)
     REFUSE(INVALID, "samples.episodes_id: array 'numbers'", .episodes_id = "numbers");
     REFUSE(INVALID, "the array has 2 items, and the fields have 12 frames",
            .episodes_id = "numbers");
-    REFUSE(INVALID, "one of ends ('late'), id ('back') and jumps ('')", .episodes_ends = "late",
+    REFUSE(INVALID, "samples.episodes has more than one of ends, id and jumps", .episodes_ends = "late",
            .episodes_id = "back");
     REFUSE(INVALID, "must be of integers, float32 or float64; the array is of bool",
            .episodes_jumps = "none");
