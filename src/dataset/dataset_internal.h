@@ -170,6 +170,10 @@ struct field_origin *dataset_origin(const struct dataset *dataset, const char *n
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
+/* select.c: what a message of an array that is not there adds if its name has a store in front:
+ * "; ..."; "": it has none. */
+const char *select_store_advice(const char *path);
+
 /* select_open.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and
  * finds one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from
  * the group, as those of fields do. */

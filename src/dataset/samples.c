@@ -91,8 +91,9 @@ static enum status find_array(const struct making *making, size_t store, const c
     const struct zarr_node *node = hierarchy ? select_find(making->options, hierarchy, path) : NULL;
 
     if (!node)
-        return error_set(err, STATUS_NOT_FOUND, "%s: there is no array '%s' in the store %s",
-                         option, path, dataset_store_text(making->dataset, store).text);
+        return error_set(err, STATUS_NOT_FOUND, "%s: there is no array '%s' in the store %s%s",
+                         option, path, dataset_store_text(making->dataset, store).text,
+                         select_store_advice(path));
     return frame_array_init(making->dataset, store, option, node, ret_array, err);
 }
 

@@ -269,6 +269,10 @@ class Fields(Case):
         self.assertAlmostEqual(got.min(), -1, places=6)
         self.assertAlmostEqual(got.max(), 1, places=6)
         self.assertFalse(got[:, 0].any())
+        for store, message in (("none.zarr", "no such directory"), ("stats.zarr", "there is no array 'a2/mean'")):
+            done = run(PENSTOCK, "plan", "--set", f"dataset.uri={self.folder / 'data.zarr'}", "--set", "dataset.fields.a2=x", "--set",
+                       f"dataset.fields.a2.stats={self.folder / store}")
+            self.assertIn(message + ": 'penstock stats -c RUN.yaml -o STORE' writes statistics of each field", done.stderr)
 
 
 def main():
