@@ -5,6 +5,7 @@
 #include "cli/inspect.h"
 #include "cli/plan_dataset.h"
 #include "codec/codec.h"
+#include "config/config.h"
 #include "tools/advice.h"
 #include "zarr/attributes.h"
 #include "zarr/view.h"
@@ -389,14 +390,14 @@ static void print_sparse(const struct inspection *inspection)
     }
 }
 
-/* Whether an assignment says what is delivered, and not how. */
-static bool says_what(const char *assignment)
+/* Whether an assignment says what is delivered, and not how. `uri`: dataset.uri counts, too. */
+static bool says_what(const char *assignment, bool uri)
 {
     static const char *const sections[] = {"dataset.", "samples.", "batch."};
     bool is_what = false;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         is_what = is_what || strncmp(assignment, sections[i], strlen(sections[i])) == 0;
-    return is_what && strncmp(assignment, "dataset.uri=", strlen("dataset.uri=")) != 0;
+    return is_what && (uri || strncmp(assignment, "dataset.uri=", strlen("dataset.uri=")) != 0);
 }
 
 /* The command that goes on, with the configuration that inspect was given. */
@@ -406,16 +407,16 @@ static void print_next(const struct inspection *inspection)
     struct text uri = {0}, next = {0};
     text_append(&uri, "dataset.uri=%s", inspection->uri);
     text_append(&next, "next: penstock plan");
-    if (settings->path) {
+    if (settings->path) { /* FILE: what was read once is gone */
         text_append(&next, " -c ");
-        text_append_word(&next, settings->path);
+        text_append_word(&next, config_file_is_stream(settings->path) ? "FILE" : settings->path);
     }
     if (!inspection->has_uri) {
         text_append(&next, " --set ");
         text_append_word(&next, uri.data);
     }
     for (size_t i = 0; i < settings->assignment_count; i++)
-        if (says_what(settings->assignments[i])) {
+        if (says_what(settings->assignments[i], inspection->has_uri)) {
             text_append(&next, " --set ");
             text_append_word(&next, settings->assignments[i]);
         }

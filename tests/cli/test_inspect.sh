@@ -309,6 +309,7 @@ contains "$text" "next: penstock plan -c robot.yaml --set batch.last=partial"
 cp -r robot moved
 contains "$("$penstock" inspect moved -c robot.yaml --set batch.global_size=8)" \
     "next: penstock plan -c robot.yaml --set dataset.uri=moved --set batch.global_size=8"
+contains "$("$penstock" inspect robot --set dataset.uri=robot)" "next: penstock plan --set dataset.uri=robot"
 text=$("$penstock" inspect robot)
 contains "$text" "hint: 'meta/episode_ends' looks like the ends of episodes, which samples of several steps do not cross: --set samples.episodes_ends=meta/episode_ends"
 [[ $text != *"[data/episode]"* ]] || fail "episodes are joined: $text"
