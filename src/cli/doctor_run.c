@@ -42,6 +42,21 @@ static struct run_name name_run(const char *run)
     return name;
 }
 
+/* What is legal and probably not meant, a line each; notes are left to `penstock plan`. */
+static void add_doubts(struct diagnosis *diagnosis, const struct dataset *dataset, const char *run)
+{
+    static const char mark[] = "warning: ";
+    struct text doubts = {0};
+    char *rest = NULL;
+    dataset_describe_doubts(dataset, &doubts);
+    for (char *line = doubts.data ? strtok_r(doubts.data, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        if (starts_with(line, mark))
+            diagnosis_add(diagnosis, FINDING_WARNING, "dataset", NULL, "%s%s", name_run(run).text,
+                          line + strlen(mark));
+    text_done(&doubts);
+}
+
 /* `run`: NULL, or of --also. True: the dataset was opened, so that there is something to plan. */
 static bool check_storage(struct diagnosis *diagnosis, const struct config *config, const char *run)
 {
@@ -61,6 +76,7 @@ static bool check_storage(struct diagnosis *diagnosis, const struct config *conf
                       name_run(run).text,
                       config->source_count > 0 ? "the mix" : text_shown(config->uri).text,
                       dataset->sample_count, size_format(dataset->sample_bytes).text);
+    add_doubts(diagnosis, dataset, run);
     dataset_free(dataset);
     return true;
 }

@@ -9,12 +9,14 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "config/config.h"
+#include "zarr/group_attributes.h"
 #include "zarr/separator.h"
 #include "zarr/sparse_group.h"
 #include "zarr/stock.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct options {
     const char *uri;
@@ -72,6 +74,26 @@ static void doubt_stocks(struct inspection *inspection)
     }
 }
 
+/* Both name the same folder or file, or are the same uri. */
+static bool is_same(const char *a, const char *b)
+{
+    char *x = realpath(a, NULL), *y = realpath(b, NULL);
+    bool same = strcmp(a, b) == 0 || (x && y && strcmp(x, y) == 0);
+    free(x);
+    free(y);
+    return same;
+}
+
+static bool is_stats(const struct inspection *inspection)
+{
+    struct zarr_texts texts = {0};
+    bool found = zarr_group_texts(inspection->store, inspection->hierarchy->format, "",
+                                  "penstock_stats", &texts, NULL) == STATUS_OK &&
+                 texts.is_there;
+    zarr_texts_done(&texts);
+    return found;
+}
+
 static enum status collect(const char *uri, const struct config *config,
                            struct inspection *inspection, struct error *err)
 {
@@ -92,6 +114,8 @@ static enum status collect(const char *uri, const struct config *config,
         status = inspect_measure(inspection, err);
     if (status)
         return status;
+    inspection->has_uri = is_same(config->uri, uri);
+    inspection->is_stats = is_stats(inspection);
     doubt_stocks(inspection);
     struct text list = {0}; /* of one: a comma in the name is no separator */
     text_list_put(&list, uri);
@@ -142,6 +166,7 @@ int cli_inspect(int argc, char **argv)
     struct error err;
     int code = EXIT_SUCCESS;
     cli_parse(&command, argc, argv, &options);
+    inspection.settings = &options.settings;
     enum status status = cli_settings_read(&options.settings, &config, &err);
     if (!status)
         status = collect(options.uri, &config, &inspection, &err);

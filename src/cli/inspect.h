@@ -4,6 +4,7 @@
 #define PENSTOCK_CLI_INSPECT_H
 
 #include "base/error.h"
+#include "cli/settings.h"
 #include "dataset/dataset.h"
 #include "store/store.h"
 #include "zarr/hierarchy.h"
@@ -54,6 +55,10 @@ struct inspection {
     const char *group;             /* the inspected group; "": all */
     const char *root;              /* prefix of paths in hints: "/" where there is a group */
     const struct zarr_node *index; /* index of a join; NULL: none */
+    const struct zarr_node *ends;  /* what looks like the ends of episodes; NULL: none */
+    bool is_stats;                 /* penstock stats wrote the store */
+    const struct cli_settings *settings; /* of the command */
+    bool has_uri;                        /* the configuration's dataset is the inspected one */
     bool *joined;       /* [hierarchy->node_count]: whether the index points into the array */
     struct text doubts; /* lines "warning: ..." */
 };
@@ -61,8 +66,9 @@ struct inspection {
 /* Measures `stored` with few requests (inspect_sizes.c). Blocks. NO_MEMORY. */
 MUST_USE enum status inspect_measure(struct inspection *inspection, struct error *err);
 
-/* Finds an index and the arrays joined through it (inspect_join.c). `options` are those of the open
- * dataset. Reads the values of arrays that could be an index. */
+/* Finds the ends of episodes, an index, and the arrays joined through it (inspect_join.c).
+ * `options` are those of the open dataset. Reads the values of arrays that could be ends or an
+ * index. */
 void inspect_find_joins(struct inspection *inspection, const struct dataset_options *options);
 
 /* The part of `path` behind the last '/'. */

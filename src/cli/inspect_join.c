@@ -1,4 +1,5 @@
 /* Which arrays may be joined through which: an index and its targets, such as a run would accept.
+ * And which array looks like the ends of episodes: no target.
  *
  * An index is one integer for each sample that is no coordinate, each of them within the array that
  * it points into; A run reads these values at its start, and so does inspect. Then a dataset is
@@ -23,17 +24,23 @@ const char *inspect_last_component(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static bool has_integers(const struct zarr_node *node)
+{
+    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_length == 0 &&
+           dtype_is_integer(node->array.dtype) && node->array.total_bytes <= most_index_bytes &&
+           !zarr_node_is_coordinate(node);
+}
+
 /* Whether an array could be the index of a join: one integer for each sample. */
 static bool may_be_index(const struct zarr_node *node, uint64_t sample_count)
 {
-    return node->status == STATUS_OK && node->array.rank == 1 && node->array.item_length == 0 &&
-           node->array.shape[0] == sample_count && dtype_is_integer(node->array.dtype) &&
-           node->array.total_bytes <= most_index_bytes && !zarr_node_is_coordinate(node);
+    return has_integers(node) && node->array.shape[0] == sample_count;
 }
 
-/* The greatest value; false: one is negative, or they cannot be read. */
+/* The greatest value, and whether all are above 0 and rise; false: one is negative, or they cannot
+ * be read. */
 static bool find_greatest(const struct store *store, const struct zarr_array *index,
-                          uint64_t *ret_greatest)
+                          uint64_t *ret_greatest, bool *ret_rises)
 {
     struct zarr_chunk_reader *reader = NULL;
     struct zarr_read_stats stats = {0};
@@ -42,15 +49,29 @@ static bool find_greatest(const struct store *store, const struct zarr_array *in
         items && zarr_chunk_reader_new(store, &index, 1, &reader, NULL) == STATUS_OK &&
         zarr_read_samples(reader, index, 0, index->shape[0], items, &stats, NULL) == STATUS_OK;
     uint64_t greatest = 0;
+    bool rises = true;
     for (uint64_t i = 0; fine && i < index->shape[0]; i++) {
         int64_t value = dtype_integer(index->dtype, items, i);
         fine = value >= 0;
+        rises = rises && (uint64_t)value > greatest;
         greatest = (uint64_t)value > greatest ? (uint64_t)value : greatest;
     }
     zarr_chunk_reader_free(reader);
     free(items);
     *ret_greatest = greatest;
+    *ret_rises = rises;
     return fine;
+}
+
+/* Rising integers, of which the last one is the number of frames. */
+static bool are_ends(const struct inspection *inspection, const struct zarr_node *node)
+{
+    uint64_t greatest;
+    bool rises;
+    return has_integers(node) && node->array.shape[0] > 0 &&
+           node->array.shape[0] < inspection->dataset->frame_count &&
+           find_greatest(inspection->store, &node->array, &greatest, &rises) && rises &&
+           greatest == inspection->dataset->frame_count;
 }
 
 /* The fields of the hint: what is joined, then the default ones but the index. */
@@ -96,7 +117,8 @@ static bool mark_joined(struct inspection *inspection, const struct zarr_node *i
     bool any = false;
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
-        inspection->joined[i] = node != index && node->status == STATUS_OK &&
+        inspection->joined[i] = node != index && node != inspection->ends &&
+                                node->status == STATUS_OK &&
                                 node->array.shape[0] != inspection->dataset->sample_count &&
                                 greatest < node->array.shape[0];
         any = any || inspection->joined[i];
@@ -108,12 +130,16 @@ void inspect_find_joins(struct inspection *inspection, const struct dataset_opti
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     inspection->joined = calloc(hierarchy->node_count + 1, sizeof *inspection->joined);
+    for (size_t i = 0; !inspection->ends && i < hierarchy->node_count; i++)
+        if (are_ends(inspection, &hierarchy->nodes[i]))
+            inspection->ends = &hierarchy->nodes[i];
     for (size_t i = 0; inspection->joined && !inspection->index && i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         uint64_t greatest;
+        bool rises;
         if (!may_be_index(node, inspection->dataset->sample_count) ||
             !mark_joined(inspection, node, 0) || /* not worth reading */
-            !find_greatest(inspection->store, &node->array, &greatest) ||
+            !find_greatest(inspection->store, &node->array, &greatest, &rises) ||
             !mark_joined(inspection, node, greatest))
             continue;
         inspection->index = node;

@@ -5,6 +5,7 @@
 #include "cli/inspect.h"
 #include "cli/plan_dataset.h"
 #include "codec/codec.h"
+#include "config/config.h"
 #include "tools/advice.h"
 #include "zarr/attributes.h"
 #include "zarr/view.h"
@@ -190,7 +191,19 @@ static void print_joins(const struct inspection *inspection)
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
     const struct dataset *dataset = inspection->dataset;
-    const struct zarr_node *index = inspection->index;
+    const struct zarr_node *index = inspection->index, *ends = inspection->ends;
+    struct text ends_at = {0};
+    text_append(&ends_at, "samples.episodes_ends=%s%s", inspection->root,
+                ends ? ends->array.path : "");
+    if (ends && sparse_group(hierarchy, ends->array.path) == 0) {
+        struct text word = {0};
+        text_append_word(&word, ends_at.data);
+        printf("hint: '%s' looks like the ends of episodes, which samples of several steps do not "
+               "cross: --set %s\n",
+               text_shown(ends->array.path).text, word.data);
+        text_done(&word);
+    }
+    text_done(&ends_at);
     if (!index || sparse_group(hierarchy, index->array.path) > 0)
         return;
     printf("hint: with what '%s' points to as a field of its own, for example:\n",
@@ -377,6 +390,43 @@ static void print_sparse(const struct inspection *inspection)
     }
 }
 
+/* Whether an assignment says what is delivered, and not how. `uri`: dataset.uri counts, too. */
+static bool says_what(const char *assignment, bool uri)
+{
+    static const char *const sections[] = {"dataset.", "samples.", "batch."};
+    bool is_what = false;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        is_what = is_what || strncmp(assignment, sections[i], strlen(sections[i])) == 0;
+    return is_what && (uri || strncmp(assignment, "dataset.uri=", strlen("dataset.uri=")) != 0);
+}
+
+/* The command that goes on, with the configuration that inspect was given. */
+static void print_next(const struct inspection *inspection)
+{
+    const struct cli_settings *settings = inspection->settings;
+    struct text uri = {0}, next = {0};
+    text_append(&uri, "dataset.uri=%s", inspection->uri);
+    text_append(&next, "next: penstock plan");
+    if (settings->path) { /* FILE: what was read once is gone */
+        text_append(&next, " -c ");
+        text_append_word(&next, config_file_is_stream(settings->path) ? "FILE" : settings->path);
+    }
+    if (!inspection->has_uri) {
+        text_append(&next, " --set ");
+        text_append_word(&next, uri.data);
+    }
+    for (size_t i = 0; i < settings->assignment_count; i++)
+        if (says_what(settings->assignments[i], inspection->has_uri)) {
+            text_append(&next, " --set ");
+            text_append_word(&next, settings->assignments[i]);
+        }
+    if (inspection->dataset->sample_count < inspection->global_batch) /* else no epoch has a step */
+        text_append(&next, " --set batch.last=partial");
+    printf("%s\n", next.data);
+    text_done(&uri);
+    text_done(&next);
+}
+
 static void print_dataset(const struct inspection *inspection)
 {
     const struct dataset *dataset = inspection->dataset;
@@ -406,20 +456,7 @@ static void print_dataset(const struct inspection *inspection)
     print_joins(inspection);
     print_layout_hint(inspection);
     print_array_hints(inspection);
-    struct text uri = {0}, next = {0};
-    text_append(&uri, "dataset.uri=%s", inspection->uri);
-    text_append(&next, "next: penstock plan --set ");
-    text_append_word(&next, uri.data);
-    text_done(&uri);
-    text_append(&uri, "dataset.group=%s", inspection->group);
-    text_append(&next, inspection->group[0] ? " --set " : "");
-    if (inspection->group[0])
-        text_append_word(&next, uri.data);
-    if (dataset->sample_count < inspection->global_batch) /* else no epoch has a step */
-        text_append(&next, " --set batch.last=partial");
-    printf("%s\n", next.data);
-    text_done(&uri);
-    text_done(&next);
+    print_next(inspection);
 }
 
 void inspect_print_text(const struct inspection *inspection)
@@ -429,6 +466,12 @@ void inspect_print_text(const struct inspection *inspection)
            hierarchy->node_count, count_plural(hierarchy->node_count),
            hierarchy->consolidated ? "consolidated" : "not consolidated");
     print_arrays(inspection);
+    if (inspection->is_stats) {
+        printf("\nStatistics that penstock stats wrote: a field reads those of its own name by "
+               "stats: %s\n",
+               inspection->uri);
+        return;
+    }
     print_unreadable(hierarchy);
     print_encodings(hierarchy);
     if (inspection->dataset)

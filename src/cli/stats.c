@@ -22,10 +22,19 @@ struct options {
     struct making_options making;
     const char *by[MOST_BY];
     size_t by_count;
+    char **fields; /* [field_count], owned; NULL: all that have numbers */
+    size_t field_count;
     double quantiles[STATS_MOST_QUANTILES];
     size_t quantile_count;
     struct cli_settings settings;
 };
+
+static void parse_fields(void *input, const struct argp_state *state, const char *option,
+                         char *argument)
+{
+    struct options *options = input;
+    options->fields = cli_names(state, option, argument, &options->field_count);
+}
 
 static void parse_by(void *input, const struct argp_state *state, const char *option,
                      char *argument)
@@ -55,6 +64,8 @@ static void parse_quantiles(void *input, const struct argp_state *state, const c
 
 static const struct cli_option option_table[] = {
     {"output", 'o', "DST", "the store to write", CLI_TEXT(making.destination)},
+    {"fields", 0, "FIELD[,FIELD]", "of these fields alone, and read no other (all with numbers)",
+     CLI_OWN(parse_fields)},
     {"by", 0, "[FIELD=]AXIS[,AXIS]",
      "axes that have entries of their own, by number or name, of one field or of all others that "
      "have them; FIELD= alone: one entry; may be repeated, and adds up (samples' only axis, else "
@@ -81,7 +92,8 @@ static const char help[] =
     "\v"
     "The configuration says what: split and part, where, episodes, slices, scale and cf. mean, "
     "std, "
-    "stats and cast are left out. Each frame that any sample has counts once, however many samples "
+    "stats and cast are left out, and so are fields that are ragged or have no numbers. Each frame "
+    "that any sample has counts once, however many samples "
     "have it; random crops count as whole frames. NaN and missing values do not count.\n"
     "\n"
     "DST has a group for each field, with count, mean, std (of the population), min, max and "
@@ -99,6 +111,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  penstock stats -c train.yaml -o stats.zarr\n"
+    "  penstock stats -c robot.yaml -o stats.zarr --fields state,action\n"
     "  penstock stats -c robot.yaml -o stats.zarr --by image=channel --by state=1\n"
     "  mpirun -np 16 penstock stats -c weather.yaml -o stats.zarr --quantiles none\n";
 
@@ -319,26 +332,16 @@ static void note_passes(const struct stats *stats, struct text *notes)
 }
 
 static enum status run_on(const struct options *options, const struct config *config,
-                          struct dataset *dataset, struct error *err)
+                          struct dataset *dataset, struct text *notes, struct error *err)
 {
     struct work work = {.stats = {.folder_fd = -1}, .making = &options->making};
-    struct text notes = {0};
     void *held = NULL;
-    if (dataset->source_count > 0)
-        return error_set(err, STATUS_INVALID,
-                         "the configuration is a mix: give that of each source by itself");
-    if (dataset->ragged_count > 0)
-        return error_set(err, STATUS_INVALID,
-                         "field '%s' is ragged: leave ragged fields out of a configuration for "
-                         "statistics",
-                         dataset->ragged[0].name);
     memcpy(work.stats.quantiles, options->quantiles, sizeof work.stats.quantiles);
     work.stats.quantile_count = options->quantile_count;
     work.stats.block_count = min_u64(dataset->row_count, STATS_MOST_BLOCKS);
     enum status status = making_path(options->making.destination, &work.stats.path, err);
     if (!status)
-        status =
-            stats_take_fields(&work.stats, dataset, options->by, options->by_count, &notes, err);
+        status = stats_take_fields(&work.stats, dataset, options->by, options->by_count, err);
     if (!status) {
         uint32_t threads; /* before anything large is taken */
         stats_begin(&work.stats);
@@ -348,8 +351,8 @@ static enum status run_on(const struct options *options, const struct config *co
         status = hold(dataset, &held, err);
     if (!status) {
         work.stats.request = stats_make_request(&work.stats, config->uri);
-        note_passes(&work.stats, &notes);
-        fputs(notes.data ? notes.data : "", stderr);
+        note_passes(&work.stats, notes);
+        fputs(notes->data ? notes->data : "", stderr);
         status = work_all(&work, err);
     }
     if (!status)
@@ -357,7 +360,6 @@ static enum status run_on(const struct options *options, const struct config *co
     if (work.stats.folder_fd >= 0)
         close(work.stats.folder_fd);
     stats_done(&work.stats);
-    text_done(&notes);
     free(held);
     free(work.stats.path);
     return status;
@@ -366,17 +368,20 @@ static enum status run_on(const struct options *options, const struct config *co
 static enum status run(const struct options *options, struct config *config, struct error *err)
 {
     struct dataset *dataset;
+    struct text notes = {0};
     enum status status = cli_settings_read(&options->settings, config, err);
     if (!status)
         status = config_check(config, err);
     if (status)
         return status;
     leave_out(config);
-    status = config_open_dataset(config, false, NULL, &dataset, err);
-    if (status)
-        return status;
-    status = run_on(options, config, dataset, err);
-    dataset_free(dataset);
+    status = stats_open(config, (const char *const *)options->fields, options->field_count, &notes,
+                        &dataset, err);
+    if (!status) {
+        status = run_on(options, config, dataset, &notes, err);
+        dataset_free(dataset);
+    }
+    text_done(&notes);
     return status;
 }
 
@@ -390,6 +395,7 @@ int cli_stats(int argc, char **argv)
     cli_making_settle(&options.making);
     enum status status = run(&options, &config, &err);
     config_done(&config);
+    free(options.fields);
     cli_settings_done(&options.settings);
     return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

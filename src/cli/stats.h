@@ -1,7 +1,7 @@
 /* Statistics of a run's own part of a dataset: the samples that its configuration selects. Shared
- * by stats.c (the command), stats_fields.c (of which fields, along which axes), stats_rows.c (which
- * frames there are), stats_journal.c (what processes share), stats_tables.c (numbers and where they
- * are kept) and stats_write.c (the store).
+ * by stats.c (the command), stats_open.c (the dataset), stats_fields.c (of which fields, along
+ * which axes), stats_rows.c (which frames there are), stats_journal.c (what processes share),
+ * stats_tables.c (numbers and where they are kept) and stats_write.c (the store).
  *
  * Rows are cut into blocks, which depend on the dataset alone. A thread claims a block by a lock on
  * a file, reads its rows, and writes what it counted into a file of its own:
@@ -89,12 +89,23 @@ struct stats_table {
     uint64_t *counts[DATASET_MAX_FIELDS]; /* [entry][target][1 << bits]; NULL: the field is done */
 };
 
-/* stats_fields.c: takes the fields that have numbers. `by`: "AXIS,AXIS" or "FIELD=AXIS,AXIS" each,
- * as the user says; [by_count]. Appends what was left out to `notes`. INVALID: a field or an axis
- * that is not there, too many entries, names that meet in the store, no field at all. NO_MEMORY. */
+/* stats_open.c: opens the dataset of the fields `names`, [name_count], or of all that have numbers
+ * (name_count 0): `notes` gets a line about the others. Samples are at the frames where they are
+ * with all fields. Of fields that are not among `names` no array is read. INVALID: the
+ * configuration is a mix, a name is not there or its field is ragged or has no numbers, or no field
+ * has. Errors as of dataset_open(). */
+MUST_USE enum status stats_open(const struct config *config, const char *const *names,
+                                size_t name_count, struct text *notes, struct dataset **ret_dataset,
+                                struct error *err);
+
+/* stats_fields.c: whether the field `number` of the dataset has numbers, one shape each frame. */
+bool stats_has_numbers(const struct dataset *dataset, size_t number);
+
+/* stats_fields.c: takes the dataset's fields. `by`: "AXIS,AXIS" or "FIELD=AXIS,AXIS" each, as the
+ * user says; [by_count]. INVALID: a field or an axis that is not there, too many entries, names
+ * that meet in the store, no field at all. NO_MEMORY. */
 MUST_USE enum status stats_take_fields(struct stats *stats, const struct dataset *dataset,
-                                       const char *const *by, size_t by_count, struct text *notes,
-                                       struct error *err);
+                                       const char *const *by, size_t by_count, struct error *err);
 void stats_done(struct stats *stats);
 
 /* stats_rows.c: reads rows of block `block` into `table`. `reader` and `row` (dataset->row_bytes)

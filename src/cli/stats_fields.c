@@ -13,7 +13,7 @@
 static const char *const usual_axes[] = {"channel",   "channels", "variable",
                                          "variables", "band",     "feature"};
 
-static bool has_numbers(const struct dataset *dataset, size_t number)
+bool stats_has_numbers(const struct dataset *dataset, size_t number)
 {
     const struct dataset_field *field = &dataset->fields[number];
     const struct zarr_array *array = dataset_field_array(dataset, number);
@@ -51,6 +51,28 @@ static void keep_usual_axis(const struct dataset *dataset, struct stats_field *f
     }
 }
 
+/* "axes 1 level, 2 lat", "axis 1", "no axes". */
+static void describe_axes(const struct stats_field *field, struct text *out)
+{
+    text_append(out, field->rank == 0 ? "no axes" : field->rank == 1 ? "axis" : "axes");
+    for (int axis = 0; axis < field->rank; axis++) {
+        const char *name = field->axis_names[axis];
+        text_append(out, "%s %d%s%s", axis ? "," : "", axis + 1, *name ? " " : "",
+                    text_shown(name).text);
+    }
+}
+
+static enum status refuse_axis(const struct stats_field *field, const char *axes, const char *name,
+                               struct error *err)
+{
+    struct text known = {0};
+    describe_axes(field, &known);
+    error_set(err, STATUS_INVALID, "--by %s=%s: the field's array has no axis '%s'; a frame has %s",
+              field->name, axes, name, known.data);
+    text_done(&known);
+    return STATUS_INVALID;
+}
+
 /* `axes`: with commas; `must`: an axis that is not there is an error. *any: one is there. */
 static enum status keep_axes(const struct dataset *dataset, struct stats_field *field,
                              const char *axes, bool must, bool *any, struct error *err)
@@ -66,8 +88,7 @@ static enum status keep_axes(const struct dataset *dataset, struct stats_field *
                              "--by %s=%s: '%s' is the sample axis, over which statistics are",
                              field->name, axes, name);
         else if (*name && must)
-            return error_set(err, STATUS_INVALID, "--by %s=%s: the field's array has no axis '%s'",
-                             field->name, axes, name);
+            return refuse_axis(field, axes, name, err);
     }
     return STATUS_OK;
 }
@@ -136,6 +157,33 @@ static void find_unused(const struct stats *stats, const char *axes, char ret_na
     }
 }
 
+/* "'t2m' (axes 1 level, 2 lat), 'x' (axis 1)". */
+static void describe_all(const struct stats *stats, struct text *out)
+{
+    for (size_t f = 0; f < stats->field_count; f++) {
+        const struct stats_field *field = &stats->fields[f];
+        text_append(out, "%s'%s' (", f ? ", " : "", text_shown(field->name).text);
+        describe_axes(field, out);
+        text_append(out, ")");
+    }
+}
+
+static enum status refuse_by(const struct stats *stats, const char *by, struct error *err,
+                             const char *axis)
+{
+    struct text known = {0};
+    describe_all(stats, &known);
+    if (axis)
+        error_set(err, STATUS_INVALID,
+                  "--by %s: no field has an axis '%s' in a frame; there are %s", by, axis,
+                  known.data);
+    else
+        error_set(err, STATUS_INVALID,
+                  "--by %s: no field has such a name and numbers; there are %s", by, known.data);
+    text_done(&known);
+    return STATUS_INVALID;
+}
+
 static enum status refuse_unused(const struct stats *stats, const char *const *by, size_t by_count,
                                  struct error *err)
 {
@@ -145,12 +193,10 @@ static enum status refuse_unused(const struct stats *stats, const char *const *b
         for (size_t f = 0; f < stats->field_count; f++)
             is_used = is_used || own_axes(by[i], &stats->fields[f]);
         if (!is_used)
-            return error_set(err, STATUS_INVALID, "--by %s: no field has such a name and numbers",
-                             by[i]);
+            return refuse_by(stats, by[i], err, NULL);
         find_unused(stats, strchr(by[i], '=') ? "" : by[i], name);
         if (*name)
-            return error_set(err, STATUS_INVALID, "--by %s: no field has an axis '%s' in a frame",
-                             by[i], name);
+            return refuse_by(stats, by[i], err, name);
     }
     return STATUS_OK;
 }
@@ -191,20 +237,14 @@ static enum status refuse_meeting(const struct stats *stats, const struct stats_
 }
 
 enum status stats_take_fields(struct stats *stats, const struct dataset *dataset,
-                              const char *const *by, size_t by_count, struct text *notes,
-                              struct error *err)
+                              const char *const *by, size_t by_count, struct error *err)
 {
     enum status status = STATUS_OK;
     stats->dataset = dataset;
     for (size_t f = 0; f < dataset->field_count && !status; f++) {
-        const struct dataset_field *from = &dataset->fields[f];
         struct stats_field *field = &stats->fields[stats->field_count];
-        if (!has_numbers(dataset, f)) {
-            if (from->source != FIELD_MADE)
-                text_append(notes, "left out: field '%s', which is ragged or has no numbers\n",
-                            text_shown(from->name).text);
+        if (!stats_has_numbers(dataset, f)) /* made ones */
             continue;
-        }
         describe_frame(dataset, f, field);
         stats->field_count++;
         status = settle_axes(dataset, field, by, by_count, err);

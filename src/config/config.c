@@ -236,10 +236,11 @@ static enum status check_split(const struct config *config, struct error *err)
 {
     const struct config_shares *parts = &config->split_parts;
     bool ranged = config->split_range.end > 0, found = false;
-    if (*config->episodes_ends && *config->episodes_id)
+    if (!!*config->episodes_ends + !!*config->episodes_id + !!*config->episodes_jumps > 1)
         return error_set(err, STATUS_INVALID,
-                         "samples.episodes_ends and samples.episodes_id are both set: episodes are "
-                         "told by their ends or by their numbers");
+                         "more than one of samples.episodes_ends, samples.episodes_id and "
+                         "samples.episodes_jumps is set: episodes are told by their ends, by their "
+                         "numbers, or by jumps of the time");
     if (ranged && (parts->count > 0 || *config->split_part))
         return error_set(err, STATUS_INVALID,
                          "samples.split_range and samples.split_parts are both set: a split is by "
@@ -424,6 +425,7 @@ static struct dataset_samples_spec samples_spec(const struct config *config)
 {
     return (struct dataset_samples_spec){.episodes_ends = config->episodes_ends,
                                          .episodes_id = config->episodes_id,
+                                         .episodes_jumps = config->episodes_jumps,
                                          .continuous = config->continuous,
                                          .stride = config->stride,
                                          .pad_before = config->pad_before,

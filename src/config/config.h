@@ -63,6 +63,8 @@ struct config_range {
       "an episode")                                                                                \
     X("samples.episodes_id", episodes_id, STRING, "", 0, 0, CHANGES_ORDER,                         \
       "instead: array of the number of each frame's episode")                                      \
+    X("samples.episodes_jumps", episodes_jumps, STRING, "", 0, 0, CHANGES_ORDER,                   \
+      "instead: array of the time of each frame; a new episode begins where the time jumps")       \
     X("samples.continuous", continuous, BOOL, "false", 0, 0, CHANGES_ORDER,                        \
       "true: the end of a store is no end of an episode")                                          \
     X("samples.stride", stride, U64, "1", 1, UINT32_MAX, CHANGES_ORDER,                            \

@@ -407,9 +407,10 @@ struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
 /* Appends a line "warning: ..." for each thing that is legal and probably not meant: attributes by
- * which xarray would convert a field and the run does not, and chunks with other names than the
- * metadata says. Only for a dataset from dataset_open(), not unpacked. Asks the store for a few
- * sizes; blocks. */
+ * which xarray would convert a field and the run does not, chunks with other names than the
+ * metadata says, and samples across jumps of the time; a line "note: ..." where the time jumps and
+ * no sample has several steps. Only for a dataset from dataset_open(), not unpacked. Asks the store
+ * for a few sizes, and reads coordinates of times; blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
 /* Of a dataset that is no mix: the arrays that were found in the (first) store; and the views

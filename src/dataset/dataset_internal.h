@@ -170,6 +170,10 @@ struct field_origin *dataset_origin(const struct dataset *dataset, const char *n
 MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
+/* select.c: what a message of an array that is not there adds if its name has a store in front:
+ * "; ..."; "": it has none. */
+const char *select_store_advice(const char *path);
+
 /* select_open.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and
  * finds one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from
  * the group, as those of fields do. */
@@ -355,6 +359,11 @@ MUST_USE enum status steps_check(const struct dataset_field_spec *spec, struct e
 /* steps.c: takes the steps of all origins into the dataset. NO_MEMORY. */
 MUST_USE enum status steps_keep(struct dataset *dataset, struct error *err);
 
+/* time_doubts.c: appends a line where the sample axis has a coordinate of times that jumps: a
+ * warning if samples go across, a note if only samples of several steps would. Without such a
+ * coordinate, or where it cannot be read: nothing. Blocks on the store. */
+void time_doubts_describe(const struct dataset *dataset, struct text *out);
+
 /* steps.c: with the fields described, sets their halos and row leaders: fields of one view are read
  * together, if any field has steps. NO_MEMORY. */
 MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
@@ -364,6 +373,11 @@ MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
  * caller's. NO_MEMORY. */
 MUST_USE enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
                                  size_t *ret_count, struct error *err);
+
+/* steps.c: merges steps into malloc'ed ones, which rise; `more` may be in any order, and have some
+ * twice. NO_MEMORY: *steps stays. */
+MUST_USE enum status steps_merge(int32_t **steps, size_t *count, const int32_t *more,
+                                 size_t more_count, struct error *err);
 
 /* made.c: appends origins of the fields that are made for others to origins that are chosen. Errors
  * as of dataset_open(). */

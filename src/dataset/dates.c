@@ -1,7 +1,9 @@
 /* Dates of frames, for people: where the sample axis has coordinates of times, as CF has them
  * ("hours since 1979-01-01"). See dataset.h. */
+#include "dataset/dates.h"
+
 #include "dataset/coordinates.h"
-#include "dataset/dataset_internal.h"
+#include "dataset/missing_dates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,21 +55,40 @@ static bool is_ours(const char *calendar)
            strcmp(calendar, "proleptic_gregorian") == 0;
 }
 
+struct dates_scale dates_scale(const char *type, const char *units, const char *calendar)
+{
+    struct dates_scale scale = {.unit = 1, .origin = NAN};
+    const char *since = strstr(units, " since ");
+    int64_t unit = missing_dates_unit(type);
+    if (unit != 0) {
+        scale.origin = 0;
+        scale.unit = unit > 0 ? (double)unit : 1.0 / -(double)unit;
+    } else if (since) {
+        double seconds = unit_seconds(units, (size_t)(since - units));
+        scale.unit = seconds > 0 ? seconds : 1;
+        if (seconds > 0 && is_ours(calendar))
+            (void)!parse_origin(since + strlen(" since "), &scale.origin);
+    }
+    return scale;
+}
+
+bool dates_write(double seconds, char ret_date[DATASET_DATE_BYTES])
+{
+    time_t whole = isfinite(seconds) && fabs(seconds) < 1e12 ? (time_t)floor(seconds + 1e-6) : 0;
+    struct tm date;
+    if (whole == 0 || !gmtime_r(&whole, &date) || date.tm_year + 1900 < FIRST_YEAR)
+        return false;
+    bool is_day = date.tm_hour == 0 && date.tm_min == 0;
+    strftime(ret_date, DATASET_DATE_BYTES, is_day ? "%Y-%m-%d" : "%Y-%m-%d %H:%M", &date);
+    return true;
+}
+
 static void write_date(const struct coordinates *times, uint64_t index,
                        char ret_date[DATASET_DATE_BYTES])
 {
-    const char *since = strstr(times->units, " since ");
-    double unit = since ? unit_seconds(times->units, (size_t)(since - times->units)) : 0, origin;
-    struct tm date;
-    if (!times->values || unit <= 0 || !is_ours(times->calendar) ||
-        !parse_origin(since + strlen(" since "), &origin))
-        return;
-    double seconds = origin + times->values[index] * unit;
-    time_t whole = isfinite(seconds) && fabs(seconds) < 1e12 ? (time_t)floor(seconds + 1e-6) : 0;
-    if (whole == 0 || !gmtime_r(&whole, &date) || date.tm_year + 1900 < FIRST_YEAR)
-        return;
-    bool is_day = date.tm_hour == 0 && date.tm_min == 0;
-    strftime(ret_date, DATASET_DATE_BYTES, is_day ? "%Y-%m-%d" : "%Y-%m-%d %H:%M", &date);
+    struct dates_scale scale = dates_scale("", times->units, times->calendar);
+    if (times->values)
+        (void)!dates_write(scale.origin + times->values[index] * scale.unit, ret_date);
 }
 
 void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[DATASET_DATE_BYTES])

@@ -138,4 +138,6 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
         for (size_t s = 0; s < dataset->private->store_count && s < MANY_STORES; s++)
             describe_names(dataset, &origin->store_fields[s].array, out);
     }
+    if (dataset->source_count == 0)
+        time_doubts_describe(dataset, out);
 }

@@ -19,11 +19,8 @@ static enum status name_array(const struct dataset *dataset, size_t store, const
 
 enum status frame_array_name(const struct frame_array *array, enum status status, struct error *err)
 {
-    const char *path = array->view.path, *prefix = "";
-
-    (void)store_joined_at(array->dataset->private->store, array->store, &prefix);
-    return name_array(array->dataset, array->store, array->option,
-                      path + (prefix ? strlen(prefix) : 0), status, err);
+    return name_array(array->dataset, array->store, array->option, array->node->array.path, status,
+                      err);
 }
 
 enum status frame_array_init(const struct dataset *dataset, size_t store, const char *option,
@@ -33,6 +30,7 @@ enum status frame_array_init(const struct dataset *dataset, size_t store, const 
     const uint64_t *first = dataset->store_frames + store;
     struct zarr_view view = {.convert.from = node->array.dtype};
     struct frame_array array = {.dataset = dataset,
+                                .node = node,
                                 .option = option,
                                 .store = store,
                                 .first = first[0],
@@ -63,6 +61,20 @@ enum status frame_array_expect_integers(const struct frame_array *array, struct 
                             error_set(err, STATUS_INVALID,
                                       "the array must be of integers; the array is of %s",
                                       dtype_name(array->view.dtype)),
+                            err);
+}
+
+enum status frame_array_expect_numbers(const struct frame_array *array, struct error *err)
+{
+    enum dtype dtype = array->view.dtype;
+
+    if (dtype_is_integer(dtype) || dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64)
+        return STATUS_OK;
+    return frame_array_name(array,
+                            error_set(err, STATUS_INVALID,
+                                      "the array must be of integers, float32 or float64; the "
+                                      "array is of %s",
+                                      dtype_name(dtype)),
                             err);
 }
 

@@ -9,6 +9,7 @@
 /* One array in one store. */
 struct frame_array {
     const struct dataset *dataset; /* borrowed */
+    const struct zarr_node *node;  /* borrowed */
     const char *option;            /* that names the array: "samples.where"; borrowed */
     size_t store;
     uint64_t first, frames; /* of the store: its first frame, and how many it has */
@@ -22,10 +23,11 @@ MUST_USE enum status frame_array_init(const struct dataset *dataset, size_t stor
                                       const char *option, const struct zarr_node *node,
                                       struct frame_array *ret_array, struct error *err);
 
-/* INVALID: items are not integers; items are not bool (or integers of 8 bits); or there is not one
- * for each frame. */
+/* INVALID: items are not integers; items are neither integers nor float32 or float64; items are not
+ * bool (or integers of 8 bits); or there is not one for each frame. */
 MUST_USE enum status frame_array_expect_integers(const struct frame_array *array,
                                                  struct error *err);
+MUST_USE enum status frame_array_expect_numbers(const struct frame_array *array, struct error *err);
 MUST_USE enum status frame_array_expect_bools(const struct frame_array *array, struct error *err);
 MUST_USE enum status frame_array_expect_frames(const struct frame_array *array, struct error *err);
 

@@ -37,6 +37,11 @@ static enum status append(struct frame_runs *runs, uint64_t end, const int64_t *
     return STATUS_OK;
 }
 
+enum status frame_runs_add_end(struct frame_runs *runs, uint64_t end, struct error *err)
+{
+    return append(runs, end, NULL, err);
+}
+
 void frame_runs_done(struct frame_runs *runs)
 {
     free(runs->ends);

@@ -26,6 +26,9 @@ MUST_USE enum status frame_runs_add_ends(struct frame_runs *runs, const struct f
 MUST_USE enum status frame_runs_add_values(struct frame_runs *runs, const struct frame_array *array,
                                            bool continuous, bool once, struct error *err);
 
+/* Appends a run that ends before the frame `end`, which counts over all stores. NO_MEMORY. */
+MUST_USE enum status frame_runs_add_end(struct frame_runs *runs, uint64_t end, struct error *err);
+
 /* Frees what the runs own. */
 void frame_runs_done(struct frame_runs *runs);
 

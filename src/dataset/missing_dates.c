@@ -112,9 +112,7 @@ static bool find_frame(const struct dates *dates, int64_t date, uint64_t *ret_fr
     return low < dates->count && dates->seconds[low] == date;
 }
 
-/* How many seconds the unit of "<M8[s]" has; negative: how many of the unit a second has; 0: the
- * type is no datetime64 of such a unit. */
-static int64_t unit_of(const char *type)
+int64_t missing_dates_unit(const char *type)
 {
     static const struct {
         const char *unit;
@@ -133,7 +131,7 @@ static int64_t unit_of(const char *type)
 static enum status take_dates(const struct zarr_array *array, const unsigned char *items,
                               struct dates *dates, struct error *err)
 {
-    int64_t unit = unit_of(array->stored_type);
+    int64_t unit = missing_dates_unit(array->stored_type);
 
     if (array->rank != 1 || unit == 0)
         return error_set(err, STATUS_INVALID,

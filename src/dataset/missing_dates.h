@@ -22,4 +22,8 @@ bool missing_dates_parse(const char *text, int64_t *ret_seconds);
 /* Seconds of "6h", "30m", "45s", "1d", "1D" or "6" (hours). False: it is none, or 0. */
 bool missing_dates_frequency(const char *text, int64_t *ret_seconds);
 
+/* How many seconds the unit of "<M8[s]" has; negative: how many of the unit a second has; 0: the
+ * type is no datetime64 of such a unit. */
+int64_t missing_dates_unit(const char *type);
+
 #endif

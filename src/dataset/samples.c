@@ -4,6 +4,7 @@
 
 #include "anchors/bits.h"
 #include "anchors/split.h"
+#include "dataset/frame_times.h"
 #include "dataset/missing_dates.h"
 
 #include <inttypes.h>
@@ -17,6 +18,7 @@ struct making {
     const struct dataset_samples_spec *spec;
     struct zarr_hierarchy **hierarchies; /* [stores], owned: of the named arrays */
     struct frame_runs episodes, groups, documents;
+    struct frame_times times;   /* of frames, where these tell episodes */
     uint64_t *blocked, *wanted; /* owned bitmaps of frames; NULL: none blocked, all wanted */
     bool continuous;
 };
@@ -29,8 +31,9 @@ static bool is_set(const char *text)
 /* Whether each frame is a sample, of the anchor alone. */
 static bool is_plain(const struct dataset *dataset, const struct dataset_samples_spec *spec)
 {
-    return !dataset->private->has_steps && !is_set(spec->episodes_ends) &&
-           !is_set(spec->episodes_id) && spec->stride <= 1 && !is_set(spec->missing) &&
+    return !dataset->private->has_steps && spec->more_step_count == 0 &&
+           !is_set(spec->episodes_ends) && !is_set(spec->episodes_id) &&
+           !is_set(spec->episodes_jumps) && spec->stride <= 1 && !is_set(spec->missing) &&
            !is_set(spec->where) && !is_set(spec->split_part) && spec->split_end == 0 &&
            spec->pad_before + spec->pad_after == 0;
 }
@@ -47,9 +50,13 @@ static bool splits_by_array(const struct dataset_samples_spec *spec)
 static size_t list_paths(const struct dataset_samples_spec *spec,
                          const char *ret_paths[SELECT_MOST_ARRAYS])
 {
-    const char *all[] = {spec->episodes_ends, spec->episodes_id,
-                         spec->missing,       spec->where,
-                         spec->segments,      splits_by_array(spec) ? spec->split_by : NULL};
+    const char *all[] = {spec->episodes_ends,
+                         spec->episodes_id,
+                         spec->episodes_jumps,
+                         spec->missing,
+                         spec->where,
+                         spec->segments,
+                         splits_by_array(spec) ? spec->split_by : NULL};
     size_t count = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -84,8 +91,9 @@ static enum status find_array(const struct making *making, size_t store, const c
     const struct zarr_node *node = hierarchy ? select_find(making->options, hierarchy, path) : NULL;
 
     if (!node)
-        return error_set(err, STATUS_NOT_FOUND, "%s: there is no array '%s' in the store %s",
-                         option, path, dataset_store_text(making->dataset, store).text);
+        return error_set(err, STATUS_NOT_FOUND, "%s: there is no array '%s' in the store %s%s",
+                         option, path, dataset_store_text(making->dataset, store).text,
+                         select_store_advice(path));
     return frame_array_init(making->dataset, store, option, node, ret_array, err);
 }
 
@@ -125,6 +133,22 @@ static enum status use_ids(struct making *making, const struct frame_array *arra
     return frame_runs_add_values(&making->episodes, array, making->continuous, true, err);
 }
 
+static enum status use_times(struct making *making, const struct frame_array *array,
+                             struct error *err)
+{
+    return frame_times_add(&making->times, array, making->continuous, err);
+}
+
+static enum status find_jumps(struct making *making, struct error *err)
+{
+    const char *path = making->spec->episodes_jumps;
+    enum status status = use_arrays(making, "samples.episodes_jumps", path, use_times, err);
+
+    return status ? status
+                  : frame_times_runs(&making->times, making->dataset->frame_count,
+                                     &making->episodes, err);
+}
+
 static enum status use_documents(struct making *making, const struct frame_array *array,
                                  struct error *err)
 {
@@ -135,14 +159,15 @@ static enum status find_episodes(struct making *making, struct error *err)
 {
     const struct dataset_samples_spec *spec = making->spec;
 
-    if (is_set(spec->episodes_ends) && is_set(spec->episodes_id))
+    if (is_set(spec->episodes_ends) + is_set(spec->episodes_id) + is_set(spec->episodes_jumps) > 1)
         return error_set(err, STATUS_INVALID,
-                         "samples.episodes has both ends ('%s') and id ('%s'): choose one of them",
-                         spec->episodes_ends, spec->episodes_id);
+                         "samples.episodes has more than one of ends, id and jumps: choose one");
     if (is_set(spec->episodes_ends))
         return use_arrays(making, "samples.episodes_ends", spec->episodes_ends, use_ends, err);
     if (is_set(spec->episodes_id))
         return use_arrays(making, "samples.episodes_id", spec->episodes_id, use_ids, err);
+    if (is_set(spec->episodes_jumps))
+        return find_jumps(making, err);
     return STATUS_OK;
 }
 
@@ -434,6 +459,10 @@ static enum status build(struct making *making, struct error *err)
     int32_t *steps;
     enum status status = steps_union(dataset, SIZE_MAX, &steps, &options.step_count, err);
 
+    if (status == STATUS_OK && spec->more_step_count > 0)
+        status =
+            steps_merge(&steps, &options.step_count, spec->more_steps, spec->more_step_count, err);
+
     if (status != STATUS_OK)
         return status;
     options.steps = steps;
@@ -487,5 +516,6 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
     frame_runs_done(&making.episodes);
     frame_runs_done(&making.groups);
     frame_runs_done(&making.documents);
+    frame_times_done(&making.times);
     return status;
 }

@@ -33,12 +33,17 @@ struct samples_part {
 
 /* All pointers are borrowed during dataset_open(). A string that is NULL or "" means none. */
 struct dataset_samples_spec {
-    const char *episodes_ends; /* array of integers: the frame behind each episode, rising */
-    const char *episodes_id;   /* array of integers, one a frame: the episode of the frame */
-    bool continuous;           /* the end of a store is no end of an episode */
-    uint64_t stride;           /* between anchors, from an episode's first frame; 0 stands for 1 */
+    const char *episodes_ends;  /* array of integers: the frame behind each episode, rising */
+    const char *episodes_id;    /* array of integers, one a frame: the episode of the frame */
+    const char *episodes_jumps; /* array of integers or floating point, one a frame: the time of the
+                                 * frame; a new episode begins where the time jumps */
+    bool continuous;            /* the end of a store is no end of an episode */
+    uint64_t stride;            /* between anchors, from an episode's first frame; 0 stands for 1 */
     uint64_t pad_before, pad_after; /* how many steps of the union of all fields may be missing */
     enum samples_fill fill;
+    const int32_t *more_steps; /* [more_step_count], in any order: of fields that the dataset does
+                                * not have; samples are where they are with these fields */
+    size_t more_step_count;
     const char *missing; /* frames that no sample may touch: array of bool (or int8, uint8), one a
                           * frame; or of wider integers, numbers of frames */
     bool is_settled;     /* of an unpacked dataset: its anchors, or none, are known, and the stores'

@@ -27,9 +27,11 @@ static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const 
     struct text list = {0};
 
     if (hierarchy->node_count == 0)
-        return error_set(err, STATUS_NOT_FOUND, "there is no array '%s': the group is empty", path);
+        return error_set(err, STATUS_NOT_FOUND, "there is no array '%s': the group is empty%s",
+                         path, select_store_advice(path));
     list_arrays(hierarchy, &list);
-    error_set(err, STATUS_NOT_FOUND, "there is no array '%s'; there are %s", path, list.data);
+    error_set(err, STATUS_NOT_FOUND, "there is no array '%s'; there are %s%s", path, list.data,
+              select_store_advice(path));
     text_done(&list);
     return STATUS_NOT_FOUND;
 }
@@ -58,6 +60,13 @@ const struct zarr_node *select_vlen(const struct choice *choice, const char *pat
         zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
 
     return node && zarr_array_has_values(&node->array) ? node : NULL;
+}
+
+const char *select_store_advice(const char *path)
+{
+    return strstr(path, "::") ? "; STORE::ARRAY is for mean, std, scale and offset alone: write "
+                                "this array into the dataset's own store, and give its path there"
+                              : "";
 }
 
 enum status select_array(const struct choice *choice, const char *path,

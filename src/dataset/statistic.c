@@ -243,6 +243,14 @@ static enum status read_own(const struct statistic_reading *reading,
     text_append(&text, "%s::%s/%s", spec->stats, spec->name, name);
     enum status status = statistic_read(reading, text.data, false, work, statistic, err);
     text_done(&text);
+    if (status == STATUS_NOT_FOUND && err)
+        text_append(&text, "%s", err->message);
+    if (text.data)
+        error_set(err, status,
+                  "%s: 'penstock stats -c RUN.yaml -o STORE' writes statistics of each field of "
+                  "RUN.yaml, and stats: STORE reads those of the field of the same name",
+                  text.data);
+    text_done(&text);
     return status ? error_prefix(err, status, "stats: ") : STATUS_OK;
 }
 

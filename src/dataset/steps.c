@@ -89,10 +89,35 @@ static size_t put_steps(int32_t *out, const int32_t *steps, size_t count)
     return count > 0 ? count : 1;
 }
 
+/* Sorts them; each stays once. Returns how many stay. */
+static size_t sort_steps(int32_t *steps, size_t count)
+{
+    size_t kept = 0;
+
+    qsort(steps, count, sizeof *steps, compare_steps);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || steps[i] != steps[kept - 1])
+            steps[kept++] = steps[i];
+    return kept;
+}
+
+enum status steps_merge(int32_t **steps, size_t *count, const int32_t *more, size_t more_count,
+                        struct error *err)
+{
+    int32_t *all = realloc(*steps, (*count + more_count + 1) * sizeof *all);
+
+    if (!all)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", *count + more_count);
+    memcpy(all + *count, more, more_count * sizeof *all);
+    *steps = all;
+    *count = sort_steps(all, *count + more_count);
+    return STATUS_OK;
+}
+
 enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **ret_steps,
                         size_t *ret_count, struct error *err)
 {
-    size_t total = 0, count = 0, kept = 0;
+    size_t total = 0, count = 0;
 
     size_t ragged_count = leader == SIZE_MAX ? dataset->ragged_count : 0;
 
@@ -114,12 +139,8 @@ enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **
 
         count += put_steps(steps + count, origin->steps, origin->step_count);
     }
-    qsort(steps, count, sizeof *steps, compare_steps);
-    for (size_t i = 0; i < count; i++)
-        if (kept == 0 || steps[i] != steps[kept - 1])
-            steps[kept++] = steps[i];
     *ret_steps = steps;
-    *ret_count = kept;
+    *ret_count = sort_steps(steps, count);
     return STATUS_OK;
 }
 

@@ -304,6 +304,19 @@ YAML
 text=$("$penstock" inspect robot -c robot.yaml)
 contains "$text" "at 86 of 200 frames, in 4 episodes; the others are: 98 not at the stride, 16 too near an end"
 contains "$text" "field action.valid         bool [16], 16 B, made for each sample"
+# What comes next has the configuration; ends of episodes are no target of a join; statistics are no dataset of samples.
+contains "$text" "next: penstock plan -c robot.yaml --set batch.last=partial"
+cp -r robot moved
+contains "$("$penstock" inspect moved -c robot.yaml --set batch.global_size=8)" \
+    "next: penstock plan -c robot.yaml --set dataset.uri=moved --set batch.global_size=8"
+contains "$("$penstock" inspect robot --set dataset.uri=robot)" "next: penstock plan --set dataset.uri=robot"
+text=$("$penstock" inspect robot)
+contains "$text" "hint: 'meta/episode_ends' looks like the ends of episodes, which samples of several steps do not cross: --set samples.episodes_ends=meta/episode_ends"
+[[ $text != *"[data/episode]"* ]] || fail "episodes are joined: $text"
+"$penstock" stats --set dataset.uri=robot --fields data/state,data/episode --quantiles none -o robot-stats >/dev/null
+text=$("$penstock" inspect robot-stats)
+contains "$text" "Statistics that penstock stats wrote: a field reads those of its own name by stats: robot-stats"
+[[ $text != *"annot be read"* && $text != *"next:"* && $text != *"A run delivers"* ]] || fail "statistics are no samples: $text"
 
 # Sparse rows: a hint by default; with the group as a field, lengths, pages, and what the cut costs.
 "$penstock" synth cells --layout csr --samples 300 >/dev/null

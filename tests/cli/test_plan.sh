@@ -82,6 +82,23 @@ PYTHON
 dated() { "$penstock" plan --set dataset.uri=dated --set dataset.fields.t2m=t2m --set batch.global_size=8 "$@"; }
 contains "$(dated --set samples.split_range=0:100)" "split      range: 1 episode, 100 of 1,460 frames, 2019-01-01 06:00 to 2019-01-26"
 contains "$(dated --set samples.split_range=1000:1460 --set samples.split_gap=4)" "1 episode, 456 of 1,460 frames, 2019-09-09 06:00 to 2020-01-01"
+# Times with holes: samples of several steps do not cross them without a word, and what the warning says to write ends them there.
+python3 - <<'PYTHON'
+import struct
+times = [t for t in range(0, 1466 * 6, 6) if not 600 <= t < 612 and not 6000 <= t < 6024]
+open("dated/time/c/0", "wb").write(struct.pack("<1460q", *times))
+PYTHON
+pairs=(--set 'dataset.fields.t2m.steps=[0, 1]')
+jump="array 'time': the time jumps at 2 frames, first from frame 99 (2019-01-26) to frame 100 (2019-01-26 18:00)"
+text=$(dated "${pairs[@]}" 2>&1)
+contains "$text" "warning: $jump, and samples go across: write samples: {episodes: {jumps: time}}"
+contains "$(dated 2>&1)" "note: $jump; this matters to samples of several steps alone"
+contains "$("$penstock" inspect dated)" "note: $jump"
+contains "$("$penstock" doctor --set dataset.uri=dated --set dataset.fields.t2m.array=t2m "${pairs[@]}")" "$jump"
+text=$(dated "${pairs[@]}" --set samples.episodes_jumps=time 2>&1)
+contains "$text" "at 1,457 of 1,460 frames, in 3 episodes"
+[[ $text != *jumps* && $(dated "${pairs[@]}" --set samples.split_range=110:990 2>&1) != *jumps* ]] || fail "nothing is crossed: $text"
+[[ $(dated "${pairs[@]}" --set dataset.uri=dated,dated 2>&1) == *"jumps at 4 frames"* ]] || fail "each store has its times"
 sed -i 's/"standard"/"noleap"/' dated/time/zarr.json
 contains "$(dated --set samples.split_range=0:100)" "1 episode, 100 of 1,460 frames
 "

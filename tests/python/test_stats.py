@@ -135,6 +135,38 @@ class Values(Case):
                 self.check(stats, "x", x[sorted(used["x"])], (0,))
                 self.check(stats, "y", y[sorted(used["y"])][:, [3, 1]] * 0.5 + 3, (0, 2))
 
+    def test_some_fields(self):
+        """Statistics of some fields are those of the whole run; arrays of others are not even read, and what has no numbers is left out."""
+        self.put("state", self.rng.normal(size=(60, 3)), 8)
+        self.put("action", self.rng.normal(size=(60, 2)), 8)
+        self.put("image", self.rng.integers(0, 255, (60, 4, 4)).astype("uint8"), 8)
+        self.put("offsets", np.arange(0, 122, 2), 61)
+        self.put("words", self.rng.integers(0, 99, 120), 50)
+        self.put("ends", np.array([20, 60]), 2)
+        text = np.array([f"text {i}" for i in range(60)], dtype=np.dtypes.StringDType())
+        self.root.create_array("text", shape=(60,), chunks=(10,), dtype="string")[...] = text
+        config = self.config("  fields:\n    state: state\n    action: {array: action, steps: '0:8'}\n    image: {array: image, steps: [-1, 0]}\n    text: text\n"
+                             "    words: {ragged: {offsets: offsets, values: words}, deliver: csr}\n"
+                             "samples: {episodes_ends: ends}\nerrors: {missing_chunk: fail}")
+        whole = self.stats(config)
+        self.assertEqual(self.told.count("left out"), 1)
+        self.assertIn("left out, since ragged or without numbers: 'text', 'words'\n", self.told)
+        self.assertEqual(sorted(whole.group_keys()), ["action", "image", "state"])
+        frames = [anchor for begin, end in ((0, 20), (20, 60)) for anchor in range(begin + 1, end - 7)]
+        self.check(whole, "state", self.root["state"][...][frames], (0,))
+        for names, message in (("state,stat", "there is no field 'stat'; there are 'state', 'action', 'image', 'text', 'words'"),
+                               ("state,text", "statistics are of numbers; ragged or without numbers: 'text'")):
+            refused = run(*command(config, self.folder / "no.zarr", "--fields", names))
+            self.assertEqual(refused.returncode, 4)
+            self.assertIn(message, refused.stderr)
+        for name in ("image", "words", "offsets", "text"): # as if it were not there
+            shutil.rmtree(self.folder / "data.zarr" / name / "c")
+        some = self.stats(config, "--fields", "state,action", out="some.zarr")
+        self.assertEqual(sorted(some.group_keys()), ["action", "state"])
+        for name in ("state", "action"):
+            self.assertEqual(differences(self.folder / "stats.zarr" / name, self.folder / "some.zarr" / name), "")
+        self.assertEqual(sorted(self.stats(self.config(""), "--fields", "state", out="default.zarr").group_keys()), ["state"])
+
     def test_split_and_join(self):
         x, index = self.rng.normal(size=(60, 3)), self.rng.integers(0, 9, 60)
         table = self.rng.normal(size=(9, 5))
@@ -188,7 +220,8 @@ class Work(Case):
 
     def test_what_is_refused(self):
         out = self.folder / "stats.zarr"
-        for arguments, message in ((["--by", "y=1"], "--by y=1: no field has such a name"), (["--by", "x=7"], "has no axis '7'"), (["--by", "1,lat"], "no field has an axis 'lat'"),
+        for arguments, message in ((["--by", "y=1"], "--by y=1: no field has such a name and numbers; there are 'x' (ax"), (["--by", "x=7"], "has no axis '7'; a frame has ax"),
+                                   (["--by", "1,lat"], "no field has an axis 'lat' in a frame; there are 'x' (ax"),
                                    (["--by", "x=0"], "is the sample axis"), (["--quantiles", "1.5"], "not a number from 0 to 1"), (["--memory", "1KiB"], "a thread takes")):
             done = run(*command(self.run_config, out, *arguments))
             self.assertIn(done.returncode, (1, 4), arguments)
@@ -236,6 +269,10 @@ class Fields(Case):
         self.assertAlmostEqual(got.min(), -1, places=6)
         self.assertAlmostEqual(got.max(), 1, places=6)
         self.assertFalse(got[:, 0].any())
+        for store, message in (("none.zarr", "no such directory"), ("stats.zarr", "there is no array 'a2/mean'")):
+            done = run(PENSTOCK, "plan", "--set", f"dataset.uri={self.folder / 'data.zarr'}", "--set", "dataset.fields.a2=x", "--set",
+                       f"dataset.fields.a2.stats={self.folder / store}")
+            self.assertIn(message + ": 'penstock stats -c RUN.yaml -o STORE' writes statistics of each field", done.stderr)
 
 
 def main():

@@ -177,6 +177,9 @@ static void samples(void **state)
     assert_true(spec->stride == 2 && spec->pad_before == 1 && spec->pad_after == 7);
     assert_true(spec->fill == SAMPLES_FILL_ZERO && spec->continuous && spec->split_seed == 5);
     config_done(&c);
+    c = good("samples: {episodes: {jumps: time}}\n");
+    assert_string_equal(config_dataset_options(&c, NULL).samples.episodes_jumps, "time");
+    config_done(&c);
     c = good("samples: {episodes: none, split: {range: \"10:\", gap: 3}, row_chunks: 4}\n");
     options = config_dataset_options(&c, NULL);
     spec = &options.samples;

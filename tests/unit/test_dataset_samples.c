@@ -2,6 +2,7 @@
  * random arrays; splits; and documents. */
 #include "anchors/anchors.h"
 #include "dataset/frame_array.h"
+#include "dataset_refusal.h"
 #include "dataset_world.h"
 
 struct world {
@@ -329,6 +330,107 @@ static void test_a_document_that_begins_between_steps(void **state)
     dataset_free(dataset);
 }
 
+/* Two stores: 8 times in hours, of which the fifth comes late, and 6 in days, of which the fourth
+ * does; the second store goes on where the first one ends. */
+static void put_times(struct fixture stores[2], const char *folder)
+{
+    static const int64_t hours[] = {0, 6, 12, 18, 30, 36, 42, 48};
+    static const double days[] = {0, .25, .5, 1, 1.25, 1.5};
+    static const float x[8] = {0};
+    static const struct {
+        const char *shape, *type, *units;
+        const void *times;
+    } of[] = {{"[8]", "<i8", "{\"units\": \"hours since 2000-01-01\"}", hours},
+              {"[6]", "<f8", "{\"units\": \"days since 2000-01-03 06:00\"}", days}};
+    struct error err;
+
+    for (int s = 0; s < 2; s++) {
+        uint64_t count = s == 0 ? 8 : 6;
+
+        snprintf(stores[s].path, sizeof stores[s].path, "%.40s/%d.zarr", folder, s);
+        assert_ok(store_create(stores[s].path, false, &stores[s].store, &err), &err);
+        fixture_put(&stores[s], ".zgroup", "{\"zarr_format\": 2}");
+        put_line(&stores[s], "x", DTYPE_FLOAT32, count, x);
+        document_put(&stores[s], (struct document){.path = "t",
+                                                   .shape = of[s].shape,
+                                                   .type = of[s].type,
+                                                   .attributes = of[s].units});
+        assert_ok(store_put(stores[s].store, "t/0", of[s].times, count * 8, &err), &err);
+    }
+}
+
+/* Bit t: there is a sample of two steps at frame t. */
+static uint64_t samples_of_pairs(const char *list, struct dataset_samples_spec samples)
+{
+    static const int32_t pair[] = {0, 1};
+    const struct dataset_field_spec x = {.name = "x", .array = "x", .steps = pair, .step_count = 2};
+    const struct dataset_options options = {
+        .uri = list, .fields = &x, .field_count = 1, .samples = samples};
+    struct dataset *dataset;
+    struct error err;
+    uint64_t bits = 0, row;
+
+    assert_ok(dataset_open(&options, &dataset, &err), &err);
+    for (uint64_t t = 0; t < dataset->frame_count; t++)
+        bits |= (uint64_t)(anchors_offset_of(dataset->anchors, t, &row) != UINT64_MAX) << t;
+    dataset_free(dataset);
+    return bits;
+}
+
+/* Episodes end where the time jumps, within a store and from store to store. */
+static void test_jumps(void **state)
+{
+    static const struct samples_part parts[] = {{"a", .5}, {"b", .5}};
+    struct dataset_samples_spec jumps = {.episodes_jumps = "t"}, cut;
+    const int64_t months[] = {0, 31, 59, 90, 181, 212, 243, 273};
+    const struct fixture *fixture = *state;
+    struct fixture stores[2];
+    struct text list = {0};
+    struct error err;
+
+    put_times(stores, fixture->path);
+    for (int s = 0; s < 2; s++)
+        text_list_put(&list, stores[s].path);
+    assert_int_equal(samples_of_pairs(list.data, (struct dataset_samples_spec){0}), 0x1f7f);
+    assert_int_equal(samples_of_pairs(list.data, jumps), 0x1b77);
+    cut = jumps;
+    cut.split_part = "a";
+    cut.split_parts = parts;
+    cut.split_part_count = 2;
+    uint64_t a = samples_of_pairs(list.data, cut);
+    cut.split_part = "b";
+    uint64_t b = samples_of_pairs(list.data, cut);
+    assert_true(a && b && (a & b) == 0 && (a | b) == 0x1b77);
+    jumps.continuous = true;
+    assert_int_equal(samples_of_pairs(list.data, jumps), 0x1bf7);
+
+    /* Times without a calendar of ours are compared where both stores have the same units. */
+    fixture_put(&stores[0], "t/.zattrs",
+                "{\"units\": \"hours since 2000-01-01\", \"calendar\": \"noleap\"}");
+    const struct dataset_field_spec x = {.name = "x", .array = "x"};
+    struct dataset_options options = {
+        .uri = list.data, .fields = &x, .field_count = 1, .samples = jumps};
+    refuse_options(&options, STATUS_INVALID, "samples.episodes_jumps: array 't' of the store");
+    refuse_options(&options, STATUS_INVALID,
+                   "in 'days since 2000-01-03 06:00', cannot be compared");
+
+    /* Months are as long as they are, but for three that are one; and what is no number ends, too.
+     */
+    jumps.continuous = false;
+    fixture_put(&stores[0], "t/.zattrs", "{\"units\": \"days since 2000-01-01\"}");
+    assert_ok(store_put(stores[0].store, "t/0", months, sizeof months, &err), &err);
+    assert_int_equal(samples_of_pairs(stores[0].path, jumps), 0x77);
+    document_put(&stores[0], (struct document){.path = "t", .shape = "[8]", .type = "<M8[ns]"});
+    int64_t nanoseconds[] = {0, 1, 2, INT64_MIN, 3, 4, 5, 6};
+    for (int i = 0; i < 8; i++)
+        nanoseconds[i] = i == 3 ? INT64_MIN : nanoseconds[i] * 1000000007 + 1577836800000000000;
+    assert_ok(store_put(stores[0].store, "t/0", nanoseconds, sizeof nanoseconds, &err), &err);
+    assert_int_equal(samples_of_pairs(stores[0].path, jumps), 0x73);
+    for (int s = 0; s < 2; s++)
+        store_free(stores[s].store);
+    text_done(&list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_threads_of_large_chunks, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_splits, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_jumps, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_range, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_documents, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_document_that_begins_between_steps, fixture_setup,

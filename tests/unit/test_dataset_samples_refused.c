@@ -53,12 +53,18 @@ static void test_refused_arrays(void **state)
            .episodes_ends = "square");
     REFUSE(NOT_FOUND, "samples.episodes_ends: there is no array 'nowhere' in the store",
            .episodes_ends = "nowhere");
+    REFUSE(NOT_FOUND, "; STORE::ARRAY is for mean, std, scale and offset alone: write this array",
+           .where = "/tmp/other.zarr::where");
     REFUSE(INVALID, "2 comes back at frame 6, after other values", .episodes_id = "back");
     REFUSE(INVALID, "samples.episodes_id: array 'numbers'", .episodes_id = "numbers");
     REFUSE(INVALID, "the array has 2 items, and the fields have 12 frames",
            .episodes_id = "numbers");
-    REFUSE(INVALID, "both ends ('late') and id ('back')", .episodes_ends = "late",
-           .episodes_id = "back");
+    REFUSE(INVALID, "samples.episodes has more than one of ends, id and jumps",
+           .episodes_ends = "late", .episodes_id = "back");
+    REFUSE(INVALID, "must be of integers, float32 or float64; the array is of bool",
+           .episodes_jumps = "none");
+    REFUSE(INVALID, "the array has 2 items, and the fields have 12 frames",
+           .episodes_jumps = "numbers");
     REFUSE(INVALID, "the array has 5 items, and the fields have 12 frames", .where = "short");
     REFUSE(INVALID, "must be of bool, or of integers of 8 bits; the array is of int32",
            .where = "numbers");
