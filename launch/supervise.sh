@@ -16,7 +16,7 @@
 #               again; torchrun has its own. All of them together are started again only if their launcher is killed;
 #               with --also whenever one fails, since all have to connect to all runs.
 #
-# All that is supervised is killed with this script, however that ends (PR_SET_PDEATHSIG).
+# Launchers get a SIGTERM when this script ends, however that is (PR_SET_PDEATHSIG), with and without --restarts.
 
 readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2, 4, ... s
 readonly LONG_RUN_S=60     # what ran so long has not failed at its start
@@ -100,8 +100,7 @@ start() {
     local side=$1 words=(env "PENSTOCK_STARTED_BY=$started_by") input out=$said_out err=$said
     local -n command_of=$1
     tie TERM
-    [[ ! $restarts ]] || words+=("${tied[@]}")
-    words+=("${command_of[@]}")
+    words+=("${tied[@]}" "${command_of[@]}")
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
     trap 'deferred=130' INT

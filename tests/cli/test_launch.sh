@@ -33,7 +33,7 @@ commands() {
 
 # What penstock-run needs, and nothing of Slurm.
 mkdir bare
-for program in awk bash cat dirname env grep mktemp readlink realpath sed sh tr uname wc; do ln -s "$(type -P $program)" bare; done
+for program in awk bash cat dirname env grep mktemp readlink realpath sed setpriv sh tr uname wc; do ln -s "$(type -P $program)" bare; done
 # A program that stands in PATH under the name of torchrun, so that where it stands in the command can be seen.
 mkdir path
 printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
@@ -228,7 +228,7 @@ PENSTOCK_STARTED_BY=n1-9-3 PENSTOCK_RUN_DIR=$PWD/outer PENSTOCK_CURSORS=$PWD/out
 digests >one
 [ "$(wc -l <one)" -eq 64 ] || fail "a run delivers $(wc -l <one) samples, not 64"
 
-commands 1 --readers-per-node 2 -q -- "$bin/penstock-trainer" --digest 'digest.{rank}'
+commands 1 --readers-per-node 2 -q --set order.placement=fixed -- "$bin/penstock-trainer" --digest 'digest.{rank}'
 timeout 60 bash out || fail "the commands of --dry-run fail with $?"
 digests | cmp - one || fail "the commands of --dry-run deliver something else"
 
@@ -288,8 +288,8 @@ env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torch
 [ ! -e saved ] || fail "trainers have more than delivery.grace"
 no_process "$mark"
 
-# Started by a script in the background, it would ignore SIGINT for ever.
-for signal in INT TERM; do
+# Started by a script in the background, it would ignore SIGINT for ever. After SIGKILL nobody is there to end the rest.
+for signal in INT TERM KILL; do
     env --default-signal=INT "$mark" PATH="$PWD/path:$PATH" "$penstock" -c run.yaml -q --torchrun 2 \
         --set order.epochs=100000 -- "$bin/penstock-trainer" --compute-ms 20 --digest digest 2>err &
     launcher=$!
