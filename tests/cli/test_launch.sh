@@ -302,6 +302,7 @@ for signal in INT TERM KILL; do
     code=0
     wait $launcher || code=$?
     [ "$code" -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal ends it with $code: $(cat err)"
+    [ $signal = KILL ] || contains "$(cat err)" "penstock-run: stopped by SIG$signal: readers and trainers end"
     no_process "$mark"
     rm -f digest
 done
@@ -423,6 +424,7 @@ for line in "penstock-reader: stopped by SIGTERM" "penstock-reader: all trainers
     contains "$(sieved "$noticed" "$line")" "$noticed"
 done
 for line in "penstock-reader: error: the cause" "penstock-reader: stopped by SIGINT, in good order, before epoch 1 step 2" \
+    "penstock-reader: asked to end by SIGUSR2, in good order, before epoch 1 step 2" \
     "penstock-run: trainer 1 on n1 ended with exit code 1, after 2 of 2 restarts"; do
     [ "$(sieved "$noticed" "$line")" = "$line" ] || fail "mpirun's words stand beside '$line': $(sieved "$noticed" "$line")"
 done
