@@ -337,6 +337,7 @@ clean_up() {
             [ ! "$cursors" ] || for cursor in "$cursors"*; do
                 [ ! -f "$cursor" ] || { ours=1; rm -f "$cursor"; }
             done
+            [ ! "$chosen" ] || rm -f penstock-run.lock
             [ "$ours" ]
         }
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do

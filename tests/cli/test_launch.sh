@@ -33,7 +33,7 @@ commands() {
 
 # What penstock-run needs, and nothing of Slurm.
 mkdir bare
-for program in awk bash cat dirname env grep mktemp readlink realpath sed setpriv sh tr uname wc; do ln -s "$(type -P $program)" bare; done
+for program in awk bash cat dirname env flock grep mktemp readlink realpath sed setpriv sh tr uname wc; do ln -s "$(type -P $program)" bare; done
 # A program that stands in PATH under the name of torchrun, so that where it stands in the command can be seen.
 mkdir path
 printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
@@ -372,14 +372,28 @@ timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
 timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
 
+# What runs that are dead have left of this user's goes with the next start, by its names; not what is locked, or a link.
+mkdir -p tmp/penstock-{dead,alive,empty} tmp/elsewhere gone gone.val kept
+printf '%s\n' "$PWD/tmp/penstock-dead" "$PWD/gone" "$PWD/gone.val" "$PWD/none" | tee tmp/penstock-alive/penstock-run.lock >tmp/penstock-dead/penstock-run.lock
+echo "$PWD/kept" | tee -a tmp/penstock-alive/penstock-run.lock >tmp/elsewhere/penstock-run.lock
+ln -s elsewhere tmp/penstock-link
+: >tmp/penstock-empty/penstock-run.lock
+exec {alive}>>tmp/penstock-alive/penstock-run.lock
+flock "$alive"
 # A trainer killed after its goodbye, when the readers have left: its next process hears of the end, and is the last.
+# The folders of its run are locked, and have their names in them.
 # shellcheck disable=SC2016
 code=0
-timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
+TMPDIR=$PWD/tmp timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
+    cat \$PENSTOCK_RUN_DIR/penstock-run.lock >>$PWD/names; flock -n \$PENSTOCK_RUN_DIR/penstock-run.lock true || echo locked >>$PWD/names
     [ \$RANK = 0 ] || exit 0; while [ -e \$PENSTOCK_RUN_DIR/reader-0.sock ]; do sleep 0.05; done && kill -KILL \$\$" >log 2>&1 || code=$?
 contains "$(cat log)" "all epochs are consumed, and the readers have left"
 contains "$(cat log)" "(SIGKILL), after 1 of 3 restarts, and after all batches were delivered"
 [ "$code" -eq 1 ] || fail "a trainer killed after the end: exit code $code: $(cat log)"
+exec {alive}>&-
+[ "$(cd tmp && echo penstock-*) $(echo gone* kept)" = "penstock-alive penstock-empty penstock-link gone* kept" ] || fail "leftovers: $(ls tmp; echo gone* kept)"
+grep -qx locked names && grep -qx '/tmp/penstock-[0-9-]*' names || fail "the folders of a run are not marked: $(cat names)"
+while read -r folder; do [ ! -e "$folder" ] || fail "$folder is left"; done <names
 
 # What is kept back is no more than that: halves of lines and lines of dashes come as they are, at once.
 sieve=$bin/../libexec/penstock/penstock-sieve
