@@ -159,7 +159,7 @@ refuses 4 "whole number" -c run.yaml --restarts many -- true
 
 refuses 4 "give one with -c run.yaml" -- true
 refuses 1 "cannot read the configuration 'not.yaml'" -c not.yaml -- true
-refuses 4 "unknown key 'order.sed': did you mean 'order.seed'?" -c run.yaml --set order.sed=1 -- true
+refuses 4 "penstock-run: error: --set order.sed=1: unknown key 'order.sed': did you mean 'order.seed'?" -c run.yaml --set order.sed=1 -- true
 refuses 1 "no program 'not-there'" -c run.yaml -- not-there
 refuses 4 "behind -c" run.yaml
 refuses 4 "put their command behind --" -c run.yaml
