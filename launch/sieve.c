@@ -64,7 +64,7 @@ static const struct form {
 } forms[] = {{SETTLE, FLUSH},
              {FORGET, FLUSH FLUSH},
              {CAUSE, ERROR "*"},
-             {NAMED, "penstock-reader: stopped by *, in good order, *"},
+             {NAMED, "penstock-reader: * by SIG*, in good order, *"},
              {NAMED, "penstock-reader: trainer * closed its connection early, *"},
              {NAMED, "penstock-run: trainer * ended *, after * restarts"},
              {NAMED, "penstock-run: error: *"},

@@ -16,13 +16,14 @@
 #               again; torchrun has its own. All of them together are started again only if their launcher is killed;
 #               with --also whenever one fails, since all have to connect to all runs.
 #
-# All that is supervised is killed with this script, however that ends (PR_SET_PDEATHSIG).
+# Launchers get a SIGTERM when this script ends, however that is (PR_SET_PDEATHSIG), with and without --restarts.
 
 readonly BACK_OFF_MAX_S=30 # between starts that fail one after another: 0, 1, 2, 4, ... s
 readonly LONG_RUN_S=60     # what ran so long has not failed at its start
 readonly CLEAN_UP_S=30     # a node that does not answer keeps what is there
 readonly SILENCE=200       # turns of a tenth of a second without a word from readers: their launcher hangs
 readonly FIRST_WORD=6000   # the same before their first word: a launcher may have thousands to start
+readonly -A END_CODES=([INT]=130 [TERM]=143 [HUP]=143 [PIPE]=141) # PIPE: nobody reads what is printed, see sieve.c
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A left_off=() # cursors, by rank
@@ -31,7 +32,7 @@ declare -A running=() due=() started=() # of each side: the launcher's pid; when
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
 unconnected=''          # trainers have ended well, readers have been asked to end, too, if they still wait for trainers
-deferred=''             # a code to end with, once what is being started is known
+deferred=''             # a signal to end at, once what is being started is known
 unserved=''             # how the trainers' step ended that was started again, until readers have all trainers
 
 # trap_last WORDS SIGNAL...: on a signal the WORDS run, which must not come back. Where a signal comes while bash 5.2
@@ -97,16 +98,16 @@ tie() {
 # In a process group of its own, so that a ^C comes here alone. What launchers print goes through the sieve; torchrun
 # on this machine has the terminal itself, if there is one.
 start() {
-    local side=$1 words=(env "PENSTOCK_STARTED_BY=$started_by") input out=$said_out err=$said
+    local side=$1 signal words=(env "PENSTOCK_STARTED_BY=$started_by") input out=$said_out err=$said
     local -n command_of=$1
     tie TERM
-    [[ ! $restarts ]] || words+=("${tied[@]}")
-    words+=("${command_of[@]}")
+    words+=("${tied[@]}" "${command_of[@]}")
     [[ $side != readers || ! $restarts ]] || out=$events
     [[ $side != trainers || ${#trainer_hosts[@]} -gt 0 || $restarts ]] || out=$user_out err=$user_err
-    trap 'deferred=130' INT
-    trap 'deferred=143' TERM HUP
-    trap 'deferred=141' PIPE
+    for signal in "${!END_CODES[@]}"; do
+        # shellcheck disable=SC2064 # the signal is what it is now
+        trap "deferred=$signal" "$signal"
+    done
     if [[ $side == readers && $readers_input && ! $left_file ]]; then
         exec {input}<<<"$readers_input"
     else
@@ -116,7 +117,7 @@ start() {
     running[$side]=$! started[$side]=$SECONDS
     exec {input}<&-
     end_at_signals
-    [[ ! $deferred ]] || end_run "$deferred"
+    [[ ! $deferred ]] || end_at "$deferred"
     [[ $side != readers ]] || patience=$FIRST_WORD served=''
     unset "due[$side]"
 }
@@ -336,6 +337,7 @@ clean_up() {
             [ ! "$cursors" ] || for cursor in "$cursors"*; do
                 [ ! -f "$cursor" ] || { ours=1; rm -f "$cursor"; }
             done
+            [ ! "$chosen" ] || rm -f penstock-run.lock
             [ "$ours" ]
         }
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
@@ -392,11 +394,12 @@ close_sieve() {
     wait "$sieve"
 }
 
-# end_run CODE [ERROR]: whatever runs.
+# end_run CODE [ERROR [SIGNAL]]: whatever runs. SIGNAL: penstock-run got it.
 end_run() {
     trap '' INT TERM HUP PIPE
     exec 2>/dev/null # bash would tell of each process that is killed
     [[ ! ${2-} ]] || say "error: $2"
+    [[ ! ${3-} ]] || say "stopped by SIG$3: readers and trainers end"
     code=$1
     stop
     clean_up
@@ -406,10 +409,14 @@ end_run() {
     exit "$code"
 }
 
+# end_at SIGNAL: which this script has got.
+end_at() {
+    end_run "${END_CODES[$1]}" '' "$1"
+}
+
 end_at_signals() {
-    trap_last 'end_run 130' INT
-    trap_last 'end_run 143' TERM HUP
-    trap_last 'end_run 141' PIPE # nobody reads what is printed: see sieve.c
+    local signal
+    for signal in "${!END_CODES[@]}"; do trap_last "end_at $signal" "$signal"; done
 }
 
 # What has come so far, which may end in the middle of a line. Byte by byte, and not with a timeout: bash runs traps within

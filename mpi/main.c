@@ -80,7 +80,8 @@ static void leave_on_signal(void *argument, int signal_number)
     struct error outcome;
     if (signal_number == SIGUSR2 && job->finishing)
         return; /* an end in good order is asked for, and under way */
-    error_set(&outcome, STATUS_INTERRUPTED, "stopped by SIG%s%s", sigabbrev_np(signal_number),
+    error_set(&outcome, STATUS_INTERRUPTED, "%s by SIG%s%s",
+              signal_number == SIGUSR2 ? "asked to end" : "stopped", sigabbrev_np(signal_number),
               signal_number == SIGUSR2 && first_session ? ", before all trainers were there" : "");
     if (job->comm.rank == 0 && !job->also)
         fprintf(stderr, "penstock-reader: %s\n", outcome.message);

@@ -75,8 +75,9 @@ bool service_progress_to_end(struct service *service)
     service->ends_early = epoch < service->job->setup.service.epochs;
     if (service->ends_early)
         error_set(&service->early, STATUS_INTERRUPTED,
-                  "stopped by SIG%s, in good order, before epoch %llu step %llu",
-                  sigabbrev_np(number), (unsigned long long)epoch, (unsigned long long)step);
+                  "%s by SIG%s, in good order, before epoch %llu step %llu",
+                  number == SIGUSR2 ? "asked to end" : "stopped", sigabbrev_np(number),
+                  (unsigned long long)epoch, (unsigned long long)step);
     return true;
 }
 

@@ -127,7 +127,8 @@ def train(args, loader, model, optimizer, device):
         rate = samples / (time.monotonic() - started)
         mean = sum(losses) / max(1, len(losses))
         if loader.info.rank == 0:
-            print(f"epoch {epoch.number}: loss {mean:.4f}, {rate:.1f} samples/s", flush=True)
+            if epoch.complete:
+                print(f"epoch {epoch.number}: loss {mean:.4f}, {rate:.1f} samples/s", flush=True)
             if args.checkpoint:
                 save(args.checkpoint, model, optimizer, loader.state())
     return loader.complete  # False where the service was told to stop: the last state saved is where

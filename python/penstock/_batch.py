@@ -86,7 +86,14 @@ class NumPyCsr(Csr):
 class Fields(dict):
     """What batches of NumPy, PyTorch and JAX have in common: field name -> array."""
 
-    __slots__ = ()
+    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "_fields", "__weakref__")
+
+    _csr = Csr  # what csr() makes
+
+    def describe(self, batch):
+        """Takes the numbers of `batch`, which this one is made of."""
+        self.epoch, self.step, self.bound, self.first_position = batch.epoch, batch.step, batch.bound, batch.first_position
+        self._fields = batch._fields
 
     @property
     def sample_count(self):
@@ -97,6 +104,14 @@ class Fields(dict):
         """Field name -> bool [samples, steps]: False where a step lies outside the sample's episode."""
         suffix = ".valid"
         return {name[: -len(suffix)]: self[name] for name in self if name.endswith(suffix)}
+
+    def csr(self, name):
+        """A ragged field with its columns and offsets, without a copy: see Csr."""
+        return csr_of(self, self._fields, name, self._csr)
+
+    def strings(self, name):
+        """A ragged field of strings or their UTF-8 bytes (deliver: csr): a list of str, one a step of a sample."""
+        return strings_of(self.csr(name))
 
 
 class Batch(Fields):
@@ -121,7 +136,9 @@ class Batch(Fields):
                     (samples.pad). Fields that cannot lack steps are not in it
     """
 
-    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "slot", "_bfloat16", "_fields", "__weakref__")
+    __slots__ = ("slot", "_bfloat16")
+
+    _csr = NumPyCsr
 
     def __init__(self, info, memory):
         raw = memory.raw
@@ -155,14 +172,6 @@ class Batch(Fields):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
         which torch.from_numpy() refuses."""
         return tensor(self[name], name in self._bfloat16)
-
-    def csr(self, name):
-        """A ragged field with its columns and offsets, without a copy: see Csr."""
-        return csr_of(self, self._fields, name, NumPyCsr)
-
-    def strings(self, name):
-        """A ragged field of strings or their UTF-8 bytes (deliver: csr): a list of str, one a step of a sample."""
-        return strings_of(self.csr(name))
 
     def arrow(self):
         """The fields by the Arrow C data interface, without a copy: see ArrowBatch in _arrow.py."""

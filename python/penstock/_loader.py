@@ -80,6 +80,7 @@ class Loader:
         self._cursor = (self.info.start_epoch, self.info.start_step)  # of the next batch to hand out
         self._taken = self._cursor  # of the next batch to lease: later, where batches are copied ahead
         self._turn = 0  # counts the loops over epochs: the last one goes on
+        self._epochs = weakref.WeakSet()  # what epochs() and epoch() have given
 
     def __enter__(self):
         return self
@@ -241,15 +242,22 @@ class Loader:
             if status != OK:
                 raise error_for(status, library.penstock_last_error(pointer).decode(errors="replace"))
             self._copy_out()
+            self._note_left(epoch)
             self._memories = {}  # of batches that nobody has got, if any
             self._cursor = self._taken = (epoch, step)
         finally:
             connection.let_go()
 
+    def _note_left(self, epoch):
+        """Epochs before that one which are not over do not become whole."""
+        for left in list(self._epochs):
+            left._left = left._left or self._cursor[0] <= left.number < epoch
+
     def epochs(self):
         """The epochs that come: after a resume, the rest of the one in which the run goes on, and those behind it.
-        Each is an iterable of its batches with an attribute `number`. Asking for the next epoch skips the batches that
-        are left of the one before."""
+        Each is an iterable of its batches with attributes `number`, and `complete`: whether all batches of the epoch were
+        handed out (after a resume, with those before it). Behind the loop False means that the loop was left, or that
+        the service was told to stop. Asking for the next epoch skips the batches that are left of the one before."""
         while not self._ended and self._cursor[0] < self.info.epochs:
             epoch = Epoch(self, self._cursor[0])
             yield epoch
@@ -325,8 +333,15 @@ class Epoch:
     def __init__(self, loader, number):
         self._loader = loader
         self.number = number
+        self._left = False
+        loader._epochs.add(self)
         loader._turn += 1
         self._turn = loader._turn
+
+    @property
+    def complete(self):
+        """Whether all batches were handed out: see Loader.epochs()."""
+        return self._loader._cursor[0] > self.number and not self._left
 
     def __len__(self):
         """Batches of a whole epoch. After a resume, the first epoch has fewer."""

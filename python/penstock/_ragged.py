@@ -2,6 +2,8 @@
 
 from typing import Any, Dict, NamedTuple, Optional
 
+import numpy as np
+
 from ._errors import Invalid
 
 
@@ -43,8 +45,9 @@ def csr_of(batch, fields, name, make=Csr):
 
 
 def strings_of(csr):
-    """The items of each step of each sample, bytes of UTF-8, as a str."""
-    if csr.values is None or csr.values.dtype != "uint8" or csr.values.ndim != 1:
+    """The items of each step of each sample, bytes of UTF-8, as a str. Tensors of a GPU are copied."""
+    if csr.values is None or str(csr.values.dtype) not in ("uint8", "torch.uint8") or csr.values.ndim != 1:
         raise Invalid("strings are of ragged fields of uint8, with one value an item")
-    data, offsets = csr.values.tobytes(), csr.offsets.tolist()
+    values = csr.values.cpu() if hasattr(csr.values, "cpu") else csr.values
+    data, offsets = np.asarray(values).tobytes(), csr.offsets.tolist()
     return [data[begin:end].decode() for begin, end in zip(offsets, offsets[1:])]

@@ -24,7 +24,6 @@ from ._batch import Fields
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Epoch
 from ._ragged import Csr as _Csr
-from ._ragged import csr_of
 
 
 _INT32_MAX = 2**31 - 1
@@ -61,14 +60,14 @@ class Csr(_Csr):
 
 class Batch(Fields):
     """The samples of one step: field name -> global jax.Array [samples of the step, *shape]. The array of a ragged
-    field is [items, *shape], of this process alone; csr() has its columns and offsets together. Each batch has
+    field is [items, *shape], of this process alone; csr() has its columns and offsets together, and strings() its strings. Each batch has
     another number of items, for which jitted functions are compiled anew: deliver: pad N or dense avoids this.
 
     sample_keys  global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
     valid  global bool array [samples]
     valid_of  field name -> global bool array [samples, steps], as of penstock.Batch
     indices  uint64 NumPy array [samples of this process]
-    epoch, step  int
+    epoch, step, first_position  int, as of penstock.Batch
     bound  int: as penstock.Batch.bound. Functions are compiled anew for each: batch.budget_buckets makes them few
 
     A batch is a pytree, for jitted functions and jax.tree.map(): its leaves are the fields, sample_keys and valid. What
@@ -76,11 +75,9 @@ class Batch(Fields):
     processes.
     """
 
-    __slots__ = ("epoch", "step", "bound", "indices", "sample_keys", "valid", "_fields")
+    __slots__ = ()
 
-    def csr(self, name):
-        """A ragged field with its columns and offsets: see Csr. No copy."""
-        return csr_of(self, self._fields, name, Csr)
+    _csr = Csr
 
 
 class _Described:
@@ -269,11 +266,10 @@ def _transfer(batch, info, sharding, aliases):
     out = Batch(
         (field.name, put_here(field) if field.steps else put(batch[field.name], sharding)) for field in batch._fields
     )
-    out._fields = batch._fields
     out.sample_keys = put(batch.sample_keys.view(np.uint32).reshape(-1, 2))
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()
-    out.epoch, out.step, out.bound = batch.epoch, batch.step, batch.bound
+    out.describe(batch)
     return out
 
 

@@ -25,9 +25,9 @@ import torch
 from ._batch import Fields
 from ._batch import tensor as _tensor
 from ._errors import Ended, Invalid, Timeout
+from ._loader import Epoch as _ConnectionsEpoch
 from ._loader import Loader as _Connection
 from ._ragged import Csr as _Csr
-from ._ragged import csr_of
 from ._torch_device import Pins as _Pins
 from ._torch_device import device_of as _device
 
@@ -52,7 +52,7 @@ class Csr(_Csr):
 
 class Batch(Fields):
     """One trainer's samples of one step: field name -> tensor [samples, *shape]. The tensor of a ragged field
-    (deliver: csr) is [items, *shape]; csr() has its columns and offsets together.
+    (deliver: csr) is [items, *shape]; csr() has its columns and offsets together, and strings() its strings.
 
     indices, sample_keys  int64 tensors [samples], on the same device. Keys are 64 random bits.
     valid          bool tensor [samples]
@@ -60,7 +60,9 @@ class Batch(Fields):
     epoch, step, bound, first_position  int, as of penstock.Batch
     """
 
-    __slots__ = ("epoch", "step", "bound", "first_position", "indices", "sample_keys", "valid", "_fields", "__weakref__")
+    __slots__ = ()
+
+    _csr = Csr
 
     def copy_out(self):
         """Copies all tensors. The slot that they share goes back when no view from before is left."""
@@ -70,9 +72,9 @@ class Batch(Fields):
             tensor.clone() for tensor in (self.indices, self.sample_keys, self.valid)
         )
 
-    def csr(self, name):
-        """A ragged field with its columns and offsets: see Csr. No copy."""
-        return csr_of(self, self._fields, name, Csr)
+    def torch(self, name):
+        """The field, as of penstock.Batch."""
+        return self[name]
 
 
 def _tensors(batch, place):
@@ -81,9 +83,7 @@ def _tensors(batch, place):
     out.indices = place(torch.from_numpy(batch.indices.view(np.int64)))
     out.sample_keys = place(torch.from_numpy(batch.sample_keys.view(np.int64)))
     out.valid = place(torch.from_numpy(batch.valid))
-    out.epoch, out.step, out.first_position = batch.epoch, batch.step, batch.first_position
-    out.bound = batch.bound
-    out._fields = batch._fields
+    out.describe(batch)
     return out
 
 
@@ -117,7 +117,6 @@ class Loader:
         self._pins = None
         self._state = connect.pop("state", None)  # for the connection to come
         self._open = None  # the epoch that is being iterated
-        self._turn = 0  # counts the loops over epochs: the last one goes on
         self._stopped = False  # no more batches come
         self._ended = False
         self._ahead = []  # (batch, event): copies under way, or complete. Replaced, never changed
@@ -181,7 +180,7 @@ class Loader:
 
     def epochs(self):
         """The epochs that come: after a resume, the rest of the one in which the run goes on, and those behind it.
-        Each is an iterable of its batches with an attribute `number`. How many the service delivers: info.epochs."""
+        Each is an iterable of its batches with attributes `number` and `complete`: see penstock.Loader.epochs(). How many the service delivers: info.epochs."""
         while not self.complete and not self._stopped:
             epoch = iter(self)
             yield epoch
@@ -256,6 +255,7 @@ class Loader:
 
     def _skip_to(self, epoch, step):
         """Passes over batches; those that are not copied yet never are."""
+        self._loader._note_left(epoch)
         while self._ahead and self._cursor < (epoch, step):
             self._hand_out()
         if self._device and self._cursor < (epoch, step):
@@ -349,35 +349,24 @@ class Loader:
         self._loader._memories[thread], self._ahead = None, ahead  # no signal's handler runs in between
 
 
-class _Epoch:
-    """The batches of one epoch."""
+class _Epoch(_ConnectionsEpoch):
+    """The batches of one epoch, as tensors."""
 
     def __init__(self, loader):
-        self._loader = loader
         epoch, step = loader._cursor
         if loader._open == epoch and step > 0 and not loader._stopped:
             loader._skip_to(epoch + 1, 0)  # it was abandoned
         loader._loader._check_exists(loader._cursor[0])
-        self.number = loader._open = loader._cursor[0]
-        loader._turn += 1
-        self._turn = loader._turn
-
-    def __iter__(self):
-        return self
-
-    def __len__(self):
-        return len(self._loader)
+        loader._open = loader._cursor[0]
+        super().__init__(loader._loader, loader._open)
+        self._batches = loader
 
     def __next__(self):
         if self._loader._cursor[0] != self.number:
-            self._loader._end_if_done()
+            self._batches._end_if_done()
             raise StopIteration
-        if self._turn != self._loader._turn:
-            raise Invalid(
-                f"another loop over this loader has begun, and goes on with epoch {self._loader._cursor[0]}: a loader gives "
-                "each batch once, to one loop at a time"
-            )
-        batch = self._loader._next()
+        self.check_turn()
+        batch = self._batches._next()
         if batch is None:
             raise StopIteration
         return batch

@@ -7,6 +7,7 @@
  *     RUN_DIR/reader-3.metrics  reader 3's metrics page (metrics/page.h)
  *     RUN_DIR/reader-0.overview metrics pages of readers of other nodes (metrics/overview.h)
  *     RUN_DIR/reader-3.trace    what reader 3 did, when `penstock trace` asks
+ *     RUN_DIR/penstock-run.lock of penstock-run --restarts, which makes the directory then
  *     RUN_DIR/reader-3.json     where Prometheus finds the reader's metrics, with metrics.listen
  *
  * A name that ends in '/' stands for the same directory without the '/'. The directory of a run of

@@ -33,7 +33,7 @@ commands() {
 
 # What penstock-run needs, and nothing of Slurm.
 mkdir bare
-for program in awk bash cat dirname env grep mktemp readlink realpath sed sh tr uname wc; do ln -s "$(type -P $program)" bare; done
+for program in awk bash cat dirname env flock grep mktemp readlink realpath sed setpriv sh tr uname wc; do ln -s "$(type -P $program)" bare; done
 # A program that stands in PATH under the name of torchrun, so that where it stands in the command can be seen.
 mkdir path
 printf '#!/bin/sh\necho torchrun "$@"; exit 9\n' >path/torchrun
@@ -159,7 +159,7 @@ refuses 4 "whole number" -c run.yaml --restarts many -- true
 
 refuses 4 "give one with -c run.yaml" -- true
 refuses 1 "cannot read the configuration 'not.yaml'" -c not.yaml -- true
-refuses 4 "unknown key 'order.sed': did you mean 'order.seed'?" -c run.yaml --set order.sed=1 -- true
+refuses 4 "penstock-run: error: --set order.sed=1: unknown key 'order.sed': did you mean 'order.seed'?" -c run.yaml --set order.sed=1 -- true
 refuses 1 "no program 'not-there'" -c run.yaml -- not-there
 refuses 4 "behind -c" run.yaml
 refuses 4 "put their command behind --" -c run.yaml
@@ -228,7 +228,7 @@ PENSTOCK_STARTED_BY=n1-9-3 PENSTOCK_RUN_DIR=$PWD/outer PENSTOCK_CURSORS=$PWD/out
 digests >one
 [ "$(wc -l <one)" -eq 64 ] || fail "a run delivers $(wc -l <one) samples, not 64"
 
-commands 1 --readers-per-node 2 -q -- "$bin/penstock-trainer" --digest 'digest.{rank}'
+commands 1 --readers-per-node 2 -q --set order.placement=fixed -- "$bin/penstock-trainer" --digest 'digest.{rank}'
 timeout 60 bash out || fail "the commands of --dry-run fail with $?"
 digests | cmp - one || fail "the commands of --dry-run deliver something else"
 
@@ -288,8 +288,8 @@ env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torch
 [ ! -e saved ] || fail "trainers have more than delivery.grace"
 no_process "$mark"
 
-# Started by a script in the background, it would ignore SIGINT for ever.
-for signal in INT TERM; do
+# Started by a script in the background, it would ignore SIGINT for ever. After SIGKILL nobody is there to end the rest.
+for signal in INT TERM KILL; do
     env --default-signal=INT "$mark" PATH="$PWD/path:$PATH" "$penstock" -c run.yaml -q --torchrun 2 \
         --set order.epochs=100000 -- "$bin/penstock-trainer" --compute-ms 20 --digest digest 2>err &
     launcher=$!
@@ -302,6 +302,7 @@ for signal in INT TERM; do
     code=0
     wait $launcher || code=$?
     [ "$code" -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal ends it with $code: $(cat err)"
+    [ $signal = KILL ] || contains "$(cat err)" "penstock-run: stopped by SIG$signal: readers and trainers end"
     no_process "$mark"
     rm -f digest
 done
@@ -371,14 +372,28 @@ timeout 60 "$penstock" -c run.yaml -q --verbose -- false >log 2>&1 || true
 timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' >log 2>&1 && fail "a killed reader is no failure"
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
 
+# What runs that are dead have left of this user's goes with the next start, by its names; not what is locked, or a link.
+mkdir -p tmp/penstock-{dead,alive,empty} tmp/elsewhere gone gone.val kept
+printf '%s\n' "$PWD/tmp/penstock-dead" "$PWD/gone" "$PWD/gone.val" "$PWD/none" | tee tmp/penstock-alive/penstock-run.lock >tmp/penstock-dead/penstock-run.lock
+echo "$PWD/kept" | tee -a tmp/penstock-alive/penstock-run.lock >tmp/elsewhere/penstock-run.lock
+ln -s elsewhere tmp/penstock-link
+: >tmp/penstock-empty/penstock-run.lock
+exec {alive}>>tmp/penstock-alive/penstock-run.lock
+flock "$alive"
 # A trainer killed after its goodbye, when the readers have left: its next process hears of the end, and is the last.
+# The folders of its run are locked, and have their names in them.
 # shellcheck disable=SC2016
 code=0
-timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
+TMPDIR=$PWD/tmp timeout 60 "$penstock" -c run.yaml -q --restarts 3 -- sh -c "$bin/penstock-trainer || exit
+    cat \$PENSTOCK_RUN_DIR/penstock-run.lock >>$PWD/names; flock -n \$PENSTOCK_RUN_DIR/penstock-run.lock true || echo locked >>$PWD/names
     [ \$RANK = 0 ] || exit 0; while [ -e \$PENSTOCK_RUN_DIR/reader-0.sock ]; do sleep 0.05; done && kill -KILL \$\$" >log 2>&1 || code=$?
 contains "$(cat log)" "all epochs are consumed, and the readers have left"
 contains "$(cat log)" "(SIGKILL), after 1 of 3 restarts, and after all batches were delivered"
 [ "$code" -eq 1 ] || fail "a trainer killed after the end: exit code $code: $(cat log)"
+exec {alive}>&-
+[ "$(cd tmp && echo penstock-*) $(echo gone* kept)" = "penstock-alive penstock-empty penstock-link gone* kept" ] || fail "leftovers: $(ls tmp; echo gone* kept)"
+grep -qx locked names && grep -qx '/tmp/penstock-[0-9-]*' names || fail "the folders of a run are not marked: $(cat names)"
+while read -r folder; do [ ! -e "$folder" ] || fail "$folder is left"; done <names
 
 # What is kept back is no more than that: halves of lines and lines of dashes come as they are, at once.
 sieve=$bin/../libexec/penstock/penstock-sieve
@@ -423,6 +438,7 @@ for line in "penstock-reader: stopped by SIGTERM" "penstock-reader: all trainers
     contains "$(sieved "$noticed" "$line")" "$noticed"
 done
 for line in "penstock-reader: error: the cause" "penstock-reader: stopped by SIGINT, in good order, before epoch 1 step 2" \
+    "penstock-reader: asked to end by SIGUSR2, in good order, before epoch 1 step 2" \
     "penstock-run: trainer 1 on n1 ended with exit code 1, after 2 of 2 restarts"; do
     [ "$(sieved "$noticed" "$line")" = "$line" ] || fail "mpirun's words stand beside '$line': $(sieved "$noticed" "$line")"
 done

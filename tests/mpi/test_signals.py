@@ -88,7 +88,7 @@ class Signals(JobTest):
         for trainer in trainers:
             _, message = trainer.communicate(timeout=TIMEOUT_S)
             if trainer.returncode != 0:  # there was no time for good order
-                self.assertRegex(message, "stopped by|went away|ended|lost")
+                self.assertRegex(message, "stopped by|asked to end|went away|ended|lost")
         self.assertFalse(os.path.exists(run_dir), "the run directory is gone")
         self.assert_nothing_left(before, outcome)
 
@@ -118,7 +118,7 @@ class Signals(JobTest):
                     ["--digest", os.path.join(self.folder, "digest.{rank}"), "--compute-ms", "3"],
                     ["--save-state", state])
                 killer.join()
-                self.assertIn("stopped by SIGUSR2, in good order, before epoch", outcome.output)
+                self.assertIn("asked to end by SIGUSR2, in good order, before epoch", outcome.output)
                 if launcher_is_open_mpi():
                     self.assertEqual(outcome.code, 128 + signal.SIGUSR2, outcome.output)
                 self.assert_nothing_left(before, outcome)
@@ -185,7 +185,7 @@ with penstock.connect() as loader, open(sys.argv[1] + os.environ["RANK"], "wb", 
         killer.join()
         if any("ASan runtime" in message or "libtsan" in message for message in messages):
             self.skipTest("this Python cannot load a library with a sanitizer")
-        end = re.search(r"stopped by SIGUSR2, in good order, before epoch (\d+) step (\d+)", outcome.output)
+        end = re.search(r"asked to end by SIGUSR2, in good order, before epoch (\d+) step (\d+)", outcome.output)
         self.assertTrue(end, outcome.output + "".join(messages))
         self.assertRegex(outcome.output, f"warning: .*trainer 1 .*{exception}")
         self.assertNotEqual(trainers[1].returncode, 0)
@@ -227,7 +227,7 @@ with penstock.connect() as loader, open(sys.argv[1] + os.environ["RANK"], "wb", 
         killer.start()
         outcome = self.reader(2, settings, self.holding_trainer(), env=self.python_environment())
         killer.join()
-        self.assertIn("stopped by SIGUSR2", outcome.output)
+        self.assertIn("asked to end by SIGUSR2", outcome.output)
         self.assertNotIn("good order", outcome.output)
         self.assert_nothing_left(before, outcome)
 

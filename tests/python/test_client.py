@@ -255,21 +255,30 @@ class Lifetime(unittest.TestCase):
 class Epochs(unittest.TestCase):
     def test_epochs(self):
         with Demo(samples=12, batch=4, epochs=3) as demo, connect(demo) as loader:
-            steps = [(e.number, loader.complete, [b.step for b in e]) for e in loader.epochs()]
-            self.assertEqual(steps, [(n, False, [0, 1, 2]) for n in range(3)])
+            steps = [(e.number, loader.complete or e.complete, [b.step for b in e], e.complete) for e in loader.epochs()]
+            self.assertEqual(steps, [(n, False, [0, 1, 2], True) for n in range(3)])
             self.assertTrue(loader.complete)
             self.assertEqual(list(loader), [])
 
     def test_the_rest_of_an_epoch_is_skipped(self):
         with Demo(samples=12, batch=4, epochs=3) as demo, connect(demo) as loader:
-            first = [next(epoch).epoch for epoch in loader.epochs()]
-            self.assertEqual(first, [0, 1, 2])
+            epochs = []
+            for epoch in loader.epochs():
+                epochs.append((next(epoch).epoch, epoch))
+            self.assertEqual([(number, epoch.complete) for number, epoch in epochs], [(n, False) for n in range(3)])
 
     def test_resumed_in_the_middle(self):
         with Demo(samples=12, batch=4, epochs=2, start=2) as demo, connect(demo) as loader:
             self.assertEqual(loader.state()["step"], 2)
-            steps = [(e.number, [b.step for b in e]) for e in loader.epochs()]
-            self.assertEqual(steps, [(0, [2]), (1, [0, 1, 2])])
+            steps = [(e.number, [b.step for b in e], e.complete) for e in loader.epochs()]
+            self.assertEqual(steps, [(0, [2], True), (1, [0, 1, 2], True)])
+
+    def test_told_to_stop(self):
+        for end, whole in ((1, [False]), (3, [True, False]), (5, [True, False])):
+            with Demo(samples=12, batch=4, epochs=3, end=end) as demo, connect(demo) as loader:
+                epochs = [([b.step for b in epoch], epoch.complete) for epoch in loader.epochs()]
+                self.assertEqual([complete for _, complete in epochs], whole)
+                self.assertFalse(loader.complete)
 
     def test_an_epoch_by_its_number(self):
         with Demo(samples=12, batch=4, epochs=5, start=1) as demo, connect(demo) as loader:

@@ -83,7 +83,7 @@ class Batches(unittest.TestCase):
     def test_epochs(self):
         """Of an epoch no batch of the next one is on its way, and the state is behind the last batch that was given."""
         with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, connect(demo) as loader:
-            seen = []
+            seen, complete = [], []
             for epoch in loader.epochs():
                 for batch in penstock.jax.batches(epoch, sharding(), ahead=2):
                     state = loader.state()
@@ -91,7 +91,9 @@ class Batches(unittest.TestCase):
                     seen.append((batch.epoch, batch.step))
                     if epoch.number == 1 and batch.step == 3:
                         break
+                complete.append(epoch.complete)
             self.assertEqual(seen, [(0, n) for n in range(STEPS)] + [(1, n) for n in range(4)] + [(2, n) for n in range(STEPS)])
+            self.assertEqual(complete, [True, False, True])
             self.assertTrue(loader.complete and loader._ended)
 
     def test_a_loop_that_was_left_is_not_begun_again(self):
@@ -170,6 +172,18 @@ class Ragged(unittest.TestCase):
                     coordinates = csr.bcoo(512)
                     self.assertEqual(coordinates.data.unsafe_buffer_pointer(), batch["events"].unsafe_buffer_pointer())
                     self.assertTrue(np.array_equal(coordinates.todense(), expected))
+
+    def test_strings(self):
+        with Demo(fields="strings", samples=SAMPLES, epochs=1, slots=4) as demo, connect(demo) as loader:
+            batch = next(penstock.jax.batches(loader, sharding(1)))
+            ends, data = batch["name.offsets"].tolist(), bytes(batch["name"].tolist())
+            self.assertEqual([text.encode() for text in batch.strings("name")],
+                             [data[begin:end] for begin, end in zip(ends, ends[1:])])
+            self.assertEqual(batch.first_position, 0)
+
+    def test_a_batch_has_what_the_plain_one_has(self):
+        public = lambda batch: {name for name in dir(batch) if not name.startswith("_")}
+        self.assertEqual(public(penstock.Batch) - public(penstock.jax.Batch), {"arrow", "copy_out", "slot", "torch"})
 
     def test_arrays_outlive_their_slots(self):
         with Demo(fields="ragged", samples=SAMPLES, epochs=1, slots=4) as demo, connect(demo) as loader:

@@ -164,6 +164,24 @@ class Torch(unittest.TestCase):
                         for batch in loader:
                             self.check(batch, steps)
 
+    def test_strings(self):
+        from fake_device import FakeDevice
+
+        for options in ({}, {"device": FakeDevice(pause=0.001)}):
+            with Demo(fields="strings", samples=SAMPLES, slots=4) as demo, self.open(demo, **options) as loader:
+                batch = next(iter(loader))
+                ends, data = batch["name.offsets"].tolist(), bytes(batch["name"].tolist())
+                self.assertEqual([text.encode() for text in batch.strings("name")],
+                                 [data[begin:end] for begin, end in zip(ends, ends[1:])])
+                with self.assertRaisesRegex(penstock.Invalid, "'label' is no ragged field"):
+                    batch.strings("label")
+
+    def test_a_batch_has_what_the_plain_one_has(self):
+        import penstock.torch
+
+        public = lambda batch: {name for name in dir(batch) if not name.startswith("_")}
+        self.assertEqual(public(penstock.Batch) - public(penstock.torch.Batch), {"arrow", "slot"})
+
 
 if __name__ == "__main__":
     unittest.main()

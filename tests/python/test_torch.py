@@ -58,7 +58,9 @@ class Epochs(OnDevice):
         with Demo(samples=SAMPLES, epochs=3) as demo, open_loader(demo) as loader:
             self.assertEqual((len(loader), loader.info.epochs), (STEPS, 3))
             for epoch in range(3):
-                batches = [(batch.epoch, batch.step, is_right(batch)) for batch in loader]
+                coming = iter(loader)
+                batches = [(batch.epoch, batch.step, is_right(batch)) for batch in coming]
+                self.assertTrue(coming.complete)
                 self.assertEqual(batches, [(epoch, step, True) for step in range(STEPS)])
             self.assertTrue(loader.complete)
             with self.assertRaisesRegex(penstock.Ended, "epoch 3 was asked for, and order.epochs is 3"):
@@ -67,8 +69,8 @@ class Epochs(OnDevice):
     def test_epochs_end_by_themselves(self):
         for device in (None, self.new_device()):
             with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, open_loader(demo, device=device) as loader:
-                seen = [(epoch.number, sum(1 for _ in zip(epoch, range(5)))) for epoch in loader.epochs()]
-                self.assertEqual(seen, [(0, 5), (1, 5), (2, 5)])
+                seen = [(epoch, sum(1 for _ in zip(epoch, range(5)))) for epoch in loader.epochs()]
+                self.assertEqual([(epoch.number, epoch.complete, count) for epoch, count in seen], [(n, False, 5) for n in range(3)])
                 self.assertTrue(loader.complete)
 
     def test_an_epoch_by_its_number(self):
@@ -315,14 +317,15 @@ class Documented(OnDevice):
     class Stop(Exception):
         pass
 
-    def run_loop(self, program, stop=None, state=None):
+    def run_loop(self, program, stop=None, state=None, **settings):
         """Steps that the program trained on, and what it saved last."""
         seen, saved, validated = [], [], []
         program = program.replace("penstock.jax.batches(epoch, sharding)", "epoch")  # JAX is in test_jax.py
         training, rest = re.fullmatch(r"(.*?^ *for batch in epoch: *(?:#[^\n]*)?\n)(.*)", program, re.M | re.S).groups()
         indent = re.match(r" *", rest).group()
         body = re.match(rf"(?:^{indent}.*\n)+", rest, re.M).group()
-        saves = "".join(line for line in rest[len(body):].splitlines(True) if "state" in line or "evaluate" in line)
+        saves = "".join(line if re.search("state|evaluate|complete", line) else re.sub(r"\S.*", "pass", line)
+                        for line in rest[len(body):].splitlines(True))
         program = training + f"{indent}note(epoch, batch)\n" + saves
         program = re.sub(r'device="cuda"', "device=DEVICE", re.sub(r"^(import|from) (?!penstock).*\n", "", program, flags=re.M))
         program = re.sub(r"\A.*?(?=^with |^loader = )", "", program, flags=re.M | re.S)
@@ -343,7 +346,7 @@ class Documented(OnDevice):
                  "state": None, "save": keep, "evaluate": lambda batch: validated.append((batch.epoch, batch.step))}
         scope["torch"] = type("torch", (), {"save": staticmethod(lambda both, _: keep(both["data"]))})
         scope["model"] = type("model", (), {"state_dict": staticmethod(lambda: None)})
-        with Demo(samples=SAMPLES, epochs=3, slots=4) as demo, contextlib.ExitStack() as stack:
+        with Demo(samples=SAMPLES, epochs=3, slots=4, **settings) as demo, contextlib.ExitStack() as stack:
             variables = {"PENSTOCK_RUN_DIR": demo.run_dir, "RANK": "0", "WORLD_SIZE": "1"}
             if '"val"' in program:
                 beside = stack.enter_context(Demo(run_dir=demo.run_dir + ".val", samples=8, epochs=9, slots=4))
@@ -368,6 +371,8 @@ class Documented(OnDevice):
                 rest, _, finished = self.run_loop(program, state=saved[-1])
                 self.assertEqual(first[:STEPS] + rest, whole)
                 self.assertEqual(begun + finished, checked)
+                if checked:  # no validation of a part of an epoch
+                    self.assertEqual(self.run_loop(program, end=STEPS + 3)[2], begun)
 
 
 class Device(OnDevice):

@@ -12,6 +12,7 @@
  *     fields=strings      label int64, name (strings of UTF-8) and raw (byte strings)
  *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
  *     fail=K              fail after K batches, die=K: exit without a word after K batches
+ *     end=K               be told to stop after K batches
  *     reconnect=MS        trainers look for another server for so long
  *     constants=1         hands out "grid/height", float32 [2, 3], and "time", int64 [2]
  *
@@ -36,7 +37,7 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 
 struct demo {
     const char *run_dir;
-    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, reconnect, constants;
+    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, end, reconnect, constants;
     bool partial, latents, strings;
     uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
@@ -66,6 +67,7 @@ static void parse_argument(struct demo *demo, const char *argument)
                    {"slots=", &demo->slots},         {"samples=", &demo->samples},
                    {"epochs=", &demo->epochs},       {"start=", &demo->start},
                    {"fail=", &demo->fail},           {"die=", &demo->die},
+                   {"end=", &demo->end},
                    {"reconnect=", &demo->reconnect}, {"constants=", &demo->constants}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         size_t length = strlen(numbers[i].key);
@@ -369,6 +371,8 @@ static void serve(struct demo *demo)
     uint64_t planned = total;
     if (demo->fail && demo->fail < total)
         total = demo->fail;
+    if (demo->end && demo->end < total)
+        total = demo->end;
     if (demo->die && demo->die < total)
         total = demo->die;
     for (uint64_t left = 1; left > 0;) {

@@ -32,7 +32,8 @@ with penstock.torch.Loader(device=device) as loader:
             loss.backward()
             optimizer.step()
             samples += len(target)
-        print(f"epoch {epoch.number} rank {dist.get_rank()}: {samples} samples", flush=True)
+        if epoch.complete:  # the run was not told to stop
+            print(f"epoch {epoch.number} rank {dist.get_rank()}: {samples} samples", flush=True)
 if dist.get_rank() == 0:
     print(f"weights {sum(p.square().sum().item() for p in model.parameters()):.4e}", flush=True)
 dist.destroy_process_group()

@@ -29,7 +29,8 @@ with penstock.torch.Loader(device=device) as loader:
             accelerator.backward(loss)
             optimizer.step()
             samples += len(target)
-        print(f"epoch {epoch.number} rank {accelerator.process_index}: {samples} samples", flush=True)
+        if epoch.complete:  # the run was not told to stop
+            print(f"epoch {epoch.number} rank {accelerator.process_index}: {samples} samples", flush=True)
 if accelerator.is_main_process:
     print(f"weights {sum(p.square().sum().item() for p in model.parameters()):.4e}", flush=True)
 accelerator.end_training()

@@ -38,8 +38,9 @@ with penstock.connect(wait_for_release=True) as loader:
     for epoch in loader.epochs():
         for batch in penstock.jax.batches(epoch, sharding):
             params, state = train_step(params, state, batch)
-            samples[epoch.number] = samples.get(epoch.number, 0) + batch.sample_count
+            samples[epoch] = samples.get(epoch, 0) + batch.sample_count
 for epoch, count in samples.items():
-    print(f"epoch {epoch} rank {jax.process_index()}: {count} samples", flush=True)
+    if epoch.complete:  # the run was not told to stop
+        print(f"epoch {epoch.number} rank {jax.process_index()}: {count} samples", flush=True)
 if jax.process_index() == 0:
     print(f"weights {sum(float((p ** 2).sum()) for p in jax.tree.leaves(params)):.4e}", flush=True)

@@ -34,7 +34,8 @@ class Regressor(lightning.LightningModule):
 
     def on_validation_epoch_end(self):
         kind = "sanity check" if self.trainer.sanity_checking else "validation"
-        print(f"{kind} rank {self.global_rank}: {self.seen} samples", flush=True)
+        if self.trainer.sanity_checking or not train.state_dict()["step"]:  # else the run was told to stop in an epoch
+            print(f"{kind} rank {self.global_rank}: {self.seen} samples", flush=True)
         self.seen = 0
 
     def configure_optimizers(self):
