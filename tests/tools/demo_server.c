@@ -63,12 +63,17 @@ static void parse_argument(struct demo *demo, const char *argument)
     const struct {
         const char *key;
         uint64_t *value;
-    } numbers[] = {{"trainers=", &demo->trainers},   {"batch=", &demo->batch},
-                   {"slots=", &demo->slots},         {"samples=", &demo->samples},
-                   {"epochs=", &demo->epochs},       {"start=", &demo->start},
-                   {"fail=", &demo->fail},           {"die=", &demo->die},
+    } numbers[] = {{"trainers=", &demo->trainers},
+                   {"batch=", &demo->batch},
+                   {"slots=", &demo->slots},
+                   {"samples=", &demo->samples},
+                   {"epochs=", &demo->epochs},
+                   {"start=", &demo->start},
+                   {"fail=", &demo->fail},
+                   {"die=", &demo->die},
                    {"end=", &demo->end},
-                   {"reconnect=", &demo->reconnect}, {"constants=", &demo->constants}};
+                   {"reconnect=", &demo->reconnect},
+                   {"constants=", &demo->constants}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         size_t length = strlen(numbers[i].key);
         if (strncmp(argument, numbers[i].key, length) == 0) {
