@@ -68,6 +68,7 @@ static const struct walk {
     {"dataset.hold_limit", {"0", "2GiB"}, NULL},
     {"samples.episodes_ends", {"", "ends"}, WINDOW},
     {"samples.episodes_id", {"", "id"}, WINDOW},
+    {"samples.episodes_jumps", {"", "id"}, WINDOW},
     {"samples.continuous", {"false", "true"}, "dataset.uri=@,@ samples.stride=7"},
     {"samples.stride", {"1", "2"}, NULL},
     {"samples.pad_before", {"0", "1"}, WINDOW},
