@@ -90,7 +90,7 @@ class Fields(dict):
 
     _csr = Csr  # what csr() makes
 
-    def describe(self, batch):
+    def _describe(self, batch):
         """Takes the numbers of `batch`, which this one is made of."""
         self.epoch, self.step, self.bound, self.first_position = batch.epoch, batch.step, batch.bound, batch.first_position
         self._fields = batch._fields

@@ -60,8 +60,8 @@ class Csr(_Csr):
 
 class Batch(Fields):
     """The samples of one step: field name -> global jax.Array [samples of the step, *shape]. The array of a ragged
-    field is [items, *shape], of this process alone; csr() has its columns and offsets together, and strings() its strings. Each batch has
-    another number of items, for which jitted functions are compiled anew: deliver: pad N or dense avoids this.
+    field is [items, *shape], of this process alone; csr() has its columns and offsets together, and strings() its strings.
+    Each batch has another number of items, for which jitted functions are compiled anew: deliver: pad N or dense avoids this.
 
     sample_keys  global uint32 array [samples, 2]: random bits of each sample, as jax.random.wrap_key_data() takes them
     valid  global bool array [samples]
@@ -269,7 +269,7 @@ def _transfer(batch, info, sharding, aliases):
     out.sample_keys = put(batch.sample_keys.view(np.uint32).reshape(-1, 2))
     out.valid = put(batch.valid)
     out.indices = batch.indices.copy()
-    out.describe(batch)
+    out._describe(batch)
     return out
 
 

@@ -83,7 +83,7 @@ def _tensors(batch, place):
     out.indices = place(torch.from_numpy(batch.indices.view(np.int64)))
     out.sample_keys = place(torch.from_numpy(batch.sample_keys.view(np.int64)))
     out.valid = place(torch.from_numpy(batch.valid))
-    out.describe(batch)
+    out._describe(batch)
     return out
 
 
@@ -180,7 +180,8 @@ class Loader:
 
     def epochs(self):
         """The epochs that come: after a resume, the rest of the one in which the run goes on, and those behind it.
-        Each is an iterable of its batches with attributes `number` and `complete`: see penstock.Loader.epochs(). How many the service delivers: info.epochs."""
+        Each is an iterable of its batches with attributes `number` and `complete`: see penstock.Loader.epochs(). How many
+        the service delivers: info.epochs."""
         while not self.complete and not self._stopped:
             epoch = iter(self)
             yield epoch

@@ -373,9 +373,10 @@ timeout 60 "$penstock" -c run.yaml -q -- sh -c 'kill -KILL $PPID; exec sleep 9' 
 [[ $(cat log) =~ "signal 9" ]] || fail "nothing says that the reader was killed: $(cat log)"
 
 # What runs that are dead have left of this user's goes with the next start, by its names; not what is locked, or a link.
-mkdir -p tmp/penstock-{dead,alive,empty} tmp/elsewhere gone gone.val kept
-printf '%s\n' "$PWD/tmp/penstock-dead" "$PWD/gone" "$PWD/gone.val" "$PWD/none" | tee tmp/penstock-alive/penstock-run.lock >tmp/penstock-dead/penstock-run.lock
-echo "$PWD/kept" | tee -a tmp/penstock-alive/penstock-run.lock >tmp/elsewhere/penstock-run.lock
+mkdir -p tmp/penstock-{dead,dead.val,dead.2,alive,empty} tmp/elsewhere kept
+printf '%s\n' "$PWD/tmp/penstock-"{dead,dead.val,none,empty} "$PWD/kept" >tmp/penstock-dead/penstock-run.lock
+echo "$PWD/tmp/penstock-alive" >tmp/penstock-alive/penstock-run.lock
+echo "$PWD/tmp/penstock-link" >tmp/elsewhere/penstock-run.lock
 ln -s elsewhere tmp/penstock-link
 : >tmp/penstock-empty/penstock-run.lock
 exec {alive}>>tmp/penstock-alive/penstock-run.lock
@@ -391,7 +392,7 @@ contains "$(cat log)" "all epochs are consumed, and the readers have left"
 contains "$(cat log)" "(SIGKILL), after 1 of 3 restarts, and after all batches were delivered"
 [ "$code" -eq 1 ] || fail "a trainer killed after the end: exit code $code: $(cat log)"
 exec {alive}>&-
-[ "$(cd tmp && echo penstock-*) $(echo gone* kept)" = "penstock-alive penstock-empty penstock-link gone* kept" ] || fail "leftovers: $(ls tmp; echo gone* kept)"
+[ "$(cd tmp && echo * ../kept)" = "elsewhere penstock-alive penstock-dead.2 penstock-empty penstock-link ../kept" ] || fail "leftovers: $(ls tmp)"
 grep -qx locked names && grep -qx '/tmp/penstock-[0-9-]*' names || fail "the folders of a run are not marked: $(cat names)"
 while read -r folder; do [ ! -e "$folder" ] || fail "$folder is left"; done <names
 
