@@ -73,13 +73,21 @@ static bool is_in(const struct anchors_episode *episode, int64_t frame)
     return frame >= (int64_t)episode->first && frame < (int64_t)episode->end;
 }
 
+/* The steps of a field: that of the anchor, if it has none. */
+static const int32_t *steps_of(const struct dataset_field *field, size_t *ret_count)
+{
+    static const int32_t own[] = {0};
+    *ret_count = field->step_count > 0 ? field->step_count : 1;
+    return field->step_count > 0 ? field->steps : own;
+}
+
 static void mark_steps(const struct dataset_field *field, const struct anchors *anchors,
                        uint64_t anchor, struct marks *marks)
 {
-    static const int32_t own[] = {0};
-    const int32_t *steps = field->step_count > 0 ? field->steps : own;
+    size_t count;
+    const int32_t *steps = steps_of(field, &count);
     struct anchors_episode episode = anchors_episode_of(anchors, anchor);
-    for (size_t k = 0; k < max_u64(field->step_count, 1); k++)
+    for (size_t k = 0; k < count; k++)
         if (is_in(&episode, (int64_t)anchor + steps[k]))
             marks->marks[(int64_t)anchor + steps[k] - marks->begin] = true;
 }
@@ -107,10 +115,10 @@ static enum status mark_frames(const struct dataset *dataset, const struct datas
     const struct anchors *anchors = dataset->anchors;
     int64_t first = (int64_t)dataset_row_first(dataset, row);
     int64_t end = first + (int64_t)dataset_row_frames(dataset, row);
-    bool has_steps = field->step_count > 0;
-    marks->begin = has_steps ? first + (field->steps[0] < 0 ? field->steps[0] : 0) : first;
-    int32_t last = has_steps ? field->steps[field->step_count - 1] : 0;
-    marks->end = end + (last > 0 ? last : 0);
+    size_t count;
+    const int32_t *steps = steps_of(field, &count);
+    marks->begin = first + (steps[0] < 0 ? steps[0] : 0);
+    marks->end = end + (steps[count - 1] > 0 ? steps[count - 1] : 0);
     marks->marks = calloc((size_t)(marks->end - marks->begin), sizeof *marks->marks);
     if (!marks->marks)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a row's frames");
