@@ -126,7 +126,6 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
             "program is built with, or another --mpi with srun (srun --mpi=list)",
             launched);
     if (run_count > 1 && !divide(run_count, &comm, &base)) {
-        MPI_Finalize();
         ret_comm->rank = comm.rank;
         return error_set(err, STATUS_INVALID,
                          "with --also each node has to have as many processes for each of the %d "

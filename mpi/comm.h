@@ -56,7 +56,8 @@ struct comm {
 /* Collective. Initialises MPI, and makes the communicators for `run_count` runs. *ret_comm is the
  * caller's, for comm_done(). INVALID, on all ranks, with ret_comm->rank set: the processes of a
  * node do not divide into as many runs. MPI: the library does not provide MPI_THREAD_FUNNELED, or
- * is not the launcher's, so that each process is a world of its own. */
+ * is not the launcher's, so that each process is a world of its own. After an error, call
+ * MPI_Finalize() when the error is said: launchers end a job with its first process that fails. */
 MUST_USE enum status comm_init(int run_count, struct comm *ret_comm, struct error *err);
 
 /* Collective: waits for all ranks without spinning, frees the communicators and ends MPI. */

@@ -266,6 +266,7 @@ int main(int argc, char **argv)
     if (started != STATUS_OK) {
         if (job.comm.rank == 0)
             fprintf(stderr, "penstock-reader: error: %s\n", err.message);
+        MPI_Finalize();
         return status_exit_code(started);
     }
     if (job.comm.run > 0)

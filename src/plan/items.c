@@ -21,7 +21,7 @@
 #include "base/divide.h"
 #include "base/number.h"
 
-/* Without stripes, or with order.placement local, rounds follow one another in order of position.
+/* Without stripes, or where the locality matters, rounds follow one another in order of position.
  */
 static uint64_t key_of(const struct plan *plan, struct round_shape shape, uint64_t first_position,
                        uint64_t position)

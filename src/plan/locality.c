@@ -6,18 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_READERS = 0x7fff, MOST_NODES = 0xffff };
-
 uint32_t locality_number(struct locality locality)
 {
-    return min_u32(locality.nodes, MOST_NODES) << 16 |
-           min_u32(locality.readers, MOST_READERS) << 1 | locality.in_turn;
+    return min_u32(locality.nodes, LOCALITY_MOST_NODES) << 16 |
+           min_u32(locality.readers, LOCALITY_MOST_READERS) << 1 | locality.in_turn;
 }
 
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality)
 {
-    *ret_locality = (struct locality){
-        .nodes = number >> 16, .readers = number >> 1 & MOST_READERS, .in_turn = number & 1};
+    *ret_locality = locality_unpack(number);
     return ret_locality->nodes >= 1 && ret_locality->nodes <= trainers &&
            ret_locality->readers >= 1;
 }

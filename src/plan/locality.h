@@ -38,7 +38,14 @@ struct locality {
 
 /* A locality as a number, never 0, which has room for 65535 nodes and 32767 readers; and back.
  * False: no locality of `trainers` trainers has that number. */
+enum { LOCALITY_MOST_READERS = 0x7fff, LOCALITY_MOST_NODES = 0xffff };
 uint32_t locality_number(struct locality locality);
+static inline struct locality locality_unpack(uint32_t number)
+{
+    return (struct locality){.nodes = number >> 16,
+                             .readers = number >> 1 & LOCALITY_MOST_READERS,
+                             .in_turn = number & 1};
+}
 bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret_locality);
 
 /* The locality that says most of where trainers are. node_of_trainer and reader_of_trainer:
@@ -46,13 +53,13 @@ bool locality_of_number(uint32_t number, uint32_t trainers, struct locality *ret
 uint32_t locality_find(const uint32_t *node_of_trainer, const uint32_t *reader_of_trainer,
                        uint32_t trainers);
 
-/* Whether a position may have another destination than itself: unless all trainers are one
- * reader's.
- */
+/* Whether a position may have another destination than itself: not with order.placement fixed, and
+ * not where all trainers are one reader's. Items and rounds ask this; memory is counted before the
+ * locality is settled, so that a budget asks for plan->locality alone. */
 static inline bool locality_matters(const struct plan *plan)
 {
-    uint32_t nodes = plan->locality >> 16, readers = plan->locality >> 1 & 0x7fff;
-    return nodes > 1 || (readers > 1 && plan->trainer_count > 1);
+    struct locality locality = locality_unpack(plan->locality);
+    return locality.nodes > 1 || (locality.readers > 1 && plan->trainer_count > 1);
 }
 
 /* Which trainers rows are near. */

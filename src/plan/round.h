@@ -98,14 +98,14 @@ struct round_slice round_slice_at(const struct plan *plan, const struct plan_rou
 struct round_slice round_stripe_at(const struct plan *plan, const struct plan_round *round,
                                    uint64_t step);
 
-/* With order.placement local: the most positions whose destinations are found together, those of a
+/* Where the locality matters: the most positions whose destinations are found together, those of a
  * round's steps, or of the step that a round has a stripe of. */
 uint64_t round_max_matched(const struct plan *plan, struct round_shape shape);
 
-/* The round that carries a position, with order.placement local. */
+/* The round that carries a position, where the locality matters. */
 uint64_t round_of_position(const struct plan *plan, struct round_shape shape, uint64_t position);
 
-/* The round that carries a recipient's sample, with order.placement fixed. */
+/* The round that carries a recipient's sample, where the locality does not matter. */
 uint64_t round_of(const struct plan *plan, struct round_shape shape,
                   struct plan_recipient recipient);
 
