@@ -106,7 +106,8 @@ class Hostile(JobTest):
     def settings(self, **more):
         return {"dataset.uri": self.synth("hostile", 120, chunk=4, videos=5),
                 "batch.global_size": 12, "order.epochs": 3, "order.seed": 5,
-                "delivery.trainers": self.TRAINERS, "readers.threads": 1, **more}
+                "delivery.trainers": self.TRAINERS, "readers.threads": 1,
+                "delivery.slots": 4, **more}  # few: the reader needs a tail to go on
 
     def setUp(self):
         super().setUp()
