@@ -13,13 +13,10 @@ enum {
 };
 
 struct pace_sample {
-    uint64_t rows_read;  /* since the start */
     uint64_t row_ns;     /* time in one thread / threads, of late; 0: none read yet */
-    uint64_t waited_ppm; /* share of the time since the last pace sample that rounds waited for its
-                            reads */
-    uint64_t waited_for; /* whether they did, of late */
+    uint64_t waited_for; /* whether rounds waited for its reads, of late */
 };
-enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t), MILLION = 1000000 };
+enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t) };
 
 struct pace {
     struct job *job;
@@ -69,8 +66,8 @@ static uint64_t decoded_row_bytes(const struct job *job)
     return max_u64(bytes, 1); /* ragged fields may have no item at all */
 }
 
-/* What this reader has read, and how long a row took it of late: older rows count less and less. */
-static struct pace_sample measure(struct pace *pace)
+/* How long a row took this reader of late: older rows count less and less. */
+static uint64_t row_ns(struct pace *pace)
 {
     struct pool_stats stats;
     pool_stats(pace->job->pool, &stats);
@@ -82,20 +79,18 @@ static struct pace_sample measure(struct pace *pace)
         pace->seen_rows = rows;
         pace->seen_ns = ns;
     }
+    if (rows == 0)
+        return 0;
     double workers = pool_worker_count(pace->job->pool);
-    double row_ns = rows ? pace->recent_ns / pace->recent_rows / workers : 0;
-    return (struct pace_sample){.rows_read = rows,
-                                .row_ns = rows && row_ns < 1 ? 1 : (uint64_t)row_ns};
+    return max_u64((uint64_t)(pace->recent_ns / pace->recent_rows / workers), 1);
 }
 
 /* Whether rounds waited for this reader's reads in more than a tenth of the time since the last
  * pace sample, or of one of those before: a reader that has been relieved is not to be burdened
  * again at once, and each time that it falls behind again, twice as late. */
-static void note_waits(struct pace *pace, struct pace_sample *sample)
+static bool is_waited_for(struct pace *pace)
 {
-    uint64_t passed_ns = pace->now_ns - pace->sample_ns;
-    sample->waited_ppm = passed_ns ? pace->waited_ns * MILLION / passed_ns : 0;
-    bool waited = sample->waited_ppm > MILLION / 10;
+    bool waited = pace->waited_ns > (pace->now_ns - pace->sample_ns) / 10;
     if (waited && pace->patience == 0 && pace->next_patience < MOST_PATIENCE)
         pace->next_patience *= 2;
     if (waited)
@@ -104,22 +99,16 @@ static void note_waits(struct pace *pace, struct pace_sample *sample)
         pace->patience--;
     pace->sample_ns = pace->now_ns;
     pace->waited_ns = 0;
-    sample->waited_for = pace->patience > 0;
+    return pace->patience > 0;
 }
 
 static void tell_assigner(struct pace *pace)
 {
-    double mean = 0;
-    int readers = pace->job->comm.size;
     if (!pace->job->assigner)
         return;
-    for (int r = 0; r < readers; r++)
-        mean += (double)pace->all[r].waited_ppm / MILLION / readers;
-    for (int r = 0; r < readers; r++) {
-        const struct pace_sample *sample = &pace->all[r];
-        assigner_note_pace(pace->job->assigner, (uint32_t)r, sample->rows_read, sample->row_ns,
-                           (double)sample->waited_ppm / MILLION - mean, sample->waited_for > 0);
-    }
+    for (int r = 0; r < pace->job->comm.size; r++)
+        assigner_note_pace(pace->job->assigner, (uint32_t)r, pace->all[r].row_ns,
+                           pace->all[r].waited_for > 0);
 }
 
 void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
@@ -134,8 +123,7 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
         tell_assigner(pace);
     }
     if (pace->posted < published / pace->interval) {
-        pace->mine = measure(pace);
-        note_waits(pace, &pace->mine);
+        pace->mine = (struct pace_sample){row_ns(pace), is_waited_for(pace)};
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;

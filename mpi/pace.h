@@ -2,8 +2,8 @@
  *
  * A reader that receives nothing from another reader could send to it without limit, into its
  * unexpected messages. So all readers meet every few steps in a nonblocking collective, which is
- * usually complete long before a reader needs it. There they tell each other how far they have read
- * and how long a row takes; rank 0 gives these figures to the assigner. Main thread only.
+ * usually complete long before a reader needs it. There they tell each other how long a row takes,
+ * and whether rounds wait for their reads; rank 0 tells the assigner. Main thread only.
  */
 #ifndef PENSTOCK_MPI_PACE_H
 #define PENSTOCK_MPI_PACE_H

@@ -1,64 +1,19 @@
-/* See assign.h.
- *
- * Readers wait in two binary heaps, the next one to get a row on top: `pace` has those that are
- * below the window's cap, `room` those of them that can keep another row.
- */
+/* See assign.h. */
 #include "plan/assign.h"
 
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/assign_internal.h"
-#include "plan/assign_wants.h"
+#include "plan/assign_slow.h"
+#include "plan/locality.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BURDEN = 8 };
-
-static uint64_t pending_ns(const struct candidate *reader)
-{
-    uint64_t pending = reader->given > reader->read ? reader->given - reader->read : 0;
-    return (pending + 1) * reader->row_ns;
-}
-
-static bool done_before(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
-{
-    const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
-    uint64_t a_ns = pending_ns(a), b_ns = pending_ns(b);
-    if (a_ns != b_ns)
-        return a_ns < b_ns;
-    if (a->window_given != b->window_given)
-        return a->window_given < b->window_given;
-    return a->given != b->given ? a->given < b->given : a_index < b_index;
-}
-
-static bool has_more_room(const struct assigner *assigner, uint32_t a_index, uint32_t b_index)
-{
-    const struct candidate *a = &assigner->readers[a_index], *b = &assigner->readers[b_index];
-    return a->kept != b->kept ? a->kept < b->kept : done_before(assigner, a_index, b_index);
-}
-
-static bool has_room(const struct assigner *assigner, uint32_t reader)
-{
-    return assigner->readers[reader].kept < assigner->keep_rows;
-}
-
-static void heap_fill(struct assigner *assigner, struct reader_heap *heap)
-{
-    heap->count = 0;
-    for (uint32_t r = 0; r < assigner->reader_count; r++) {
-        heap->indices[r] = NOWHERE;
-        if (assigner->readers[r].window_given < assigner->most_rows &&
-            (heap == &assigner->pace || has_room(assigner, r)))
-            reader_heap_append(heap, (uint16_t)r);
-    }
-    reader_heap_order(assigner, heap);
-}
-
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(double) + 8) +
+    uint64_t bytes = reader_count * sizeof(struct candidate) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->all_rows * sizeof(uint16_t);
@@ -66,21 +21,16 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 }
 
 /* All ones in the home table stand for a row without a home. */
-static bool allocate(struct assigner *assigner, const struct assigner_options *options)
+static bool allocate(struct assigner *assigner, const struct plan *plan)
 {
-    uint32_t readers = assigner->reader_count;
-    uint64_t window_rows = options->plan->window_rows;
-    assigner->readers = calloc(readers, sizeof *assigner->readers);
-    assigner->share = calloc(readers, sizeof *assigner->share);
-    assigner->rows = calloc(window_rows, sizeof *assigner->rows);
-    assigner->wanting = calloc(window_rows, sizeof *assigner->wanting);
-    if (!assigner->readers || !assigner->share || !assigner->rows || !assigner->wanting ||
-        !reader_heap_new(&assigner->pace, readers, done_before) ||
-        !reader_heap_new(&assigner->room, readers, has_more_room))
+    assigner->readers = calloc(assigner->reader_count, sizeof *assigner->readers);
+    assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
+    assigner->near = calloc(plan->window_rows, sizeof *assigner->near);
+    if (!assigner->readers || !assigner->rows || !assigner->near)
         return false;
     if (assigner->keep_rows == 0)
         return true;
-    size_t table_bytes = options->plan->all_rows * sizeof *assigner->home_table;
+    size_t table_bytes = plan->all_rows * sizeof *assigner->home_table;
     assigner->home_table = malloc(table_bytes);
     if (assigner->home_table)
         memset(assigner->home_table, 0xff, table_bytes);
@@ -102,8 +52,9 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .trainer_count = plan->trainer_count,
                                       .keep_rows = options->keep_rows,
                                       .most_rows = options->most_rows,
+                                      .readers_with_room = options->keep_rows > 0 ? readers : 0,
                                       .kept_are_read = options->kept_are_read};
-    if (!assigner || !allocate(assigner, options)) {
+    if (!assigner || !allocate(assigner, plan)) {
         assigner_free(assigner);
         return error_set(err, STATUS_NO_MEMORY,
                          "assignment of %llu row%s to %u reader%s: out of memory",
@@ -113,8 +64,6 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
     for (uint32_t s = 0; plan->mix && s < plan_source_count(plan); s++)
         assigner->source_most_rows[s] =
             options->source_most_rows ? options->source_most_rows[s] : options->most_rows;
-    for (uint32_t r = 0; r < readers; r++)
-        assigner->readers[r] = (struct candidate){.row_ns = 1, .burden = 1};
     assigner_go_on(assigner, options->reader_of_trainer);
     *ret_assigner = assigner;
     return STATUS_OK;
@@ -125,13 +74,8 @@ void assigner_free(struct assigner *assigner)
     if (!assigner)
         return;
     free(assigner->home_table);
-    free(assigner->room.indices);
-    free(assigner->room.readers);
-    free(assigner->pace.indices);
-    free(assigner->pace.readers);
-    free(assigner->wanting);
+    free(assigner->near);
     free(assigner->rows);
-    free(assigner->share);
     free(assigner->readers);
     free(assigner);
 }
@@ -139,30 +83,59 @@ void assigner_free(struct assigner *assigner)
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer)
 {
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
-        struct candidate *candidate = &assigner->readers[r];
-        candidate->given = candidate->read;
-        candidate->is_waited_for = false;
-        assigner->share[r] = 0;
+        assigner->readers[r].is_waited_for = false;
+        assigner->readers[r].share = 0;
     }
     for (uint32_t t = 0; t < assigner->trainer_count; t++)
-        assigner->share[reader_of_trainer[t]] += 1.0 / assigner->trainer_count;
+        assigner->readers[reader_of_trainer[t]].share += 1.0 / assigner->trainer_count;
     assigner->reader_of_trainer = reader_of_trainer;
 }
 
-void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                        uint64_t row_ns, double waited_more, bool is_waited_for)
+void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row_ns,
+                        bool is_waited_for)
 {
-    struct candidate *candidate = &assigner->readers[reader];
-    candidate->read = rows_read;
-    candidate->is_waited_for = is_waited_for;
-    double burden = candidate->burden * (1 + waited_more / 8);
-    burden += (1 - burden) / 100; /* what is not confirmed is forgotten */
-    if (burden >= 1.0 / MOST_BURDEN && burden <= MOST_BURDEN)
-        candidate->burden = burden;
-    if (row_ns == 0)
-        return;
-    candidate->row_ns = (uint64_t)((double)row_ns * candidate->burden) + 1;
-    wants_note_pace(candidate, row_ns);
+    assigner->readers[reader].is_waited_for = is_waited_for;
+    if (row_ns > 0)
+        slow_note_pace(&assigner->readers[reader], row_ns);
+}
+
+/* `position`: of the row's sample, if the row has one sample. */
+static uint16_t near_reader(const struct assigner *assigner, const struct assigner_task *task,
+                            uint64_t window_row, uint64_t position)
+{
+    const struct plan *plan = &task->epoch->plan;
+    uint32_t trainer;
+    if (task->window->row_samples == 1 && position >= plan->position_count)
+        return NEAR_UNREAD;
+    if (plan->locality)
+        trainer = locality_trainer(locality_near(plan), assigner->rows[window_row]);
+    else if (task->window->row_samples == 1)
+        trainer = plan_trainer_at(task->epoch, position);
+    else
+        return NEAR_NONE;
+    return (uint16_t)assigner->reader_of_trainer[trainer];
+}
+
+static void find_near(struct assigner *assigner, const struct assigner_task *task)
+{
+    enum { BLOCK = 128 };
+    const struct plan_window *window = task->window;
+    for (uint64_t first = 0; first < window->row_count; first += BLOCK) {
+        struct plan_location locations[BLOCK] = {{0}};
+        uint64_t positions[BLOCK] = {0};
+        size_t count = min_u64(BLOCK, window->row_count - first);
+        for (size_t i = 0; i < count; i++)
+            locations[i].window_row = first + i;
+        if (window->row_samples == 1)
+            plan_positions_of(window, locations, count, positions);
+        for (size_t i = 0; i < count; i++)
+            assigner->near[first + i] = near_reader(assigner, task, first + i, positions[i]);
+    }
+}
+
+static uint16_t home_of(const struct assigner *assigner, uint64_t window_row)
+{
+    return assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
 }
 
 /* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
@@ -170,62 +143,91 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
 static void give_kept(struct assigner *assigner, const struct assigner_task *task)
 {
     for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++) {
-        uint16_t home =
-            assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
+        uint16_t home = home_of(assigner, window_row);
         task->owners[window_row] = HOME_NONE;
         if (home == HOME_NONE)
             continue;
         struct candidate *reader = &assigner->readers[home];
-        if (assigner->kept_are_read && reader->window_given == assigner->most_rows)
+        if (assigner->kept_are_read && reader->window.given == assigner->most_rows)
             continue;
         task->owners[window_row] = home | ASSIGN_KEEP;
         assigner->stats.kept_rows++;
-        if (assigner->kept_are_read) {
-            reader->given += assigner->wanting[window_row] != WANTED_BY_NONE;
-            reader->window_given++;
-        }
+        reader->window.given += assigner->kept_are_read;
     }
 }
 
-/* Row `window_row` is read by `reader`, which may keep it. */
-static void give(struct assigner *assigner, const struct assigner_task *task, uint64_t window_row,
-                 uint32_t reader, bool keep)
+static bool has_buffers(const struct assigner *assigner, uint32_t reader)
 {
-    struct candidate *candidate = &assigner->readers[reader];
-    bool unread = assigner->wanting[window_row] == WANTED_BY_NONE;
-    candidate->given += !unread;
-    assigner->stats.unread_rows += unread;
-    assigner->stats.read_rows += !unread;
-    candidate->window_given++;
-    candidate->kept += keep;
-    task->owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
-    if (keep)
-        assigner->home_table[assigner->rows[window_row]] = (uint16_t)reader;
-    if (candidate->window_given == assigner->most_rows)
-        reader_heap_remove(assigner, &assigner->pace, reader);
-    reader_heap_lower(assigner, &assigner->pace, reader);
-    if (candidate->window_given == assigner->most_rows || !has_room(assigner, reader))
-        reader_heap_remove(assigner, &assigner->room, reader);
-    reader_heap_lower(assigner, &assigner->room, reader);
+    return assigner->readers[reader].window.given < assigner->most_rows;
+}
+
+static bool has_room(const struct assigner *assigner, uint32_t reader)
+{
+    return assigner->readers[reader].kept < assigner->keep_rows && has_buffers(assigner, reader);
+}
+
+static bool has_time(const struct assigner *assigner, uint32_t reader)
+{
+    return assigner->readers[reader].window.gains > 0 && has_buffers(assigner, reader);
+}
+
+/* The next reader in turn of which `fits` holds, or NEAR_NONE. */
+static uint32_t next_in_turn(struct assigner *assigner,
+                             bool (*fits)(const struct assigner *, uint32_t reader))
+{
+    for (uint32_t i = 1; i <= assigner->reader_count; i++) {
+        uint32_t reader = (assigner->turn + i) % assigner->reader_count;
+        if (fits(assigner, reader))
+            return assigner->turn = reader;
+    }
+    return NEAR_NONE;
+}
+
+/* The reader of a row that it also keeps; NEAR_NONE if nobody has room. */
+static uint32_t keeper_of(struct assigner *assigner, uint16_t near)
+{
+    if (assigner->readers_with_room == 0)
+        return NEAR_NONE;
+    return is_reader(near) && has_room(assigner, near) ? near
+                                                       : next_in_turn(assigner, has_room);
+}
+
+/* The reader of a row that it drops after use. */
+static uint32_t reader_of(struct assigner *assigner, uint16_t near)
+{
+    bool may = is_reader(near) && has_buffers(assigner, near);
+    if (may && !slow_gives_away(&assigner->readers[near]))
+        return near;
+    uint32_t reader = near != NEAR_UNREAD ? next_in_turn(assigner, has_time) : NEAR_NONE;
+    if (reader != NEAR_NONE)
+        assigner->readers[reader].window.gains--;
+    else
+        reader = may ? near : next_in_turn(assigner, has_buffers);
+    return reader;
 }
 
 /* A row that has no home yet, or whose home has no buffers for it. */
 static void give_other(struct assigner *assigner, const struct assigner_task *task,
                        uint64_t window_row)
 {
-    const struct reader_heap *room = &assigner->room;
-    uint16_t wanting = assigner->wanting[window_row];
-    bool keep = room->count > 0 && wanting != WANTED_BY_NONE &&
-                assigner->home_table[assigner->rows[window_row]] == HOME_NONE;
-    uint32_t reader;
-    if (keep) {
-        bool fits = is_reader(wanting) && room->indices[wanting] != NOWHERE;
-        reader = fits ? wanting : room->readers[0];
-    } else {
-        bool may = is_reader(wanting) && assigner->pace.indices[wanting] != NOWHERE;
-        reader = may ? wants_reader(assigner, wanting) : assigner->pace.readers[0];
-    }
-    give(assigner, task, window_row, reader, keep);
+    uint16_t near = assigner->near[window_row];
+    bool unread = near == NEAR_UNREAD;
+    uint32_t reader = unread || home_of(assigner, window_row) != HOME_NONE
+                          ? NEAR_NONE
+                          : keeper_of(assigner, near);
+    bool keep = reader != NEAR_NONE;
+    if (!keep)
+        reader = reader_of(assigner, near);
+    struct candidate *candidate = &assigner->readers[reader];
+    assigner->stats.unread_rows += unread;
+    assigner->stats.read_rows += !unread;
+    candidate->window.given++;
+    candidate->kept += keep;
+    task->owners[window_row] = (uint16_t)(keep ? reader | ASSIGN_KEEP : reader);
+    if (!keep)
+        return;
+    assigner->home_table[assigner->rows[window_row]] = (uint16_t)reader;
+    assigner->readers_with_room -= candidate->kept == assigner->keep_rows;
 }
 
 static void count_exchanged(struct assigner *assigner, const struct assigner_task *task)
@@ -239,13 +241,13 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
     stats->rows += window->row_count;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
         uint32_t owner = assign_reader(task->owners[window_row]);
-        uint16_t wanting = assigner->wanting[window_row];
+        uint16_t near = assigner->near[window_row];
         double samples = delivered * (double)plan_window_row_samples(window, window_row);
         if (window->row_samples == 1)
-            samples = wanting != WANTED_BY_NONE;
+            samples = near != NEAR_UNREAD;
         stats->samples += samples;
         stats->exchanged_samples +=
-            samples * (is_reader(wanting) ? wanting != owner : 1 - assigner->share[owner]);
+            samples * (is_reader(near) ? near != owner : 1 - assigner->readers[owner].share);
     }
 }
 
@@ -258,15 +260,13 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
         assigner->most_rows = assigner->source_most_rows[plan->source];
     struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
-        assigner->readers[r].window_given = 0;
+        memset(&assigner->readers[r].window, 0, sizeof assigner->readers[r].window);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         assigner->rows[window_row] = window->first_row_position + window_row;
     plan_rows_at(epoch, assigner->rows, window->row_count);
-    wants_find(assigner, &task);
+    find_near(assigner, &task);
     give_kept(assigner, &task);
-    wants_share(assigner, &task);
-    heap_fill(assigner, &assigner->pace);
-    heap_fill(assigner, &assigner->room);
+    slow_share(assigner, &task);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
         if (ret_owners[window_row] == HOME_NONE)
             give_other(assigner, &task, window_row);

@@ -3,22 +3,23 @@
  * travels").
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
- * room reads stays there until the end. A row that has no home is given
+ * room reads stays there until the end. Each row is near a reader: the reader of the trainer that
+ * it is near (locality.h). With order.placement fixed a row of one sample is near the reader whose
+ * trainer gets the sample in this epoch, and other rows are near none. A row that has no home is
+ * given
  *
- *   - to a reader with room to keep it, as long as there is one: to the one whose trainer gets it,
- *     if it is a row of one sample, else to the one with the most room;
- *   - then, if it is a row of one sample, to the reader whose trainer gets it, so that it need not
- *     cross the network, unless that one holds up the others and is slower by far
- *     (assign_wants.h);
- *   - else to the reader that would be done with it first, by the pace that readers tell. A reader
- *     that is waited for more than others counts as slower than it says.
+ *   - to its near reader, to keep it, if that one has room; else to the next reader in turn that
+ *     has room;
+ *   - where no reader has room, to its near reader, which drops it after use, unless that one holds
+ *     up the others and is slower by far; else to the next reader in turn that has time for it
+ *     (assign_slow.h).
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
  * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
  * find a home in the first epoch.
  *
- * An assigner holds 2 bytes a row where rows are kept; a window takes O(R + rows log R). Owned by
- * one thread.
+ * An assigner holds 2 bytes a row where rows are kept; a window takes O(rows), and O(R) for each
+ * row that its near reader does not take. Owned by one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H
@@ -63,16 +64,13 @@ void assigner_free(struct assigner *assigner);
 /* The memory of an assigner. */
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep);
 
-/* Notes the pace of a reader. `rows_read`: since the start. `row_ns`: the time of a row in one
- * thread, over the number of threads; 0: not known yet. `waited_more`: the share of recent time in
- * which rounds waited for this reader's reads, less the average share of all readers.
- * `is_waited_for`: whether rounds wait for this reader at all. */
-void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t rows_read,
-                        uint64_t row_ns, double waited_more, bool is_waited_for);
+/* Notes the pace of a reader. `row_ns`: the time of a row in one thread, over the number of
+ * threads; 0: not known yet. `is_waited_for`: whether rounds wait for this reader's reads. */
+void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row_ns,
+                        bool is_waited_for);
 
-/* The run goes on at another window, earlier or later. Readers no longer owe the rows that they
- * were given and have not read. Rows keep their homes, even rows that are not read yet; readers
- * keep their pace. `reader_of_trainer` as in the options. */
+/* The run goes on at another window, earlier or later. Rows keep their homes, even rows that are not
+ * read yet; readers keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the
