@@ -98,7 +98,6 @@ struct round_matching {
     const struct window **windows;     /* likewise, of a mix; NULL: there is one source */
     _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
     _Atomic uint32_t workers;          /* that plan the round, whatever the placement */
-    bool known;                        /* all of it, from an earlier stripe of the step */
 };
 
 struct round {

@@ -7,15 +7,19 @@
 
 enum { PORTION = 4096 }; /* positions that a worker takes at a time */
 
-/* A session begins with the first stripe of a step, and a stripe is planned when those before it
- * are. */
+/* The first stripe of a step matches the whole step. A session begins with a first stripe, and a
+ * stripe is planned when those before it are. */
+static bool is_known(const struct round *round)
+{
+    return round->reach.round.stripe > 0;
+}
+
 void round_match_begin(struct round *round)
 {
     const struct plan *plan = &round->reach.epoch.plan;
     const struct plan_round *reach = &round->reach.round;
     struct round_matching *matching = round->matching;
-    matching->known = reach->stripe > 0;
-    if (matching->known)
+    if (is_known(round))
         return;
     matching->first = plan_step_first(plan, reach->first_step);
     matching->count = plan_step_first(plan, reach->end_step) - matching->first;
@@ -27,7 +31,7 @@ uint32_t round_match_workers(const struct round *round, uint32_t workers)
 {
     const struct round_matching *matching = round->matching;
     uint64_t portions = (matching->count + PORTION - 1) / PORTION;
-    return matching->known ? 1 : (uint32_t)min_u64(portions, workers);
+    return is_known(round) ? 1 : (uint32_t)min_u64(portions, workers);
 }
 
 /* How many positions from `position` on are behind the samples of its step: plan.h, of mixes with
@@ -66,7 +70,7 @@ bool round_match_look_up(struct round *round)
 {
     struct round_matching *matching = round->matching;
     struct locality_near near = locality_near(&round->job->setup.plan);
-    if (matching->known)
+    if (is_known(round))
         return true;
     for (;;) {
         uint64_t begin = atomic_fetch_add(&matching->taken, PORTION);
@@ -85,7 +89,7 @@ void round_match_finish(struct round *round)
     const struct plan *plan = &round->reach.epoch.plan;
     const struct plan_round *reach = &round->reach.round;
     struct round_matching *matching = round->matching;
-    if (matching->known)
+    if (is_known(round))
         return;
     matcher_set_epoch(matching->matcher, plan);
     for (uint64_t step = reach->first_step; step < reach->end_step; step++)

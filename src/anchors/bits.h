@@ -14,11 +14,6 @@ static inline uint64_t bits_words(uint64_t bits)
     return bits / 64 + (bits % 64 != 0);
 }
 
-static inline bool bits_test(const uint64_t *words, uint64_t bit)
-{
-    return words[bit / 64] >> bit % 64 & 1;
-}
-
 /* The lowest `count` bits set; count <= 64. */
 static inline uint64_t bits_low(uint64_t count)
 {

@@ -413,13 +413,10 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
  * for a few sizes, and reads coordinates of times; blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
-/* Of a dataset that is no mix: the arrays that were found in the (first) store; and the views
- * (zarr/view.h) that the field `field` (an index into fields) is made of in that store. Axis 0 of a
- * view is the sample axis. The index array is NULL for a direct field. All borrowed from the
- * dataset. */
-struct zarr_hierarchy;
+/* Of a dataset that is no mix: the views (zarr/view.h) that the field `field` (an index into
+ * fields) is made of in the (first) store. Axis 0 of a view is the sample axis. The index array is
+ * NULL for a direct field. Borrowed from the dataset. */
 struct zarr_array;
-const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset);
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 

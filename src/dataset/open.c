@@ -318,11 +318,6 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset)
     return dataset->private->cache;
 }
 
-const struct zarr_hierarchy *dataset_hierarchy(const struct dataset *dataset)
-{
-    return dataset->private->hierarchies[0];
-}
-
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
 {
     const struct field_origin *origin = &dataset->private->origins[field];

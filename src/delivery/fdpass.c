@@ -140,29 +140,6 @@ enum status packet_receive(int socket, void *data, size_t capacity, int flags, s
     return drop(&message, fds, fd_count, capacity, err);
 }
 
-enum status fd_send(int socket, int fd, struct error *err)
-{
-    char mark = 'F';
-    return packet_send(socket, &mark, sizeof mark, &fd, 1, 0, err);
-}
-
-enum status fd_receive(int socket, int *ret_fd, struct error *err)
-{
-    char mark;
-    size_t size, count;
-    int fds[PACKET_MAX_FDS];
-    enum status status = packet_receive(socket, &mark, sizeof mark, 0, &size, fds, &count, err);
-    if (status)
-        return status;
-    if (count == 1) {
-        *ret_fd = fds[0];
-        return STATUS_OK;
-    }
-    for (size_t i = 0; i < count; i++)
-        close(fds[i]);
-    return error_set(err, STATUS_PROTOCOL, "%zu descriptors came where one was expected", count);
-}
-
 void fd_close(int *fd)
 {
     if (*fd >= 0)

@@ -30,12 +30,6 @@ MUST_USE enum status packet_receive(int socket, void *data, size_t capacity, int
                                     size_t *ret_size, int ret_fds[PACKET_MAX_FDS],
                                     size_t *ret_fd_count, struct error *err);
 
-/* Sends or receives one descriptor in a packet of its own, with any type of Unix socket. Blocks,
- * unless the socket is non-blocking. The sender keeps its descriptor; *ret_fd is the caller's.
- * PROTOCOL: the packet received has no descriptor, or several. Other statuses: as above. */
-MUST_USE enum status fd_send(int socket, int fd, struct error *err);
-MUST_USE enum status fd_receive(int socket, int *ret_fd, struct error *err);
-
 /* Closes *fd unless *fd is -1, and sets *fd to -1. */
 void fd_close(int *fd);
 

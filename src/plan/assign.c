@@ -188,8 +188,7 @@ static uint32_t keeper_of(struct assigner *assigner, uint16_t near)
 {
     if (assigner->readers_with_room == 0)
         return NEAR_NONE;
-    return is_reader(near) && has_room(assigner, near) ? near
-                                                       : next_in_turn(assigner, has_room);
+    return is_reader(near) && has_room(assigner, near) ? near : next_in_turn(assigner, has_room);
 }
 
 /* The reader of a row that it drops after use. */

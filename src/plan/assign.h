@@ -69,8 +69,8 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row_ns,
                         bool is_waited_for);
 
-/* The run goes on at another window, earlier or later. Rows keep their homes, even rows that are not
- * read yet; readers keep their pace. `reader_of_trainer` as in the options. */
+/* The run goes on at another window, earlier or later. Rows keep their homes, even rows that are
+ * not read yet; readers keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);
 
 /* Owners of the window's rows: ret_owners[window_row] is the reader, with ASSIGN_KEEP set when the

@@ -17,7 +17,7 @@ struct candidate {
         double mean_ns; /* of a row, as the reader told: a moving average */
         int count;      /* of pace samples in it */
     } told;
-    struct { /* in the window being assigned */
+    struct {                    /* in the window being assigned */
         uint64_t given;         /* rows to read, and rows that it keeps as stored */
         uint64_t near;          /* rows without a home that are near it */
         uint64_t passed, loses; /* of those, that came so far; that others are to read */

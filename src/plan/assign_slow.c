@@ -76,6 +76,6 @@ void slow_share(struct assigner *assigner, const struct assigner_task *task)
 bool slow_gives_away(struct candidate *reader)
 {
     uint64_t loses = reader->window.loses, passed = reader->window.passed++;
-    return loses > 0 && passed * loses / reader->window.near !=
-                            (passed + 1) * loses / reader->window.near;
+    return loses > 0 &&
+           passed * loses / reader->window.near != (passed + 1) * loses / reader->window.near;
 }

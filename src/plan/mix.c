@@ -29,19 +29,6 @@ uint64_t plan_weight(const struct plan *plan, uint32_t source)
     return plan->mix->weight_sums[source + 1] - plan->mix->weight_sums[source];
 }
 
-uint32_t plan_source_of_row(const struct plan *plan, uint64_t row)
-{
-    uint32_t low = 0, high = plan_source_count(plan);
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->mix->sources[middle].row_base <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 void plan_set_locality(struct plan *plan, uint32_t locality)
 {
     plan->locality = locality;

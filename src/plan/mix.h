@@ -94,9 +94,6 @@ const struct plan *plan_source(const struct plan *plan, uint32_t source);
 /* The weight of a source of a mix. */
 uint64_t plan_weight(const struct plan *plan, uint32_t source);
 
-/* The source that has a row. Also without a mix. */
-uint32_t plan_source_of_row(const struct plan *plan, uint64_t row);
-
 struct plan_draw {
     uint32_t source;
     uint64_t number;

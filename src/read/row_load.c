@@ -54,15 +54,11 @@ void row_store_use_stage(struct row_store *store, struct fetch_stage *stage)
 /* Gives a claimed buffer's row to the workers of its NUMA node; false when their queue is full. */
 static bool submit(struct row_store *store, int32_t buffer)
 {
-    int32_t tape = STORED_ROWS_NONE;
-    if (store->stored)
-        tape = stored_rows_claim(store->stored, row_store_row(store, buffer));
-    store->buffers[buffer].tape = tape;
-    bool submitted = pool_submit(store->pool, row_store_numa(store, buffer), POOL_NORMAL, load_row,
-                                 store, (uint64_t)buffer, (uint64_t)buffer + 1);
-    if (!submitted && tape != STORED_ROWS_NONE)
-        stored_rows_cancel(store->stored, tape);
-    return submitted;
+    store->buffers[buffer].tape =
+        store->stored ? stored_rows_find(store->stored, row_store_row(store, buffer))
+                      : STORED_ROWS_NONE;
+    return pool_submit(store->pool, row_store_numa(store, buffer), POOL_NORMAL, load_row, store,
+                       (uint64_t)buffer, (uint64_t)buffer + 1);
 }
 
 void row_load_submit_fetched(struct row_store *store)

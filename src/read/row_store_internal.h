@@ -39,7 +39,7 @@ struct buffer {
     _Atomic int state;    /* enum row_state */
     int32_t next_ended;   /* valid while on the stack */
     int32_t next_free;    /* valid while free */
-    int32_t tape;         /* while LOADING: of stored_rows_claim() */
+    int32_t tape;         /* while LOADING: of stored_rows_find() */
     int32_t fetch_buffer; /* while LOADING: of the fetch stage; FETCH_NONE: none */
     _Atomic bool queued;
     _Atomic bool kept;

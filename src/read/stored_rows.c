@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "base/size.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -67,41 +66,11 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
         pages /= 2;
         page_bytes *= 2;
     }
-    rows->entry_count = (uint32_t)entries;
+    rows->most_entries = (uint32_t)entries;
     rows->arena.purpose = "rows kept as stored";
     rows->arena.page_count = (uint32_t)pages * rows->arena.numa_count;
     rows->arena.page_bytes = page_bytes;
     return STATUS_OK;
-}
-
-/* Entries
- * ---------------------------------------------------------------------------------------------- */
-
-static int32_t take_entry(struct stored_rows *rows)
-{
-    pthread_mutex_lock(&rows->entry_mutex);
-    int32_t index = rows->first_free_entry;
-    if (index != STORED_ROWS_NONE)
-        rows->first_free_entry = rows->entries[index].next_free;
-    pthread_mutex_unlock(&rows->entry_mutex);
-    return index;
-}
-
-/* One holder lets go. */
-void stored_rows_let_go(struct stored_rows *rows, int32_t index)
-{
-    struct entry *entry = &rows->entries[index];
-    uint32_t before = atomic_fetch_sub(&entry->holders, 1);
-    assert(before > 0);
-    if (before > 1)
-        return;
-    if (entry->state == ENTRY_RECORDED)
-        rows->recorded_rows--;
-    page_arena_free(&rows->arena, entry->first_page);
-    pthread_mutex_lock(&rows->entry_mutex);
-    entry->next_free = rows->first_free_entry;
-    rows->first_free_entry = index;
-    pthread_mutex_unlock(&rows->entry_mutex);
 }
 
 /* Making and freeing
@@ -109,18 +78,15 @@ void stored_rows_let_go(struct stored_rows *rows, int32_t index)
 
 static enum status make_entries(struct stored_rows *rows, struct error *err)
 {
-    enum status status = row_index_init(&rows->index, rows->entry_count, err);
+    enum status status = row_index_init(&rows->index, rows->most_entries, err);
     if (status)
         return status;
-    rows->entries = malloc(rows->entry_count * sizeof *rows->entries);
+    rows->entries = malloc(rows->most_entries * sizeof *rows->entries);
     if (!rows->entries)
         return error_set(err, STATUS_NO_MEMORY, "table of %u rows kept as stored",
-                         rows->entry_count);
-    rows->first_free_entry = STORED_ROWS_NONE;
-    for (uint32_t i = rows->entry_count; i-- > 0;) {
-        rows->entries[i] = (struct entry){.next_free = rows->first_free_entry};
-        rows->first_free_entry = (int32_t)i;
-    }
+                         rows->most_entries);
+    for (uint32_t i = 0; i < rows->most_entries; i++)
+        rows->entries[i] = (struct entry){.first_page = NO_PAGE};
     return STATUS_OK;
 }
 
@@ -130,7 +96,6 @@ enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes, uint64_t m
     struct stored_rows *rows = calloc(1, sizeof *rows);
     if (!rows)
         return error_set(err, STATUS_NO_MEMORY, "rows kept as stored: out of memory");
-    pthread_mutex_init(&rows->entry_mutex, NULL);
     rows->arena.numa_count = pool_placement(pool)->numa_count;
     enum status status = lay_out(rows, memory_bytes, mean_row_bytes, row_limit, err);
     if (!status)
@@ -156,7 +121,6 @@ void stored_rows_free(struct stored_rows *rows)
     if (!rows)
         return;
     page_arena_done(&rows->arena);
-    pthread_mutex_destroy(&rows->entry_mutex);
     row_index_done(&rows->index);
     free(rows->entries);
     free(rows);
@@ -169,50 +133,16 @@ bool stored_rows_keep(struct stored_rows *rows, uint64_t row)
 {
     if (row_index_find(&rows->index, row) != ROW_NONE)
         return true;
-    int32_t index = take_entry(rows);
-    if (index == STORED_ROWS_NONE)
+    if (rows->entry_count == rows->most_entries)
         return false;
-    struct entry *entry = &rows->entries[index];
-    entry->state = ENTRY_ASKED;
-    entry->holders = 1;
-    entry->first_page = NO_PAGE;
-    entry->page_count = 0;
-    row_index_add(&rows->index, row, index);
+    row_index_add(&rows->index, row, (int32_t)rows->entry_count++);
     return true;
-}
-
-void stored_rows_drop(struct stored_rows *rows, uint64_t row)
-{
-    int32_t index = row_index_find(&rows->index, row);
-    if (index == ROW_NONE)
-        return;
-    row_index_remove(&rows->index, row);
-    stored_rows_let_go(rows, index);
-}
-
-static const struct entry *recorded_entry(const struct stored_rows *rows, uint64_t row)
-{
-    int32_t index = row_index_find(&rows->index, row);
-    if (index == ROW_NONE)
-        return NULL;
-    const struct entry *entry = &rows->entries[index];
-    return entry->state == ENTRY_RECORDED ? entry : NULL;
 }
 
 bool stored_rows_has(const struct stored_rows *rows, uint64_t row)
 {
-    return recorded_entry(rows, row) != NULL;
-}
-
-bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row)
-{
-    return row_index_find(&rows->index, row) != ROW_NONE;
-}
-
-uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row)
-{
-    const struct entry *entry = recorded_entry(rows, row);
-    return entry ? entry->page_count * rows->arena.page_bytes : 0;
+    int32_t index = row_index_find(&rows->index, row);
+    return index != ROW_NONE && rows->entries[index].state == ENTRY_RECORDED;
 }
 
 void stored_rows_stats(const struct stored_rows *rows, struct stored_rows_stats *ret_stats)
@@ -222,23 +152,12 @@ void stored_rows_stats(const struct stored_rows *rows, struct stored_rows_stats 
     *ret_stats = (struct stored_rows_stats){.arena_bytes = pages * rows->arena.page_bytes,
                                             .used_bytes = used * rows->arena.page_bytes,
                                             .recorded_rows = rows->recorded_rows,
-                                            .recorded_count = rows->recorded_count,
                                             .played_count = rows->played_count,
                                             .full_count = rows->full_count};
 }
 
-int32_t stored_rows_claim(struct stored_rows *rows, uint64_t row)
+int32_t stored_rows_find(const struct stored_rows *rows, uint64_t row)
 {
     int32_t index = row_index_find(&rows->index, row);
-    if (index == ROW_NONE)
-        return STORED_ROWS_NONE;
-    uint32_t before = atomic_fetch_add(&rows->entries[index].holders, 1);
-    assert(before == 1);
-    (void)before;
-    return index;
-}
-
-void stored_rows_cancel(struct stored_rows *rows, int32_t entry)
-{
-    stored_rows_let_go(rows, entry);
+    return index == ROW_NONE ? STORED_ROWS_NONE : index;
 }

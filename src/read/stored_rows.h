@@ -3,9 +3,10 @@
  *
  * All stored bytes of a row come in a fixed sequence of chunk reads. So a row is kept as a tape
  * (zarr/chunk.h): the answers of the store, one after another. The owner asks for a row to be kept.
- * The next load of the row records the tape. Later loads play the tape instead of asking the store:
+ * The next load of the row records the tape. Later loads play the tape instead of asking the store,
+ * until the end:
  *
- *     keep --> ASKED --load--> RECORDED --load, load, ...--> drop
+ *     keep --> ASKED --load--> RECORDED --load, load, ...
  *                ^        |
  *                +--------+ the load failed, or was incomplete, or the arena was full
  *
@@ -61,27 +62,16 @@ void stored_rows_free(struct stored_rows *rows);
  * already. False: there is no room for another row. O(1). */
 bool stored_rows_keep(struct stored_rows *rows, uint64_t row);
 
-/* Forgets a row. Does nothing if the row is neither ASKED nor RECORDED. The row's pages are free at
- * once, or when the load ends that records or plays the row now. O(pages of the row). */
-void stored_rows_drop(struct stored_rows *rows, uint64_t row);
-
 /* Whether `row` is RECORDED, so that its next load will not ask the store. O(1). */
 bool stored_rows_has(const struct stored_rows *rows, uint64_t row);
 
-/* Whether `row` is ASKED or RECORDED. O(1). */
-bool stored_rows_is_asked(const struct stored_rows *rows, uint64_t row);
-
-/* Bytes of the arena that `row` takes, in whole pages; 0 if the row is not RECORDED. O(1). */
-uint64_t stored_rows_row_bytes(const struct stored_rows *rows, uint64_t row);
-
 /* A snapshot. */
 struct stored_rows_stats {
-    uint64_t arena_bytes;    /* pages, without tables */
-    uint64_t used_bytes;     /* pages of recorded rows, and of rows that are being recorded */
-    uint64_t recorded_rows;  /* rows on tape now, with dropped rows that are being played */
-    uint64_t recorded_count; /* loads that recorded a row */
-    uint64_t played_count;   /* loads that played a row */
-    uint64_t full_count;     /* recordings given up because the arena was full */
+    uint64_t arena_bytes;   /* pages, without tables */
+    uint64_t used_bytes;    /* pages of recorded rows, and of rows that are being recorded */
+    uint64_t recorded_rows; /* rows on tape */
+    uint64_t played_count;  /* loads that played a row */
+    uint64_t full_count;    /* recordings given up because the arena was full */
 };
 
 /* Any thread. */
@@ -104,17 +94,12 @@ struct stored_rows_pass {
     int32_t page;       /* where the pass is; NO_PAGE: before the first page */
     size_t at;          /* offset in `page` */
     uint64_t bytes;     /* recorded so far, or left to be played */
-    uint64_t page_count;
-    bool full; /* the arena was full */
+    bool full;          /* the arena was full */
 };
 
 /* The owner, before submitting the load of `row`: returns the entry that the load is to record or
- * play; STORED_ROWS_NONE: there is none. Each entry goes to stored_rows_start() and
- * stored_rows_end(); or to stored_rows_cancel(). No other load of the row may be under way. */
-int32_t stored_rows_claim(struct stored_rows *rows, uint64_t row);
-
-/* The owner: the load was not submitted. */
-void stored_rows_cancel(struct stored_rows *rows, int32_t entry);
+ * play; STORED_ROWS_NONE: there is none. No other load of the row may be under way. O(1). */
+int32_t stored_rows_find(const struct stored_rows *rows, uint64_t row);
 
 /* The worker: begins the load. ret_pass->tape is for dataset_read_row_with(). `numa` is the NUMA
  * node that pages are taken from first. */

@@ -110,7 +110,6 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
         pass->first_page = first;
     else
         arena->next_page[pass->page] = first;
-    pass->page_count += count;
     return true;
 }
 
@@ -186,9 +185,7 @@ static void end_recording(struct stored_rows_pass *pass, bool loaded)
         return;
     }
     entry->first_page = pass->first_page;
-    entry->page_count = pass->page_count;
     entry->bytes = pass->bytes;
-    rows->recorded_count++;
     rows->recorded_rows++;
     entry->state = ENTRY_RECORDED;
 }
@@ -199,5 +196,4 @@ void stored_rows_end(struct stored_rows_pass *pass, bool loaded)
         pass->rows->played_count++;
     else
         end_recording(pass, loaded);
-    stored_rows_let_go(pass->rows, pass->entry);
 }

@@ -7,11 +7,6 @@
 
 enum { WORDS = CPUSET_MAX_CPUS / 64 };
 
-bool cpuset_is_empty(const struct cpuset *set)
-{
-    return cpuset_next(set, 0) == CPUSET_MAX_CPUS;
-}
-
 bool cpuset_equal(const struct cpuset *a, const struct cpuset *b)
 {
     return memcmp(a->words, b->words, sizeof a->words) == 0;

@@ -28,7 +28,6 @@ static inline void cpuset_add(struct cpuset *set, uint32_t cpu)
     set->words[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
 
-bool cpuset_is_empty(const struct cpuset *set);
 bool cpuset_equal(const struct cpuset *a, const struct cpuset *b);
 bool cpuset_intersects(const struct cpuset *a, const struct cpuset *b);
 void cpuset_unite(struct cpuset *set, const struct cpuset *with);

@@ -245,22 +245,6 @@ static void a_peer_that_does_not_read_is_no_obstacle(void **state)
     assert_int_equal(status, STATUS_TIMEOUT);
 }
 
-static void one_descriptor_passes(void **state)
-{
-    (void)state;
-    int fd;
-    int before = open_fds();
-    assert_int_equal(fd_send(left, left, NULL), STATUS_OK);
-    assert_int_equal(fd_receive(right, &fd, NULL), STATUS_OK);
-    close(fd);
-    int two[] = {left, right};
-    assert_int_equal(packet_send(left, "F", 1, two, 2, 0, NULL), STATUS_OK);
-    assert_int_equal(fd_receive(right, &fd, NULL), STATUS_PROTOCOL);
-    assert_int_equal(packet_send(left, "F", 1, NULL, 0, 0, NULL), STATUS_OK);
-    assert_int_equal(fd_receive(right, &fd, NULL), STATUS_PROTOCOL);
-    assert_int_equal(open_fds(), before);
-}
-
 static void only_the_same_user_may_talk(void **state)
 {
     (void)state;
@@ -286,7 +270,6 @@ int main(void)
         BOTH(nonsense_is_refused),
         BOTH(floods_of_descriptors_are_closed),
         BOTH(a_peer_that_does_not_read_is_no_obstacle),
-        BOTH(one_descriptor_passes),
         BOTH(only_the_same_user_may_talk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
