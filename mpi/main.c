@@ -235,6 +235,7 @@ static void start_saying_alive(void)
 
 int main(int argc, char **argv)
 {
+    setlinebuf(stderr); /* a line is one write: lines of several processes do not mix */
     if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
         return spawner_exec(argv + 2);
     if (argc == 2 && strcmp(argv[1], "--check-mpi") == 0)

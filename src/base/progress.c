@@ -65,5 +65,6 @@ void progress_done(struct progress *progress)
 {
     if (progress->shown && progress->terminal)
         fputs("\r\033[K", stderr);
+    fflush(stderr);
     progress->shown = false;
 }

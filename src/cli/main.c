@@ -129,6 +129,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    setlinebuf(stderr); /* a line is one write: lines of several processes do not mix */
     argp_err_exit_status = EXIT_FINAL;
     if (argc < 2) {
         print_help(stderr);

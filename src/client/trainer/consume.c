@@ -39,6 +39,7 @@ static void hide(const struct line *line)
 {
     if (line->shown && line->terminal)
         fputs("\r\033[K", stderr);
+    fflush(stderr);
 }
 
 static void pretend_to_compute(double ms)

@@ -288,6 +288,7 @@ static bool run(struct settings *settings, struct penstock *connection)
 int main(int argc, char **argv)
 {
     static const struct argp argp = {.options = options, .parser = parse, .doc = description};
+    setlinebuf(stderr); /* a line is one write: lines of several processes do not mix */
     argp_program_version_hook = print_version;
     argp_err_exit_status = EXIT_FINAL;
     struct settings settings = {.rank = -1, .world_size = -1, .consume = {.leases = 1}};
