@@ -1,5 +1,5 @@
-/* penstock-bench-exchange: ways to move records from readers' rows to readers' slots, against what
- * MPI does when it is asked for nothing else.
+/* penstock-bench-exchange: the exchange that readers use (mpi/exchange.h), packed and zero-copy,
+ * against a bare MPI_Alltoallv.
  *
  * Every rank sends every other rank messages of a given size, made of records of a given size that
  * lie scattered in a pool ("rows") larger than any cache, and that must end scattered in a ring of
@@ -27,11 +27,9 @@
 
 enum {
     MAX_SIZES = 16,
-    MAX_LANES = 4,
+    LANES = 2,       /* rounds in flight */
     SLOT_ROUNDS = 4, /* of the ring that records end in */
     POOL_BYTES = 192 << 20,
-    CHUNK_BYTES = 128 * 1024, /* of the stream of cache-sized chunks */
-    CHUNKS_IN_FLIGHT = 4,
     LEAST_ROUNDS = 4,
     LEAST_ZERO_COPY_BYTES = 4096, /* a message for each smaller record takes minutes */
 };
@@ -40,7 +38,6 @@ struct arguments {
     uint64_t messages[MAX_SIZES], records[MAX_SIZES];
     size_t message_count, record_count;
     uint64_t repeats, volume_bytes;
-    const char *only; /* a variant's name; NULL: all */
 };
 
 /* One combination of sizes, and the memory that all its variants use. */
@@ -49,8 +46,8 @@ struct scene {
     uint64_t message_bytes, record_bytes;
     uint64_t count;  /* records of a message */
     uint64_t rounds; /* of one measurement */
-    unsigned char *pool, *slots, *send, *receive;
-    unsigned char *lane_send[2], *lane_receive[2];
+    unsigned char *pool, *slots;
+    unsigned char *send[LANES], *receive[LANES];
     size_t pool_bytes, slots_bytes, staging_bytes;
     uint32_t *sources; /* [pool records] shuffled */
     uint64_t source_count;
@@ -94,33 +91,21 @@ static unsigned char *destination(const struct scene *s, uint64_t round, int pee
     return s->slots + (round % SLOT_ROUNDS * records + batch_index) * s->record_bytes;
 }
 
-/* Records [first, end) of each message between rows or slots and a buffer that holds them. */
-static void pack(const struct scene *s, uint64_t round, int peer, uint64_t first, uint64_t end,
-                 unsigned char *to)
-{
-    for (uint64_t i = first; i < end; i++, to += s->record_bytes)
-        memcpy(to, source(s, round, peer, i), s->record_bytes);
-}
-
-static void scatter(const struct scene *s, uint64_t round, int peer, uint64_t first, uint64_t end,
-                    const unsigned char *from)
-{
-    for (uint64_t i = first; i < end; i++, from += s->record_bytes)
-        memcpy(destination(s, round, peer, i), from, s->record_bytes);
-}
-
-static void pack_all(const struct scene *s, uint64_t round, unsigned char *buffer)
+static void pack(const struct scene *s, uint64_t round, unsigned char *buffer)
 {
     for (int peer = 0; peer < s->comm.size; peer++)
-        if (peer != s->comm.rank)
-            pack(s, round, peer, 0, s->count, buffer + s->displacements[peer]);
+        for (uint64_t i = 0; peer != s->comm.rank && i < s->count; i++)
+            memcpy(buffer + (uint64_t)s->displacements[peer] + i * s->record_bytes,
+                   source(s, round, peer, i), s->record_bytes);
 }
 
-static void scatter_all(const struct scene *s, uint64_t round, const unsigned char *buffer)
+static void scatter(const struct scene *s, uint64_t round, const unsigned char *buffer)
 {
     for (int peer = 0; peer < s->comm.size; peer++)
-        if (peer != s->comm.rank)
-            scatter(s, round, peer, 0, s->count, buffer + s->displacements[peer]);
+        for (uint64_t i = 0; peer != s->comm.rank && i < s->count; i++)
+            memcpy(destination(s, round, peer, i),
+                   buffer + (uint64_t)s->displacements[peer] + i * s->record_bytes,
+                   s->record_bytes);
 }
 
 /* As the reader's main thread does while an exchange is under way: see service.c. */
@@ -132,77 +117,43 @@ static void wait_a_little(uint64_t idle_ns)
 
 struct variant {
     const char *name;
-    void (*run)(struct scene *scene, const struct variant *variant);
-    uint32_t lanes;
+    void (*run)(struct scene *scene, bool copies);
     bool copies; /* from rows and to slots; else from buffer to buffer */
-    bool spin;
 };
 
-static void run_memcpy(struct scene *s, const struct variant *v)
+/* With two buffers each way, in turn, as two rounds in flight have. */
+static void run_bare(struct scene *s, bool copies)
 {
-    (void)v;
+    (void)copies;
     for (uint64_t round = 0; round < s->rounds; round++)
-        for (int peer = 0; peer < s->comm.size; peer++)
-            memcpy(s->receive + s->displacements[peer], s->send + s->displacements[peer],
-                   (size_t)s->counts[peer]);
-}
-
-static void run_blocking(struct scene *s, const struct variant *v)
-{
-    for (uint64_t round = 0; round < s->rounds; round++) {
-        if (v->copies)
-            pack_all(s, round, s->send);
-        MPI_Alltoallv(s->send, s->counts, s->displacements, MPI_BYTE, s->receive, s->counts,
-                      s->displacements, MPI_BYTE, s->comm.rounds);
-        if (v->copies)
-            scatter_all(s, round, s->receive);
-    }
-}
-
-/* The same with two buffers each way, in turn, as two rounds in flight have. */
-static void run_blocking_two(struct scene *s, const struct variant *v)
-{
-    (void)v;
-    for (uint64_t round = 0; round < s->rounds; round++)
-        MPI_Alltoallv(s->lane_send[round % 2], s->counts, s->displacements, MPI_BYTE,
-                      s->lane_receive[round % 2], s->counts, s->displacements, MPI_BYTE,
+        MPI_Alltoallv(s->send[round % LANES], s->counts, s->displacements, MPI_BYTE,
+                      s->receive[round % LANES], s->counts, s->displacements, MPI_BYTE,
                       s->comm.rounds);
 }
 
-/* The same from memory that is not in the cache, to memory that is not: through the rows from end
- * to end, and through the slots. */
-static void run_blocking_cold(struct scene *s, const struct variant *v)
+static void start_packed(struct scene *s, uint64_t round, bool copies)
 {
-    (void)v;
-    size_t buffers = s->pool_bytes / s->staging_bytes;
-    for (uint64_t round = 0; round < s->rounds; round++)
-        MPI_Alltoallv(s->pool + round % buffers * s->staging_bytes, s->counts, s->displacements,
-                      MPI_BYTE, s->slots + round % SLOT_ROUNDS * s->staging_bytes, s->counts,
-                      s->displacements, MPI_BYTE, s->comm.rounds);
-}
-
-static void copy_out(struct scene *s, const struct variant *v, uint64_t round)
-{
-    uint32_t lane = (uint32_t)(round % v->lanes);
-    if (v->copies)
-        pack_all(s, round, exchange_send_buffer(s->packed, lane, EXCHANGE_RECORDS));
+    uint32_t lane = (uint32_t)(round % LANES);
+    if (copies)
+        pack(s, round, exchange_send_buffer(s->packed, lane, EXCHANGE_RECORDS));
     exchange_open(s->packed, lane);
     exchange_post(s->packed, lane);
 }
 
-static bool copy_in(struct scene *s, const struct variant *v, uint64_t round)
+static bool finish_packed(struct scene *s, uint64_t round, bool copies)
 {
-    uint32_t lane = (uint32_t)(round % v->lanes);
+    uint32_t lane = (uint32_t)(round % LANES);
     if (!exchange_test(s->packed, lane))
         return false;
-    if (v->copies)
-        scatter_all(s, round, exchange_receive_buffer(s->packed, lane, EXCHANGE_RECORDS));
+    if (copies)
+        scatter(s, round, exchange_receive_buffer(s->packed, lane, EXCHANGE_RECORDS));
     return true;
 }
 
-static void start_zero_copy(struct scene *s, const struct variant *v, uint64_t round)
+static void start_zero_copy(struct scene *s, uint64_t round, bool copies)
 {
-    uint32_t lane = (uint32_t)(round % v->lanes);
+    uint32_t lane = (uint32_t)(round % LANES);
+    (void)copies;
     exchange_open(s->zero_copy, lane);
     for (uint64_t i = 0; i < s->count; i++)
         for (int peer = 0; peer < s->comm.size; peer++)
@@ -215,145 +166,54 @@ static void start_zero_copy(struct scene *s, const struct variant *v, uint64_t r
                 exchange_send(s->zero_copy, lane, peer, source(s, round, peer, i), s->record_bytes);
 }
 
-static bool zero_copy_done(struct scene *s, const struct variant *v, uint64_t round)
+static bool finish_zero_copy(struct scene *s, uint64_t round, bool copies)
 {
-    return exchange_test(s->zero_copy, (uint32_t)(round % v->lanes));
+    (void)copies;
+    return exchange_test(s->zero_copy, (uint32_t)(round % LANES));
 }
 
-/* Starts rounds as lanes are free, ends them in order. */
-static void run_lanes(struct scene *s, const struct variant *v,
-                      void (*start)(struct scene *, const struct variant *, uint64_t),
-                      bool (*finish)(struct scene *, const struct variant *, uint64_t))
+/* Starts rounds as lanes are free, ends them in order, and sleeps between looks as a reader does.
+ */
+static void run_lanes(struct scene *s, bool copies,
+                      void (*start)(struct scene *, uint64_t round, bool copies),
+                      bool (*finish)(struct scene *, uint64_t round, bool copies))
 {
     const uint64_t busy_ns = 5000; /* a look at MPI that took longer has moved data */
     uint64_t started = 0, finished = 0, active_ns = clock_now_ns();
     while (finished < s->rounds) {
         uint64_t start_ns = clock_now_ns();
         bool active = false;
-        if (started < s->rounds && started < finished + v->lanes) {
-            start(s, v, started++);
+        if (started < s->rounds && started < finished + LANES) {
+            start(s, started++, copies);
             active = true;
         }
-        if (finished < started && finish(s, v, finished)) {
+        if (finished < started && finish(s, finished, copies)) {
             finished++;
             active = true;
         }
         uint64_t now_ns = clock_now_ns();
         if (active || now_ns - start_ns > busy_ns)
             active_ns = now_ns;
-        else if (!v->spin)
+        else
             wait_a_little(now_ns - active_ns);
     }
 }
 
-static void run_packed(struct scene *s, const struct variant *v)
+static void run_packed(struct scene *s, bool copies)
 {
-    run_lanes(s, v, copy_out, copy_in);
+    run_lanes(s, copies, start_packed, finish_packed);
 }
 
-static void run_zero_copy(struct scene *s, const struct variant *v)
+static void run_zero_copy(struct scene *s, bool copies)
 {
-    run_lanes(s, v, start_zero_copy, zero_copy_done);
+    run_lanes(s, copies, start_zero_copy, finish_zero_copy);
 }
 
-/* The records of all rounds to or from one peer as a stream of chunks that stay in the cache
- * between copy and transfer; some of them are under way at once. */
-struct stream {
-    MPI_Request requests[CHUNKS_IN_FLIGHT];
-    unsigned char *buffers;
-    uint64_t started, finished;
-};
-
-static uint64_t chunk_records(const struct scene *s)
-{
-    uint64_t records = CHUNK_BYTES / s->record_bytes;
-    return records < 1 ? 1 : records > s->count ? s->count : records;
-}
-
-static void advance_stream(struct scene *s, struct stream *stream, int peer, bool sending)
-{
-    uint64_t records = chunk_records(s);
-    const uint64_t chunks = (s->count - 1) / records + 1;
-    size_t chunk_bytes = records * s->record_bytes;
-    while (stream->finished < stream->started) {
-        uint64_t at = stream->finished % CHUNKS_IN_FLIGHT;
-        int complete = 0;
-        MPI_Test(&stream->requests[at], &complete, MPI_STATUS_IGNORE);
-        if (!complete)
-            break;
-        uint64_t first = stream->finished % chunks * records;
-        uint64_t end = first + records < s->count ? first + records : s->count;
-        if (!sending)
-            scatter(s, stream->finished / chunks, peer, first, end,
-                    stream->buffers + at * chunk_bytes);
-        stream->finished++;
-    }
-    while (stream->started < s->rounds * chunks &&
-           stream->started < stream->finished + CHUNKS_IN_FLIGHT) {
-        uint64_t at = stream->started % CHUNKS_IN_FLIGHT;
-        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): one or more chunks */
-        uint64_t first = stream->started % chunks * records;
-        uint64_t end = first + records < s->count ? first + records : s->count;
-        unsigned char *buffer = stream->buffers + at * chunk_bytes;
-        int bytes = (int)((end - first) * s->record_bytes);
-        if (sending) {
-            pack(s, stream->started / chunks, peer, first, end, buffer);
-            MPI_Isend(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[at]);
-        } else {
-            MPI_Irecv(buffer, bytes, MPI_BYTE, peer, 0, s->comm.rounds, &stream->requests[at]);
-        }
-        stream->started++;
-        if (sending)
-            break;
-    }
-}
-
-static bool stream_over(const struct scene *s, const struct stream *stream)
-{
-    return stream->finished == s->rounds * size_divide_up(s->count, chunk_records(s));
-}
-
-static void run_stream(struct scene *s, const struct variant *v)
-{
-    (void)v;
-    int size = s->comm.size;
-    struct stream *streams = calloc(2 * (size_t)size, sizeof *streams);
-    uint64_t left = 2 * (uint64_t)(size - 1);
-    uint64_t chunk_bytes = CHUNK_BYTES > s->record_bytes ? CHUNK_BYTES : s->record_bytes;
-    if (!streams)
-        abort();
-    for (int i = 0; i < 2 * size; i++)
-        streams[i].buffers = malloc(CHUNKS_IN_FLIGHT * chunk_bytes);
-    while (left > 0) {
-        left = 0;
-        for (int i = 0; i < 2 * size; i++) {
-            if (i / 2 == s->comm.rank || stream_over(s, &streams[i]))
-                continue;
-            advance_stream(s, &streams[i], i / 2, i % 2);
-            left++;
-        }
-    }
-    for (int i = 0; i < 2 * size; i++)
-        free(streams[i].buffers);
-    free(streams);
-}
-
-/* The last three wait as a reader does, asleep between looks; all others spin. */
 static const struct variant variants[] = {
-    {"memcpy", run_memcpy, 1, false, true},
-    {"bare", run_blocking, 1, false, true},
-    {"bare_two", run_blocking_two, 1, false, true},
-    {"bare_cold", run_blocking_cold, 1, false, true},
-    {"alltoallv", run_blocking, 1, true, true},
-    {"ialltoallv1", run_packed, 1, true, true},
-    {"ialltoallv2", run_packed, 2, true, true},
-    {"ialltoallv4", run_packed, 4, true, true},
-    {"stream", run_stream, 1, true, true},
-    {"zero_copy1", run_zero_copy, 1, true, true},
-    {"zero_copy2", run_zero_copy, 2, true, true},
-    {"exchange_alone", run_packed, 2, false, false},
-    {"exchange_packed", run_packed, 2, true, false},
-    {"exchange_zero_copy", run_zero_copy, 2, true, false},
+    {"bare", run_bare, false},
+    {"exchange", run_packed, false},
+    {"packed", run_packed, true},
+    {"zero_copy", run_zero_copy, true},
 };
 enum { VARIANT_COUNT = sizeof variants / sizeof variants[0] };
 
@@ -381,11 +241,11 @@ static struct exchange *new_exchange(const struct scene *s, bool zero_copy)
         sizes.sample_messages = size_divide_up(s->record_bytes, ROUND_MESSAGE_BYTES);
         sizes.message_bytes = min_u64(s->record_bytes, ROUND_MESSAGE_BYTES);
     }
-    if (exchange_new(&s->comm, MAX_LANES, &sizes, &exchange, &err) != STATUS_OK) {
+    if (exchange_new(&s->comm, LANES, &sizes, &exchange, &err) != STATUS_OK) {
         fprintf(stderr, "penstock-bench-exchange: %s\n", err.message);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    for (uint32_t lane = 0; lane < MAX_LANES; lane++) {
+    for (uint32_t lane = 0; lane < LANES; lane++) {
         size_t bytes;
         unsigned char *buffers = exchange_buffers(exchange, lane, &bytes);
         memory_touch(buffers, bytes);
@@ -403,7 +263,7 @@ static void set_counts(struct scene *s)
         s->counts[peer] = peer == s->comm.rank ? 0 : (int)(s->count * s->record_bytes);
         at += s->counts[peer];
     }
-    for (uint32_t lane = 0; lane < MAX_LANES; lane++) {
+    for (uint32_t lane = 0; lane < LANES; lane++) {
         struct exchange_counts counts = exchange_counts(s->packed, lane, EXCHANGE_RECORDS);
         for (int peer = 0; peer < s->comm.size; peer++) {
             int records = peer == s->comm.rank ? 0 : (int)s->count;
@@ -427,11 +287,9 @@ static void scene_init(struct scene *s, const struct arguments *arguments)
     s->staging_bytes = round_bytes;
     s->pool = map(s->pool_bytes);
     s->slots = map(s->slots_bytes);
-    s->send = map(s->staging_bytes);
-    s->receive = map(s->staging_bytes);
-    for (int i = 0; i < 2; i++) {
-        s->lane_send[i] = map(s->staging_bytes);
-        s->lane_receive[i] = map(s->staging_bytes);
+    for (int i = 0; i < LANES; i++) {
+        s->send[i] = map(s->staging_bytes);
+        s->receive[i] = map(s->staging_bytes);
     }
     s->source_count = s->pool_bytes / s->record_bytes;
     s->sources = map(s->source_count * sizeof *s->sources);
@@ -451,12 +309,10 @@ static void scene_done(struct scene *s)
     free(s->counts);
     memory_unmap(s->batch_indices, (uint64_t)s->comm.size * s->count * sizeof *s->batch_indices);
     memory_unmap(s->sources, s->source_count * sizeof *s->sources);
-    for (int i = 0; i < 2; i++) {
-        memory_unmap(s->lane_receive[i], s->staging_bytes);
-        memory_unmap(s->lane_send[i], s->staging_bytes);
+    for (int i = 0; i < LANES; i++) {
+        memory_unmap(s->receive[i], s->staging_bytes);
+        memory_unmap(s->send[i], s->staging_bytes);
     }
-    memory_unmap(s->receive, s->staging_bytes);
-    memory_unmap(s->send, s->staging_bytes);
     memory_unmap(s->slots, s->slots_bytes);
     memory_unmap(s->pool, s->pool_bytes);
 }
@@ -467,7 +323,7 @@ static void measure(struct scene *s, const struct variant *variant)
     double took[2];
     MPI_Barrier(s->comm.world);
     uint64_t start_ns = clock_now_ns(), start_cpu_ns = clock_process_cpu_ns();
-    variant->run(s, variant);
+    variant->run(s, variant->copies);
     took[SECONDS] = (double)(clock_now_ns() - start_ns) / 1e9;
     took[CPU] = (double)(clock_process_cpu_ns() - start_cpu_ns) / 1e9;
     MPI_Allreduce(MPI_IN_PLACE, took, 2, MPI_DOUBLE, MPI_MAX, s->comm.world);
@@ -480,20 +336,13 @@ static void measure(struct scene *s, const struct variant *variant)
     fflush(stdout);
 }
 
-static bool worth_measuring(const struct scene *s, const struct arguments *arguments,
-                            const struct variant *variant)
-{
-    if (arguments->only)
-        return strcmp(arguments->only, variant->name) == 0;
-    return variant->run != run_zero_copy || s->record_bytes >= LEAST_ZERO_COPY_BYTES;
-}
-
 static void measure_sizes(struct scene *s, const struct arguments *arguments)
 {
+    bool zero_copy = s->record_bytes >= LEAST_ZERO_COPY_BYTES;
     scene_init(s, arguments);
     for (uint64_t repeat = 0; repeat < arguments->repeats; repeat++)
         for (size_t i = 0; i < VARIANT_COUNT; i++)
-            if (worth_measuring(s, arguments, &variants[i]))
+            if (zero_copy || variants[i].run != run_zero_copy)
                 measure(s, &variants[i]);
     scene_done(s);
 }
@@ -506,7 +355,6 @@ static const struct argp_option options[] = {
      0},
     {"repeats", 'n', "N", 0, "how often all variants are measured (5)", 0},
     {"volume", 'v', "BYTES", 0, "that a rank sends in one measurement, about (256MiB)", 0},
-    {"only", 'o', "NAME", 0, "this variant alone", 0},
     {0}};
 
 static uint64_t parse_size(const char *text, struct argp_state *state)
@@ -537,9 +385,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'v':
         arguments->volume_bytes = parse_size(value, state);
         return 0;
-    case 'o':
-        arguments->only = value;
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -550,7 +395,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .doc = "Measures ways to exchange records between MPI ranks; see docs/exchange.md."};
+        .doc = "Measures the exchange of records between MPI ranks; see docs/exchange.md."};
     struct arguments arguments = {.repeats = 5, .volume_bytes = UINT64_C(256) << 20};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.message_count == 0)

@@ -12,7 +12,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   decode         decoding on one core against the codecs' libraries called directly, and reading the same arrays
                  with zarr-python, tensorstore and zarrs
   small_chunks   100,000 chunks of 8 KiB from a directory, in random order, beside the same
-  exchange       ways to exchange records between ranks, and where a reader's time goes
+  exchange       the exchange of records between ranks against MPI alone, and where a reader's time goes
   rechunk        penstock rechunk beside decoding and encoding alone
   derive         penstock derive with an encoder that only copies, beside decoding and encoding alone (options of its own)
   scaling        1 to 4 hosts, cold and from memory, order.placement local and fixed, against what links and processors
@@ -268,7 +268,7 @@ idle() {
     report idle "$work/idle.json" "$work/run/reader.json"
 }
 
-# variants RANKS MESSAGE RECORD...: all ways to move records of these sizes
+# variants RANKS MESSAGE RECORD...: the exchange of records of these sizes
 variants() {
     local count=$1 message=$2 record
     shift 2
@@ -305,11 +305,6 @@ exchange() {
     for count in $ranks; do
         variants "$count" 1MiB 64 1KiB 4KiB 16KiB 32KiB 64KiB 256KiB 1MiB
     done
-    count=${ranks%% *}
-    variants "$count" 4KiB 64 1KiB
-    variants "$count" 64KiB 64 1KiB 16KiB 64KiB
-    variants "$count" 8MiB 1KiB 16KiB 64KiB 1MiB 8MiB
-    variants "$count" 32MiB 16KiB 64KiB 1MiB 8MiB
     shares 64B 16384 --samples 2000000 --shape 16 --chunk 4096
     shares 1KiB 4096 --samples 200000 --shape 256 --chunk 256
     shares 16KiB 512 --samples 32000 --shape 4096 --chunk 16

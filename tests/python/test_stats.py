@@ -144,7 +144,7 @@ class Values(Case):
         self.put("words", self.rng.integers(0, 99, 120), 50)
         self.put("ends", np.array([20, 60]), 2)
         text = np.array([f"text {i}" for i in range(60)], dtype=np.dtypes.StringDType())
-        self.root.create_array("text", shape=(60,), chunks=(10,), dtype="string")[...] = text
+        self.root.create_array("text", shape=(60,), chunks=(10,), dtype=str)[...] = text
         config = self.config("  fields:\n    state: state\n    action: {array: action, steps: '0:8'}\n    image: {array: image, steps: [-1, 0]}\n    text: text\n"
                              "    words: {ragged: {offsets: offsets, values: words}, deliver: csr}\n"
                              "samples: {episodes_ends: ends}\nerrors: {missing_chunk: fail}")
