@@ -1,7 +1,6 @@
 """Large chunks of a directory, through the page cache and past it (store.direct).
 
-First ways to read files of 16 MiB, without decoding (penstock-bench-files). Then arrays of float32,
-one sample a chunk, raw and in blosc-zstd, are read in the order of an epoch by the reader's pool
+Arrays of float32, one sample a chunk, raw and in blosc-zstd, are read in the order of an epoch by the reader's pool
 (penstock-bench-limit cold), with store.direct off and on, each cold (all chunks dropped from the
 page cache before the turn) and warm (read before). Ways take turns, medians over rounds. The last
 line is one JSON object.
@@ -76,19 +75,6 @@ def measure(arguments, dataset):
             for way, of in turns.items()}
 
 
-def measure_files(arguments):
-    """The way's name to MB/s, cold and warm."""
-    folder = arguments.work / "files"
-    folder.mkdir(exist_ok=True)
-    size = min(16 * MIB, arguments.bytes)
-    run = subprocess.run([arguments.build / "bin" / "penstock-bench-files", folder,
-                          str(arguments.bytes // size), str(size), str(arguments.threads),
-                          str(arguments.rounds)], stdout=subprocess.PIPE, check=True, text=True)
-    *table, last = run.stdout.splitlines()
-    print("\n".join(table) + "\n", flush=True)
-    return json.loads(last)["ways"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -102,7 +88,7 @@ def main():
     parser.add_argument("--codec", nargs="*", default=["none", "blosc-zstd"])
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    results = {"files": measure_files(arguments)}
+    results = {}
     print(f"{'':22}" + "".join(f"{way:>18}" for way in
                                 ("cold plain", "cold direct", "warm plain", "warm direct")))
     for codec in arguments.codec:

@@ -193,6 +193,11 @@ static enum status read_chunk(struct chunk *chunk, struct error *err)
     enum status status = read_and_drop(chunk, key, err);
     if (status == STATUS_CORRUPT && store_retry(private->store, 0, err))
         status = read_and_drop(chunk, key, err);
+    if (status == STATUS_NOT_FOUND && view->vlen_has_fill)
+        status = error_set(err, STATUS_CORRUPT,
+                           "the store has no '%s', and the array's fill value is not empty, which "
+                           "is not read: restore the chunk",
+                           key);
     if (status == STATUS_NOT_FOUND && !private->missing_is_bad) {
         chunk->reading->asked->missing++;
         return STATUS_OK;

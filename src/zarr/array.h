@@ -79,6 +79,7 @@ struct zarr_array {
      * (UNSUPPORTED), so that no reader of chunks meets one; who can read it looks at this. Sizes in
      * bytes mean nothing. */
     bool is_vlen;
+    bool vlen_has_fill; /* the fill value is not empty: no chunk may be missing */
     /* There are no axes. Shape and chunks are those of one axis of length 1. Such an array is
      * refused (UNSUPPORTED), too: who can read one value looks at this. */
     bool is_scalar;

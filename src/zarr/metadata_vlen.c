@@ -121,12 +121,10 @@ enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
     if (!*ret_is_vlen)
         return STATUS_OK;
     json_object_object_get_ex(root, "fill_value", &fill);
-    bool is_empty = is_empty_fill(fill);
+    array->vlen_has_fill = !is_empty_fill(fill);
     json_object_object_add(root, "fill_value", json_object_new_int(0));
     enum status status = array->format == ZARR_V2 ? metadata_v2_parse(root, array, err)
                                                   : metadata_v3_parse(root, array, err);
-    if (status == STATUS_OK && !is_empty)
-        status = error_set(err, STATUS_UNSUPPORTED, "the fill value is not empty");
     if (status == STATUS_OK)
         status = check(array, err);
     if (status != STATUS_OK)

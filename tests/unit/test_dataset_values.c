@@ -66,34 +66,48 @@ static void put_chunk(struct fixture *fixture, struct world *world, uint64_t chu
     text_done(&out);
 }
 
-static void make_world(struct fixture *fixture, uint64_t seed, struct world *world)
+static void put_text(struct fixture *fixture, const char *fill)
 {
-    static const char group[] = "{\"zarr_format\": 2}";
-    static const char text[] =
-        "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [7], \"dtype\": \"|O\", "
-        "\"fill_value\": "
-        "\"\", \"order\": \"C\", \"compressor\": null, \"filters\": [{\"id\": \"vlen-bytes\"}]}";
-    static const char frames[] =
-        "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [100], \"dtype\": \"|u1\", "
-        "\"fill_value\": 0, \"order\": \"C\", \"compressor\": null, \"filters\": null}";
+    char text[512];
+
+    snprintf(text, sizeof text,
+             "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [7], \"dtype\": \"|O\", "
+             "\"fill_value\": \"%s\", \"order\": \"C\", \"compressor\": null, "
+             "\"filters\": [{\"id\": \"vlen-bytes\"}]}",
+             fill);
+    fixture_put(fixture, "v/text/.zarray", text);
+}
+
+static enum status open_world(const struct fixture *fixture, struct world *world, struct error *err)
+{
     struct dataset_field_spec fields[] = {{.name = "text", .array = "text"},
                                           {.name = "x", .array = "x"}};
     char uri[512];
+
+    snprintf(uri, sizeof uri, "%s/v", fixture->path);
+    struct dataset_options options = {
+        .uri = uri, .fields = fields, .field_count = 2, .hold_limit_bytes = 1 << 30};
+    return dataset_open(&options, &world->dataset, err);
+}
+
+static void make_world(struct fixture *fixture, uint64_t seed, struct world *world)
+{
+    static const char group[] = "{\"zarr_format\": 2}";
+    static const char frames[] =
+        "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [100], \"dtype\": \"|u1\", "
+        "\"fill_value\": 0, \"order\": \"C\", \"compressor\": null, \"filters\": null}";
     struct error err = {0};
 
     *world = (struct world){0};
     for (uint64_t v = 0; v < VALUES; v++)
         world->lengths[v] = length_of(seed, v);
     fixture_put(fixture, "v/.zgroup", group);
-    fixture_put(fixture, "v/text/.zarray", text);
+    put_text(fixture, "");
     fixture_put(fixture, "v/x/.zarray", frames);
     for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
         if (chunk % 11 != 3)
             put_chunk(fixture, world, chunk);
-    snprintf(uri, sizeof uri, "%s/v", fixture->path);
-    struct dataset_options options = {
-        .uri = uri, .fields = fields, .field_count = 2, .hold_limit_bytes = 1 << 30};
-    assert_ok(dataset_open(&options, &world->dataset, &err), &err);
+    assert_ok(open_world(fixture, world, &err), &err);
     world->view = &world->dataset->private->ragged_origins[0].columns[0].views[0];
 }
 
@@ -181,6 +195,25 @@ static void too_small_a_room(void **state)
     dataset_free(world.dataset);
 }
 
+/* zarr-python 3.0 writes "0" for each array of strings. */
+static void a_fill_that_is_not_empty(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err = {0};
+    struct world world;
+
+    make_world(fixture, 0, &world);
+    dataset_free(world.dataset);
+    put_text(fixture, "0");
+    assert_int_equal(open_world(fixture, &world, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "text/3'"));
+    assert_non_null(strstr(err.message, "fill value is not empty"));
+    for (uint64_t chunk = 3; chunk < CHUNKS; chunk += 11)
+        put_chunk(fixture, &world, chunk);
+    assert_ok(open_world(fixture, &world, &err), &err);
+    dataset_free(world.dataset);
+}
+
 static void held_in_little_memory(void **state)
 {
     const struct dataset_hold_options options = {.thread_count = 8, .memory_bytes = 1};
@@ -206,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_room, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(too_small_a_room, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_fill_that_is_not_empty, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(held_in_little_memory, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
