@@ -13,7 +13,7 @@
 
 uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    uint64_t bytes = reader_count * sizeof(struct candidate) +
+    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(uint16_t)) +
                      plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
     if (keep)
         bytes += plan->all_rows * sizeof(uint16_t);
@@ -24,9 +24,10 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 static bool allocate(struct assigner *assigner, const struct plan *plan)
 {
     assigner->readers = calloc(assigner->reader_count, sizeof *assigner->readers);
+    assigner->without_trainers = calloc(assigner->reader_count, sizeof *assigner->without_trainers);
     assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
     assigner->near = calloc(plan->window_rows, sizeof *assigner->near);
-    if (!assigner->readers || !assigner->rows || !assigner->near)
+    if (!assigner->readers || !assigner->without_trainers || !assigner->rows || !assigner->near)
         return false;
     if (assigner->keep_rows == 0)
         return true;
@@ -76,6 +77,7 @@ void assigner_free(struct assigner *assigner)
     free(assigner->home_table);
     free(assigner->near);
     free(assigner->rows);
+    free(assigner->without_trainers);
     free(assigner->readers);
     free(assigner);
 }
@@ -88,6 +90,16 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
     }
     for (uint32_t t = 0; t < assigner->trainer_count; t++)
         assigner->readers[reader_of_trainer[t]].share += 1.0 / assigner->trainer_count;
+    assigner->without_count = 0;
+    for (uint32_t r = 0; r < assigner->reader_count; r++)
+        if (assigner->readers[r].share == 0)
+            assigner->without_trainers[assigner->without_count++] = (uint16_t)r;
+    double even = 1.0 / assigner->reader_count;
+    for (uint32_t r = 0; r < assigner->reader_count; r++) {
+        double share = assigner->readers[r].share;
+        assigner->readers[r].near_share =
+            share == 0 ? even : share * (1 - even * assigner->without_count);
+    }
     assigner->reader_of_trainer = reader_of_trainer;
 }
 
@@ -99,21 +111,34 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
         slow_note_pace(&assigner->readers[reader], row_ns);
 }
 
+/* With order.placement local: the reader whose trainers get the row's samples. */
+static uint16_t trainers_reader(const struct assigner *assigner, const struct plan *plan,
+                                uint64_t row)
+{
+    return (uint16_t)assigner->reader_of_trainer[locality_trainer(locality_near(plan), row)];
+}
+
+/* The same, but that a reader that serves no trainer takes its part of all rows. */
+static uint16_t near_of_row(const struct assigner *assigner, const struct plan *plan, uint64_t row)
+{
+    uint64_t turn = row / assigner->trainer_count % assigner->reader_count;
+    if (turn < assigner->without_count)
+        return assigner->without_trainers[turn];
+    return trainers_reader(assigner, plan, row);
+}
+
 /* `position`: of the row's sample, if the row has one sample. */
 static uint16_t near_reader(const struct assigner *assigner, const struct assigner_task *task,
                             uint64_t window_row, uint64_t position)
 {
     const struct plan *plan = &task->epoch->plan;
-    uint32_t trainer;
     if (task->window->row_samples == 1 && position >= plan->position_count)
         return NEAR_UNREAD;
     if (plan->locality)
-        trainer = locality_trainer(locality_near(plan), assigner->rows[window_row]);
-    else if (task->window->row_samples == 1)
-        trainer = plan_trainer_at(task->epoch, position);
-    else
-        return NEAR_NONE;
-    return (uint16_t)assigner->reader_of_trainer[trainer];
+        return near_of_row(assigner, plan, assigner->rows[window_row]);
+    if (task->window->row_samples == 1)
+        return (uint16_t)assigner->reader_of_trainer[plan_trainer_at(task->epoch, position)];
+    return NEAR_NONE;
 }
 
 static void find_near(struct assigner *assigner, const struct assigner_task *task)
@@ -245,8 +270,12 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
         if (window->row_samples == 1)
             samples = near != NEAR_UNREAD;
         stats->samples += samples;
-        stats->exchanged_samples +=
-            samples * (is_reader(near) ? near != owner : 1 - assigner->readers[owner].share);
+        if (plan->locality)
+            stats->exchanged_samples +=
+                trainers_reader(assigner, plan, assigner->rows[window_row]) != owner ? samples : 0;
+        else
+            stats->exchanged_samples +=
+                samples * (is_reader(near) ? near != owner : 1 - assigner->readers[owner].share);
     }
 }
 

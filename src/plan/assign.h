@@ -4,9 +4,9 @@
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with
  * room reads stays there until the end. Each row is near a reader: the reader of the trainer that
- * it is near (locality.h). With order.placement fixed a row of one sample is near the reader whose
- * trainer gets the sample in this epoch, and other rows are near none. A row that has no home is
- * given
+ * it is near (locality.h), or one that serves no trainer, each of which takes its part of all rows.
+ * With order.placement fixed a row of one sample is near the reader whose trainer gets the sample
+ * in this epoch, and other rows are near none. A row that has no home is given
  *
  *   - to its near reader, to keep it, if that one has room; else to the next reader in turn that
  *     has room;

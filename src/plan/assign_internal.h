@@ -12,6 +12,7 @@ enum { HOME_NONE = 0xffff, NEAR_NONE = 0xffff, NEAR_UNREAD = 0xfffe };
 struct candidate {
     uint64_t kept;      /* rows that stay */
     double share;       /* of the trainers that the reader serves */
+    double near_share;  /* of rows that are near it, with order.placement local */
     bool is_waited_for; /* by its last pace sample */
     struct {
         double mean_ns; /* of a row, as the reader told: a moving average */
@@ -34,6 +35,8 @@ struct assigner {
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
     struct candidate *readers;  /* [reader_count] */
+    uint16_t *without_trainers; /* [reader_count] readers that serve none, `without_count` */
+    uint32_t without_count;
     uint32_t readers_with_room; /* to keep a row */
     uint32_t turn;              /* the last reader that got a row in turn */
     uint64_t *rows;             /* [window_rows] the rows of the window being assigned */

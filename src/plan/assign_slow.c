@@ -63,7 +63,8 @@ void slow_share(struct assigner *assigner, const struct assigner_task *task)
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
         struct candidate *reader = &assigner->readers[r];
         double row_ns = pace_of(reader, average_ns), even = even_ns / row_ns;
-        double usual_ns = reader->share * rows * row_ns; /* a window's rows vary by chance */
+        double share = task->epoch->plan.locality ? reader->near_share : reader->share;
+        double usual_ns = share * rows * row_ns; /* a window's rows vary by chance */
         uint64_t near = reader->window.near, given = reader->window.given;
         uint64_t most = min_u64((uint64_t)(even + ALMOST_ONE), assigner->most_rows - given);
         reader->window.gains = most > near ? most - near : 0;

@@ -2,6 +2,9 @@
  * whose next use is nearest. */
 #include "assign_bench.h"
 
+#include "plan/locality.h"
+#include "plan/mix.h"
+
 static void even_without_cache(void **state)
 {
     (void)state;
@@ -232,6 +235,26 @@ static void idle_readers_help(void **state)
     assigner_free(bench.assigner);
 }
 
+/* With order.placement local they take their part of the rows from the start, and keep it. */
+static void readers_without_trainers_read(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct assigner_stats stats;
+    bench_init(&bench, 1000, long_rows, 4, 1000, 50);
+    plan_set_locality(&bench.plan, locality_number((struct locality){.nodes = 1, .readers = 2}));
+    for (uint32_t t = 0; t < 4; t++)
+        bench.reader_of_trainer[t] = t / 2;
+    assigner_go_on(bench.assigner, bench.reader_of_trainer);
+    take_epochs(&bench, 0, 2);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_in_range(bench.kept[r], 240, 260);
+    assigner_stats(bench.assigner, &stats);
+    assert_true(stats.exchanged_samples > 0.49 * stats.samples &&
+                stats.exchanged_samples < 0.51 * stats.samples);
+    assigner_free(bench.assigner);
+}
+
 static void bad_arguments(void **state)
 {
     (void)state;
@@ -259,6 +282,7 @@ int main(void)
         cmocka_unit_test(pace_goes_before_locality),
         cmocka_unit_test(small_differences_move_nothing),
         cmocka_unit_test(idle_readers_help),
+        cmocka_unit_test(readers_without_trainers_read),
         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
