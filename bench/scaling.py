@@ -69,10 +69,10 @@ def bare_exchange(jobs_, hosts, batch):
     program = jobs_.program("penstock-bench-exchange")
     if hosts == 1 or not program.exists():
         return None
-    output = jobs_.launch(hosts, [program, "--only", "exchange_alone", "--repeats", 1, "--volume", "96MiB",
+    output = jobs_.launch(hosts, [program, "--repeats", 1, "--volume", "96MiB",
                                   "--record", RECORD_BYTES, "--message", batch // hosts * RECORD_BYTES])
-    rates = [json.loads(line)["bytes_per_s"] for line in output.splitlines() if line.startswith("{")]
-    return rates[0] if rates else None
+    measured = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return next((one["bytes_per_s"] for one in measured if one["variant"] == "exchange"), None)
 
 
 def tcp_cost(jobs_):

@@ -8,7 +8,7 @@
  *     drain    the notice of an orderly end, and the round of that end
  *     rounds   the exchange's collectives
  *     lanes    the exchange's messages, by round in flight
- *     pace     barriers that keep readers from running ahead of one another
+ *     pace     meetings that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
  *     tally    what trainers were given of an epoch
  *     overview what rank 0 asks other nodes' readers for `penstock top`

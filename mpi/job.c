@@ -22,7 +22,7 @@ static enum status keep_stored(struct job *job, struct error *err)
         return STATUS_OK;
     enum status status =
         stored_rows_new(job->pool, budget->stored_bytes, job->setup.stored_row_bytes,
-                        budget->keep_rows + budget->most_rows, &job->stored, err);
+                        budget->keep_rows, &job->stored, err);
     row_store_use_stored(job->store, job->stored);
     return status;
 }

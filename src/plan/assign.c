@@ -121,7 +121,7 @@ static uint16_t trainers_reader(const struct assigner *assigner, const struct pl
 /* The same, but that a reader that serves no trainer takes its part of all rows. */
 static uint16_t near_of_row(const struct assigner *assigner, const struct plan *plan, uint64_t row)
 {
-    uint64_t turn = row / assigner->trainer_count % assigner->reader_count;
+    uint32_t turn = locality_turn(locality_near(plan), row, assigner->reader_count);
     if (turn < assigner->without_count)
         return assigner->without_trainers[turn];
     return trainers_reader(assigner, plan, row);
@@ -242,8 +242,8 @@ static void give_other(struct assigner *assigner, const struct assigner_task *ta
     bool keep = reader != NEAR_NONE;
     if (!keep)
         reader = reader_of(assigner, near);
+    assert(reader < assigner->reader_count); /* most_rows is an even share or more */
     struct candidate *candidate = &assigner->readers[reader];
-    assigner->stats.unread_rows += unread;
     assigner->stats.read_rows += !unread;
     candidate->window.given++;
     candidate->kept += keep;

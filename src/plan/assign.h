@@ -15,11 +15,11 @@
  *     (assign_slow.h).
  *
  * No reader is given more than `most_rows` of one window to read, so that the row buffers it needs
- * are known before the start. If each of R readers has room for ceil(M / R) rows of M, all rows
- * find a home in the first epoch.
+ * are known before the start. If each of R readers has room for ceil(M / R) rows of M, and for a
+ * window's rows, all rows find a home in the first epoch.
  *
- * An assigner holds 2 bytes a row where rows are kept; a window takes O(rows), and O(R) for each
- * row that its near reader does not take. Owned by one thread.
+ * An assigner holds 2 bytes a row where rows are kept; a window takes O(rows + R), and O(R) for
+ * each row that its near reader does not take. Owned by one thread.
  */
 #ifndef PENSTOCK_PLAN_ASSIGN_H
 #define PENSTOCK_PLAN_ASSIGN_H
@@ -86,7 +86,6 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
 struct assigner_stats {
     uint64_t rows;            /* of the windows */
     uint64_t kept_rows;       /* of those, given to readers that keep them */
-    uint64_t unread_rows;     /* of the others, that nobody needs in this epoch: PLAN_DROP */
     uint64_t read_rows;       /* from the store, by all readers together */
     double samples;           /* of the windows, that are delivered */
     double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one

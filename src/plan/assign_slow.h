@@ -2,7 +2,8 @@
  * the only user.
  *
  * Time is shared by pace: a reader's even share is what it reads while all others read theirs.
- * Rows that are near no reader go to readers that have fewer than their share.
+ * Rows that are near no reader, or whose near reader has no buffers left, go to readers that have
+ * fewer than their share.
  * A reader that others wait for gives near rows away, if these would take it a quarter longer than
  * its share: as many as make it even, spread over the window. Paces are moving averages of what
  * readers tell; as long as they have told little, it has to be more than a quarter.

@@ -11,7 +11,7 @@
  * a mix, too.) Its samples go to trainers of that trainer's reader, then of its node, then of
  * others. So each position of a step has a destination: an index in the step's local batches, one
  * after another. With order.placement fixed, a position is its own destination. The assigner
- * (assign.h) keeps each row at the reader of the trainer that it is near.
+ * (assign.h) keeps rows at the reader of the trainer that they are near, as far as it can.
  *
  * Destinations depend on the plan and on the run's locality: not on who reads a row, nor on when.
  * So what a trainer gets at a step is the same before and after a death, and nothing is lost or
@@ -62,6 +62,8 @@ static inline bool locality_matters(const struct plan *plan)
     return locality.nodes > 1 || (locality.readers > 1 && plan->trainer_count > 1);
 }
 
+static const uint64_t LOCALITY_GOLDEN = UINT64_C(0x9e3779b97f4a7c15);
+
 /* Which trainers rows are near. */
 struct locality_near {
     struct divider trainers;
@@ -77,10 +79,19 @@ static inline struct locality_near locality_near(const struct plan *plan)
 /* The trainer that a row is near. */
 static inline uint32_t locality_trainer(struct locality_near near, uint64_t row)
 {
-    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
     if (near.spread)
-        return (uint32_t)((unsigned __int128)(row * golden) * near.trainers.divisor >> 64);
+        return (uint32_t)((unsigned __int128)(row * LOCALITY_GOLDEN) * near.trainers.divisor >> 64);
     return (uint32_t)(row - divide(near.trainers, row) * near.trainers.divisor);
+}
+
+/* Rows that are near one trainer, in turn: 0 .. turns - 1. */
+static inline uint32_t locality_turn(struct locality_near near, uint64_t row, uint32_t turns)
+{
+    if (near.spread) /* by the bits that locality_trainer() does not look at */
+        return (uint32_t)((unsigned __int128)(row * LOCALITY_GOLDEN * near.trainers.divisor) *
+                              turns >>
+                          64);
+    return (uint32_t)(divide(near.trainers, row) % turns);
 }
 
 /* The share of samples that are expected to travel between so many readers, where each has rows of

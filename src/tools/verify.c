@@ -348,7 +348,7 @@ static enum status verify_values(struct verifier *verifier, struct verify_array 
         pthread_mutex_lock(&verification->mutex);
         target->missing_count++;
         pthread_mutex_unlock(&verification->mutex);
-        if (!verification->options->missing_is_bad)
+        if (!verification->options->missing_is_bad && !array->vlen_has_fill)
             return STATUS_OK;
         status = error_set(&cause, STATUS_CORRUPT, "the chunk is missing");
     }

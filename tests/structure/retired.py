@@ -107,6 +107,7 @@ WORDS = (
     Name(r"plan_share\w*", "plan_local_batch"),
     Name(r"placement_share", "placement_group"),
     Name(r"placement_home|topology_home", "placement_memory; a home is a reader that keeps a row"),
+    Name(r"wanting|wants_\w+|WANTED_BY_\w+", "near (a row's near reader)", only=r"^(?:src/plan|tests/unit)/"),
     Word("rank 0's directory", "home table"),
     Word("directory of kept rows", "home table"),
 

@@ -235,6 +235,98 @@ static void idle_readers_help(void **state)
     assigner_free(bench.assigner);
 }
 
+/* Rows that are kept as stored cost their homes time. A row whose home has no buffers for it is
+ * read elsewhere this once. */
+static void homes_without_buffers(void **state)
+{
+    enum { ROWS = 200, WINDOW = 20, READERS = 2 };
+    (void)state;
+    struct plan plan;
+    struct plan_options of_plan = {.sample_count = 4 * ROWS,
+                                   .row_length = 4,
+                                   .window_rows = WINDOW,
+                                   .seed = 5,
+                                   .shuffle = true,
+                                   .global_batch = READERS,
+                                   .trainer_count = READERS};
+    static const uint32_t reader_of_trainer[READERS] = {0, 1};
+    assert_int_equal(plan_init(&plan, &of_plan, NULL), STATUS_OK);
+    struct assigner_options options = {.plan = &plan,
+                                       .reader_count = READERS,
+                                       .keep_rows = ROWS / READERS,
+                                       .most_rows = WINDOW / READERS,
+                                       .kept_are_read = true,
+                                       .reader_of_trainer = reader_of_trainer};
+    struct assigner *assigner;
+    assert_int_equal(assigner_new(&options, &assigner, NULL), STATUS_OK);
+    uint16_t homes[ROWS], owners[WINDOW];
+    uint64_t elsewhere = 0;
+    for (uint64_t e = 0; e < 3; e++)
+        for (uint64_t j = 0; j < plan.window_count; j++) {
+            struct plan_epoch epoch;
+            struct plan_window window;
+            uint64_t given[READERS] = {0};
+            plan_epoch_init(&epoch, &plan, e);
+            plan_window_at(&window, &epoch, j);
+            assigner_window(assigner, &epoch, &window, owners);
+            for (uint64_t i = 0; i < window.row_count; i++) {
+                uint64_t row = plan_row_at(&epoch, window.first_row_position + i);
+                if (e == 0)
+                    homes[row] = owners[i];
+                assert_true(assign_keeps(owners[i]) == (owners[i] == homes[row]));
+                elsewhere += owners[i] != homes[row];
+                assert_in_range(++given[assign_reader(owners[i])], 1, options.most_rows);
+            }
+        }
+    assert_in_range(elsewhere, 10, ROWS);
+    assigner_free(assigner);
+}
+
+/* Of PLAN_DROP: a row whose one sample nobody gets is given to somebody, and not kept. */
+static void rows_that_nobody_needs(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct plan_options options = single_rows;
+    options.last = PLAN_DROP;
+    bench_init(&bench, 961, options, 4, 961, 48);
+    take_epochs(&bench, 0, 1);
+    uint64_t kept = 0;
+    for (uint32_t r = 0; r < 4; r++)
+        kept += bench.kept[r];
+    assert_int_equal(kept, 960);
+    struct assigner_stats stats;
+    assigner_stats(bench.assigner, &stats);
+    assert_int_equal(stats.read_rows, 960);
+    assigner_free(bench.assigner);
+}
+
+static void be_local(struct bench *bench, uint32_t readers)
+{
+    plan_set_locality(&bench->plan,
+                      locality_number((struct locality){.nodes = 1, .readers = readers}));
+    assigner_go_on(bench->assigner, bench->reader_of_trainer);
+}
+
+/* With order.placement local rows stay with their near readers, as far as these have room. */
+static void near_readers_keep(void **state)
+{
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        struct bench bench;
+        bench_init(&bench, 1000, long_rows, 4, full ? 100 : 1000, 50);
+        be_local(&bench, 4);
+        take_epochs(&bench, 0, 2);
+        uint64_t near = 0;
+        for (uint64_t row = 0; row < 1000; row++)
+            near += bench.homes[row] == row % 4;
+        assert_in_range(near, full ? 350 : 1000, full ? 400 : 1000);
+        for (uint32_t r = 0; r < 4; r++)
+            assert_int_equal(bench.kept[r], full ? 100 : 250);
+        assigner_free(bench.assigner);
+    }
+}
+
 /* With order.placement local they take their part of the rows from the start, and keep it. */
 static void readers_without_trainers_read(void **state)
 {
@@ -242,10 +334,9 @@ static void readers_without_trainers_read(void **state)
     struct bench bench;
     struct assigner_stats stats;
     bench_init(&bench, 1000, long_rows, 4, 1000, 50);
-    plan_set_locality(&bench.plan, locality_number((struct locality){.nodes = 1, .readers = 2}));
     for (uint32_t t = 0; t < 4; t++)
         bench.reader_of_trainer[t] = t / 2;
-    assigner_go_on(bench.assigner, bench.reader_of_trainer);
+    be_local(&bench, 2);
     take_epochs(&bench, 0, 2);
     for (uint32_t r = 0; r < 4; r++)
         assert_in_range(bench.kept[r], 240, 260);
@@ -282,6 +373,9 @@ int main(void)
         cmocka_unit_test(pace_goes_before_locality),
         cmocka_unit_test(small_differences_move_nothing),
         cmocka_unit_test(idle_readers_help),
+        cmocka_unit_test(homes_without_buffers),
+        cmocka_unit_test(rows_that_nobody_needs),
+        cmocka_unit_test(near_readers_keep),
         cmocka_unit_test(readers_without_trainers_read),
         cmocka_unit_test(bad_arguments),
     };

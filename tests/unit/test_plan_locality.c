@@ -287,20 +287,22 @@ static void chance_decides_what_moves(void **state)
         assert_in_range(from[i], STEPS * 4 / 4 / 2, STEPS * 4 / 4 * 2);
 }
 
-/* Whatever the stride, about as many of the rows are near one trainer as near another. */
+/* Whatever the stride, about as many of the rows are near one trainer as near another, in each
+ * turn. */
 static void strides_are_near_all_trainers(void **state)
 {
     (void)state;
-    enum { ROWS = 4096 };
+    enum { ROWS = 4096, TURNS = 4 };
     for (uint32_t trainers = 1; trainers <= 16; trainers++) {
         for (uint64_t stride = 1; stride <= 256; stride++) {
             struct locality_near near = {divider_of(trainers), true};
-            uint32_t counts[MOST_TRAINERS] = {0};
+            uint32_t counts[MOST_TRAINERS * TURNS] = {0};
             for (uint64_t i = 0; i < ROWS; i++)
-                counts[locality_trainer(near, i * stride)]++;
-            for (uint32_t t = 0; t < trainers; t++)
-                assert_in_range(counts[t], ROWS / trainers - ROWS / 32,
-                                ROWS / trainers + ROWS / 32);
+                counts[locality_trainer(near, i * stride) * TURNS +
+                       locality_turn(near, i * stride, TURNS)]++;
+            for (uint32_t t = 0; t < trainers * TURNS; t++)
+                assert_in_range(counts[t] + ROWS / 32, ROWS / trainers / TURNS,
+                                ROWS / trainers / TURNS + ROWS / 16);
         }
     }
 }

@@ -92,6 +92,7 @@ static struct topology *load_sockets(unsigned cores)
 /* All cpus of a set are even, or all are odd, as those of their socket. */
 static void check_socket(const struct cpuset *cpus, uint32_t node)
 {
+    assert_true(cpuset_next(cpus, 0) < CPUSET_MAX_CPUS);
     for (uint32_t cpu = cpuset_next(cpus, 0); cpu < CPUSET_MAX_CPUS;
          cpu = cpuset_next(cpus, cpu + 1))
         assert_int_equal(cpu % 2, node);
