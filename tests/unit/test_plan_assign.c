@@ -253,7 +253,7 @@ static void homes_without_buffers(void **state)
     assert_int_equal(plan_init(&plan, &of_plan, NULL), STATUS_OK);
     struct assigner_options options = {.plan = &plan,
                                        .reader_count = READERS,
-                                       .keep_rows = ROWS / READERS,
+                                       .keep_rows = ROWS,
                                        .most_rows = WINDOW / READERS,
                                        .kept_are_read = true,
                                        .reader_of_trainer = reader_of_trainer};
