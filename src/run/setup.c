@@ -13,8 +13,9 @@
 
 /* delivery.slots "auto" */
 enum { LEAST_AUTO_SLOTS = 4, MOST_AUTO_SLOTS = 32, AUTO_RINGS_BYTES = 512 << 20 };
-enum { AUTO_ROUNDS_ALONE = 8 }; /* in the rings of one reader */
-enum { AUTO_RINGS_PART = 8 };   /* of the reader's memory */
+enum { AUTO_NODE_RINGS_BYTES = 32 << 20 }; /* where all readers are on one node: caches have room */
+enum { AUTO_ROUNDS_ALONE = 8 };            /* in the rings of one reader */
+enum { AUTO_RINGS_PART = 8 };              /* of the reader's memory */
 
 _Static_assert((int)DATASET_MAX_FIELDS <= (int)RING_MAX_FIELDS, "every field fits a ring");
 _Static_assert((int)DATASET_MAX_RANK <= (int)RING_MAX_RANK, "every shape fits a ring");
@@ -199,7 +200,8 @@ static enum status settle_layout(const struct config *config, const struct datas
 
 /* Twice the most steps that a round may have with delivery.slots "auto". With order.placement local
  * little of a step travels, and rounds have many steps: with all that such rounds need, the rings
- * of a reader stay within AUTO_RINGS_BYTES, and within their part of its memory. One reader alone
+ * of a reader stay within AUTO_RINGS_BYTES (on one node, where no link has to be kept busy,
+ * AUTO_NODE_RINGS_BYTES), and within their part of its memory. One reader alone
  * has several steps in a round where they are small: within AUTO_ROUNDS_ALONE rounds, and unless
  * steps_per_round is given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
@@ -209,7 +211,7 @@ static enum status most_slots(const struct config *config, const struct dataset 
     const struct round_shape small = {
         .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
     struct ring_layout layout;
-    bool alone = shape->reader_count == 1;
+    bool alone = shape->reader_count == 1, one_node = shape->readers_on_node == shape->reader_count;
     uint64_t given = config->slots ? config->slots : 2 * config->steps_per_round;
     if (given == 0 && !plan->locality && !alone)
         given = LEAST_AUTO_SLOTS;
@@ -220,12 +222,14 @@ static enum status most_slots(const struct config *config, const struct dataset 
     if (status)
         return status;
     uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
-    uint64_t most = alone ? AUTO_ROUNDS_ALONE * round_alone_bytes(shape->worker_count)
-                          : (uint64_t)AUTO_RINGS_BYTES;
+    uint64_t most = alone      ? AUTO_ROUNDS_ALONE * round_alone_bytes(shape->worker_count)
+                    : one_node ? AUTO_NODE_RINGS_BYTES
+                               : AUTO_RINGS_BYTES;
     uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
     uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
                                      max_u32(shape->trainers_served, 1));
-    uint64_t slots = min_u64(max_u64(2 * steps, alone ? 2 : LEAST_AUTO_SLOTS), MOST_AUTO_SLOTS);
+    uint64_t least = one_node ? 2 : LEAST_AUTO_SLOTS;
+    uint64_t slots = min_u64(max_u64(2 * steps, least), MOST_AUTO_SLOTS);
     *ret_slots = (uint32_t)(given > 0 ? min_u64(given, slots) : slots);
     return STATUS_OK;
 }
