@@ -147,8 +147,9 @@ struct config_range {
       "trainer processes, over all nodes")                                                         \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
       "batches in each trainer's ring; auto: 4, or with order.placement local the steps of all "   \
-      "rounds in flight, up to 16 each, while rings take 512 MiB and an eighth of a reader's "     \
-      "memory at most; with one reader the steps of two rounds within 16 MiB, or 4 MiB a thread")  \
+      "rounds in flight, up to 16 each, while rings take 512 MiB (32 MiB where all readers are "   \
+      "on one node) and an eighth of a reader's memory at most; with one reader the steps of two " \
+      "rounds within 16 MiB, or 4 MiB a thread")                                                   \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
       "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
       "spawned trainers are told")                                                                 \
