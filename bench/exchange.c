@@ -53,6 +53,7 @@ struct scene {
     uint64_t source_count;
     uint32_t *batch_indices;     /* [ranks * count] where a round's records go within its slots */
     int *counts, *displacements; /* in bytes, alike in both directions */
+    bool copies;                 /* from rows and to slots; else from buffer to buffer */
     struct exchange *packed, *zero_copy;
 };
 
@@ -117,43 +118,41 @@ static void wait_a_little(uint64_t idle_ns)
 
 struct variant {
     const char *name;
-    void (*run)(struct scene *scene, bool copies);
-    bool copies; /* from rows and to slots; else from buffer to buffer */
+    void (*run)(struct scene *scene);
+    bool copies; /* of the scene */
 };
 
 /* With two buffers each way, in turn, as two rounds in flight have. */
-static void run_bare(struct scene *s, bool copies)
+static void run_bare(struct scene *s)
 {
-    (void)copies;
     for (uint64_t round = 0; round < s->rounds; round++)
         MPI_Alltoallv(s->send[round % LANES], s->counts, s->displacements, MPI_BYTE,
                       s->receive[round % LANES], s->counts, s->displacements, MPI_BYTE,
                       s->comm.rounds);
 }
 
-static void start_packed(struct scene *s, uint64_t round, bool copies)
+static void start_packed(struct scene *s, uint64_t round)
 {
     uint32_t lane = (uint32_t)(round % LANES);
-    if (copies)
+    if (s->copies)
         pack(s, round, exchange_send_buffer(s->packed, lane, EXCHANGE_RECORDS));
     exchange_open(s->packed, lane);
     exchange_post(s->packed, lane);
 }
 
-static bool finish_packed(struct scene *s, uint64_t round, bool copies)
+static bool finish_packed(struct scene *s, uint64_t round)
 {
     uint32_t lane = (uint32_t)(round % LANES);
     if (!exchange_test(s->packed, lane))
         return false;
-    if (copies)
+    if (s->copies)
         scatter(s, round, exchange_receive_buffer(s->packed, lane, EXCHANGE_RECORDS));
     return true;
 }
 
-static void start_zero_copy(struct scene *s, uint64_t round, bool copies)
+static void start_zero_copy(struct scene *s, uint64_t round)
 {
     uint32_t lane = (uint32_t)(round % LANES);
-    (void)copies;
     exchange_open(s->zero_copy, lane);
     for (uint64_t i = 0; i < s->count; i++)
         for (int peer = 0; peer < s->comm.size; peer++)
@@ -166,17 +165,15 @@ static void start_zero_copy(struct scene *s, uint64_t round, bool copies)
                 exchange_send(s->zero_copy, lane, peer, source(s, round, peer, i), s->record_bytes);
 }
 
-static bool finish_zero_copy(struct scene *s, uint64_t round, bool copies)
+static bool finish_zero_copy(struct scene *s, uint64_t round)
 {
-    (void)copies;
     return exchange_test(s->zero_copy, (uint32_t)(round % LANES));
 }
 
 /* Starts rounds as lanes are free, ends them in order, and sleeps between looks as a reader does.
  */
-static void run_lanes(struct scene *s, bool copies,
-                      void (*start)(struct scene *, uint64_t round, bool copies),
-                      bool (*finish)(struct scene *, uint64_t round, bool copies))
+static void run_lanes(struct scene *s, void (*start)(struct scene *, uint64_t round),
+                      bool (*finish)(struct scene *, uint64_t round))
 {
     const uint64_t busy_ns = 5000; /* a look at MPI that took longer has moved data */
     uint64_t started = 0, finished = 0, active_ns = clock_now_ns();
@@ -184,10 +181,10 @@ static void run_lanes(struct scene *s, bool copies,
         uint64_t start_ns = clock_now_ns();
         bool active = false;
         if (started < s->rounds && started < finished + LANES) {
-            start(s, started++, copies);
+            start(s, started++);
             active = true;
         }
-        if (finished < started && finish(s, finished, copies)) {
+        if (finished < started && finish(s, finished)) {
             finished++;
             active = true;
         }
@@ -199,14 +196,14 @@ static void run_lanes(struct scene *s, bool copies,
     }
 }
 
-static void run_packed(struct scene *s, bool copies)
+static void run_packed(struct scene *s)
 {
-    run_lanes(s, copies, start_packed, finish_packed);
+    run_lanes(s, start_packed, finish_packed);
 }
 
-static void run_zero_copy(struct scene *s, bool copies)
+static void run_zero_copy(struct scene *s)
 {
-    run_lanes(s, copies, start_zero_copy, finish_zero_copy);
+    run_lanes(s, start_zero_copy, finish_zero_copy);
 }
 
 static const struct variant variants[] = {
@@ -320,10 +317,11 @@ static void scene_done(struct scene *s)
 static void measure(struct scene *s, const struct variant *variant)
 {
     enum { SECONDS, CPU };
+    s->copies = variant->copies;
     double took[2];
     MPI_Barrier(s->comm.world);
     uint64_t start_ns = clock_now_ns(), start_cpu_ns = clock_process_cpu_ns();
-    variant->run(s, variant->copies);
+    variant->run(s);
     took[SECONDS] = (double)(clock_now_ns() - start_ns) / 1e9;
     took[CPU] = (double)(clock_process_cpu_ns() - start_cpu_ns) / 1e9;
     MPI_Allreduce(MPI_IN_PLACE, took, 2, MPI_DOUBLE, MPI_MAX, s->comm.world);

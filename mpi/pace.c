@@ -88,7 +88,7 @@ static uint64_t row_ns(struct pace *pace)
 /* Whether rounds waited for this reader's reads in more than a tenth of the time since the last
  * pace sample, or of one of those before: a reader that has been relieved is not to be burdened
  * again at once, and each time that it falls behind again, twice as late. */
-static bool is_waited_for(struct pace *pace)
+static bool note_waits(struct pace *pace)
 {
     bool waited = pace->waited_ns > (pace->now_ns - pace->sample_ns) / 10;
     if (waited && pace->patience == 0 && pace->next_patience < MOST_PATIENCE)
@@ -123,7 +123,7 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
         tell_assigner(pace);
     }
     if (pace->posted < published / pace->interval) {
-        pace->mine = (struct pace_sample){row_ns(pace), is_waited_for(pace)};
+        pace->mine = (struct pace_sample){row_ns(pace), note_waits(pace)};
         MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                        MPI_UINT64_T, pace->job->comm.pace, &pace->request);
         pace->posted++;

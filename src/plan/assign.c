@@ -5,7 +5,6 @@
 #include "base/size.h"
 #include "plan/assign_internal.h"
 #include "plan/assign_slow.h"
-#include "plan/locality.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -112,19 +111,21 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
 }
 
 /* With order.placement local: the reader whose trainers get the row's samples. */
-static uint16_t trainers_reader(const struct assigner *assigner, const struct plan *plan,
+static uint16_t trainers_reader(const struct assigner *assigner, const struct assigner_task *task,
                                 uint64_t row)
 {
-    return (uint16_t)assigner->reader_of_trainer[locality_trainer(locality_near(plan), row)];
+    return (uint16_t)assigner->reader_of_trainer[locality_trainer(task->near, row)];
 }
 
 /* The same, but that a reader that serves no trainer takes its part of all rows. */
-static uint16_t near_of_row(const struct assigner *assigner, const struct plan *plan, uint64_t row)
+static uint16_t near_of_row(const struct assigner *assigner, const struct assigner_task *task,
+                            uint64_t row)
 {
-    uint32_t turn = locality_turn(locality_near(plan), row, assigner->reader_count);
-    if (turn < assigner->without_count)
-        return assigner->without_trainers[turn];
-    return trainers_reader(assigner, plan, row);
+    if (assigner->without_count == 0)
+        return trainers_reader(assigner, task, row);
+    uint32_t turn = locality_turn(task->near, row, assigner->reader_count);
+    return turn < assigner->without_count ? assigner->without_trainers[turn]
+                                          : trainers_reader(assigner, task, row);
 }
 
 /* `position`: of the row's sample, if the row has one sample. */
@@ -135,7 +136,7 @@ static uint16_t near_reader(const struct assigner *assigner, const struct assign
     if (task->window->row_samples == 1 && position >= plan->position_count)
         return NEAR_UNREAD;
     if (plan->locality)
-        return near_of_row(assigner, plan, assigner->rows[window_row]);
+        return near_of_row(assigner, task, assigner->rows[window_row]);
     if (task->window->row_samples == 1)
         return (uint16_t)assigner->reader_of_trainer[plan_trainer_at(task->epoch, position)];
     return NEAR_NONE;
@@ -272,7 +273,7 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
         stats->samples += samples;
         if (plan->locality)
             stats->exchanged_samples +=
-                trainers_reader(assigner, plan, assigner->rows[window_row]) != owner ? samples : 0;
+                trainers_reader(assigner, task, assigner->rows[window_row]) != owner ? samples : 0;
         else
             stats->exchanged_samples +=
                 samples * (is_reader(near) ? near != owner : 1 - assigner->readers[owner].share);
@@ -286,7 +287,8 @@ void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
     assert((plan->mix ? &plan->mix->outer : plan)->row_count == assigner->row_count);
     if (plan->mix)
         assigner->most_rows = assigner->source_most_rows[plan->source];
-    struct assigner_task task = {.epoch = epoch, .window = window, .owners = ret_owners};
+    struct assigner_task task = {
+        .epoch = epoch, .window = window, .owners = ret_owners, .near = locality_near(plan)};
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         memset(&assigner->readers[r].window, 0, sizeof assigner->readers[r].window);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)

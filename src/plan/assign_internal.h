@@ -3,6 +3,7 @@
 #define PENSTOCK_PLAN_ASSIGN_INTERNAL_H
 
 #include "plan/assign.h"
+#include "plan/locality.h"
 #include "plan/mix.h"
 
 /* Values beside readers: a row without a home; a row that is near no reader; a row of which nobody
@@ -49,7 +50,8 @@ struct assigner {
 struct assigner_task {
     const struct plan_epoch *epoch;
     const struct plan_window *window;
-    uint16_t *owners; /* [rows] */
+    uint16_t *owners;          /* [rows] */
+    struct locality_near near; /* with order.placement local: which trainers rows are near */
 };
 
 static inline bool is_reader(uint16_t near)

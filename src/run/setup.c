@@ -201,9 +201,9 @@ static enum status settle_layout(const struct config *config, const struct datas
 /* Twice the most steps that a round may have with delivery.slots "auto". With order.placement local
  * little of a step travels, and rounds have many steps: with all that such rounds need, the rings
  * of a reader stay within AUTO_RINGS_BYTES (on one node, where no link has to be kept busy,
- * AUTO_NODE_RINGS_BYTES), and within their part of its memory. One reader alone
- * has several steps in a round where they are small: within AUTO_ROUNDS_ALONE rounds, and unless
- * steps_per_round is given whatever the slots are. */
+ * AUTO_NODE_RINGS_BYTES), and within their part of its memory. One reader alone has several steps
+ * in a round where they are small: within AUTO_ROUNDS_ALONE rounds, and unless steps_per_round is
+ * given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct plan *plan,
                               uint32_t *ret_slots, struct error *err)

@@ -154,6 +154,12 @@ contains "$(cat out)" "refused.zarr: good"
 truncate -s -1 refused.zarr/word/0
 damaged refused.zarr 1 "bad: 'word/0': array 'word' chunk 0: "
 
+# A missing chunk has empty strings, unless the fill value is another.
+rm refused.zarr/word/0
+"$penstock" verify refused.zarr >out || fail "empty strings are missing: $(cat out)"
+sed -i 's/"fill_value": ""/"fill_value": "0"/' refused.zarr/word/.zarray
+damaged refused.zarr 1 "array 'word' chunk 0: the chunk is missing" "1 missing"
+
 # By name: without metadata of groups above, and without a look at anything else.
 mkdir -p bare.zarr/deep/1 && cp -r v2.zarr/clip_emb bare.zarr/deep/1
 cp -r v2.zarr/segment_to_video bare.zarr/deep && echo '{' >bare.zarr/deep/segment_to_video/.zarray

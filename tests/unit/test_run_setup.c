@@ -354,6 +354,33 @@ static void slots_follow_rounds(void **state)
     }
 }
 
+/* On one node rings have 32 MiB: room for four rounds of five steps of 1.3 MiB a trainer, and the
+ * four slots besides. Four slots are the least. */
+static void small_rings_on_one_node(void **state)
+{
+    (void)state;
+    static const struct run_shape one_node = {.reader_count = 4,
+                                              .readers_on_node = 4,
+                                              .trainers_served = 1,
+                                              .worker_count = 2,
+                                              .node_available_bytes = UINT64_C(16) << 30};
+    static const struct {
+        uint32_t batch, steps, slots;
+    } cases[] = {{32, 5, 20 + 4}, {256, 1, 4}};
+    struct dataset dataset = make_dataset();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_setup setup;
+        struct error err;
+        struct config config = make_config("delivery: {trainers: 4}\n");
+        config.global_batch = cases[i].batch;
+        if (run_setup_settle(&config, &dataset, &one_node, NULL, &setup, &err))
+            fail_msg("%s", err.message);
+        assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
+        assert_int_equal(setup.layout.slot_count, cases[i].slots);
+        config_done(&config);
+    }
+}
+
 /* Rounds of 512 steps, four of which no ring has room for. */
 static void rings_have_an_end(void **state)
 {
@@ -452,6 +479,7 @@ int main(void)
         cmocka_unit_test(impossible_configurations),
         cmocka_unit_test(slots_follow_rounds),
         cmocka_unit_test(rings_have_an_end),
+        cmocka_unit_test(small_rings_on_one_node),
         cmocka_unit_test(slots_of_one_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
