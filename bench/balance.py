@@ -4,7 +4,7 @@
     bench/run.sh balance
 
 Hosts are made on this machine (root), and their processor time is limited. Every sample is decoded in every epoch, and
-decoding is what takes the time. docs/benchmarks.md says more. The last line of output is one JSON object. Only the
+decoding is what takes the time. docs/measured/benchmarks.md says more. The last line of output is one JSON object. Only the
 standard library is used.
 """
 import argparse

@@ -5,7 +5,7 @@
 
 Hosts are made of this machine (root): their memory is limited, so that the dataset fits into all of them together and
 not into one. One host more has the store (nginx), behind a link that all share. There is one trainer a host, which
-touches all bytes (loaders.py), for three epochs. Bytes are counted at the store's link. docs/benchmarks.md says more.
+touches all bytes (loaders.py), for three epochs. Bytes are counted at the store's link. docs/measured/benchmarks.md says more.
 The last line of output is one JSON object. Only the standard library is used here.
 """
 import argparse
@@ -30,7 +30,7 @@ BUCKET, DATASET, SHARDS = "bucket", "dataset", "mds"
 LOADERS = jobs.BENCH / "loaders.py"
 PORT = 29577
 # The environment of a peer, the stores it can read, and its settings beside the defaults of loaders.py. Each host's
-# cache is as large as the memory limit allows: see docs/benchmarks.md.
+# cache is as large as the memory limit allows: see docs/measured/benchmarks.md.
 PEERS = {
     "tensorstore": ("torch", ("http", "s3"), ("--ahead", "2")),
     "zarrs": ("torch", ("http", "s3"), ("--ahead", "2", "--threads", "16")),

@@ -393,7 +393,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .doc = "Measures the exchange of records between MPI ranks; see docs/exchange.md."};
+        .doc = "Measures the exchange of records between MPI ranks; see docs/inside/exchange.md."};
     struct arguments arguments = {.repeats = 5, .volume_bytes = UINT64_C(256) << 20};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (arguments.message_count == 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tables of what bench/run.sh exchange measured: see docs/exchange.md.
+"""Makes tables of what bench/run.sh exchange measured: see docs/inside/exchange.md.
 
 Input: one JSON object a line, as penstock-bench-exchange prints them, and reports of runs as
 {"sample": NAME, "report": REPORT}. Ratios are taken within each repeat, then their median.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks of Penstock on this machine; what they measure and why is told in docs/benchmarks.md.
+# Benchmarks of Penstock on this machine; what they measure and why is told in docs/measured/benchmarks.md.
 set -euo pipefail
 
 usage() {
@@ -38,7 +38,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
 
-scaling, balance and cluster_peers make hosts of this machine (root; see docs/test-cluster.md). scaling also takes those
+scaling, balance and cluster_peers make hosts of this machine (root; see docs/inside/test-cluster.md). scaling also takes those
 of a Slurm allocation or of --hostfile FILE. They have options of their own: bench/run.sh scaling --help.
 
 Options:

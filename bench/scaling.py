@@ -6,7 +6,7 @@ no more.
     bench/run.sh scaling --hostfile FILE     on a cluster, by mpirun
     bench/run.sh scaling                     within a Slurm allocation
 
-docs/benchmarks.md says what is measured. The last line of output is one JSON object. Only the standard library is
+docs/measured/benchmarks.md says what is measured. The last line of output is one JSON object. Only the standard library is
 used, but for --plots, which takes Matplotlib.
 """
 import argparse

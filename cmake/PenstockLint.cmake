@@ -6,7 +6,7 @@
 #     lint-cppcheck  cppcheck over the compilation database
 #     lint-analyze   gcc -fanalyzer, by analyze.py
 #
-# `--target graph` draws docs/architecture anew: folders and files, and what they include.
+# `--target graph` draws docs/inside/architecture anew: folders and files, and what they include.
 foreach(tool clang-format run-clang-tidy cppcheck gcc python3)
   string(TOUPPER ${tool} variable)
   string(REPLACE "-" "_" variable ${variable})

@@ -1,4 +1,4 @@
-# One static library for each folder of src/. It sees the headers of all folders, may use those that docs/design.md lists
+# One static library for each folder of src/. It sees the headers of all folders, may use those that docs/inside/design.md lists
 # it with, and links these alone.
 add_library(penstock-options INTERFACE)
 target_compile_options(penstock-options INTERFACE
@@ -24,7 +24,7 @@ if(BUILD_TESTING AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
 endif()
 
 # penstock_library(plan SOURCES order.c ... LINKS base ... SYSTEM PkgConfig::HWLOC ...): LINKS are the folders of its row in
-# docs/design.md, which structure.links compares.
+# docs/inside/design.md, which structure.links compares.
 function(penstock_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;SYSTEM" ${ARGN})
   add_library(penstock-${name} STATIC ${ARG_SOURCES})

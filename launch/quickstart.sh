@@ -110,7 +110,7 @@ $change_directory\
   build/release/bin/penstock inspect $shown
   build/release/bin/penstock plan -c configs/quickstart.yaml --set dataset.uri=$shown
   $again --readers 3 --trainers 4     the same samples in the same order
-  less docs/tutorial.md                             your own dataset, PyTorch, several nodes
+  less docs/use/tutorial.md                             your own dataset, PyTorch, several nodes
   tests/run.sh                                      every test
 RESULT
 [[ $verdict == yes* ]]

@@ -6,7 +6,7 @@
  *     zero-copy  row ~~~ MPI_Isend, MPI_Irecv, one message a piece ~~~ slot
  *
  * Packing makes one message of many small pieces. A large piece is a message of its own, which
- * saves two copies and the buffers. run/fragments.h chooses by size (docs/exchange.md has the
+ * saves two copies and the buffers. run/fragments.h chooses by size (docs/inside/exchange.md has the
  * measurement). A round may use both ways, for different fields.
  *
  * Packed: rounds are posted in the same order on all readers. Counts are in records of one

@@ -1,4 +1,4 @@
-/* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/design.md. */
+/* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/inside/design.md. */
 #include "arguments.h"
 #include "base/clock.h"
 #include "base/file.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/dashboard.png: the panels of launch/grafana/penstock.json, as Prometheus answers their queries of a real run.
+"""Draws docs/pictures/dashboard.png: the panels of launch/grafana/penstock.json, as Prometheus answers their queries of a real run.
 Grafana is not asked: this script draws.
 
     docs/pictures/dashboard.py BUILD    BUILD/bin has the programs. Takes prometheus, mpirun and chromium.
@@ -148,7 +148,7 @@ def main():
     height, page = draw(panels, answers, end)
     with Browser(24 * CELL + GAP, height) as browser:
         browser.show(page)
-        browser.save(ROOT / "docs/dashboard.png", 48)
+        browser.save(ROOT / "docs/pictures/dashboard.png", 48)
 
 
 if __name__ == "__main__":

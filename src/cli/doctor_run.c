@@ -152,7 +152,7 @@ static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *se
     enum status status = read_configuration(settings, &config, &err);
     if (status) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "configuration",
-                      "docs/configuration.md has every option", "%s%s", name_run(run).text,
+                      "docs/use/configuration.md has every option", "%s%s", name_run(run).text,
                       err.message);
     } else {
         if (!run)

@@ -2,7 +2,7 @@
  *
  * A codec's functions see one step: settings from metadata, or bytes in and bytes out. Chains and
  * threads are the caller's business. `state` is what state_new() made for the calling thread's
- * context, NULL for codecs without one. docs/adding-a-codec.md goes through one.
+ * context, NULL for codecs without one. docs/inside/adding-a-codec.md goes through one.
  */
 #ifndef PENSTOCK_CODEC_CODEC_INTERNAL_H
 #define PENSTOCK_CODEC_CODEC_INTERNAL_H

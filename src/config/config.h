@@ -21,7 +21,7 @@ enum config_bad_sample { BAD_SAMPLE_FAIL, BAD_SAMPLE_MASK };
 enum config_missing_chunk { MISSING_CHUNK_AUTO, MISSING_CHUNK_FILL, MISSING_CHUNK_FAIL };
 enum config_early_leave { EARLY_LEAVE_FAIL, EARLY_LEAVE_WARN };
 
-/* Whether another value gives another order of samples (docs/order.md). */
+/* Whether another value gives another order of samples (docs/inside/order.md). */
 enum config_order { KEEPS_ORDER, CHANGES_ORDER };
 
 /* "train:0.9,val:0.1": a list of names and shares. */
@@ -324,7 +324,7 @@ void config_print(const struct config *config, struct text *out);
 /* The options for --help: key, default, help, one a line. */
 void config_help(struct text *out);
 
-/* The options as a Markdown table, for docs/configuration.md. */
+/* The options as a Markdown table, for docs/use/configuration.md. */
 void config_help_markdown(struct text *out);
 
 void config_done(struct config *config);

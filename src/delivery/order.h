@@ -2,7 +2,7 @@
  * cursor files hold them too. A run that is to go on from a state or a cursor compares them with
  * its own. All functions are pure.
  *
- * A state is one line of JSON that a training script keeps in its checkpoints (docs/layouts.md):
+ * A state is one line of JSON that a training script keeps in its checkpoints (docs/inside/layouts.md):
  *
  *     {"version":2,"dataset":"1f0c94d33ac07e52","order_id":"87c0a6a8e1a0c1d5","seed":17,"epoch":2,
  *      "step":4100,"global_batch":256,"row_length":8,"window_rows":256,"shuffle":true,"last":"drop"}

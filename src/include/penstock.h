@@ -249,7 +249,7 @@ struct penstock_batch {
                               * penstock_release() */
     uint64_t first_position; /* of the first sample within the step's global batch; the other
                               * samples follow. With order.placement local, of their destinations
-                              * (docs/order.md) */
+                              * (docs/inside/order.md) */
     const uint64_t *indices; /* [sample_count] index of each sample along the sample axis, over all
                               * stores of the dataset, one after another; of a sample with steps
                               * that of its anchor */

@@ -1,5 +1,5 @@
 /* Metrics: what a reader counts, under the names that the world sees. One table makes the struct of
- * values, the text for Prometheus, docs/metrics.md, the report's figures and `penstock top`.
+ * values, the text for Prometheus, docs/run/metrics.md, the report's figures and `penstock top`.
  *
  * A snapshot has all metrics of one reader and its trainers at one time. The reader makes one a few
  * times a second (mpi/meter.h), and puts it in its metrics page (page.h). Everybody else reads
@@ -187,7 +187,7 @@ void metrics_json(const struct metrics_values *values, struct text *out);
 /* Appends a snapshot as a JSON object: what it says of the reader, "metrics" and "trainers". */
 void metrics_snapshot_json(const struct metrics_snapshot *snapshot, struct text *out);
 
-/* Appends the tables as Markdown, for docs/metrics.md. */
+/* Appends the tables as Markdown, for docs/run/metrics.md. */
 void metrics_markdown(struct text *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* Assignment of rows to readers by rank 0, window by window: which reader reads and sends a row,
- * and which rows stay in memory. docs/design.md has the reasons ("Who reads a row, and what
+ * and which rows stay in memory. docs/inside/design.md has the reasons ("Who reads a row, and what
  * travels").
  *
  * The readers' memory is one cache of rows, and rank 0 has its home table: a row that a reader with

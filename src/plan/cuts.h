@@ -1,5 +1,5 @@
 /* Cuts: an epoch's steps with batches by budget, where a step has as many samples of similar length
- * as a number of items allows. docs/order.md has the rule.
+ * as a number of items allows. docs/inside/order.md has the rule.
  *
  * Samples are of buckets of length. In each window samples are put in order of their buckets, and
  * cut from the shortest on into steps: a step ends before the sample with which its number of

@@ -260,7 +260,7 @@ uint64_t plan_step_samples(const struct plan *plan, uint64_t step);
 
 struct plan_epoch;
 
-/* The bound of the longest sample of `step`, which docs/order.md defines; 0 without cuts. Fills the
+/* The bound of the longest sample of `step`, which docs/inside/order.md defines; 0 without cuts. Fills the
  * window's table, unless plan_window_at() has been called for it. */
 uint64_t plan_step_bound(const struct plan_epoch *epoch, uint64_t step);
 

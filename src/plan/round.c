@@ -87,7 +87,7 @@ static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
 }
 
 /* What goes from reader to reader in a step: all samples, or with order.placement local those that
- * a reader has too many of (docs/order.md). */
+ * a reader has too many of (docs/inside/order.md). */
 static uint64_t sent_bytes(const struct plan *plan, uint32_t reader_count, uint64_t bytes)
 {
     uint64_t all = mul_sat(plan->global_batch, bytes);

@@ -22,7 +22,7 @@ struct round_shape {
 enum { ROUND_MAX_IN_FLIGHT = 4 };
 
 /* Fragments of this size and more are zero-copy, a message each, and need no buffers;
- * others are packed into one message for each pair of readers. docs/exchange.md has the
+ * others are packed into one message for each pair of readers. docs/inside/exchange.md has the
  * measurement. */
 enum { ROUND_ZERO_COPY_BYTES = 32 * 1024 };
 

@@ -4,7 +4,7 @@
  * A tensor is cleared a little ahead of the items, so that items in order of their cells find the
  * cells in the cache; far ahead of items in no order, and then past the caches where the tensor is
  * large. The CPU is told of cells that lie apart before they are written.
- * docs/exchange.md has the measurement.
+ * docs/inside/exchange.md has the measurement.
  */
 #ifndef PENSTOCK_RUN_RAGGED_SCATTER_H
 #define PENSTOCK_RUN_RAGGED_SCATTER_H

@@ -1,5 +1,5 @@
 /* Advice on how an array is compressed and divided, from the table of `bench/run.sh layouts`
- * (docs/benchmarks.md). Pure.
+ * (docs/measured/benchmarks.md). Pure.
  *
  * The rule, for float16 and bfloat16, which the table is about, and for nothing else:
  *   stored above 0.95 of decoded      do not compress: nothing is gained

@@ -1,5 +1,5 @@
 /* The digest of an array's content: a hash of dtype, shape and values. Chunks, shards, codecs, byte
- * order and the Zarr version do not change the digest. docs/layouts.md, "Content digest", has the
+ * order and the Zarr version do not change the digest. docs/inside/layouts.md, "Content digest", has the
  * definition, and tests/python/content_digest.py a second implementation.
  *
  * The array's bytes in C order are cut into short runs that begin at indices which follow from the

@@ -42,7 +42,7 @@ finds 0 ok storage "data.zarr: 32 samples of 160.0 KiB" "" "$doctor" doctor -c r
 finds 0 ok plan "the run can start" "" "$doctor" doctor -c run.yaml
 finds 0 ok plan "the 2 runs can start together; their readers take " "" "$doctor" doctor -c run.yaml --also val=run.yaml
 finds 0 ok storage "run 'val': ./data.zarr: 32 samples" "" "$doctor" doctor -c run.yaml --also val=run.yaml
-finds 1 FAILURE configuration "run 'val': " "docs/configuration.md" "$doctor" doctor -c run.yaml --also val=nowhere.yaml
+finds 1 FAILURE configuration "run 'val': " "docs/use/configuration.md" "$doctor" doctor -c run.yaml --also val=nowhere.yaml
 sed 's/$/ /; s/data.zarr/nowhere.zarr/' run.yaml >broken.yaml
 finds 1 FAILURE storage "run 'val': " "is mounted" "$doctor" doctor -c run.yaml --also val=broken.yaml
 
@@ -87,7 +87,7 @@ done
 [ "${in_group-}" ] || echo "skipped: a memory limit, which takes a control group"
 
 # The run.
-finds 1 FAILURE configuration "did you mean 'order.seed'" docs/configuration.md "$doctor" doctor -c run.yaml --set order.sed=3
+finds 1 FAILURE configuration "did you mean 'order.seed'" docs/use/configuration.md "$doctor" doctor -c run.yaml --set order.sed=3
 finds 1 FAILURE storage "no such directory" "is mounted on this node" "$doctor" doctor -c run.yaml --set dataset.uri="$PWD/nowhere.zarr"
 finds 1 FAILURE plan "readers.memory_limit 1.00 MiB is too low" "penstock plan" "$doctor" doctor -c run.yaml --set readers.memory_limit=1MiB
 finds 1 FAILURE cache_dir "run.yaml' cannot be written to" "on every node" "$doctor" doctor -c run.yaml --set readers.cache_dir="$PWD/run.yaml/cache"
@@ -102,11 +102,11 @@ stand_in penstock-reader "echo penstock-reader 9.8.7"
 finds 1 FAILURE versions "penstock $version, penstock-reader 9.8.7" "from one release" "$doctor" doctor
 stand_in penstock-reader "echo penstock-reader $version"
 stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; echo 'No route to host'; echo -----; exit 1"
-finds 1 FAILURE mpi "readers do not start: No route to host" docs/launching.md "$doctor" doctor
+finds 1 FAILURE mpi "readers do not start: No route to host" docs/run/launching.md "$doctor" doctor
 dashes=$(printf '%074d' 0 | tr 0 -)
 stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; printf '%s\n' noise $dashes 'The cause is  this' ' and that.' $dashes more \
     $dashes another $dashes '[n1:7] Set MCA parameter \"orte_base_help_aggregate\" to 0'; exit 1"
-finds 1 FAILURE mpi "readers do not start: The cause is this and that." docs/launching.md "$doctor" doctor
+finds 1 FAILURE mpi "readers do not start: The cause is this and that." docs/run/launching.md "$doctor" doctor
 
 # Nodes. The second one has another version, and a clock that is half an hour behind.
 # node NAME VERSION SECONDS

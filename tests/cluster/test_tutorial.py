@@ -1,4 +1,4 @@
-"""docs/tutorial.md as it stands: its commands, its run.yaml and its train.py, on two hosts, interrupted and resumed."""
+"""docs/use/tutorial.md as it stands: its commands, its run.yaml and its train.py, on two hosts, interrupted and resumed."""
 
 import os
 import re
@@ -21,7 +21,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 def blocks():
     """The page's code blocks: (language, text)."""
-    with open(os.path.join(ROOT, "docs", "tutorial.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "docs", "use", "tutorial.md"), encoding="utf-8") as file:
         return re.findall(r"^```(\w+)\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """Writes order_v1.txt: the order of samples, worked out a second time from its description.
 
 Shares no code with src/plan: Philox 4x32-10 from its paper, the permutation and the windows from
-docs/order.md. The files are fixed for ever; this program is here to show where they come from.
+docs/inside/order.md. The files are fixed for ever; this program is here to show where they come from.
 Arguments are the samples of stores that are joined. With `--anchors` first they are frames, of which some are anchors.
 
     python3 tests/golden/order_v1.py 1000 > tests/golden/order_v1.txt

@@ -1,4 +1,4 @@
-"""The order of a mix, by brute force: every rule of docs/order.md in a few lines, with no table and no cleverness.
+"""The order of a mix, by brute force: every rule of docs/inside/order.md in a few lines, with no table and no cleverness.
 Shares no code with src/. What samples are says samples_oracle.py.
 """
 

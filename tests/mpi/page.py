@@ -10,7 +10,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def read_page(name):
-    with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "docs", "use", name), encoding="utf-8") as file:
         return file.read()
 
 

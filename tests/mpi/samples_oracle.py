@@ -1,4 +1,4 @@
-"""What samples are, by brute force: every rule of docs/samples.md in a few lines of NumPy, with no table and no
+"""What samples are, by brute force: every rule of docs/use/samples.md in a few lines of NumPy, with no table and no
 cleverness. Shares no code with src/.
 
 Frames count over all stores. A store is a dict of arrays by name. `samples` and `fields` are the sections of the

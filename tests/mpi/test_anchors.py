@@ -1,4 +1,4 @@
-"""Where only some frames are anchors: orders as docs/order.md says, on any number of readers and trainers."""
+"""Where only some frames are anchors: orders as docs/inside/order.md says, on any number of readers and trainers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Batches by budget: steps and order against a model written from docs/order.md, on many shapes of jobs, resumed, and with
+"""Batches by budget: steps and order against a model written from docs/inside/order.md, on many shapes of jobs, resumed, and with
 a reader that is killed.
 
 Run by a Python with NumPy, xxhash and zarr 3.

@@ -50,7 +50,7 @@ def bfloat16(values):
 
 
 def converted(values, cast=None, scale=None, offset=None):
-    """What docs/datasets.md says that a cast does."""
+    """What docs/use/datasets.md says that a cast does."""
     wide = values.dtype.itemsize > 2 and values.dtype != np.float32
     work = np.float64 if wide else np.float32
     cast = cast or (values.dtype if values.dtype.kind == "f" else "float32")

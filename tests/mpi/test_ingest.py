@@ -1,4 +1,4 @@
-"""penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. docs/videos.md
+"""penstock ingest video started by mpirun: parts by rank, without a call of MPI; a rank that is killed, other numbers of ranks. docs/use/videos.md
 as it stands, and the demo."""
 
 import importlib.util

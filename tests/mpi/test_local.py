@@ -98,7 +98,7 @@ class Fixed(Local):
 
 
 class Page(JobTest):
-    """Who gets what is as docs/order.md says: computed here from the page, and from the order of `fixed`."""
+    """Who gets what is as docs/inside/order.md says: computed here from the page, and from the order of `fixed`."""
 
     POSITIONS = True
     TRAINERS, BATCH, SAMPLES, CHUNK, SEED = 5, 60, 203, 4, 2**63 + 5

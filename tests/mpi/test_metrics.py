@@ -349,14 +349,14 @@ class Dashboard(MetricsTest):
         return [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
 
     def test_names_are_in_the_table(self):
-        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "run", "metrics.md"), encoding="utf-8") as file:
             known = set(re.findall(r"^\| `(penstock_\w+)", file.read(), re.MULTILINE))
         used = {name for _, query in self.queries() for name in re.findall(r"penstock_\w+", query)}
         self.assertGreater(len(used), 15)
         self.assertEqual({re.sub(r"(seconds)_(bucket|sum|count)$", r"\1", name) for name in used} - known, set())
 
     def prometheus(self):
-        """A server of our own on the loopback, that finds readers as docs/metrics.md says. Returns it, and its address."""
+        """A server of our own on the loopback, that finds readers as docs/run/metrics.md says. Returns it, and its address."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Mixes with batches by budget: steps and order against a model written from docs/order.md, on many shapes of jobs, resumed,
+"""Mixes with batches by budget: steps and order against a model written from docs/inside/order.md, on many shapes of jobs, resumed,
 with the bounds of steps, and with a reader that is killed.
 
 Run by a Python with NumPy, xxhash and zarr 3.

@@ -1,4 +1,4 @@
-"""docs/ragged.md as it stands: its programs, configurations and commands, in order. Run by a Python with torch, pyarrow, zarr 3 and anndata:
+"""docs/use/ragged.md as it stands: its programs, configurations and commands, in order. Run by a Python with torch, pyarrow, zarr 3 and anndata:
 without anndata the first half alone."""
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""The content digest of docs/layouts.md, computed with NumPy and xxhash alone.
+"""The content digest of docs/inside/layouts.md, computed with NumPy and xxhash alone.
 
 content_digest.py FILE.npy... prints a digest for each; as a module, array_digest() and dataset_digest().
 """

@@ -302,7 +302,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 def documented_loops():
     """(file, program) of each loop over epochs in the documents, and in the texts at the top of the package's files."""
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("python/*.md")]):
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("python/*.md")]):
         for match in LOOP.finditer(path.read_text(encoding="utf-8")):
             yield path.name, match.group(1)
     for module in (penstock, penstock.torch):

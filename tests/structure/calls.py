@@ -1,4 +1,4 @@
-"""Folders call those that docs/design.md lists them with, and no other.
+"""Folders call those that docs/inside/design.md lists them with, and no other.
 
     python calls.py SOURCE_DIRECTORY BUILD_DIRECTORY NM
 

@@ -1,4 +1,4 @@
-"""Links in the documents lead somewhere, the tests that they name are there, and docs/testing.md has every family of tests.
+"""Links in the documents lead somewhere, the tests that they name are there, and docs/inside/testing.md has every family of tests.
 
     python docs.py SOURCE_DIRECTORY BUILD_DIRECTORY CTEST
 """
@@ -44,7 +44,7 @@ def missing_families(families, text):
     """A family is the first word of its tests' names; its row of the table begins with it."""
     for family in sorted(families):
         if f"\n| `{family}` |" not in text:
-            yield f"docs/testing.md has no row for the tests {family}.*"
+            yield f"docs/inside/testing.md has no row for the tests {family}.*"
 
 
 def missing_functions(source, text):
@@ -62,13 +62,13 @@ def main():
     listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
     known = re.findall(r"Test +#\d+: (\S+)", listed)
     functions = "".join(path.read_text(encoding="utf-8") for path in source.glob("tests/**/*.py"))
-    documents = [*source.glob("*.md"), *source.glob("docs/*.md")]
+    documents = [*source.glob("*.md"), *source.glob("docs/**/*.md")]
     texts = {document: document.read_text(encoding="utf-8") for document in documents}
     wrong = [line for document, text in texts.items() for line in broken_links(source, document, text)]
     wrong += missing_tests(known, functions, "".join(texts.values()))
     wrong += missing_functions(source, "".join(texts.values()))
     families = collections.Counter(name.partition(".")[0] for name in known)
-    wrong += missing_families(families, texts[source / "docs" / "testing.md"])
+    wrong += missing_families(families, texts[source / "docs" / "inside" / "testing.md"])
     counts = ", ".join(f"{count} {family}" for family, count in sorted(families.items()))
     print(*wrong, f"{len(documents)} documents, {len(known)} tests: {counts}", sep="\n")
     return 1 if wrong or len(documents) < 10 or len(known) < 50 else 0

@@ -2,7 +2,7 @@
 
     python graph.py SOURCE_DIRECTORY [--check]
 
-Writes both to docs/architecture. --check: compares names and arrows of folders.svg with what would be written, and writes nothing.
+Writes both to docs/inside/architecture. --check: compares names and arrows of folders.svg with what would be written, and writes nothing.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ STYLE = """text { font-family: "DejaVu Sans", Verdana, sans-serif; fill: #1b2733
 .arrow { fill: none; stroke: #2f6690 }"""
 BEND = 10
 NOTE = ("An arrow: files of the upper folder include headers of the lower one.",
-        "Where arrows lead there in two steps, the one that leads there at once is left out: the table in docs/design.md has all.")
+        "Where arrows lead there in two steps, the one that leads there at once is left out: the table in docs/inside/design.md has all.")
 FILES_NOTE = ("A box is a file, .c and .h as one. An arrow: it includes the lower one. Under its name: the other folders of which it "
               "includes headers, but for base.")
 
@@ -161,7 +161,7 @@ def outdated(old, new):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    target = source / "docs" / "architecture"
+    target = source / "docs" / "inside" / "architecture"
     if "--check" in sys.argv:
         wrong = outdated((target / "folders.svg").read_text(encoding="utf-8"), folders(source))
         print(*wrong, f"{len(wrong)} differences", sep="\n")

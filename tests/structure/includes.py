@@ -1,4 +1,4 @@
-"""Files include headers of the folders that docs/design.md lists theirs with, and of no other.
+"""Files include headers of the folders that docs/inside/design.md lists theirs with, and of no other.
 
     python includes.py SOURCE_DIRECTORY
 
@@ -13,17 +13,17 @@ import tree
 
 
 def not_listed(table, arrows):
-    return [f"{caller} is not listed with {callee} in docs/design.md: {example}"
+    return [f"{caller} is not listed with {callee} in docs/inside/design.md: {example}"
             for (caller, callee), example in sorted(arrows.items()) if callee not in table.get(caller, ())]
 
 
 def not_there(table, arrows):
-    return [f"docs/design.md lists {caller} with {callee}, of which it includes nothing"
+    return [f"docs/inside/design.md lists {caller} with {callee}, of which it includes nothing"
             for caller in sorted(table) for callee in sorted(table[caller]) if (caller, callee) not in arrows]
 
 
 def circles(table, modules):
-    yield from (f"docs/design.md lists a circle: {', '.join(sorted(circle))}" for circle in tree.circles(table))
+    yield from (f"docs/inside/design.md lists a circle: {', '.join(sorted(circle))}" for circle in tree.circles(table))
     for circle in tree.circles(modules):
         if len({module.rsplit("/", 1)[0] for module in circle}) > 1:
             yield f"files of different folders include each other: {', '.join(sorted(circle))}"
@@ -34,7 +34,7 @@ def check(source):
     table, (files, wrong) = tree.listed(source), tree.files(source)
     arrows = tree.folder_arrows(files)
     if set(table) != tree.folders(source):
-        wrong.append(f"docs/design.md lists {sorted(table)}, there are {sorted(tree.folders(source))}")
+        wrong.append(f"docs/inside/design.md lists {sorted(table)}, there are {sorted(tree.folders(source))}")
     wrong += not_listed(table, arrows) + not_there(table, arrows) + [*circles(table, tree.module_arrows(files))]
     return wrong, len(arrows)
 

@@ -1,4 +1,4 @@
-"""A call to a folder that one is not above does not link, and CMake links what docs/design.md lists.
+"""A call to a folder that one is not above does not link, and CMake links what docs/inside/design.md lists.
 
     python links.py SOURCE_DIRECTORY BUILD_DIRECTORY CMAKE FOLDER=TARGET,TARGET...
 
@@ -50,7 +50,7 @@ def differences(table, links):
     for folder in sorted(table | links):
         if table.get(folder) != links.get(folder):
             yield (f"{folder} links {sorted(links.get(folder, ()))}; "
-                   f"docs/design.md lists it with {sorted(table.get(folder, ()))}")
+                   f"docs/inside/design.md lists it with {sorted(table.get(folder, ()))}")
 
 
 def main():

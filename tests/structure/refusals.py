@@ -35,7 +35,7 @@ TABLE = """# Design
 | other | is no folder | base |
 """
 FILES = {
-    "docs/design.md": TABLE,
+    "docs/inside/design.md": TABLE,
     "src/include/penstock.h": "",
     "src/base/text.h": "",
     "src/base/text.c": '#include "base/text.h"\nint text_size(void) { return 1; }\n',
@@ -78,14 +78,14 @@ class Includes(MadeUp):
     def test_arrow_that_is_not_listed(self):
         self.write("src/store/zip.c", '#include "base/text.h"\n#include "client/array.h"\n')
         wrong, _ = includes.check(self.root)
-        self.assertIn('store is not listed with client in docs/design.md: src/store/zip.c includes "src/client/array.h"', wrong)
+        self.assertIn('store is not listed with client in docs/inside/design.md: src/store/zip.c includes "src/client/array.h"', wrong)
 
     def test_trainer_that_knows_more_than_the_public_header(self):
         self.write("src/client/tool/main.c", '#include "base/text.h"\n')
         self.refused("client/tool is not listed with base", "src/client/tool/main.c")
 
     def test_arrow_that_is_listed_and_not_there(self):
-        self.write("docs/design.md", TABLE.replace("| the program | client |", "| the program | client store |"))
+        self.write("docs/inside/design.md", TABLE.replace("| the program | client |", "| the program | client store |"))
         self.refused("mpi with store", "includes nothing")
 
     def test_folder_that_is_not_listed(self):
@@ -93,7 +93,7 @@ class Includes(MadeUp):
         self.refused("more")
 
     def test_folder_that_is_gone(self):
-        self.write("docs/design.md", TABLE.replace("| mpi/ |", "| codec | packing | |\n| mpi/ |"))
+        self.write("docs/inside/design.md", TABLE.replace("| mpi/ |", "| codec | packing | |\n| mpi/ |"))
         self.refused("codec")
 
     def test_header_that_is_not_there(self):
@@ -101,10 +101,10 @@ class Includes(MadeUp):
         self.refused("src/store/store.c", "store/gone.h")
 
     def test_circle_of_files_of_different_folders(self):
-        self.write("docs/design.md", TABLE.replace("| base | text ([how](a.md)), and `sizes` | |", "| base | text | store |"))
+        self.write("docs/inside/design.md", TABLE.replace("| base | text ([how](a.md)), and `sizes` | |", "| base | text | store |"))
         self.write("src/base/text.c", '#include "store/store.h"\n')
         wrong, _ = includes.check(self.root)
-        self.assertEqual(["docs/design.md lists a circle: base, store",
+        self.assertEqual(["docs/inside/design.md lists a circle: base, store",
                           "files of different folders include each other: base/text, store/store"], wrong)
 
     def test_circle_within_a_folder_is_its_own_affair(self):
@@ -129,7 +129,7 @@ class Graph(MadeUp):
         for seed in ("1", "2", "3"):
             subprocess.run([sys.executable, "-B", graph.__file__, self.root], env=os.environ | {"PYTHONHASHSEED": seed},
                            stdout=subprocess.DEVNULL, check=True)
-            folder = self.root / "docs" / "architecture"
+            folder = self.root / "docs" / "inside" / "architecture"
             pictures.append([(folder / name).read_text(encoding="utf-8") for name in ("folders.svg", "files.svg")])
         self.assertEqual(pictures[0], pictures[1])
         self.assertEqual(pictures[0], pictures[2])
@@ -177,7 +177,7 @@ WORDS = """# Design
 ## Rules
 """
 WORDS_FILES = {
-    "docs/design.md": WORDS,
+    "docs/inside/words.md": WORDS,
     "src/base/text.h": "struct text {\n    char *data, *other;\n    int length;\n};\nint text_bytes(const struct text *text);\n",
     "src/client/ring.c": "enum ring_state { RING_FULL };\nenum { RING_SLOTS = 4 };\n",
     "src/config/config.h": '#define TABLE(X) \\\n    X("ring.slots", slots)\n',
@@ -204,7 +204,7 @@ OLD = {
     "mpi/masks.c": ("bad_report_add()", "struct message {"),
     "mpi/service.h": ("struct service_report {",),
     "src/cli/inspect.h": ("struct report {",),
-    "docs/reliability.md": ("`PENSTOCK_PLACES`", "rank 0's directory", "NUMA domains"),
+    "docs/run/reliability.md": ("`PENSTOCK_PLACES`", "rank 0's directory", "NUMA domains"),
     "tests/mpi/test_random.py": ("# the directory of kept rows", "plan_share = 1"),
 }
 
@@ -230,7 +230,7 @@ class Words(MadeUp):
 
     def test_name_that_is_not_defined(self):
         for name in ("struct text", "text.length", "text_bytes()", "RING_SLOTS", "enum ring_state", "ring.slots"):
-            self.write("docs/design.md", WORDS.replace(f"`{name}`", f"`{name.replace('t', 'tt').replace('r', 'rr').replace('R', 'RR')}`"))
+            self.write("docs/inside/words.md", WORDS.replace(f"`{name}`", f"`{name.replace('t', 'tt').replace('r', 'rr').replace('R', 'RR')}`"))
             self.refused("do not define")
 
     def test_name_that_is_only_called(self):
@@ -238,15 +238,15 @@ class Words(MadeUp):
         self.refused("`text_bytes()`")
 
     def test_word_that_is_there_twice(self):
-        self.write("docs/design.md", WORDS.replace("| ring, slot |", "| ring, text |"))
+        self.write("docs/inside/words.md", WORDS.replace("| ring, slot |", "| ring, text |"))
         self.refused("'text' twice")
 
     def test_word_without_a_name(self):
-        self.write("docs/design.md", WORDS.replace("| `RING_SLOTS`, `enum ring_state`, `ring.slots` |", "| nowhere |"))
+        self.write("docs/inside/words.md", WORDS.replace("| `RING_SLOTS`, `enum ring_state`, `ring.slots` |", "| nowhere |"))
         self.refused("'ring' has no name")
 
     def test_word_without_a_meaning(self):
-        self.write("docs/design.md", WORDS.replace("| characters |", "|  |"))
+        self.write("docs/inside/words.md", WORDS.replace("| characters |", "|  |"))
         self.refused("nothing of 'text'")
 
     def test_word_that_is_not_used(self):

@@ -1,7 +1,7 @@
 """Words that Penstock does not use, and what it says instead. structure.words finds them.
 
 A word is retired where it had two meanings, or another one than the reader's field gives it. The table of words that are
-used is in docs/design.md.
+used is in docs/inside/words.md.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The tree as docs/design.md lists it, and as the sources are: folders, files, and what each file includes.
+"""The tree as docs/inside/design.md lists it, and as the sources are: folders, files, and what each file includes.
 
 A folder is a directory of src/ with C files, or mpi/. A module is a file without its suffix: ring.c and ring.h are one,
 since they are one noun. src/include has the public header, which every folder may include.
@@ -12,8 +12,8 @@ PUBLIC = "include"
 
 
 def rows(source):
-    """(folder, what it is, what it uses): the table under "## Folders" of docs/design.md."""
-    design = (source / "docs" / "design.md").read_text(encoding="utf-8")
+    """(folder, what it is, what it uses): the table under "## Folders" of docs/inside/design.md."""
+    design = (source / "docs" / "inside" / "design.md").read_text(encoding="utf-8")
     table = design.split("## Folders", 1)[1].split("\n## ", 1)[0]
     for name, what, uses in re.findall(r"^\| ([\w/]+) \| (.*) \|([^|]*)\|$", table, re.MULTILINE):
         if name != "folder":

@@ -1,4 +1,4 @@
-"""One word, one thing: docs/design.md's table of words is the code's, and words that are not used are nowhere.
+"""One word, one thing: docs/inside/words.md's table of words is the code's, and words that are not used are nowhere.
 
     python words.py SOURCE_DIRECTORY
 
@@ -20,9 +20,8 @@ NOT_READ = ("tests/structure/retired.py", "tests/structure/refusals.py")  # name
 
 
 def rows(source):
-    """Rows of the table under "## Words" of docs/design.md: words, meaning, names in the code."""
-    design = (source / "docs" / "design.md").read_text(encoding="utf-8")
-    table = design.split("## Words", 1)[1].split("\n## ", 1)[0]
+    """Rows of the table of docs/inside/words.md: words, meaning, names in the code."""
+    table = (source / "docs" / "inside" / "words.md").read_text(encoding="utf-8")
     for words, meaning, names in re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", table, re.MULTILINE):
         if words != "word":
             yield words.split(", "), meaning, re.findall(r"`([^`]*)`", names)
@@ -52,13 +51,13 @@ def definitions(source):
 def wrong_rows(table, defined):
     seen = set()
     for words, meaning, names in table:
-        yield from (f"docs/design.md has the word '{word}' twice" for word in words if word in seen)
+        yield from (f"docs/inside/words.md has the word '{word}' twice" for word in words if word in seen)
         seen.update(words)
         if not meaning.strip():
-            yield f"docs/design.md says nothing of '{words[0]}'"
+            yield f"docs/inside/words.md says nothing of '{words[0]}'"
         if not names:
-            yield f"docs/design.md: '{words[0]}' has no name in the code"
-        yield from (f"docs/design.md: '{words[0]}' is `{name}`, which src/ and mpi/ do not define" for name in names if name not in defined)
+            yield f"docs/inside/words.md: '{words[0]}' has no name in the code"
+        yield from (f"docs/inside/words.md: '{words[0]}' is `{name}`, which src/ and mpi/ do not define" for name in names if name not in defined)
 
 
 def texts(source):

@@ -143,7 +143,7 @@ static void expect_steps(const struct dataset_field_spec *field, const int32_t *
     assert_memory_equal(field->steps, steps, count * sizeof *steps);
 }
 
-/* What a sample is; in the words of docs/datasets.md. */
+/* What a sample is; in the words of docs/use/datasets.md. */
 static void samples(void **state)
 {
     (void)state;

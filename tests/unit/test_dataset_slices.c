@@ -199,7 +199,7 @@ static void crops(void **state)
     assert_non_null(strstr(err.message, "has no axis '4', which is to be sliced"));
 }
 
-/* The place of a random crop, which is a part of the slice, from docs/samples.md. */
+/* The place of a random crop, which is a part of the slice, from docs/use/samples.md. */
 static void random_crops(void **state)
 {
     const struct fixture *fixture = *state;

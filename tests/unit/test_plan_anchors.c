@@ -36,7 +36,7 @@ static void list_rows(const struct made_up_anchors *made_up, struct listed *list
     listed->begins[listed->row_count] = count;
 }
 
-/* The frames of an epoch in order, as docs/order.md says. */
+/* The frames of an epoch in order, as docs/inside/order.md says. */
 static void work_out(const struct plan *plan, const struct listed *listed, uint64_t e,
                      uint64_t *ret_frames)
 {

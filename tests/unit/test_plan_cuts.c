@@ -1,4 +1,4 @@
-/* Batches by budget on random lengths, checked against what docs/order.md promises: each sample
+/* Batches by budget on random lengths, checked against what docs/inside/order.md promises: each sample
  * once, steps within the budget and within a window, and no epoch that needs more steps than there
  * are. */
 #include "base/size.h"
