@@ -105,6 +105,7 @@ fill_venv() {
     has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
     has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
+    has_module build/venv/bin/python mkdocs || in_venv 'mkdocs<2' || true
     has_module build/venv/bin/python jax || in_venv jax || true
     has_module build/venv/bin/python grain || in_venv grain || true
     has_module build/venv/bin/python pyarrow || in_venv pyarrow || true
@@ -141,6 +142,7 @@ use_venv() {
         skipped "tests of S3: pip cannot install moto's server, see build/venv.log"
     fi
     has_module "$in_it" auditwheel || skipped "auditwheel, which looks at the wheel: pip cannot install it, see build/venv.log"
+    has_module "$in_it" mkdocs || skipped "the site of the pages: pip cannot install mkdocs, see build/venv.log"
     has_module "$in_it" xarray || skipped "CF attributes beside xarray: pip cannot install xarray, see build/venv.log"
     has_module "$in_it" anndata || skipped "what SciPy, anndata, polars and duckdb make of ragged fields: pip cannot install them, see build/venv.log"
     has_module "$in_it" jax || skipped "tests that need JAX: pip cannot install it, see build/venv.log"

@@ -49,7 +49,7 @@ struct config_range {
     X("dataset.group", group, STRING, "", 0, 0, CHANGES_ORDER,                                     \
       "group in which names of arrays start; a group with a '/' in front starts at the root")      \
     X("dataset.exclude", exclude, LIST, "", 0, 0, CHANGES_ORDER,                                   \
-      "arrays that are no default fields: names, or patterns with * and ?")                        \
+      "arrays that do not become fields by default: names, or patterns with * and ?")              \
     X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0, CHANGES_ORDER,                        \
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
@@ -126,9 +126,10 @@ struct config_range {
       "travels; fixed, the trainer that the sample's position belongs to; a step's set of "        \
       "samples is the same")                                                                       \
     X("order.epochs", epochs, U64, "1", 0, UINT32_MAX, KEEPS_ORDER,                                \
-      "how often every sample is delivered; 0: until all trainers have left")                      \
+      "number of epochs; 0: no end, until all trainers have left")                                 \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \
-      "worker threads of each reader; auto: the reader's cores, less one for each trainer")        \
+      "worker threads of each reader; auto: the reader's cores, less one for each trainer, 64 at " \
+      "most")                                                                                      \
     X("readers.bind", bind, CHOICE_BIND, "numa", 0, 0, KEEPS_ORDER,                                \
       "what workers are bound to: numa (their NUMA node), core or none")                           \
     X("readers.memory_limit", memory_limit_bytes, AUTO_SIZE, "auto", 1, UINT64_MAX / 2,            \
@@ -142,14 +143,14 @@ struct config_range {
       "runs too")                                                                                  \
     X("readers.cache_dir_bytes", cache_dir_bytes, AUTO_SIZE, "auto", 4096, UINT64_MAX / 2,         \
       KEEPS_ORDER,                                                                                 \
-      "limit of cache_dir, over all runs that use it; auto: 9/10 of the free room at the start")   \
+      "limit of cache_dir, over all runs that use it; auto: what it holds at the start, and 9/10 " \
+      "of the free room")                                                                          \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
-      "batches in each trainer's ring; auto: 4, or with order.placement local the steps of all "   \
-      "rounds in flight, up to 16 each, while rings take 512 MiB (32 MiB where all readers are "   \
-      "on one node) and an eighth of a reader's memory at most; with one reader the steps of two " \
-      "rounds within 16 MiB, or 4 MiB a thread")                                                   \
+      "batches in each trainer's ring; auto: 4, or more if rounds have several steps, as long as " \
+      "all rings of a reader take at most an eighth of its memory, and 512 MiB (32 MiB if all "    \
+      "readers are on one node, 128 MiB or more if there is one reader)")                          \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \
       "directory of the sockets on each node; auto: a directory for this run alone, whose name "   \
       "spawned trainers are told")                                                                 \
@@ -200,7 +201,8 @@ struct config_range {
     X("store.fetch_memory", store_fetch_bytes, SIZE, "128MiB", 1048576, UINT64_MAX / 2,            \
       KEEPS_ORDER,                                                                                 \
       "http and s3: memory of each reader for chunks on their way, ahead of decoding or asked "    \
-      "for twice; less where all rows stay in memory only so")                                     \
+      "for twice; at most a quarter of the reader's memory, and less if only so all rows stay in " \
+      "memory")                                                                                    \
     X("store.hedge", store_hedge, BOOL, "true", 0, 0, KEEPS_ORDER,                                 \
       "http and s3: a request that takes far longer than usual is sent a second time (3 in 100 "   \
       "at most)")                                                                                  \
