@@ -19,7 +19,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "base/size.h"
-#include "plan/tables.h"
+#include "plan/order/tables.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* penstock-bench-exchange: the exchange that readers use (mpi/exchange.h), packed and zero-copy,
- * against a bare MPI_Alltoallv.
+/* penstock-bench-exchange: the exchange that readers use (mpi/rounds/exchange.h), packed and
+ * zero-copy, against a bare MPI_Alltoallv.
  *
  * Every rank sends every other rank messages of a given size, made of records of a given size that
  * lie scattered in a pool ("rows") larger than any cache, and that must end scattered in a ring of
@@ -11,13 +11,13 @@
  * One thread a rank does everything, copies too. A reader has workers that copy while MPI's thread
  * communicates.
  */
-#include "exchange.h"
+#include "rounds/exchange.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
-#include "plan/round.h"
+#include "plan/rounds/round.h"
 
 #include <argp.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * object: segments/s.
  */
 #include "base/clock.h"
-#include "ingest/video_plan.h"
-#include "tools/team.h"
+#include "scan/team.h"
+#include "workshop/ingest/video_plan.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -21,7 +21,7 @@
 
 #include "config/config.h"
 #include "dataset/dataset.h"
-#include "plan/plan.h"
+#include "plan/order/plan.h"
 #include "read/pool.h"
 
 #include <stdbool.h>

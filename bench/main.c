@@ -1,7 +1,7 @@
 /* penstock-bench-limit: command line, setup and output. See limit.h. */
 #include "limit.h"
 
-#include "plan/tables.h"
+#include "plan/order/tables.h"
 #include "run/setup.h"
 
 #include <argp.h>

@@ -4,16 +4,16 @@
  *     penstock-bench-match READERS [ROW_LENGTH]
  *
  * Every reader looks up all positions of a step, gives them destinations, and lists those that its
- * trainers get, as mpi/round_plan.c does: with 8 trainers a reader, 32 samples a trainer and step,
- * and windows of the default size. Times are of the processor that the program has, so that what
- * else runs does not count. Prints one JSON object: medians over steps, in ms. Judges nothing.
+ * trainers get, as mpi/rounds/round_plan.c does: with 8 trainers a reader, 32 samples a trainer and
+ * step, and windows of the default size. Times are of the processor that the program has, so that
+ * what else runs does not count. Prints one JSON object: medians over steps, in ms. Judges nothing.
  */
 #include "program.h"
 
 #include "base/clock.h"
 #include "base/divide.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
 
 #include <inttypes.h>
 #include <stdio.h>

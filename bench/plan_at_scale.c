@@ -19,8 +19,8 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "plan/assign.h"
-#include "plan/round.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/round.h"
 
 #include <inttypes.h>
 #include <malloc.h>

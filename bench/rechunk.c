@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "tools/rechunk_internal.h"
-#include "tools/slab_writer.h"
-#include "tools/team.h"
+#include "scan/team.h"
+#include "workshop/making/rechunk_internal.h"
+#include "workshop/making/slab_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

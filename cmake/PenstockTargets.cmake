@@ -23,24 +23,32 @@ if(BUILD_TESTING AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
   set(PENSTOCK_LINK_ALONE ON)
 endif()
 
+# penstock_targets(VARIABLE base delivery/ring): penstock-base penstock-delivery-ring.
+function(penstock_targets variable)
+  list(TRANSFORM ARGN PREPEND penstock-)
+  list(TRANSFORM ARGN REPLACE "/" "-")
+  set(${variable} ${ARGN} PARENT_SCOPE)
+endfunction()
+
 # penstock_library(plan SOURCES order.c ... LINKS base ... SYSTEM PkgConfig::HWLOC ...): LINKS are the folders of its row in
 # docs/inside/design.md, which structure.links compares.
 function(penstock_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;SYSTEM" ${ARGN})
-  add_library(penstock-${name} STATIC ${ARG_SOURCES})
-  list(TRANSFORM ARG_LINKS PREPEND penstock-)
-  target_link_libraries(penstock-${name} PRIVATE penstock-options ${ARG_LINKS} ${ARG_SYSTEM})
+  string(REPLACE "/" "-" target penstock-${name})
+  penstock_targets(links ${ARG_LINKS})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE penstock-options ${links} ${ARG_SYSTEM})
   if(PENSTOCK_LINK_ALONE)
-    penstock_link_alone(penstock-${name}-alone ${name})
+    penstock_link_alone(${target}-alone ${target})
   endif()
 endfunction()
 
-# penstock_link_alone(TARGET plan [SOURCE...]): the folder with nothing but what it is listed with, and what these are. A program
+# penstock_link_alone(TARGET penstock-plan [SOURCE...]): the folder with nothing but what it is listed with, and what these are. A program
 # links all folders, so that there a call up would find what it wants, if the order of archives has it so; here it does not.
 # Nobody loads what comes of it.
-function(penstock_link_alone target name)
-  get_target_property(links penstock-${name} LINK_LIBRARIES)
-  add_library(${target} SHARED $<TARGET_OBJECTS:penstock-${name}> ${ARGN})
+function(penstock_link_alone target folder)
+  get_target_property(links ${folder} LINK_LIBRARIES)
+  add_library(${target} SHARED $<TARGET_OBJECTS:${folder}> ${ARGN})
   target_link_libraries(${target} PRIVATE ${links})
   target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--strip-debug)
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/structure)
@@ -55,8 +63,8 @@ function(penstock_unit_test module thing)
   cmake_parse_arguments(ARG "THREADS" "" "LINKS;SYSTEM" ${ARGN})
   set(target test_${module}_${thing})
   add_executable(${target} ${target}.c)
-  list(TRANSFORM ARG_LINKS PREPEND penstock-)
-  target_link_libraries(${target} PRIVATE penstock-options ${ARG_LINKS} ${ARG_SYSTEM} PkgConfig::CMOCKA)
+  penstock_targets(links ${ARG_LINKS})
+  target_link_libraries(${target} PRIVATE penstock-options ${links} ${ARG_SYSTEM} PkgConfig::CMOCKA)
   add_test(NAME unit.${module}.${thing} COMMAND ${target})
   set_tests_properties(unit.${module}.${thing} PROPERTIES
     LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300

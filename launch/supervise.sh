@@ -497,7 +497,7 @@ keep() {
     tie KILL
     for ((tries = 0;; tries++)); do
         status=0 since=$SECONDS
-        [[ ! -e ${PENSTOCK_CURSORS-}end ]] || last=1 # all is delivered: see src/delivery/end_marker.h
+        [[ ! -e ${PENSTOCK_CURSORS-}end ]] || last=1 # all is delivered: see src/delivery/ring/end_marker.h
         [[ ! -s ${PENSTOCK_STATE_FILE-} ]] || export PENSTOCK_STATE=$PENSTOCK_STATE_FILE
         "${tied[@]}" "$@" </dev/null &
         trainer=$!

@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_MPI_ARGUMENTS_H
 #define PENSTOCK_MPI_ARGUMENTS_H
 
-#include "job.h"
+#include "job/job.h"
 
 enum { ARGUMENTS_MAX_SETTINGS = 128 };
 

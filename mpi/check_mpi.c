@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "comm.h"
+#include "ranks/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,18 +1,19 @@
-/* penstock-reader: the MPI program that reads a dataset and serves trainers. See docs/inside/design.md. */
+/* penstock-reader: the MPI program that reads a dataset and serves trainers. See
+ * docs/inside/design.md. */
+#include "account/meter.h"
+#include "account/tracing.h"
 #include "arguments.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "check_mpi.h"
-#include "delivery/rundir.h"
-#include "job.h"
+#include "delivery/ring/rundir.h"
+#include "job/job.h"
 #include "log_json.h"
-#include "meter.h"
+#include "loop/service.h"
 #include "save_state.h"
-#include "service.h"
-#include "spawner.h"
-#include "tracing.h"
-#include "user_path.h"
+#include "trainers/spawner.h"
+#include "trainers/user_path.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -167,6 +168,18 @@ static void print_outcome(const struct job *job, const struct error *err)
                 err->message);
 }
 
+/* All that is made before trainers are waited for. */
+static enum status start(struct job *job, const struct job_options *options, struct error *err)
+{
+    enum status status = job_start(job, options, err);
+    if (status != STATUS_OK)
+        return status;
+    status = meter_new(job, &job->meter, err);
+    if (status == STATUS_OK && job->comm.rank == 0 && !options->quiet && *meter_address(job->meter))
+        fprintf(stderr, "metrics    http://%s/metrics\n", meter_address(job->meter));
+    return job_make_ready(job, options, status, err);
+}
+
 static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
 {
     if (parsed == STATUS_OK && job->comm.rank == 0)
@@ -183,7 +196,7 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     status = comm_agree_runs(&job->comm, status, err);
     bool begun = status == STATUS_OK;
     if (status == STATUS_OK)
-        status = job_start(job, &arguments->job, err);
+        status = start(job, &arguments->job, err);
     for (bool again = true; again && status == STATUS_OK;) {
         again = false;
         status = job_gather(job, arguments->job.quiet, err);
@@ -203,7 +216,9 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     const struct error none = {0};
     siblings_tell_end(siblings, status == STATUS_OK ? &none : err);
     tracing_end(job->tracing);
-    job_done(job, err);
+    job_end(job, err);
+    meter_free(job->meter);
+    job_done(job);
     free(summary);
     if (begun)
         siblings_free(siblings);

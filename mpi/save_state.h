@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_MPI_SAVE_STATE_H
 #define PENSTOCK_MPI_SAVE_STATE_H
 
-#include "job.h"
+#include "job/job.h"
 
 /* To be called on rank 0 after an orderly end. Writes the state at which all trainers stopped to
  * `path` (NULL: a new file in the current directory), and prints on standard error how to resume.

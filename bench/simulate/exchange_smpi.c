@@ -3,11 +3,11 @@
  *
  *     exchange_smpi SCHEDULE RECORD_BYTES STEPS_PER_ROUND MESSAGE_NS BYTE_PS TEST_NS
  *
- * What it does is what mpi/exchange.c makes Open MPI do: two rounds in flight; a round posts, to
- * peers in order of rank, one send and one receive where there is something to send and to receive
- * (the schedule of MPI_Ialltoallv, which SMPI's own has not: it sends empty messages, too).
- * Receives cost the MPI thread MESSAGE_NS, and so do sends, and both BYTE_PS a byte; a fourth of a
- * round's is taken at a time, because each point of time at which messages start costs the
+ * What it does is what mpi/rounds/exchange.c makes Open MPI do: two rounds in flight; a round
+ * posts, to peers in order of rank, one send and one receive where there is something to send and
+ * to receive (the schedule of MPI_Ialltoallv, which SMPI's own has not: it sends empty messages,
+ * too). Receives cost the MPI thread MESSAGE_NS, and so do sends, and both BYTE_PS a byte; a fourth
+ * of a round's is taken at a time, because each point of time at which messages start costs the
  * simulator as much as all messages under way. A round whose last message is in is seen TEST_NS
  * later. Reading, packing and scattering take no time: what is simulated is the exchange alone.
  *

@@ -16,9 +16,9 @@
 
 #include "base/divide.h"
 #include "base/size.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
-#include "plan/round.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
+#include "plan/rounds/round.h"
 
 #include <stdio.h>
 #include <stdlib.h>

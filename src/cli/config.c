@@ -5,8 +5,9 @@
  */
 #include "config/config.h"
 #include "base/text.h"
-#include "cli/cli.h"
-#include "cli/options.h"
+#include "cli/commands.h"
+#include "cli/common/cli.h"
+#include "cli/common/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

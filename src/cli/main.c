@@ -5,8 +5,10 @@
  */
 #include "base/error.h"
 #include "base/spelling.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/common/cli.h"
 #include "penstock.h"
+#include "workshop/commands/commands.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -22,15 +24,19 @@ struct command {
 };
 
 static const struct command commands[] = {
+#ifdef PENSTOCK_HAS_WORKSHOP
     {"synth", cli_synth, "write a synthetic dataset for trials"},
+#endif
     {"inspect", cli_inspect,
      "show the arrays of a dataset, and the samples that a run would deliver"},
     {"verify", cli_verify, "read all of a dataset, list damaged chunks, hash the content"},
+#ifdef PENSTOCK_HAS_WORKSHOP
     {"import", cli_import, "write Parquet files as a dataset"},
     {"ingest", cli_ingest, "cut segments out of videos, and write their frames as a dataset"},
     {"derive", cli_derive, "write an array that a program makes of a dataset's arrays"},
     {"rechunk", cli_rechunk, "write a dataset anew: Zarr v3, other chunks, shards and codecs"},
     {"stats", cli_stats, "write mean, deviation and quantiles of what a run trains on"},
+#endif
     {"plan", cli_plan, "show a run's order, rounds and memory before it starts"},
     {"samples", cli_samples, "show what one sample of a run is made of"},
     {"top", cli_top, "show what a running job does, and what it waits for"},

@@ -1,18 +1,19 @@
 /* `penstock verify`: reads all of a dataset and lists the damage. Main thread.
  *
- * tools/verify.h does the work. This file has the options, the report for people and the report for
+ * scan/verify.h does the work. This file has the options, the report for people and the report for
  * programs.
  */
-#include "tools/verify.h"
+#include "scan/verify.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "cli/cli.h"
-#include "cli/options.h"
-#include "zarr/sparse_group.h"
-#include "zarr/stock.h"
+#include "cli/commands.h"
+#include "cli/common/cli.h"
+#include "cli/common/options.h"
+#include "zarr/chunk/stock.h"
+#include "zarr/hierarchy/sparse_group.h"
 
 #include <argp.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
  * larger than the room that a thread keeps. Only libblosc's context functions are used, with one
  * thread: they share no state and start no threads.
  */
-#include "codec/blosc_frame.h"
+#include "codec/blosc/blosc_frame.h"
 #include "codec/codec_internal.h"
 
 #include <blosc.h>

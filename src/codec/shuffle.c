@@ -1,6 +1,6 @@
 /* shuffle: first bytes of all elements, then second bytes, and so on. */
+#include "codec/blosc/unshuffle.h"
 #include "codec/codec_internal.h"
-#include "codec/unshuffle.h"
 
 #include <string.h>
 

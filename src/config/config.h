@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
-#include "plan/plan.h"
+#include "plan/order/plan.h"
 #include "store/store.h"
 #include "topology/topology.h"
 

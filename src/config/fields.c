@@ -3,7 +3,7 @@
 
 #include "base/number.h"
 #include "base/spelling.h"
-#include "config/ragged.h"
+#include "config/ragged_options.h"
 
 #include <ctype.h>
 #include <float.h>

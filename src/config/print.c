@@ -2,7 +2,7 @@
 #include "config/config.h"
 
 #include "config/options.h"
-#include "config/ragged.h"
+#include "config/ragged_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

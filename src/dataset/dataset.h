@@ -353,9 +353,9 @@ MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t ro
 
 /* As dataset_read_row(), with pages, a tape, and with what was fetched for the row. `pages`: the
  * memory of dataset_row_pages() pages, which must be there if the row has any. `tape`
- * (zarr/chunk.h) records all chunks of the row; or plays them, and then the store is not asked. A
- * tape fits the row that the tape was recorded with. `fetched` (store/fetch.h): the store is asked
- * for the rest alone. Each may be NULL: none. */
+ * (zarr/chunk/chunk.h) records all chunks of the row; or plays them, and then the store is not
+ * asked. A tape fits the row that the tape was recorded with. `fetched` (store/kind/fetch.h): the
+ * store is asked for the rest alone. Each may be NULL: none. */
 struct zarr_tape;
 struct fetched;
 MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row,
@@ -413,9 +413,9 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
  * for a few sizes, and reads coordinates of times; blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
-/* Of a dataset that is no mix: the views (zarr/view.h) that the field `field` (an index into
- * fields) is made of in the (first) store. Axis 0 of a view is the sample axis. The index array is
- * NULL for a direct field. Borrowed from the dataset. */
+/* Of a dataset that is no mix: the views (zarr/metadata/view.h) that the field `field` (an index
+ * into fields) is made of in the (first) store. Axis 0 of a view is the sample axis. The index
+ * array is NULL for a direct field. Borrowed from the dataset. */
 struct zarr_array;
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);

@@ -4,14 +4,14 @@
 
 #include "dataset/dataset.h"
 #include "dataset/ragged_internal.h"
-#include "store/disk_cache.h"
-#include "store/fetch.h"
+#include "store/cache/disk_cache.h"
+#include "store/kind/fetch.h"
 #include "store/store.h"
-#include "zarr/cf.h"
-#include "zarr/chunk.h"
-#include "zarr/hierarchy.h"
-#include "zarr/shard_cache.h"
-#include "zarr/view.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/chunk/shard_cache.h"
+#include "zarr/hierarchy/cf.h"
+#include "zarr/hierarchy/hierarchy.h"
+#include "zarr/metadata/view.h"
 
 #include <stdbool.h>
 
@@ -194,22 +194,33 @@ enum status select_refuse(const struct dataset_options *options, const struct st
  * then the samples of each store. */
 MUST_USE enum status store_fields_settle(struct dataset *dataset, struct error *err);
 
-/* store_fields.c: finds an array of the first store in another one. `may_be_empty`: as of
+/* store_arrays.c: finds an array of the first store in another one. `may_be_empty`: as of
  * zarr_array_lacks_items(). NOT_FOUND, and errors of the node. */
 MUST_USE enum status store_fields_find(const struct dataset *dataset, size_t store,
                                        const char *path, bool may_be_empty,
                                        const struct zarr_node **ret_node, struct error *err);
 
-/* store_fields.c: INVALID: the view `b`, of `store`, has other items than `a`, of the first one. */
+/* store_arrays.c: INVALID: the view `b`, of `store`, has other items than `a`, of the first one. */
 MUST_USE enum status store_fields_compare(const struct dataset *dataset, size_t store,
                                           const char *field, const struct zarr_array *a,
                                           const struct zarr_array *b, struct error *err);
 
-/* store_fields.c: how messages call store number `i`: "'a.zarr'". */
+/* sources.c: how messages call store number `i`: "'a.zarr'". */
 struct store_text {
     char text[256];
 };
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i);
+
+/* stock.c: for an array with keys of `store` that is read while its dataset is opened. NOT_FOUND:
+ * no value is there, and the options do not say what a missing chunk is; without the array's name.
+ * INVALID as of inventory_require(). */
+MUST_USE enum status stock_expect(const struct dataset *dataset, const struct store *store,
+                                  const struct zarr_array *array, struct error *err);
+
+/* stock.c: *err says that no value of the array is there, and what may be wrong. Returns its
+ * status: NOT_FOUND, or INVALID: values are there under names with another separator. */
+enum status stock_refuse(const struct store *store, const struct zarr_array *array,
+                         struct error *err);
 
 /* slices.c: takes the slices of the options' fields, which are selected by now. Asks the first
  * store for coordinates where names are given, and the other stores, too. INVALID: no such axis,

@@ -3,7 +3,7 @@
 #ifndef PENSTOCK_DATASET_JOIN_H
 #define PENSTOCK_DATASET_JOIN_H
 
-#include "zarr/array.h"
+#include "zarr/metadata/array.h"
 
 /* The join of one store. */
 struct join {

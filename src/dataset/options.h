@@ -50,7 +50,7 @@ struct dataset_crop_spec {
 /* The arrays of a ragged field (ragged.h): paths as of dataset_field_spec.array. NULL: none. */
 struct dataset_ragged_spec {
     const char *offsets; /* NULL: the field is ragged only if its `array` is a sparse group
-                          * (zarr/sparse_group.h), and the group says which arrays */
+                          * (zarr/hierarchy/sparse_group.h), and the group says which arrays */
     const char *index;   /* a list (base/text.h) of columns that say where in a dense tensor an item
                           * belongs */
     const char *columns; /* a list of columns that say nothing of the kind; excludes index */
@@ -95,8 +95,8 @@ struct dataset_field_spec {
     const char *scale_at, *offset_at;
     /* Numbers ("0.5", or "0.1,0.2" for the entries of an axis), the path of an array in the first
      * store, or STORE::PATH for one of another store. NULL: none. Then an item x, scaled or not,
-     * becomes (x - mean) / std (zarr/normal.h), without a cast a float32. normals.c says which
-     * entry of an array belongs to which item. */
+     * becomes (x - mean) / std (zarr/metadata/normal.h), without a cast a float32. normals.c says
+     * which entry of an array belongs to which item. */
     const char *mean, *std;
     /* Instead: a store of `penstock stats`, with a group of the field's name. Excludes mean and
      * std.
@@ -141,15 +141,15 @@ struct dataset_options {
                                   NULL or "": none */
     const char *sample_axis;   /* of direct fields; NULL: "0" */
     uint64_t hold_limit_bytes; /* arrays up to this decoded size may be held whole */
-    const char *cache_dir;     /* of chunks on a disk of this node (store/disk_cache.h); NULL or "":
-                                  none */
-    uint64_t cache_dir_bytes;  /* limit of cache_dir; 0: its size and 9/10 of the free room */
-    bool mask;                 /* rows tell which of their samples could be read */
-    bool missing_is_bad;       /* a missing chunk is an error, not the fill value */
-    bool fills_empty;          /* an array that is read while opening, of which no chunk at all is
-                                  there, is the fill value, and no error */
-    uint32_t retries;          /* of failed reads (store/store.h) */
-    uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/shard.h) */
+    const char *cache_dir; /* of chunks on a disk of this node (store/cache/disk_cache.h); NULL or
+                              "": none */
+    uint64_t cache_dir_bytes;    /* limit of cache_dir; 0: its size and 9/10 of the free room */
+    bool mask;                   /* rows tell which of their samples could be read */
+    bool missing_is_bad;         /* a missing chunk is an error, not the fill value */
+    bool fills_empty;            /* an array that is read while opening, of which no chunk at all is
+                                    there, is the fill value, and no error */
+    uint32_t retries;            /* of failed reads (store/store.h) */
+    uint64_t index_cache_bytes;  /* for indices of shards, over all readers (zarr/chunk/shard.h) */
     uint64_t coalesce_gap_bytes; /* inner chunks of a shard with no larger gap between them are read
                                     by one range; 0: by what a request costs */
     uint64_t coalesce_bytes;     /* the most bytes of such a range; 0: by what a request costs */

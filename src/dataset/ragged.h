@@ -63,8 +63,8 @@ enum ragged_form {
                    * and F.offsets, int64 [samples * steps + 1] */
     RAGGED_PAD,   /* [steps,] pad_items for each sample, zero behind its own, and F.length, int32 */
     RAGGED_DENSE, /* [steps,] dense_shape: the values at the places that the indices say, else 0 */
-    RAGGED_BOUND, /* as RAGGED_PAD, with the bound of the batch's step (plan/cuts.h) for pad_items;
-                   * no steps */
+    RAGGED_BOUND, /* as RAGGED_PAD, with the bound of the batch's step (plan/order/cuts.h) for
+                   * pad_items; no steps */
 };
 
 /* Several items of one place. Sums of integers stay at the dtype's ends. */

@@ -5,7 +5,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/ragged_lengths.h"
-#include "zarr/hierarchy.h"
+#include "zarr/hierarchy/hierarchy.h"
 
 struct choice;
 struct field_origin;

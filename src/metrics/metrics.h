@@ -2,15 +2,15 @@
  * values, the text for Prometheus, docs/run/metrics.md, the report's figures and `penstock top`.
  *
  * A snapshot has all metrics of one reader and its trainers at one time. The reader makes one a few
- * times a second (mpi/meter.h), and puts it in its metrics page (page.h). Everybody else reads
- * pages. Values are integers: counts, bytes, nanoseconds, milliseconds since 1970. The functions
- * here are pure.
+ * times a second (mpi/account/meter.h), and puts it in its metrics page (page.h). Everybody else
+ * reads pages. Values are integers: counts, bytes, nanoseconds, milliseconds since 1970. The
+ * functions here are pure.
  */
 #ifndef PENSTOCK_METRICS_METRICS_H
 #define PENSTOCK_METRICS_METRICS_H
 
 #include "base/text.h"
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -124,7 +124,7 @@ struct metrics_trainer {
     uint32_t rank;
     uint32_t connected; /* 1: serves its loop; 0: it has left, or is lost */
     struct metrics_trainer_values values;
-    uint64_t wait_buckets[METRICS_BUCKETS]; /* batches by their wait: delivery/waits.h */
+    uint64_t wait_buckets[METRICS_BUCKETS]; /* batches by their wait: delivery/ring/waits.h */
 };
 
 enum metrics_state { METRICS_GATHERING, METRICS_SERVING, METRICS_STATE_COUNT };

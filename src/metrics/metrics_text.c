@@ -2,7 +2,7 @@
  * together, behind one HELP and one TYPE. */
 #include "metrics/metrics.h"
 
-#include "delivery/waits.h"
+#include "delivery/ring/waits.h"
 
 #include <inttypes.h>
 #include <string.h>

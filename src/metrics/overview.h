@@ -5,7 +5,7 @@
  *
  * Page r begins at PAGES + r * page_bytes. Pages of readers of the node itself are empty: these
  * readers have files of their own. Reader 0 asks the others only while somebody looks
- * (mpi/overview.h): who looks holds a lock on the file, of an open file description (fcntl,
+ * (mpi/account/overview.h): who looks holds a lock on the file, of an open file description (fcntl,
  * F_OFD_SETLK), which ends with its owner. A page that nobody has asked for of late is old.
  */
 #ifndef PENSTOCK_METRICS_OVERVIEW_H

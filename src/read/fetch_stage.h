@@ -2,8 +2,8 @@
  *
  * A row waits, in order, for one of the stage's fetch buffers. A fetch buffer has memory for the
  * chunks of any row; of ragged fields, of a row of twice the mean (dataset_row_demand()). Once a
- * row has a fetch buffer, the stage asks for all its chunks at once (store/fetch.h). When the last
- * chunk is there, or has failed, the stage wakes the owner, who hands the row to a worker. The
+ * row has a fetch buffer, the stage asks for all its chunks at once (store/kind/fetch.h). When the
+ * last chunk is there, or has failed, the stage wakes the owner, who hands the row to a worker. The
  * worker takes the fetched bytes instead of asking the store:
  *
  *     push --> waiting --> in flight --> fetched --> worker: read, give back

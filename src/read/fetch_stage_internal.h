@@ -12,10 +12,10 @@
 #ifndef PENSTOCK_READ_FETCH_STAGE_INTERNAL_H
 #define PENSTOCK_READ_FETCH_STAGE_INTERNAL_H
 
-#include "dataset/row_pieces.h"
+#include "dataset/read/row_pieces.h"
 #include "read/fetch_stage.h"
-#include "store/fetch.h"
-#include "zarr/chunk.h"
+#include "store/kind/fetch.h"
+#include "zarr/chunk/chunk.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
  * such a row again costs decoding, but no read.
  *
  * All stored bytes of a row come in a fixed sequence of chunk reads. So a row is kept as a tape
- * (zarr/chunk.h): the answers of the store, one after another. The owner asks for a row to be kept.
- * The next load of the row records the tape. Later loads play the tape instead of asking the store,
- * until the end:
+ * (zarr/chunk/chunk.h): the answers of the store, one after another. The owner asks for a row to be
+ * kept. The next load of the row records the tape. Later loads play the tape instead of asking the
+ * store, until the end:
  *
  *     keep --> ASKED --load--> RECORDED --load, load, ...
  *                ^        |
@@ -27,7 +27,7 @@
 
 #include "base/error.h"
 #include "read/pool.h"
-#include "zarr/chunk.h"
+#include "zarr/chunk/chunk.h"
 
 #include <stdbool.h>
 #include <stdint.h>

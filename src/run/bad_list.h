@@ -17,7 +17,7 @@
 #define PENSTOCK_RUN_BAD_LIST_H
 
 #include "base/error.h"
-#include "dataset/bad_log.h"
+#include "dataset/read/bad_log.h"
 
 #include <stdint.h>
 

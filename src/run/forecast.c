@@ -4,8 +4,8 @@
 #include "base/divide.h"
 #include "base/number.h"
 #include "base/size.h"
-#include "plan/locality.h"
-#include "plan/mix.h"
+#include "plan/order/mix.h"
+#include "plan/rounds/locality.h"
 
 #include <math.h>
 #include <stdlib.h>

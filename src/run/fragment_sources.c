@@ -2,7 +2,7 @@
 #include "run/fragment_sources.h"
 
 #include "base/number.h"
-#include "plan/round.h"
+#include "plan/rounds/round.h"
 
 #include <stdlib.h>
 

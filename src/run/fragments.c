@@ -2,7 +2,7 @@
 #include "run/fragments.h"
 
 #include "base/size.h"
-#include "plan/round.h"
+#include "plan/rounds/round.h"
 
 #include <stdlib.h>
 #include <string.h>

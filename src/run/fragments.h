@@ -25,7 +25,7 @@
 #include "base/copy.h"
 #include "base/error.h"
 #include "dataset/dataset.h"
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>

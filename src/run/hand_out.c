@@ -2,7 +2,7 @@
 #include "run/hand_out.h"
 
 #include "base/text.h"
-#include "delivery/handout.h"
+#include "delivery/ring/handout.h"
 
 _Static_assert((int)DATASET_MAX_CONSTANTS <= (int)HANDOUT_MAX_CONSTANTS, "every constant fits");
 

@@ -1,4 +1,4 @@
-/* Makes the handout (delivery/handout.h) of a dataset: what trainers get once. */
+/* Makes the handout (delivery/ring/handout.h) of a dataset: what trainers get once. */
 #ifndef PENSTOCK_RUN_HAND_OUT_H
 #define PENSTOCK_RUN_HAND_OUT_H
 

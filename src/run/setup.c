@@ -4,7 +4,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
-#include "plan/locality.h"
+#include "plan/rounds/locality.h"
 
 #include <assert.h>
 #include <inttypes.h>

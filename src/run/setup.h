@@ -10,12 +10,12 @@
 
 #include "config/config.h"
 #include "dataset/dataset.h"
-#include "delivery/layout.h"
-#include "plan/assign.h"
-#include "plan/budget.h"
-#include "plan/mix.h"
-#include "plan/plan.h"
-#include "plan/round.h"
+#include "delivery/ring/layout.h"
+#include "plan/assign/assign.h"
+#include "plan/budget/budget.h"
+#include "plan/order/mix.h"
+#include "plan/order/plan.h"
+#include "plan/rounds/round.h"
 #include "run/state.h"
 
 struct run_shape {

@@ -3,8 +3,8 @@
 
 #include "base/size.h"
 #include "dataset/dataset.h"
-#include "plan/plan.h"
-#include "zarr/json.h"
+#include "plan/order/plan.h"
+#include "zarr/metadata/json.h"
 
 #include <errno.h>
 #include <inttypes.h>

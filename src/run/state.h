@@ -1,7 +1,7 @@
 /* The resume state: the small JSON document in a training script's checkpoints that says where a
  * run continues.
  *
- * `epoch` and `step` name the next step to deliver; the rest is the order (delivery/order.h).
+ * `epoch` and `step` name the next step to deliver; the rest is the order (delivery/ring/order.h).
  * States of version 1 lack order_id, row_length, window_rows, shuffle and last. The run's own
  * values are taken instead, and run_state_describe_gaps() warns. The text comes from outside, so
  * its size and depth are bounded, types are exact, and no key may be missing or be there twice.
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@
 #define PENSTOCK_RUN_TAILS_H
 
 #include "dataset/dataset.h"
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 #include "run/ragged_deliver.h"
 
 /* Tails are counted in units, so that 32 GiB fit an int. */

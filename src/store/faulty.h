@@ -19,7 +19,7 @@
 #ifndef PENSTOCK_STORE_FAULTY_H
 #define PENSTOCK_STORE_FAULTY_H
 
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
 /* Puts a faulty store around `inner`. Takes `inner`, and frees it on failure, but for the uri,
  * which stays the caller's then. INVALID: `spec` is not as above. NO_MEMORY. */

@@ -1,6 +1,6 @@
 /* Several stores as one. See store.h. A function that gets a key first finds the store that has the
  * key, and goes on with that store. So retries, watching and messages are those of that store. */
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

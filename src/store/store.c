@@ -1,10 +1,10 @@
 /* See store.h: the calls of stores. Checks keys, tries again, and calls the operations of the kind
  * (store_internal.h). Any thread. */
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "store/watch.h"
+#include "store/kind/watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -78,18 +78,6 @@ bool store_retry(const struct store *store, uint32_t attempt, const struct error
     clock_sleep_ns(pause_ns / 2 +
                    random_below(random_u64(now_ns, attempt, (uintptr_t)&now_ns), pause_ns));
     return true;
-}
-
-static _Thread_local bool waiting_is_forbidden;
-
-void store_forbid_waiting(bool forbidden)
-{
-    waiting_is_forbidden = forbidden;
-}
-
-void store_may_wait(void)
-{
-    assert(!waiting_is_forbidden);
 }
 
 /* A call that is made until it succeeds, fails for good, or has been tried often enough. */

@@ -1,10 +1,10 @@
 /* See store.h: opening stores, of the kind that a uri means. Any thread. */
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
+#include "store/directory/file_kind.h"
 #include "store/faulty.h"
-#include "store/file_kind.h"
+#include "store/kind/watch.h"
 #include "store/uri.h"
-#include "store/watch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,11 +16,11 @@
 #include "fuzz_ring.h"
 
 #include "base/clock.h"
-#include "delivery/fdpass.h"
-#include "delivery/rundir.h"
-#include "delivery/wakeup.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/rundir.h"
+#include "delivery/ring/wakeup.h"
+#include "delivery/server/ring_memory.h"
 #include "penstock.h"
-#include "server/ring_memory.h"
 
 #include <fcntl.h>
 #include <poll.h>

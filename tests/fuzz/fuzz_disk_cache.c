@@ -11,7 +11,7 @@
  * What is read is what was written, or nothing; what lies beside the cache stays as it is. */
 #include "fuzz.h"
 
-#include "store/disk_cache.h"
+#include "store/cache/disk_cache.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -6,8 +6,8 @@
  * What opens is packed, unpacked, and packed again to the same bytes. */
 #include "memory_store.h"
 
-#include "zarr/cf.h"
-#include "zarr/hierarchy.h"
+#include "zarr/hierarchy/cf.h"
+#include "zarr/hierarchy/hierarchy.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * A layout that passes keeps every part of a slot within it, and all slots within the memory. */
 #include "fuzz.h"
 
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  * whose sizes and grid agree, so that nothing behind the parser has to check them again. */
 #include "fuzz.h"
 
-#include "zarr/array.h"
+#include "zarr/metadata/array.h"
 
 #include <stdlib.h>
 #include <string.h>

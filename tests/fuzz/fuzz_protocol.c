@@ -7,7 +7,7 @@
  * It is refused with a message, or is a message: and no descriptor is left open, either way. */
 #include "fuzz.h"
 
-#include "delivery/protocol.h"
+#include "delivery/ring/protocol.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>

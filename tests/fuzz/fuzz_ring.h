@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-#include "delivery/protocol.h"
-#include "delivery/ring.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/ring/ring.h"
 
 enum { FUZZ_RING_BATCH = 3, FUZZ_RING_STEPS = 5, FUZZ_RING_SLOTS = 3, FUZZ_RING_EPOCHS = 1000000 };
 

@@ -2,8 +2,8 @@
  * body of an answer. */
 #include "fuzz.h"
 
-#include "store/http_judge.h"
-#include "store/s3_page.h"
+#include "store/http/http_judge.h"
+#include "store/remote/s3_page.h"
 
 static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                         struct error *err)

@@ -4,7 +4,7 @@
 
 #include "memory_store.h"
 
-#include "zarr/chunk.h"
+#include "zarr/chunk/chunk.h"
 
 static inline struct zarr_array parse_array(enum zarr_format format, const char *document)
 {

@@ -13,11 +13,11 @@
  * nothing is left: no descriptor, no file. */
 #include "fuzz_ring.h"
 
-#include "delivery/cursor_page.h"
-#include "delivery/fdpass.h"
-#include "delivery/rundir.h"
-#include "delivery/wakeup.h"
-#include "server/server.h"
+#include "delivery/ring/cursor_page.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/rundir.h"
+#include "delivery/ring/wakeup.h"
+#include "delivery/server/server.h"
 
 #include <stdbool.h>
 #include <sys/stat.h>

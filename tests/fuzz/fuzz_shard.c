@@ -9,7 +9,7 @@
  * are asked for. What is told beforehand of a read is what it does. */
 #include "fuzz_samples.h"
 
-#include "zarr/shard_cache.h"
+#include "zarr/chunk/shard_cache.h"
 
 #define BYTES "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"little\"}}"
 #define SHARDING(chunk, codecs, index, location)                               \

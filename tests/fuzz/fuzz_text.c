@@ -8,8 +8,8 @@
 #include "fuzz.h"
 
 #include "base/size.h"
-#include "client/environment.h"
 #include "config/config.h"
+#include "delivery/client/environment.h"
 
 static void parse_size(const char *text)
 {

@@ -7,8 +7,8 @@
  * What is read has no empty paths and as many rows as were asked for; else there is a message. */
 #include "fuzz.h"
 
-#include "ingest/text_rows.h"
-#include "ingest/video_list.h"
+#include "workshop/ingest/text_rows.h"
+#include "workshop/ingest/video_list.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
 enum { MEMORY_STORE_VALUES = 16 };
 

@@ -1,8 +1,9 @@
-"""Pictures of who includes whom, as SVG: folders.svg and files.svg.
+"""Pictures of who includes whom, as SVG: folders.svg, rooms.svg and files.svg.
 
     python graph.py SOURCE_DIRECTORY [--check]
 
-Writes both to docs/inside/architecture. --check: compares names and arrows of folders.svg with what would be written, and writes nothing.
+Writes all to docs/inside/architecture. --check: compares names and arrows of folders.svg and rooms.svg with what would be
+written, and writes nothing.
 """
 
 import pathlib
@@ -20,6 +21,8 @@ STYLE = """text { font-family: "DejaVu Sans", Verdana, sans-serif; fill: #1b2733
 BEND = 10
 NOTE = ("An arrow: files of the upper folder include headers of the lower one.",
         "Where arrows lead there in two steps, the one that leads there at once is left out: the table in docs/inside/design.md has all.")
+ROOMS_NOTE = ("A frame is a folder with rooms, a box is a room; `.` are the folder's own files, whose headers all its rooms may "
+              "include. An arrow: files of the upper room include headers of the lower one.")
 FILES_NOTE = ("A box is a file, .c and .h as one. An arrow: it includes the lower one. Under its name: the other folders of which it "
               "includes headers, but for base.")
 
@@ -92,13 +95,15 @@ def wrapped(words, most):
 
 def folders(source):
     """base is below all, and has no arrows. Who is listed with nothing knows the public header, which is the client's."""
-    table = tree.listed(source)
-    arrows = {name: {"client"} if table.get(name) == set() else set() for name in sorted(tree.folders(source) - {"base"})}
-    for start, end in tree.folder_arrows(tree.files(source)[0]):
+    table, there = tree.listed(source), tree.Folders(source)
+    names = there.folders()
+    client = {name for name in names if name.endswith("client")}
+    arrows = {name: set(client) if table.get(name) == set() else set() for name in sorted(names - {"base"})}
+    for start, end in tree.folder_arrows(there, tree.files(source)[0]):
         if end != "base":
             arrows[start].add(end)
     what = tree.described(source)
-    says = {name: wrapped(what.get(name, "not listed"), 27) for name in sorted(tree.folders(source))}
+    says = {name: wrapped(what.get(name, "not listed"), 27) for name in sorted(names)}
     size = lambda node: (176, 30 + 13 * max(len(says[name]) for name in arrows))
     width, height, lines, corners = drawn(direct(arrows), size, 22, 44)
     margin, tall = 24, 44
@@ -107,14 +112,66 @@ def folders(source):
     for name, (x, y) in corners.items():
         wide, high = (width, tall) if name == "base" else size(name)
         said = [f"{' '.join(says[name])} (arrows to base are left out)"] if name == "base" else says[name]
-        parts += [box(x, y, wide, high), text(x + wide / 2, y + 18, name, 14, "name")]
-        parts += [text(x + wide / 2, y + 34 + 13 * index, line, 10.5, "more") for index, line in enumerate(said)]
+        parts += titled(x, y, wide, high, name, said)
     parts += [text(0, height + 30 + tall + 24 + 15 * index, line, 11, "more", "start") for index, line in enumerate(NOTE)]
     return svg(width + 2 * margin, height + 30 + tall + 4 * margin, [*parts, "</g>"])
 
 
-def room(name, files, arrows):
-    """(width, height, parts): the modules of a folder, and under the name of each the other folders that it includes."""
+def titled(x, y, wide, high, name, said):
+    """A box with a name and lines below it."""
+    return [box(x, y, wide, high), text(x + wide / 2, y + 18, name, 14, "name"),
+            *(text(x + wide / 2, y + 34 + 13 * index, line, 10.5, "more") for index, line in enumerate(said))]
+
+
+def frame(name, width, height, inside):
+    """(width, height, parts) of a frame with a name around a drawing of that size."""
+    width, height = max(width, 9 * len(name)) + 24, height + 54
+    return width, height, [box(0, 0, width, height, "room"), text(12, 22, name, 15, "name", "start"),
+                           '<g transform="translate(12 34)">', *inside, "</g>"]
+
+
+def rooms_of(there, included, folder):
+    """The frame of a folder with rooms."""
+    readme = dict(there.readme(folder))
+    arrows = {room: set() for room in sorted(there.rooms(folder))}
+    for start, end in tree.room_arrows(there, included, folder):
+        arrows[start].add(end)
+    says = {room: wrapped(readme.get(room, "not listed").replace("`", ""), 27) for room in arrows}
+    size = lambda node: (176, 30 + 13 * max((len(says[room]) for room in arrows), default=0))
+    width, height, lines, corners = drawn(direct(arrows), size, 22, 44)
+    parts = [*lines]
+    for room, (x, y) in corners.items():
+        parts += titled(x, y, *size(room), room, says[room])
+    return frame(folder, width, height, parts)
+
+
+def rooms(source):
+    there, included = tree.Folders(source), tree.files(source)[0]
+    frames = [rooms_of(there, included, folder) for folder in by_height(source) if len(there.rooms(folder)) > 1]
+    return in_rows(frames, ROOMS_NOTE)
+
+
+def by_height(source):
+    """Names of folders, those that use others first."""
+    table = tree.listed(source)
+    height = layers.heights({name: uses & set(table) for name, uses in table.items()})
+    return sorted(table, key=lambda name: (-height[name], name))
+
+
+def in_rows(frames, note):
+    """A picture of frames, in rows of about the same width."""
+    across, x, y, tallest, parts, margin = max([1500, *(width for width, _, _ in frames)]), 0, 40, 0, [], 20
+    for width, high, inside in frames:
+        if x and x + width > across:
+            x, y, tallest = 0, y + tallest + margin, 0
+        parts += [f'<g transform="translate({x + margin:.1f} {y:.1f})" stroke-width="1.4">', *inside, "</g>"]
+        x, tallest = x + width + margin, max(tallest, high)
+    parts.append(text(margin, 26, note, 12, "more", "start"))
+    return svg(across + 2 * margin, y + tallest + margin, parts)
+
+
+def files_of(name, files, arrows):
+    """The frame of a place: its modules, and under the name of each the other places of which it includes headers."""
     own = {node: {target for target in arrows[node] if target in files} for node in files}
     title = {node: node.rsplit("/", 1)[1] for node in files}
     others = {node: wrapped(" ".join(sorted({target.rsplit("/", 1)[0] for target in arrows[node] - own[node]} - {"base", tree.PUBLIC})), 24)
@@ -122,29 +179,24 @@ def room(name, files, arrows):
     wide = {node: max(6.6 * len(title[node]), 5.6 * max(map(len, others[node]))) + 14 for node in files}
     tall = 20 + 11 * max(len(lines) for lines in others.values())
     width, height, lines, corners = drawn(own, lambda node: (wide[node], tall), 8, 40)
-    width, height = max(width, 9 * len(name)) + 24, height + 54
-    parts = [box(0, 0, width, height, "room"), text(12, 22, name, 15, "name", "start"), '<g transform="translate(12 34)">', *lines]
+    parts = [*lines]
     for node, (x, y) in corners.items():
         parts += [box(x, y, wide[node], tall), text(x + wide[node] / 2, y + 14, title[node], 10.5, "name")]
         parts += [text(x + wide[node] / 2, y + 26 + 11 * index, line, 9, "more") for index, line in enumerate(others[node])]
-    return width, height, [*parts, "</g>"]
+    return frame(name, width, height, parts)
 
 
 def files(source):
-    """A room for each folder, those that use others above them, in rows of about the same width."""
-    arrows = tree.module_arrows(tree.files(source)[0])
-    table = tree.listed(source)
-    height = layers.heights({name: uses & set(table) for name, uses in table.items()})
-    rooms = [room(name, [node for node in sorted(arrows) if node.rsplit("/", 1)[0] == name], arrows)
-             for name in sorted(table, key=lambda name: (-height[name], name))]
-    across, x, y, tallest, parts, margin = max(1500, *(width for width, _, _ in rooms)), 0, 40, 0, [], 20
-    for width, high, inside in rooms:
-        if x and x + width > across:
-            x, y, tallest = 0, y + tallest + margin, 0
-        parts += [f'<g transform="translate({x + margin:.1f} {y:.1f})">', *inside, "</g>"]
-        x, tallest = x + width + margin, max(tallest, high)
-    parts.append(text(margin, 26, FILES_NOTE, 12, "more", "start"))
-    return svg(across + 2 * margin, y + tallest + margin, parts)
+    """A frame for each room, those of folders that use others above them."""
+    there, arrows = tree.Folders(source), tree.module_arrows(tree.files(source)[0])
+    place = lambda node: node.rsplit("/", 1)[0]
+    frames = []
+    for folder in by_height(source):
+        order = [room for room, _ in there.readme(folder)]
+        for room in sorted(there.rooms(folder), key=lambda room: (order.index(room) if room in order else 0, room)):
+            name = folder if room == "." else f"{folder}/{room}"
+            frames.append(files_of(name, [node for node in sorted(arrows) if place(node) == name], arrows))
+    return in_rows(frames, FILES_NOTE)
 
 
 def shown(picture):
@@ -152,10 +204,10 @@ def shown(picture):
     return set(re.findall(r'class="name"[^>]*>([^<]*)<|<title>([^<]*)<', picture))
 
 
-def outdated(old, new):
+def outdated(old, new, name="folders.svg"):
     more, less = shown(new) - shown(old), shown(old) - shown(new)
-    wrong = [f"folders.svg lacks: {''.join(what)}" for what in sorted(more)]
-    wrong += [f"folders.svg shows, and there is no more: {''.join(what)}" for what in sorted(less)]
+    wrong = [f"{name} lacks: {''.join(what)}" for what in sorted(more)]
+    wrong += [f"{name} shows, and there is no more: {''.join(what)}" for what in sorted(less)]
     return wrong + ["draw it anew: cmake --build DIRECTORY --target graph"] if wrong else []
 
 
@@ -163,11 +215,12 @@ def main():
     source = pathlib.Path(sys.argv[1])
     target = source / "docs" / "inside" / "architecture"
     if "--check" in sys.argv:
-        wrong = outdated((target / "folders.svg").read_text(encoding="utf-8"), folders(source))
+        wrong = [line for name, picture in (("folders.svg", folders(source)), ("rooms.svg", rooms(source)))
+                 for line in outdated((target / name).read_text(encoding="utf-8"), picture, name)]
         print(*wrong, f"{len(wrong)} differences", sep="\n")
         return 1 if wrong else 0
     target.mkdir(exist_ok=True)
-    for name, picture in {"folders.svg": folders(source), "files.svg": files(source)}.items():
+    for name, picture in {"folders.svg": folders(source), "rooms.svg": rooms(source), "files.svg": files(source)}.items():
         (target / name).write_text(picture, encoding="utf-8")
         print(target / name)
     return 0

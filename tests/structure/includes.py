@@ -1,9 +1,10 @@
-"""Files include headers of the folders that docs/inside/design.md lists theirs with, and of no other.
+"""Folders and rooms include headers of those that are listed below them, and of no other.
 
     python includes.py SOURCE_DIRECTORY
 
-Fails on an include from one folder to another that the table does not list, on a listed arrow that no include makes, on
-folders that the table lists in a circle, and on a circle of files of different folders.
+Fails on an include from one folder to another that the table of docs/inside/design.md does not list, on a listed arrow that no
+include makes, on folders that the table lists in a circle, on a circle of files of different folders; and within a folder on an
+include from one room to another above it, as the folder's README.md lists them, and on rooms that are not listed so.
 """
 
 import pathlib
@@ -22,20 +23,33 @@ def not_there(table, arrows):
             for caller in sorted(table) for callee in sorted(table[caller]) if (caller, callee) not in arrows]
 
 
-def circles(table, modules):
+def circles(table, modules, folders):
     yield from (f"docs/inside/design.md lists a circle: {', '.join(sorted(circle))}" for circle in tree.circles(table))
     for circle in tree.circles(modules):
-        if len({module.rsplit("/", 1)[0] for module in circle}) > 1:
+        if len({folders.folder_of(module.rsplit("/", 1)[0]) for module in circle}) > 1:
             yield f"files of different folders include each other: {', '.join(sorted(circle))}"
+
+
+def wrong_rooms(folders, files, folder):
+    listed = [name for name, _ in folders.readme(folder)]
+    there = folders.rooms(folder)
+    if there != {"."} and set(listed) != there:
+        yield f"the README.md of {folder} lists the rooms {sorted(listed)}, there are {sorted(there)}"
+        return
+    for (start, end), example in sorted(tree.room_arrows(folders, files, folder).items()):
+        if listed.index(start) > listed.index(end):
+            yield f"in {folder}, {start} is below {end}: {example}"
 
 
 def check(source):
     """What is wrong, and how many arrows there are."""
-    table, (files, wrong) = tree.listed(source), tree.files(source)
-    arrows = tree.folder_arrows(files)
-    if set(table) != tree.folders(source):
-        wrong.append(f"docs/inside/design.md lists {sorted(table)}, there are {sorted(tree.folders(source))}")
-    wrong += not_listed(table, arrows) + not_there(table, arrows) + [*circles(table, tree.module_arrows(files))]
+    table, folders, (files, wrong) = tree.listed(source), tree.Folders(source), tree.files(source)
+    arrows = tree.folder_arrows(folders, files)
+    if set(table) != folders.folders():
+        wrong.append(f"docs/inside/design.md lists {sorted(table)}, there are {sorted(folders.folders())}")
+    wrong += not_listed(table, arrows) + not_there(table, arrows) + [*circles(table, tree.module_arrows(files), folders)]
+    for folder in sorted(folders.folders()):
+        wrong += wrong_rooms(folders, files, folder)
     return wrong, len(arrows)
 
 

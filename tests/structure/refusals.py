@@ -76,9 +76,9 @@ class Includes(MadeUp):
         self.assertEqual("text, and sizes", tree.described(self.root)["base"])
 
     def test_arrow_that_is_not_listed(self):
-        self.write("src/store/zip.c", '#include "base/text.h"\n#include "client/array.h"\n')
+        self.write("src/store/zip/zip.c", '#include "base/text.h"\n#include "client/array.h"\n')
         wrong, _ = includes.check(self.root)
-        self.assertIn('store is not listed with client in docs/inside/design.md: src/store/zip.c includes "src/client/array.h"', wrong)
+        self.assertIn('store is not listed with client in docs/inside/design.md: src/store/zip/zip.c includes "src/client/array.h"', wrong)
 
     def test_trainer_that_knows_more_than_the_public_header(self):
         self.write("src/client/tool/main.c", '#include "base/text.h"\n')
@@ -107,6 +107,24 @@ class Includes(MadeUp):
         self.assertEqual(["docs/inside/design.md lists a circle: base, store",
                           "files of different folders include each other: base/text, store/store"], wrong)
 
+    def rooms(self, *names):
+        self.write("src/store/README.md", "# store\n\n| room | what is in it |\n|---|---|\n" +
+                   "".join(f"| {name} | of stores |\n" for name in names))
+        self.write("src/store/zip/zip.c", '#include "store/disk/disk.h"\n#include "store/store.h"\n#include "base/text.h"\n')
+        self.write("src/store/disk/disk.h", "")
+
+    def test_rooms(self):
+        self.rooms(".", "zip", "disk")
+        self.assertEqual([], includes.check(self.root)[0])
+
+    def test_room_that_includes_one_above_it(self):
+        self.rooms(".", "disk", "zip")
+        self.refused("in store, zip is below disk", "src/store/zip/zip.c")
+
+    def test_room_that_is_not_listed(self):
+        self.rooms(".", "zip")
+        self.refused("README.md of store", "disk")
+
     def test_circle_within_a_folder_is_its_own_affair(self):
         self.write("src/store/zip.h", '#include "store/store.h"\n')
         self.write("src/store/store.c", '#include "store/zip.h"\n')
@@ -117,7 +135,7 @@ class Graph(MadeUp):
     def test_picture_of_another_tree(self):
         old = graph.folders(self.root)
         self.assertEqual([], graph.outdated(old, graph.folders(self.root)))
-        self.write("src/store/zip.c", '#include "client/array.h"\n')
+        self.write("src/store/zip/zip.c", '#include "client/array.h"\n')
         self.write("src/more/more.c", "")
         self.write("src/client/array.h", "")
         wrong = "\n".join(graph.outdated(old, graph.folders(self.root)))
@@ -130,7 +148,7 @@ class Graph(MadeUp):
             subprocess.run([sys.executable, "-B", graph.__file__, self.root], env=os.environ | {"PYTHONHASHSEED": seed},
                            stdout=subprocess.DEVNULL, check=True)
             folder = self.root / "docs" / "inside" / "architecture"
-            pictures.append([(folder / name).read_text(encoding="utf-8") for name in ("folders.svg", "files.svg")])
+            pictures.append([(folder / name).read_text(encoding="utf-8") for name in ("folders.svg", "rooms.svg", "files.svg")])
         self.assertEqual(pictures[0], pictures[1])
         self.assertEqual(pictures[0], pictures[2])
 
@@ -157,6 +175,11 @@ class Calls(MadeUp):
         self.assertEqual(1, calls.check(self.root, self.root / "build", NM)[1])
         self.write("src/base/text.c", "int store_get(void); int text_size(void) { return store_get(); }\n")
         self.assertIn("base uses store, which it is not listed with: store_get", self.compiled("src/base/text.c")[0])
+
+    def test_rooms_down_and_up(self):
+        self.write("src/store/README.md", "| room | what is in it |\n|---|---|\n| . | all |\n| zip | one |\n")
+        self.write("src/store/zip/zip.c", "int store_get(void); int zip_get(void) { return store_get(); }\n")
+        self.assertIn("in store, zip uses ., which is above it: store_get", self.compiled("src/store/store.c", "src/store/zip/zip.c")[0])
 
     def test_object_of_a_source_that_is_gone(self):
         self.write("src/base/old.c", "int store_get(void); int old(void) { return store_get(); }\n")
@@ -185,25 +208,25 @@ WORDS_FILES = {
 # What each row of names was, before it had a word of its own, and where.
 OLD = {
     "src/read/fetch_stage.c": ("int32_t slot;", "held_rows"),
-    "src/store/http_pace.h": ("uint32_t window; /* requests */", "/* the window grows */"),
-    "src/plan/round.h": ("uint32_t parts_per_step;",),
+    "src/store/http/http_pace.h": ("uint32_t window; /* requests */", "/* the window grows */"),
+    "src/plan/rounds/round.h": ("uint32_t parts_per_step;",),
     "src/store/store.h": ("store_get_part()", "store_part()", "PLAN_MAX_PARTS"),
     "src/codec/codec.h": ("codec_decode_part(chain)",),
-    "src/zarr/chunk.h": ("zarr_part_stored_bytes()", "struct chunk_part {", "uint64_t first_place;"),
+    "src/zarr/chunk/chunk.h": ("zarr_part_stored_bytes()", "struct chunk_part {", "uint64_t first_place;"),
     "src/dataset/dataset.h": ("struct field_part {", "struct row_cursor {", "part_samples"),
     "src/config/config.c": ("config_field_parts",),
-    "src/plan/plan.h": ("struct plan_place {", "plan_seat_of()", "struct plan_share {", "plan_slot_samples()"),
+    "src/plan/order/plan.h": ("struct plan_place {", "plan_seat_of()", "struct plan_share {", "plan_slot_samples()"),
     "src/topology/topology.h": ("placement_share", "topology_home()", "uint32_t domain_count;", "/* a NUMA\n * domain */"),
-    "src/client/loader.h": ("session_open()", "struct session;", "loader_place()", "struct link *link;", "struct tenant", "struct use",
+    "src/delivery/client/loader.h": ("session_open()", "struct session;", "loader_place()", "struct link *link;", "struct tenant", "struct use",
                             "message_hello", "MESSAGE_FAIL", "all_held", "kept", "/* in place of it */", "kept_place_note()"),
-    "src/server/server.h": ("server_trainer_place()", "struct place_page page;"),
-    "mpi/exchange.h": ("exchange_in_place", "ROUND_IN_PLACE_BYTES"),
-    "mpi/span.h": ("struct span_place {",),
-    "mpi/pace.c": ("struct report {", "take_reports()"),
-    "mpi/stop.h": ("stop_report_error()", "enum report_kind {"),
-    "mpi/masks.c": ("bad_report_add()", "struct message {"),
-    "mpi/service.h": ("struct service_report {",),
-    "src/cli/inspect.h": ("struct report {",),
+    "src/delivery/server/server.h": ("server_trainer_place()", "struct place_page page;"),
+    "mpi/rounds/exchange.h": ("exchange_in_place", "ROUND_IN_PLACE_BYTES"),
+    "mpi/windows/span.h": ("struct span_place {",),
+    "mpi/rounds/pace.c": ("struct report {", "take_reports()"),
+    "mpi/loop/stop.h": ("stop_report_error()", "enum report_kind {"),
+    "mpi/ranks/masks.c": ("bad_report_add()", "struct message {"),
+    "mpi/loop/service.h": ("struct service_report {",),
+    "src/cli/inspect/inspect.h": ("struct report {",),
     "docs/run/reliability.md": ("`PENSTOCK_PLACES`", "rank 0's directory", "NUMA domains"),
     "tests/mpi/test_random.py": ("# the directory of kept rows", "plan_share = 1"),
 }

@@ -52,7 +52,7 @@ def part(word):
 WORDS = (
     # A slot is a trainer's.
     Word("slot", "window row, fetch buffer, call, line, entry or bucket; a slot is what a trainer's ring has",
-         only=r"^src/(base|codec|dataset|read|store|tools|topology|zarr)/|^mpi/(windows|pace|masks|stop)"),
+         only=r"^src/(base|codec|dataset|read|store|scan|workshop/making|topology|zarr)/|^mpi/(windows/windows|rounds/pace|ranks/masks|loop/stop)"),
     Name(r"plan_slot\w*|table_slot\w*|window_slots?", "window_row, table_entry"),
 
     # Parts of a step, of a chunk, of a dataset.
@@ -83,19 +83,19 @@ WORDS = (
     Name(r"stop_report\w*|report_kind", "stop_event"),
     Name(r"bad_report\w*", "bad_list"),
     Name(r"service_report", "service_summary"),
-    Name(part("report"), "pace_sample, stop_event, inspection, bad_list", only=r"^src/(?:plan|run|read|dataset)/|^src/cli/inspect|^mpi/(?:pace|stop|masks)"),
+    Name(part("report"), "pace_sample, stop_event, inspection, bad_list", only=r"^src/(?:plan|run|read|dataset)/|^src/cli/inspect|^mpi/(?:rounds/pace|loop/stop|ranks/masks)"),
 
     # A session is a stretch of delivery; a trainer has a loader.
     Name(r"session_(?:open|next|release|close|leave|fail|place|header|batch)|struct session", "loader_..."),
 
     # Messages, connections, leases.
-    Name(r"message_(?:hello|welcome|wait|goodbye|fail|type|send|receive|wish)|MESSAGE_\w+", "protocol_..., PROTOCOL_...", only=r"^src/(?:delivery|client|server)/"),
-    Name(r"link|links?_(?:terms|done|hang_up)|ret_link", "connection", only=r"^src/(?:delivery|client|server)/"),
-    Name(r"struct message", "mask_entry", only=r"^mpi/masks"),
+    Name(r"message_(?:hello|welcome|wait|goodbye|fail|type|send|receive|wish)|MESSAGE_\w+", "protocol_..., PROTOCOL_...", only=r"^src/delivery/"),
+    Name(r"link|links?_(?:terms|done|hang_up)|ret_link", "connection", only=r"^src/delivery/"),
+    Name(r"struct message", "mask_entry", only=r"^mpi/ranks/masks"),
     Name(r"struct use", "attached_ring"),
     Word("tenant", "lease"),
     Name(r"held(?:_\w+)?|\w+_held|[A-Z_]*HELD", "leased (a slot), kept (a row); held is an array that each node has whole",
-         only=r"^src/(?:client|delivery|server|read|store)/"),
+         only=r"^src/(?:delivery|read|store)/"),
 
     Name(part("kept"), "a row alone is kept, in its home's memory", only=r"^src/(?:client|delivery|server)/"),
 

@@ -1,7 +1,10 @@
-"""The tree as docs/inside/design.md lists it, and as the sources are: folders, files, and what each file includes.
+"""The tree as docs/inside/design.md and the folders' READMEs list it, and as the sources are: folders, rooms, files, includes.
 
-A folder is a directory of src/ with C files, or mpi/. A module is a file without its suffix: ring.c and ring.h are one,
-since they are one noun. src/include has the public header, which every folder may include.
+A folder is what a row of the table in docs/inside/design.md names: a directory below src/, or mpi/. Each is a library or a
+program. A room is a directory in a folder. A module is a file without its suffix: ring.c and ring.h are one, since they are one
+noun. src/include has the public header, which every folder may include.
+
+The README.md of a folder with rooms lists them, upper ones first: `| room | what is in it |`. `.` are the folder's own files.
 """
 
 import pathlib
@@ -30,14 +33,14 @@ def described(source):
     return {name: re.sub(r" \(\[[^]]*\]\([^)]*\)\)|`", "", what) for name, what, _ in rows(source)}
 
 
-def folder_of(path):
-    """The folder of a file below the root: src/read/pool.c is in read, src/client/trainer/main.c in client/trainer."""
+def place_of(path):
+    """The directory of a file below the root, without src/: src/read/pool.c is in read, mpi/job/job.c in mpi/job."""
     parts = path.parent.parts
     return "/".join(parts[1:] if parts[0] == "src" else parts)
 
 
 def module_of(path):
-    return f"{folder_of(path)}/{path.stem}"
+    return f"{place_of(path)}/{path.stem}"
 
 
 def included(source, path, name):
@@ -61,9 +64,37 @@ def files(source):
     return tree, wrong
 
 
-def folders(source):
-    """Names of the folders that there are."""
-    return {folder_of(path) for path in files(source)[0]} - {PUBLIC}
+class Folders:
+    """Which folder and which room a place is in."""
+
+    def __init__(self, source):
+        self.source, self.names = source, set(listed(source))
+        self.places = {place_of(path) for path in files(source)[0]} - {PUBLIC}
+
+    def folder_of(self, place):
+        """The longest name in the table that the place begins with; of a place that is not listed, its first directory."""
+        parts = place.split("/")
+        heads = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+        return next((head for head in heads if head in self.names), parts[0])
+
+    def room_of(self, place):
+        """`.`: a folder's own files."""
+        return place[len(self.folder_of(place)) + 1:] or "."
+
+    def folders(self):
+        """Names of the folders that there are."""
+        return {self.folder_of(place) for place in self.places}
+
+    def rooms(self, folder):
+        """Names of the rooms that there are, the folder's own files included."""
+        return {self.room_of(place) for place in self.places if self.folder_of(place) == folder}
+
+    def readme(self, folder):
+        """(room, what is in it) of a folder's README.md, in order."""
+        path = self.source / ("" if folder == "mpi" else "src") / folder / "README.md"
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        return [(name.rstrip("/"), what) for name, what in re.findall(r"^\| `?([\w./]+)`? \| (.*) \|$", text, re.MULTILINE)
+                if name != "room"]
 
 
 def module_arrows(tree):
@@ -74,15 +105,31 @@ def module_arrows(tree):
     return arrows
 
 
-def folder_arrows(tree):
-    """(folder, folder) -> the first include that makes this arrow, for a message."""
+def place_arrows(tree):
+    """(place, place) -> the first include that makes this arrow, for a message."""
     arrows = {}
     for path, targets in tree.items():
         for target in targets:
-            pair = folder_of(path), folder_of(target)
+            pair = place_of(path), place_of(target)
             if pair[0] != pair[1] and PUBLIC not in pair:
                 arrows.setdefault(pair, f'{path} includes "{target}"')
     return arrows
+
+
+def folder_arrows(folders, tree):
+    """(folder, folder) -> the first include that makes this arrow."""
+    arrows = {}
+    for pair, example in place_arrows(tree).items():
+        pair = tuple(folders.folder_of(place) for place in pair)
+        if pair[0] != pair[1]:
+            arrows.setdefault(pair, example)
+    return arrows
+
+
+def room_arrows(folders, tree, folder):
+    """(room, room) within a folder -> the first include that makes this arrow. All rooms may include a folder's own headers."""
+    return {(folders.room_of(start), folders.room_of(end)): example for (start, end), example in place_arrows(tree).items()
+            if folders.folder_of(start) == folders.folder_of(end) == folder and folders.room_of(end) != "."}
 
 
 def circles(arrows):

@@ -22,9 +22,9 @@
  * when all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
-#include "delivery/handout.h"
-#include "plan/plan.h"
-#include "server/server.h"
+#include "delivery/ring/handout.h"
+#include "delivery/server/server.h"
+#include "plan/order/plan.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -6,8 +6,8 @@
  * ways. Without arguments, the whole array at the root of each store whose path is a line of
  * standard input, answered by "ok BYTES" and the items, or "error BYTES" and the message: one
  * process for a thousand arrays. */
-#include "zarr/chunk.h"
-#include "zarr/hierarchy.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/hierarchy/hierarchy.h"
 
 #include <errno.h>
 #include <stdio.h>

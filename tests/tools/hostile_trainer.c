@@ -7,7 +7,7 @@
  *     cursor    says that it has released what there never will be, after three batches
  *     socket   sends nonsense to its reader, after three batches
  */
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 #include "penstock.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_TESTS_UNIT_ASSIGN_BENCH_H
 #define PENSTOCK_TESTS_UNIT_ASSIGN_BENCH_H
 
-#include "plan/assign.h"
+#include "plan/assign/assign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

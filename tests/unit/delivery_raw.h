@@ -4,7 +4,7 @@
 
 #include "delivery_support.h"
 
-#include "delivery/rundir.h"
+#include "delivery/ring/rundir.h"
 
 #include <sys/epoll.h>
 

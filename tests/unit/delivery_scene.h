@@ -5,8 +5,8 @@
 
 #include "delivery_support.h"
 
-#include "delivery/handout.h"
-#include "delivery/protocol.h"
+#include "delivery/ring/handout.h"
+#include "delivery/ring/protocol.h"
 
 /* What a server of these tests reads of a state: epoch and step. */
 static inline enum status read_cursor(void *argument, uint32_t rank, const char *json, bool goes_on,

@@ -4,9 +4,9 @@
 #define PENSTOCK_TESTS_DELIVERY_SUPPORT_H
 
 #include "base/clock.h"
-#include "delivery/cursor_page.h"
+#include "delivery/ring/cursor_page.h"
+#include "delivery/server/server.h"
 #include "penstock.h"
-#include "server/server.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -3,10 +3,10 @@
 #ifndef PENSTOCK_TESTS_DISK_CACHE_SUPPORT_H
 #define PENSTOCK_TESTS_DISK_CACHE_SUPPORT_H
 
-#include "store/disk_cache.h"
+#include "store/cache/disk_cache.h"
 
 #include "base/random.h"
-#include "store/disk_cache_internal.h"
+#include "store/cache/disk_cache_internal.h"
 
 #include <dirent.h>
 #include <errno.h>

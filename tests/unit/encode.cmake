@@ -1,2 +1,2 @@
-penstock_unit_test(encode processes LINKS encode base)
-penstock_unit_test(encode hostile THREADS LINKS encode delivery)
+penstock_unit_test(encode processes LINKS workshop base)
+penstock_unit_test(encode hostile THREADS LINKS workshop delivery/ring)

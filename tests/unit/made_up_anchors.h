@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 #include "base/size.h"
-#include "plan/plan.h"
-#include "plan/tables.h"
+#include "plan/order/plan.h"
+#include "plan/order/tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include "base/number.h"
 #include "base/random.h"
-#include "plan/cuts.h"
+#include "plan/order/cuts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

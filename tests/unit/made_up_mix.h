@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "made_up_lengths.h"
-#include "plan/mix.h"
+#include "plan/order/mix.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #define PENSTOCK_TESTS_UNIT_REMOTE_SERVER_H
 
 #include "base/clock.h"
-#include "store/fetch.h"
+#include "store/kind/fetch.h"
 #include "store/store.h"
 
 #include <arpa/inet.h>

@@ -1,1 +1,1 @@
-penstock_unit_test(server ring_memory LINKS delivery server)
+penstock_unit_test(server ring_memory LINKS delivery/ring delivery/server)

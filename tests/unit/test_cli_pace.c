@@ -1,6 +1,6 @@
 /* The pace of a run, and the time left that `penstock top` shows: steps may be slower than looks.
  */
-#include "cli/top_screen.h"
+#include "cli/top/top_screen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * those whose trainer is not quite dead; and that a trainer goes on without one. */
 #include "delivery_support.h"
 
-#include "client/cursor_file.h"
+#include "delivery/client/cursor_file.h"
 #include "run/state.h"
 
 #include <fcntl.h>

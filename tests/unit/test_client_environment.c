@@ -1,5 +1,5 @@
 /* Who a trainer takes itself for, in the environments that launchers make: alone and nested. */
-#include "client/environment.h"
+#include "delivery/client/environment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Blosc frames as libblosc makes them, in every way that it splits and shuffles: decoded whole and
  * in parts, against what went in; and frames that lie about their blocks and streams. */
-#include "codec/blosc_frame.h"
+#include "codec/blosc/blosc_frame.h"
 #include "codec_chains.h"
 
 #include <blosc.h>

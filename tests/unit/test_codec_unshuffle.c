@@ -2,7 +2,7 @@
  * elements, numbers of elements around the vectors' sizes, and parts that begin and end anywhere.
  */
 #include "base/random.h"
-#include "codec/unshuffle.h"
+#include "codec/blosc/unshuffle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

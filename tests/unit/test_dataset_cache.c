@@ -2,7 +2,7 @@
  * damaged is used. And what rows take in the store. */
 #include "dataset/dataset.h"
 
-#include "store/disk_cache.h"
+#include "store/cache/disk_cache.h"
 #include "zarr_fixture.h"
 
 #include <fcntl.h>

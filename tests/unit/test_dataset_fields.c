@@ -1,9 +1,9 @@
 /* What fields may be besides arrays as they are: views along any axis and of converted items,
  * against item by item arithmetic; several stores; groups and patterns; and what is refused. */
 #include "dataset/dataset.h"
-#include "zarr/chunk.h"
-#include "zarr/hierarchy.h"
-#include "zarr/view.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/hierarchy/hierarchy.h"
+#include "zarr/metadata/view.h"
 #include "zarr_fixture.h"
 
 enum { MEBIBYTE = 1 << 20 };

@@ -1,8 +1,8 @@
 /* Inventories of a dataset and of copies of it: what is the same, and what differs. */
-#include "dataset/inventory.h"
+#include "dataset/open/inventory.h"
 
 #include "dataset/dataset.h"
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Bad chunks: masked and listed, or errors; and a dataset that changes while it is read. */
 #include "base/clock.h"
-#include "dataset/bad_log.h"
 #include "dataset/dataset.h"
+#include "dataset/read/bad_log.h"
 #include "zarr_fixture.h"
 
 /* 20 samples in rows of 4: `a` in chunks of 4 by half a sample, `b` in chunks of 8, read along. */

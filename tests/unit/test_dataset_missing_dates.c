@@ -2,7 +2,7 @@
  * touches, and names of the indices along an axis. */
 #include "anchors/anchors.h"
 #include "dataset/dataset.h"
-#include "dataset/missing_dates.h"
+#include "dataset/frames/missing_dates.h"
 #include "zarr_fixture.h"
 
 #include <stdlib.h>

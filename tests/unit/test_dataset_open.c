@@ -1,7 +1,7 @@
 /* Opening datasets: fields by default and by configuration, joins, what is held and what is read by
  * rows, rows and held samples against the written arrays. */
 #include "dataset_joined.h"
-#include "zarr/hierarchy.h"
+#include "zarr/hierarchy/hierarchy.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

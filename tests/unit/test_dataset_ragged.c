@@ -1,9 +1,9 @@
 /* Ragged fields against a model: random stores, read row by row into pages; bounds against what is
  * there; and the same from packed bytes. */
 #include "base/size.h"
-#include "dataset/row_pieces.h"
+#include "dataset/read/row_pieces.h"
 #include "ragged_world.h"
-#include "zarr/chunk.h"
+#include "zarr/chunk/chunk.h"
 
 enum { CSR_COLUMNS = 3 };
 

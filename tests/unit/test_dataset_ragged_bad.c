@@ -1,7 +1,7 @@
 /* Ragged fields that are refused, by what message; and chunks and indices that are bad: errors, or
  * masked. */
-#include "dataset/bad_log.h"
-#include "dataset/row_pieces.h"
+#include "dataset/read/bad_log.h"
+#include "dataset/read/row_pieces.h"
 #include "dataset_refusal.h"
 #include "ragged_world.h"
 

@@ -1,7 +1,7 @@
 /* What frames are samples, as arrays of the stores say: against the definition, frame by frame, for
  * random arrays; splits; and documents. */
 #include "anchors/anchors.h"
-#include "dataset/frame_array.h"
+#include "dataset/frames/frame_array.h"
 #include "dataset_refusal.h"
 #include "dataset_world.h"
 

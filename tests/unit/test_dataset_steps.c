@@ -1,10 +1,10 @@
 /* Fields with steps: rows with halos against the whole arrays, for random shapes, stores and steps;
  * what a bad chunk makes of samples, by brute force; made fields; packing; and refusals. */
 #include "anchors/anchors.h"
-#include "dataset/bad_log.h"
-#include "dataset/row_pieces.h"
+#include "dataset/read/bad_log.h"
+#include "dataset/read/row_pieces.h"
 #include "dataset_world.h"
-#include "zarr/chunk.h"
+#include "zarr/chunk/chunk.h"
 
 enum { FIELDS = 4 };
 

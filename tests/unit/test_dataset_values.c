@@ -2,7 +2,7 @@
  * enough for each chunk alone, and refused in a smaller one. */
 #include "base/number.h"
 #include "base/size.h"
-#include "dataset/ragged_values.h"
+#include "dataset/ragged/ragged_values.h"
 #include "zarr_fixture.h"
 
 enum { VALUES = 333, CHUNK = 7, CHUNKS = (VALUES + CHUNK - 1) / CHUNK };

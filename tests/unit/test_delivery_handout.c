@@ -1,8 +1,8 @@
 /* The handout: what a trainer sees of it, and memory that is none or that may still change. */
 #include "delivery_support.h"
 
-#include "delivery/handout.h"
-#include "delivery/sealed.h"
+#include "delivery/ring/handout.h"
+#include "delivery/ring/sealed.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

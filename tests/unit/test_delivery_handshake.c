@@ -1,8 +1,8 @@
 /* The handshake: who is welcome, who is told what, and what strangers and silence come to. */
 #include "delivery_raw.h"
 
-#include "delivery/fdpass.h"
-#include "delivery/protocol.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/protocol.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,9 +3,9 @@
  */
 #include "delivery_raw.h"
 
-#include "delivery/fdpass.h"
-#include "delivery/protocol.h"
-#include "delivery/ring.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/ring/ring.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

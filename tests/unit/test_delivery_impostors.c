@@ -2,11 +2,11 @@
  * few. No descriptor stays open. */
 #include "delivery_raw.h"
 
-#include "delivery/fdpass.h"
-#include "delivery/protocol.h"
-#include "delivery/ring.h"
-#include "delivery/wakeup.h"
-#include "server/ring_memory.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/ring/ring.h"
+#include "delivery/ring/wakeup.h"
+#include "delivery/server/ring_memory.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* The layout of a ring: what settle() makes, and that check() takes nothing else. */
-#include "delivery/layout.h"
+#include "delivery/ring/layout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Messages and packets: what passes, and that nonsense leaves no descriptors behind. */
-#include "delivery/fdpass.h"
-#include "delivery/protocol.h"
-#include "server/server.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/server/server.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* The run directory: who may use it, and how sockets of dead readers are found and taken. */
-#include "client/dial.h"
-#include "delivery/rundir.h"
+#include "delivery/client/dial.h"
+#include "delivery/ring/rundir.h"
 
 #include <fcntl.h>
 #include <limits.h>

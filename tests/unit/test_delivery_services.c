@@ -2,7 +2,7 @@
  * several readers of a node. */
 #include "delivery_raw.h"
 
-#include "delivery/protocol.h"
+#include "delivery/ring/protocol.h"
 
 static void a_service_that_does_not_start_is_named(void **state)
 {

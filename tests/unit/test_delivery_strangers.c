@@ -1,7 +1,7 @@
 /* Other users, and strange files in the run directory: refused on both sides. */
 #include "delivery_raw.h"
 
-#include "delivery/protocol.h"
+#include "delivery/ring/protocol.h"
 
 #include <fcntl.h>
 #include <grp.h>

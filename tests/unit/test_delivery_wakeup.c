@@ -1,6 +1,6 @@
 /* Wake-ups: who sleeps is woken once, however much comes before it wakes; nobody is woken who did
  * not ask. */
-#include "delivery/wakeup.h"
+#include "delivery/ring/wakeup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,14 @@
 /* Encoders that break the protocol: each is one clear error, no descriptor stays open, and nothing
  * that they name is taken for memory. This program is the encoder, too: test_encode_hostile MODE.
  */
-#include "encode/encoders.h"
+#include "workshop/encode/encoders.h"
 
-#include "delivery/cursor_page.h"
-#include "delivery/fdpass.h"
-#include "delivery/protocol.h"
-#include "delivery/ring.h"
-#include "delivery/rundir.h"
-#include "delivery/sealed.h"
+#include "delivery/ring/cursor_page.h"
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/ring/ring.h"
+#include "delivery/ring/rundir.h"
+#include "delivery/ring/sealed.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* The processes of encoders: how they end, and what ends them when whoever started them is killed.
  */
-#include "encode/processes.h"
+#include "workshop/encode/processes.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ingest/cuts.h"
+#include "workshop/ingest/cuts.h"
 
 enum { FRAMES = 4 };
 

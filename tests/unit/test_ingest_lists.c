@@ -1,8 +1,8 @@
 /* Lists of videos, and rows of numbers for them. */
 #include "directory_fixture.h"
 
-#include "ingest/text_rows.h"
-#include "ingest/video_list.h"
+#include "workshop/ingest/text_rows.h"
+#include "workshop/ingest/video_list.h"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* A snapshot as Prometheus' text and as JSON: the format's rules, exact numbers, and the table. */
-#include "delivery/waits.h"
+#include "delivery/ring/waits.h"
 #include "metrics/metrics.h"
 
 #include <setjmp.h>

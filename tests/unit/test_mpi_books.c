@@ -1,11 +1,11 @@
 /* The books and the tally of a session: what is read and sent counts in the epoch that it is for,
  * and so do samples, however many epochs there are. An epoch of the report lasts as long as its
  * slowest reader. Windows, rounds, the pool, trainers and MPI are made up. */
-#include "books.h"
+#include "account/books.h"
 
-#include "store/disk_cache.h"
-#include "store/watch.h"
-#include "tally.h"
+#include "account/tally.h"
+#include "store/cache/disk_cache.h"
+#include "store/kind/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Requests that are asked about are looked at by one call of MPI. The calls are this file's own. */
-#include "requests.h"
+#include "ranks/requests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

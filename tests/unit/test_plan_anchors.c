@@ -1,8 +1,8 @@
 /* The order where only some frames are anchors, against one worked out sample by sample. */
 #include "base/number.h"
 #include "made_up_anchors.h"
-#include "plan/keys.h"
-#include "plan/permutation.h"
+#include "plan/order/keys.h"
+#include "plan/permutation/permutation.h"
 
 #include <stdio.h>
 #include <string.h>

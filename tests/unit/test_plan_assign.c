@@ -2,8 +2,8 @@
  * whose next use is nearest. */
 #include "assign_bench.h"
 
-#include "plan/locality.h"
-#include "plan/mix.h"
+#include "plan/order/mix.h"
+#include "plan/rounds/locality.h"
 
 static void even_without_cache(void **state)
 {

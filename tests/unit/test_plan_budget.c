@@ -1,11 +1,11 @@
 /* The budget: never above the limit, never below what a run needs, everything kept where everything
  * fits. */
-#include "plan/budget.h"
+#include "plan/budget/budget.h"
 
 #include "base/size.h"
 #include "made_up_anchors.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * at each number of rows, and at each sample that is padding. */
 #include "base/number.h"
 #include "base/random.h"
-#include "plan/assign.h"
-#include "plan/budget.h"
+#include "plan/assign/assign.h"
+#include "plan/budget/budget.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

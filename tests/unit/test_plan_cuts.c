@@ -1,10 +1,10 @@
-/* Batches by budget on random lengths, checked against what docs/inside/order.md promises: each sample
- * once, steps within the budget and within a window, and no epoch that needs more steps than there
- * are. */
+/* Batches by budget on random lengths, checked against what docs/inside/order.md promises: each
+ * sample once, steps within the budget and within a window, and no epoch that needs more steps than
+ * there are. */
 #include "base/size.h"
 #include "made_up_lengths.h"
-#include "plan/plan.h"
-#include "plan/tables.h"
+#include "plan/order/plan.h"
+#include "plan/order/tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* Locality: every sample of a step has one destination, shares are exact, as few samples as
  * possible leave the node that they are near, and chance decides which do. */
 #include "base/random.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #include "base/divide.h"
 #include "base/random.h"
 #include "base/size.h"
-#include "plan/plan.h"
+#include "plan/order/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

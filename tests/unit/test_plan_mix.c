@@ -1,9 +1,9 @@
 /* Mixes: each source's share, in closed form; every draw once; the order of windows. */
 #include "made_up_anchors.h"
 #include "made_up_mix.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
-#include "plan/round.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
+#include "plan/rounds/round.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Mixes: memory for the windows that steps touch, short last ones included. */
 #include "base/number.h"
 #include "made_up_mix.h"
-#include "plan/budget.h"
-#include "plan/order_internal.h"
+#include "plan/budget/budget.h"
+#include "plan/order/order_internal.h"
 
 #include <stdbool.h>
 

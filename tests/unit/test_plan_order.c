@@ -1,8 +1,8 @@
 /* The order of an epoch: complete, reversible, different every epoch, the same for ever. */
 #include "base/random.h"
-#include "plan/mix.h"
-#include "plan/plan.h"
-#include "plan/tables.h"
+#include "plan/order/mix.h"
+#include "plan/order/plan.h"
+#include "plan/order/tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

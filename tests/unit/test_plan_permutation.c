@@ -4,7 +4,7 @@
  * The uniformity checks are run on deliberately weak permutations too, and must fail there.
  */
 #include "base/random.h"
-#include "plan/permutation.h"
+#include "plan/permutation/permutation.h"
 
 #include <math.h>
 #include <setjmp.h>

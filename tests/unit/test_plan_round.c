@@ -1,9 +1,9 @@
 /* Rounds: what readers send is what trainers expect, for any number of both, and sizes never
  * overflow. */
 #include "made_up_anchors.h"
-#include "plan/assign.h"
-#include "plan/locality.h"
-#include "plan/round.h"
+#include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
+#include "plan/rounds/round.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

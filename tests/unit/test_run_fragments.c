@@ -2,7 +2,7 @@
  * the ways. */
 #include "run/fragments.h"
 
-#include "plan/round.h"
+#include "plan/rounds/round.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

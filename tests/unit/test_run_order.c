@@ -2,9 +2,9 @@
  * the table is given two values, and the order id and the order change where the table says so. */
 #include "config/options.h"
 #include "dataset/dataset.h"
-#include "plan/locality.h"
-#include "plan/mix.h"
-#include "plan/tables.h"
+#include "plan/order/mix.h"
+#include "plan/order/tables.h"
+#include "plan/rounds/locality.h"
 #include "run/setup.h"
 #include "zarr_fixture.h"
 

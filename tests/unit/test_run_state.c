@@ -2,7 +2,7 @@
 #include "run/state.h"
 
 #include "penstock.h"
-#include "plan/plan.h"
+#include "plan/order/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
 #include "delivery_support.h"
 
 #include "base/memory.h"
-#include "delivery/ring.h"
-#include "server/ring_memory.h"
+#include "delivery/ring/ring.h"
+#include "delivery/server/ring_memory.h"
 
 #include <dirent.h>
 #include <errno.h>

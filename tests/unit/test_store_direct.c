@@ -2,7 +2,7 @@
  * cannot. */
 #include "directory_fixture.h"
 
-#include "store/watch.h"
+#include "store/kind/watch.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 
 #include <string.h>
 

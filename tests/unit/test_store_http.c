@@ -1,6 +1,6 @@
 /* What answers are taken for, and how many requests are made at once: both without a network. */
-#include "store/http_judge.h"
-#include "store/http_pace.h"
+#include "store/http/http_judge.h"
+#include "store/http/http_pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Memory for inflated values: never more than reserved, each value made once, and no thread waits
  * for ever. */
-#include "store/zip_inflated.h"
+#include "store/zip/zip_inflated.h"
 
 #include "base/memory.h"
-#include "store/zip_directory.h"
+#include "store/zip/zip_directory.h"
 
 #include <pthread.h>
 #include <setjmp.h>

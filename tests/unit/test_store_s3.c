@@ -1,6 +1,6 @@
 /* Signatures against the examples of AWS's documentation, listings, and where a bucket lies. */
-#include "store/s3_page.h"
-#include "store/s3_sign.h"
+#include "store/remote/s3_page.h"
+#include "store/remote/s3_sign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Urls: what is taken, which host gets the request, and what messages show. Without a network:
  * whatever is refused here was refused before a request. */
-#include "store/credentials_endpoint.h"
-#include "store/http_answer.h"
+#include "store/http/http_answer.h"
+#include "store/http/url.h"
+#include "store/remote/credentials_endpoint.h"
 #include "store/store.h"
-#include "store/url.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "store/kind/watch.h"
 #include "store/store.h"
-#include "store/watch.h"
 
 #include <pthread.h>
 #include <signal.h>

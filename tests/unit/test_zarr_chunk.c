@@ -1,6 +1,6 @@
 /* Reading chunks and regions, against a reference copy: random shapes, chunk grids, ranks, dtypes,
  * byte orders and codecs with fixed seeds; missing, short and damaged chunks. */
-#include "zarr/chunk.h"
+#include "zarr/chunk/chunk.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* The hierarchy: consolidated or walked, arrays that cannot be read, attributes, packing. */
-#include "zarr/hierarchy.h"
+#include "zarr/hierarchy/hierarchy.h"
 
-#include "zarr/attributes.h"
+#include "zarr/hierarchy/attributes.h"
 #include "zarr_documents.h"
 #include "zarr_fixture.h"
 

@@ -1,5 +1,5 @@
 /* Each text is read the same by all versions of json-c. */
-#include "zarr/json.h"
+#include "zarr/metadata/json.h"
 
 #include <json-c/json.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Metadata documents of arrays, good and bad: what they say, and how what is not read or trusted is
  * refused. */
-#include "zarr/array.h"
+#include "zarr/metadata/array.h"
 #include "zarr_documents.h"
 #include "zarr_fixture.h"
 

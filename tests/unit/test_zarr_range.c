@@ -1,8 +1,8 @@
 /* Reading a range of a chunk: what is asked of the store, from a tape too, and what a damaged value
  * comes to. */
-#include "zarr/chunk.h"
-#include "zarr/chunk_internal.h"
-#include "zarr/view.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/chunk/chunk_internal.h"
+#include "zarr/metadata/view.h"
 #include "zarr_fixture.h"
 
 #include <unistd.h>

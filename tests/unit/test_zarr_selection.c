@@ -1,8 +1,8 @@
 /* Views that select indices: each item where it belongs, chunks outside never asked for, each chunk
  * once, and mistakes refused. */
-#include "zarr/chunk.h"
-#include "zarr/selection.h"
-#include "zarr/view.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/metadata/selection.h"
+#include "zarr/metadata/view.h"
 #include "zarr_fixture.h"
 
 enum { CASES = 120, MOST_INDICES = 64 };

@@ -1,7 +1,7 @@
 /* Pieces of sharded arrays told beforehand; and indices that are cached, in memory and on disk. */
 #include "zarr_sharded.h"
 
-#include "store/disk_cache.h"
+#include "store/cache/disk_cache.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* Which values of an array a store has: by the names in folders, whatever keys look like. */
-#include "zarr/stock.h"
+#include "zarr/chunk/stock.h"
 
-#include "store/store_internal.h"
+#include "store/kind/store_internal.h"
 #include "zarr_sharded.h"
 
 #include <sys/stat.h>

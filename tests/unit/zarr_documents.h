@@ -3,7 +3,7 @@
 #define PENSTOCK_TESTS_ZARR_DOCUMENTS_H
 
 #include "base/text.h"
-#include "zarr/array.h"
+#include "zarr/metadata/array.h"
 
 #include <stdbool.h>
 #include <string.h>

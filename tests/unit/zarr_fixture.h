@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "store/store.h"
-#include "zarr/array.h"
+#include "zarr/metadata/array.h"
 
 #include <ftw.h>
 #include <inttypes.h>

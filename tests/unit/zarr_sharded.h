@@ -2,8 +2,8 @@
 #ifndef PENSTOCK_TESTS_UNIT_ZARR_SHARDED_H
 #define PENSTOCK_TESTS_UNIT_ZARR_SHARDED_H
 
-#include "zarr/chunk.h"
-#include "zarr/shard_cache.h"
+#include "zarr/chunk/chunk.h"
+#include "zarr/chunk/shard_cache.h"
 #include "zarr_fixture.h"
 
 enum {

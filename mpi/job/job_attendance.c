@@ -1,0 +1,259 @@
+/* Who is there: waits for the trainers of a session. See job_internal.h. */
+#include "job/job_internal.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/size.h"
+#include "delivery/ring/end_marker.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const uint64_t second_ns = 1000000000u;
+
+/* One look at sockets and children while trainers connect. */
+static enum status look_around(struct job *job, struct error *err)
+{
+    bool active;
+    comm_heed_signals(&job->comm);
+    struct error warning;
+    enum status status = server_progress(job->server, &active, err);
+    if (server_take_warning(job->server, &warning))
+        fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
+                job->comm.node_name, warning.message);
+    if (status == STATUS_REFUSED && job->session_count > 0)
+        status = STATUS_OK; /* a stranger was told; those who were there before need not know */
+    if (status == STATUS_OK)
+        status = job_look_after_children(job, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "reader %d on %s: ", job->comm.rank, job->comm.node_name);
+    return STATUS_OK;
+}
+
+enum status job_keep_trainers(struct job *job, struct error *err)
+{
+    enum status status = look_around(job, err);
+    if (status == STATUS_OK)
+        server_announce(job->server, server_trainer_count(job->server),
+                        (uint32_t)job->config.trainers);
+    return status;
+}
+
+static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
+                          struct error *err)
+{
+    const uint64_t often_ns = 2000000;
+    uint64_t end = clock_now_ns() + duration_ns;
+    do {
+        if (*status == STATUS_OK)
+            *status = look_around(job, err);
+        clock_sleep_ns(max_u64(often_ns, duration_ns / 5));
+    } while (clock_now_ns() < end);
+}
+
+/* Collective: which trainers are missing, as "3, 5 and 2 more". */
+static void name_missing(struct job *job, struct text *out)
+{
+    enum { MOST_NAMES = 16 };
+    uint32_t *there = calloc(job->config.trainers, sizeof *there);
+    if (!there)
+        MPI_Abort(MPI_COMM_WORLD, 1); /* some KiB, at the end of a run that has failed anyway */
+    assert(there);                    /* the analyser does not know that MPI_Abort() stays away */
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        there[server_trainer_rank(job->server, peer)] = 1;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, there, (int)job->config.trainers, MPI_UINT32_T, MPI_SUM,
+                   job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+    uint64_t missing = 0;
+    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
+        if (there[rank] == 0 && missing++ < MOST_NAMES)
+            text_append(out, "%s%" PRIu64, missing > 1 ? ", " : "", rank);
+    if (missing > MOST_NAMES)
+        text_append(out, " and %" PRIu64 " more", missing - MOST_NAMES);
+    free(there);
+}
+
+/* Collective. */
+static enum status too_late(struct job *job, uint64_t connected, uint64_t timeout_s,
+                            struct error *err)
+{
+    struct text missing = {0};
+    name_missing(job, &missing);
+    bool first_session = job->session_count == 0;
+    enum status status =
+        error_set(err, STATUS_TIMEOUT,
+                  "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
+                  " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
+                  connected, job->config.trainers, count_plural(job->config.trainers), timeout_s,
+                  first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
+                  missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
+    text_done(&missing);
+    return status;
+}
+
+void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor)
+{
+    if (job->left_off[rank] >= cursor + 1)
+        return;
+    job->left_off[rank] = cursor + 1;
+    if (job_tells_supervisor(job))
+        printf("left %u %llu\n", rank, (unsigned long long)cursor);
+}
+
+void job_note_progress(struct job *job)
+{
+    uint32_t rank;
+    uint64_t cursor;
+    while (server_take_parted(job->server, &rank, &cursor))
+        job_note_cursor(job, rank, cursor);
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
+        if (server_trainer_wish(job->server, peer, &cursor) == WISH_CONTINUE)
+            job_note_cursor(job, server_trainer_rank(job->server, peer),
+                            server_trainer_cursor(job->server, peer));
+    fflush(stdout);
+}
+
+static uint64_t end_cursor(const struct job *job)
+{
+    return job_cursor(job, job->setup.service.epochs, 0);
+}
+
+void job_note_end(struct job *job)
+{
+    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+        job_note_cursor(job, server_trainer_rank(job->server, peer), end_cursor(job));
+    fflush(stdout);
+}
+
+void job_finish_well(struct job *job)
+{
+    struct error end;
+    error_set(&end, STATUS_ENDED, "all epochs are consumed");
+    if (job->supervised && job->comm.run_count == 1) /* else readers may serve another session */
+        end_marker_make(getenv("PENSTOCK_CURSORS"));
+    server_finish(job->server, &end);
+}
+
+/* Trainers here that have their last batch, and lost their reader before they heard of the end; or
+ * that died after it. */
+static uint64_t count_at_end(const struct job *job)
+{
+    uint64_t count = 0, cursor;
+    for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
+        enum protocol_wish wish = server_trainer_wish(job->server, peer, &cursor);
+        uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
+        count += (wish == WISH_CONTINUE && cursor == end_cursor(job)) ||
+                 (wish != WISH_STATE && left == end_cursor(job) + 1);
+    }
+    return count;
+}
+
+/* Whether, as the readers before these told, all trainers had their last batch. */
+static bool all_had_all(const struct job *job)
+{
+    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
+        if (job->left_off[rank] != end_cursor(job) + 1)
+            return false;
+    return true;
+}
+
+/* On rank 0, once in a run. */
+static void warn_of_states(struct job *job, uint64_t old_states)
+{
+    struct text warning = {0};
+    if (old_states == 0 || job->told_of_states)
+        return;
+    job->told_of_states = true;
+    if (job->comm.rank != 0)
+        return;
+    run_state_describe_gaps(&job->setup.service, &warning);
+    fprintf(stderr, "penstock-reader: warning: %s\n", warning.data);
+    text_done(&warning);
+}
+
+/* What ranks tell one another, added up. */
+enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, OVER, NOTES };
+
+static void compare_notes(struct job *job, bool failed, bool late, bool over,
+                          uint64_t ret_notes[NOTES])
+{
+    const uint64_t mine[NOTES] = {
+        [CONNECTED] = server_trainer_count(job->server),
+        [AT_END] = count_at_end(job),
+        [FAILED] = failed,
+        [LATE] = late,
+        [OLD_STATES] = job->old_states,
+        [OVER] = over,
+    };
+    MPI_Request request;
+    MPI_Iallreduce(mine, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world, &request);
+    comm_wait(&job->comm, &request);
+}
+
+/* What rank 0 heard of other runs: true if this one is over. */
+static bool hear_siblings(struct job *job, enum status *status, struct error *err)
+{
+    const struct siblings_news *news = siblings_hear(job->siblings);
+    bool in_order = news->outcome.status == STATUS_OK || news->outcome.status == STATUS_ENDED;
+    if (*status == STATUS_OK && news->over && !in_order) {
+        *err = news->outcome;
+        *status = (enum status)err->status;
+    }
+    return job->also && (news->over || news->signal_number);
+}
+
+/* A run of --also waits for as long as the other one lasts: less and less often, so that the wait
+ * costs next to nothing. */
+static uint64_t pause_ns(const struct job *job, uint64_t start_ns)
+{
+    const uint64_t shortest = 10000000, longest = 100000000;
+    uint64_t waited = clock_now_ns() - start_ns;
+    return job->also && waited > second_ns ? longest : shortest;
+}
+
+/* On rank 0, every few seconds. */
+static void say_waiting(const struct job *job, uint64_t connected, uint64_t *told_ns)
+{
+    if (job->comm.rank != 0 || job->also || clock_now_ns() - *told_ns <= 5 * second_ns)
+        return;
+    *told_ns = clock_now_ns();
+    fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n", connected,
+            job->config.trainers);
+}
+
+/* Ranks compare notes every few milliseconds. */
+enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
+{
+    const uint64_t linger_s = 5;
+    uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
+    if (job->supervised && job->comm.run_count > 1) /* trainers may be busy with another run */
+        timeout_s = max_u64(timeout_s, job->reconnect_s);
+    if (all_had_all(job) && timeout_s > linger_s)
+        timeout_s = linger_s; /* for those that still want to hear of the end */
+    uint64_t start = clock_now_ns(), told = start, notes[NOTES];
+    enum status status = STATUS_OK;
+    for (;;) {
+        wait_a_little(job, pause_ns(job, start), &status, err);
+        job_note_progress(job);
+        bool over = hear_siblings(job, &status, err);
+        bool late = !job->also && clock_now_ns() - start > timeout_s * second_ns;
+        compare_notes(job, status != STATUS_OK, late, over, notes);
+        warn_of_states(job, notes[OLD_STATES]);
+        if (notes[FAILED])
+            return comm_agree(&job->comm, status, err);
+        if (notes[CONNECTED] >= job->config.trainers)
+            return STATUS_OK;
+        job->over = notes[OVER] > 0 || (notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
+                                        (notes[CONNECTED] > 0 || all_had_all(job)));
+        if (job->over)
+            return STATUS_OK;
+        if (notes[LATE])
+            return too_late(job, notes[CONNECTED], timeout_s, err);
+        server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
+        if (!quiet)
+            say_waiting(job, notes[CONNECTED], &told);
+    }
+}

@@ -1,0 +1,180 @@
+/* The locality: where trainers are, as the plan knows. Settled once in a run. See job_internal.h.
+ */
+#include "job/job_internal.h"
+
+#include "base/number.h"
+#include "base/size.h"
+#include "plan/rounds/locality.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum status refuse_two(uint32_t one, uint32_t other, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "trainers go on with different localities (%" PRIu32 ", %" PRIu32
+                     "), and samples could be delivered twice: restart all trainers, from the "
+                     "state of one checkpoint",
+                     one, other);
+}
+
+static enum status check_sound(const struct job *job, uint32_t number, struct error *err)
+{
+    struct locality locality;
+    uint32_t trainers = job->setup.plan.trainer_count;
+    if (locality_of_number(number, trainers, &locality))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s cannot have locality %" PRIu32
+                     ": restart all trainers, from the state of one checkpoint",
+                     count_each(trainers, "trainer").text, number);
+}
+
+enum status job_note_locality(struct job *job, uint32_t rank, uint32_t number, struct error *err)
+{
+    if (job->setup.plan.locality == 0)
+        return STATUS_OK;
+    enum status status = check_sound(job, number, err);
+    if (status != STATUS_OK)
+        return status;
+    if (job->session_count > 0)
+        return number == job->known_locality ? STATUS_OK
+                                             : refuse_two(job->known_locality, number, err);
+    if (job->localities[rank] && job->localities[rank] != number) {
+        job_note_progress(job); /* takes what the server has of the one before */
+        job->left_off[rank] = 0;
+    }
+    job->localities[rank] = number;
+    return STATUS_OK;
+}
+
+/* Whether trainers that are gone had stopped at different steps. The same on all ranks. */
+static bool left_apart(const struct job *job)
+{
+    uint64_t first = 0;
+    for (uint32_t t = 0; t < job->setup.plan.trainer_count; t++) {
+        first = first ? first : job->left_off[t];
+        if (job->left_off[t] && job->left_off[t] != first)
+            return true;
+    }
+    return false;
+}
+
+/* Collective: a trainer that is there says which run it is of. One of its rank that was at another
+ * reader, with another number, and is gone, was of another run: its cursor is forgotten, too. */
+static enum status forget_strangers(struct job *job, struct error *err)
+{
+    size_t trainers = job->config.trainers;
+    uint32_t *told = calloc(trainers, sizeof *told);
+    enum status status =
+        told ? STATUS_OK
+             : error_set(err, STATUS_NO_MEMORY, "no memory for the localities of trainers");
+    status = comm_agree(&job->comm, status, err);
+    for (size_t t = 0; status == STATUS_OK && t < trainers; t++)
+        if (job->reader_of_trainer[t] == (uint32_t)job->comm.rank)
+            told[t] = job->localities[t];
+    if (status == STATUS_OK) {
+        MPI_Request request;
+        MPI_Iallreduce(MPI_IN_PLACE, told, (int)trainers, MPI_UINT32_T, MPI_MAX, job->comm.world,
+                       &request);
+        comm_wait(&job->comm, &request);
+        job_note_progress(job); /* takes what the server has of those that are gone */
+    }
+    for (size_t t = 0; status == STATUS_OK && t < trainers; t++) {
+        if (told[t] == 0 || job->localities[t] == 0 || job->localities[t] == told[t])
+            continue;
+        job->localities[t] = 0;
+        job->left_off[t] = 0;
+    }
+    free(told);
+    return status;
+}
+
+/* The least and the most of the numbers that are known here. */
+static void range_known(const struct job *job, uint32_t *least, uint32_t *most)
+{
+    for (uint64_t i = 0; i <= job->config.trainers; i++) {
+        uint32_t number = i < job->config.trainers ? job->localities[i] : job->known_locality;
+        *least = number ? min_u32(*least, number) : *least;
+        *most = max_u32(*most, number);
+    }
+}
+
+/* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
+ * has one. INVALID: they have different ones, or one that cannot be, or need one. */
+static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
+{
+    const struct comm *comm = &job->comm;
+    uint32_t least = UINT32_MAX, most = 0;
+    range_known(job, &least, &most);
+    least = (uint32_t)job_reduce(comm, least, MPI_MIN, comm->world);
+    most = (uint32_t)job_reduce(comm, most, MPI_MAX, comm->world);
+    *ret_number = most;
+    if (most == 0 && left_apart(job))
+        return error_set(err, STATUS_INVALID,
+                         "--left: cursors differ, and a line 'locality NUMBER' is missing: samples "
+                         "could be delivered twice");
+    if (most == 0)
+        return STATUS_OK;
+    if (least != most)
+        return refuse_two(least, most, err);
+    return check_sound(job, *ret_number, err);
+}
+
+/* Collective: the node of each trainer, named by the lowest rank there. */
+static void share_nodes(const struct job *job, uint32_t *ret_node_of_trainer)
+{
+    const struct comm *comm = &job->comm;
+    uint32_t trainers = job->setup.plan.trainer_count;
+    uint32_t node = (uint32_t)job_reduce(comm, (uint64_t)comm->rank, MPI_MIN, comm->node);
+    for (uint32_t t = 0; t < trainers; t++)
+        ret_node_of_trainer[t] = job->reader_of_trainer[t] == (uint32_t)comm->rank ? node : 0;
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, ret_node_of_trainer, (int)trainers, MPI_UINT32_T, MPI_MAX,
+                   comm->world, &request);
+    comm_wait(comm, &request);
+}
+
+/* Collective: the number that fits where the trainers are now. */
+static enum status find(const struct job *job, uint32_t *ret_number, struct error *err)
+{
+    uint32_t trainers = job->setup.plan.trainer_count;
+    uint32_t *node_of_trainer = calloc(trainers, sizeof *node_of_trainer);
+    enum status status =
+        node_of_trainer ? STATUS_OK
+                        : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
+    status = comm_agree(&job->comm, status, err);
+    if (status == STATUS_OK) {
+        share_nodes(job, node_of_trainer);
+        *ret_number = locality_find(node_of_trainer, job->reader_of_trainer, trainers);
+        if (*ret_number == 0)
+            status = error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
+        status = comm_agree(&job->comm, status, err);
+    }
+    free(node_of_trainer);
+    return status;
+}
+
+enum status job_settle_locality(struct job *job, struct error *err)
+{
+    if (job->setup.plan.locality == 0)
+        return STATUS_OK;
+    if (job->session_count == 0) {
+        uint32_t number;
+        enum status status = forget_strangers(job, err);
+        if (status == STATUS_OK)
+            status = share_known(job, &number, err);
+        if (status == STATUS_OK && number == 0)
+            status = find(job, &number, err);
+        if (status != STATUS_OK)
+            return status;
+        job->known_locality = number;
+        plan_set_locality(&job->setup.plan, number);
+        job->setup.service.order.locality = number;
+        server_set_locality(job->server, number);
+    }
+    if (job_tells_supervisor(job) && job->comm.rank == 0)
+        printf("locality %" PRIu32 "\n", job->known_locality);
+    return STATUS_OK;
+}

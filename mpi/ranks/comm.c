@@ -1,0 +1,321 @@
+/* See comm.h. */
+#include "ranks/comm.h"
+
+#include "base/clock.h"
+#include "base/size.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
+ * before Slurm's, which is about mpirun's daemons then. */
+static long launched_count(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *count = getenv(names[i]);
+        if (count)
+            return strtol(count, NULL, 10);
+    }
+    return 1;
+}
+
+/* Whether Open MPI has started all processes of the job on this node. */
+static bool is_local(long launched)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    return local && strtol(local, NULL, 10) == launched;
+}
+
+/* MPI libraries keep what processes of a node share in /dev/shm, and say little when it is full:
+ * Open MPI does without, MPICH gives up. Containers have 64 MiB there, or none. */
+static void warn_of_small_shm(void)
+{
+    const uint64_t least_bytes = UINT64_C(16) << 20;
+    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    if (!local_rank)
+        local_rank = getenv("MPI_LOCALRANKID");
+    struct statvfs info;
+    if ((local_rank && strcmp(local_rank, "0") != 0) || statvfs("/dev/shm", &info) != 0)
+        return;
+    uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    if (free_bytes >= least_bytes)
+        return;
+    fprintf(stderr,
+            "penstock-reader: warning: /dev/shm has %s free: if MPI fails or is slow, empty it or "
+            "make it larger (docker run --shm-size)\n",
+            size_format(free_bytes).text);
+}
+
+/* Divides every node's processes evenly: *ret_base has those of this process's run. False: they
+ * cannot be divided. */
+static bool divide(int run_count, struct comm *comm, MPI_Comm *ret_base)
+{
+    int local_rank, local_size, odd, runs[2];
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_size(node, &local_size);
+    MPI_Comm_free(&node);
+    odd = local_size % run_count != 0;
+    MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (odd)
+        return false;
+    comm->run = local_rank / (local_size / run_count);
+    comm->run_count = run_count;
+    for (int run = 0; run < run_count; run++) {
+        runs[0] = comm->run == run ? comm->rank : INT_MAX;
+        MPI_Allreduce(&runs[0], &runs[1], 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        comm->leaders[run] = runs[1];
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm->all);
+    MPI_Comm_split(MPI_COMM_WORLD, comm->run, comm->rank, ret_base);
+    MPI_Comm_rank(*ret_base, &comm->rank);
+    MPI_Comm_size(*ret_base, &comm->size);
+    return true;
+}
+
+static void make_communicators(MPI_Comm base, struct comm *comm)
+{
+    MPI_Comm *const kinds[] = {&comm->world, &comm->control, &comm->drain, &comm->rounds,
+                               &comm->pace,  &comm->windows, &comm->tally, &comm->overview};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        MPI_Comm_dup(base, kinds[i]);
+    for (int i = 0; i < COMM_LANES; i++)
+        MPI_Comm_dup(base, &comm->lanes[i]);
+    MPI_Comm_split_type(base, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->node);
+}
+
+/* Under srun a process may leave MPI_Init before others. Its first message then reaches one that
+ * still waits there, and Open MPI 5 crashes (open-mpi/ompi#12495): 19 of 120 starts of six readers
+ * on three nodes with Slurm 24.11, and none of 80 where each waits for the late ones. */
+enum { LATE_NS = 300000000 };
+
+static bool is_open_mpi_5(void)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(library, &length);
+    return strncmp(library, "Open MPI v5", strlen("Open MPI v5")) == 0;
+}
+
+enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
+{
+    MPI_Comm base = MPI_COMM_WORLD;
+    int provided = MPI_THREAD_SINGLE;
+    long launched = launched_count(); /* before MPI adds to the environment */
+    /* Over TCP, Open MPI by default asks for each message's data, and says when it is all there, in
+     * messages that queue behind the data of other rounds on the same connection: a link of
+     * 1 Gbit/s stands still half of the time. Plain sends do not. A user's own value counts. */
+    setenv("OMPI_MCA_btl_tcp_flags", "send", 0);
+    /* Open MPI 5 pairs interfaces also of processes on one node, which share memory, and complains
+     * of those with IPv6. */
+    if (launched > 1 && is_local(launched))
+        setenv("OMPI_MCA_btl_tcp_disable_family", "6", 0);
+    if (launched > 1)
+        warn_of_small_shm();
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (launched > 1 && getenv("SLURM_STEP_ID") && !getenv("PRTE_LAUNCHED") && is_open_mpi_5())
+        clock_sleep_ns(LATE_NS);
+    if (provided < MPI_THREAD_FUNNELED)
+        return error_set(err, STATUS_MPI,
+                         "this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
+    struct comm comm = {.signal_fd = -1,
+                        .all = MPI_COMM_NULL,
+                        .run_count = 1,
+                        .is_hasty = getenv("PRTE_LAUNCHED") != NULL}; /* Open MPI 5 */
+    MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
+    if (comm.size == 1 && launched > 1)
+        return error_set(
+            err, STATUS_MPI,
+            "the launcher has started %ld processes, but MPI knows of this one alone, "
+            "so that each would deliver everything: use the mpirun of the MPI that this "
+            "program is built with, or another --mpi with srun (srun --mpi=list)",
+            launched);
+    if (run_count > 1 && !divide(run_count, &comm, &base)) {
+        ret_comm->rank = comm.rank;
+        return error_set(err, STATUS_INVALID,
+                         "with --also each node has to have as many processes for each of the %d "
+                         "runs: start %d on a node, or a multiple of %d",
+                         run_count, run_count, run_count);
+    }
+    make_communicators(base, &comm);
+    if (base != MPI_COMM_WORLD)
+        MPI_Comm_free(&base);
+    MPI_Comm_rank(comm.node, &comm.node_rank);
+    MPI_Comm_size(comm.node, &comm.node_size);
+    if (gethostname(comm.node_name, sizeof comm.node_name) != 0)
+        snprintf(comm.node_name, sizeof comm.node_name, "unknown");
+    comm.node_name[sizeof comm.node_name - 1] = '\0';
+    *ret_comm = comm;
+    return STATUS_OK;
+}
+
+void comm_done(struct comm *comm)
+{
+    MPI_Request all_here;
+    MPI_Ibarrier(comm->all == MPI_COMM_NULL ? comm->world : comm->all, &all_here);
+    comm_wait(comm, &all_here);
+    if (comm->all != MPI_COMM_NULL)
+        MPI_Comm_free(&comm->all);
+    MPI_Comm_free(&comm->node);
+    MPI_Comm_free(&comm->windows);
+    MPI_Comm_free(&comm->tally);
+    MPI_Comm_free(&comm->overview);
+    MPI_Comm_free(&comm->pace);
+    for (int i = 0; i < COMM_LANES; i++)
+        MPI_Comm_free(&comm->lanes[i]);
+    MPI_Comm_free(&comm->rounds);
+    MPI_Comm_free(&comm->drain);
+    MPI_Comm_free(&comm->control);
+    MPI_Comm_free(&comm->world);
+    /* Nobody reads signals from here on, and there is nothing left to clean up: they just end us,
+     * but for the one that asks for an end in good order. */
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    MPI_Finalize();
+}
+
+/* Run 0 says what becomes of all runs, if it is still there after as long. */
+static int defer(int number)
+{
+    static const uint64_t patience_ns = 750000000;
+    static int deferred;
+    static uint64_t since_ns;
+    if ((number == SIGINT || number == SIGTERM) && !deferred) {
+        deferred = number;
+        since_ns = clock_now_ns();
+    }
+    return deferred && clock_now_ns() - since_ns > patience_ns ? deferred : 0;
+}
+
+int comm_take_signal(const struct comm *comm)
+{
+    struct signalfd_siginfo info;
+    bool taken = comm->signal_fd >= 0 && read(comm->signal_fd, &info, sizeof info) == sizeof info;
+    int number = taken ? (int)info.ssi_signo : 0;
+    return comm->run > 0 ? defer(number) : number;
+}
+
+void comm_heed_signals(const struct comm *comm)
+{
+    int number = comm_take_signal(comm);
+    if (number)
+        comm->on_signal(comm->on_signal_argument, number);
+}
+
+void comm_back_off(unsigned *idle)
+{
+    enum { SHORTEST_NS = 20000, LONGEST_NS = 1000000, DOUBLINGS = 6 };
+    unsigned step = *idle < DOUBLINGS ? *idle : DOUBLINGS;
+    uint64_t duration_ns = (uint64_t)SHORTEST_NS << step;
+    clock_sleep_ns(duration_ns < LONGEST_NS ? duration_ns : LONGEST_NS);
+    ++*idle;
+}
+
+bool comm_test(const struct comm *comm, MPI_Request *request)
+{
+    int complete = 0;
+    if (comm->requests)
+        return requests_ask(comm->requests, request);
+    MPI_Test(request, &complete, MPI_STATUS_IGNORE);
+    return complete;
+}
+
+void comm_wait(const struct comm *comm, MPI_Request *request)
+{
+    unsigned idle = 0;
+    for (;;) {
+        int complete = 0;
+        MPI_Test(request, &complete, MPI_STATUS_IGNORE);
+        if (complete)
+            return;
+        comm_heed_signals(comm);
+        comm_back_off(&idle);
+    }
+}
+
+enum status comm_name_reader(const struct comm *comm, enum status status, struct error *err)
+{
+    bool everywhere = status == STATUS_INVALID || status == STATUS_UNSUPPORTED;
+    if (status == STATUS_OK || (everywhere && comm->rank == 0))
+        return status;
+    return error_prefix(err, status, "reader %d on %s: ", comm->rank, comm->node_name);
+}
+
+enum status comm_agree(const struct comm *comm, enum status status, struct error *err)
+{
+    int mine = status == STATUS_OK ? INT_MAX : comm->rank;
+    int first = INT_MAX;
+    MPI_Request request;
+    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->world, &request);
+    comm_wait(comm, &request);
+    if (first == INT_MAX)
+        return STATUS_OK;
+    struct error failure = *err;
+    if (first == comm->rank)
+        failure.rank = comm->rank;
+    MPI_Ibcast(&failure, sizeof failure, MPI_BYTE, first, comm->world, &request);
+    comm_wait(comm, &request);
+    *err = failure;
+    return (enum status)failure.status;
+}
+
+enum status comm_agree_runs(const struct comm *comm, enum status status, struct error *err)
+{
+    if (comm->run_count == 1)
+        return status;
+    int mine = status == STATUS_OK ? INT_MAX : comm->run, first = INT_MAX;
+    MPI_Request request;
+    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->all, &request);
+    comm_wait(comm, &request);
+    if (first == INT_MAX)
+        return STATUS_OK;
+    comm_share_with_runs(comm, first, err, sizeof *err);
+    return (enum status)err->status;
+}
+
+void comm_share_with_runs(const struct comm *comm, int run, void *bytes, size_t size)
+{
+    if (comm->run_count == 1)
+        return;
+    MPI_Request request;
+    MPI_Ibcast(bytes, (int)size, MPI_BYTE, comm->leaders[run], comm->all, &request);
+    comm_wait(comm, &request);
+}
+
+void comm_share(const struct comm *comm, void **bytes, size_t *size)
+{
+    enum { PIECE_BYTES = 1 << 30 };
+    uint64_t total = *size;
+    MPI_Request request;
+    MPI_Ibcast(&total, 1, MPI_UINT64_T, 0, comm->world, &request);
+    comm_wait(comm, &request);
+    unsigned char *data = *bytes;
+    if (comm->rank != 0) {
+        data = calloc(1, total + 1);
+        if (!data) {
+            fprintf(stderr, "penstock: no memory for %llu bytes of metadata\n",
+                    (unsigned long long)total);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    for (uint64_t done = 0; done < total; done += PIECE_BYTES) {
+        uint64_t piece = total - done < PIECE_BYTES ? total - done : PIECE_BYTES;
+        MPI_Ibcast(data + done, (int)piece, MPI_BYTE, 0, comm->world, &request);
+        comm_wait(comm, &request);
+    }
+    *bytes = data;
+    *size = total;
+}

@@ -1,0 +1,145 @@
+/* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h) and
+ * writes what does not come with rows (round_dress.h), workers copy samples (round_copy.h), and the
+ * main thread sends zero-copy fragments (transfer.h).
+ *
+ * A sample reaches its trainer's slot on one of three ways. `local`: the row's reader is the
+ * trainer's. Between two readers the size of a fragment decides which (run/fragments.h):
+ *
+ *     local      row --fill--> slot
+ *     packed     row --fill--> send buffer ~~~ receive buffer --scatter--> slot
+ *     zero-copy  row ~~~ slot
+ *
+ * Items of ragged fields go the first or the second way, beside the rest of their sample: as its
+ * tail (run/tails.h).
+ */
+#ifndef PENSTOCK_MPI_ROUNDS_ROUND_H
+#define PENSTOCK_MPI_ROUNDS_ROUND_H
+
+#include "job/job.h"
+#include "plan/rounds/locality.h"
+#include "rounds/exchange.h"
+#include "run/fragment_sources.h"
+#include "run/tails.h"
+#include "windows/item_merge.h"
+#include "windows/span.h"
+#include "windows/windows.h"
+
+enum round_state {
+    ROUND_PLANNING,
+    ROUND_FILLING,
+    ROUND_FILLED,
+    ROUND_EXCHANGING,
+    ROUND_SCATTERING,
+    ROUND_COMPLETE
+};
+
+enum { FILL_REMOTE = UINT32_MAX };
+
+/* One sample of this reader's rows, on its way to a slot or to another reader. */
+struct fill {
+    const int32_t *buffer; /* index of the row's buffer; valid once the row is claimed */
+    union {
+        unsigned char *slot;
+        struct {
+            uint32_t reader;
+            uint32_t record; /* of the send buffer */
+        } remote;
+    } to;
+    uint32_t offset;      /* of the sample's frame in its row */
+    uint32_t batch_index; /* of the sample in the slot's batch; FILL_REMOTE: to another reader */
+};
+
+/* One sample that comes from another reader, on its way to a slot. */
+struct arrival {
+    unsigned char *slot;
+    uint32_t batch_index;
+    uint16_t reader; /* that it comes from */
+    uint16_t source;
+    uint64_t record; /* of the receive buffer */
+};
+
+/* What ragged fields add to a fill or an arrival. */
+struct round_tail {
+    uint64_t frame; /* the sample's anchor */
+    uint64_t at;    /* where its tail begins in the send or the receive buffer, in units */
+    uint32_t table; /* of the sample's slot: see struct round_tails */
+};
+
+/* A round's tails. The slots of its steps have a table of starts each: of step s of the round and
+ * this reader's trainer i the table s * trainer_count + i. */
+struct round_tails {
+    const struct tail_sources *tails; /* borrowed from the rounds, and so is */
+    struct found_rows *found;         /* of each worker: see round_copy.h */
+    struct round_tail *fills, *arrivals;
+    uint64_t *starts; /* [tables][tails->starts_count] */
+    unsigned char *send;
+    const unsigned char *received;
+    struct exchange_counts counts; /* of units */
+};
+
+/* How long workers took for rounds, all workers together. */
+struct round_times {
+    _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
+};
+
+/* Where the sample of a position is in the position's window. */
+struct round_location {
+    uint32_t window_row, offset;
+};
+
+/* The positions of the steps of a round, with order.placement local: `count` from position `first`
+ * on. Of a step that is cut into stripes, one table serves all of its rounds: rounds are planned
+ * one after another. See round_match.h. */
+struct round_matching {
+    struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
+    uint64_t first, count;
+    struct round_location *locations;  /* [round_max_matched()] of each position */
+    uint32_t *destinations;            /* [round_max_matched()] in the position's step */
+    const struct window **windows;     /* likewise, of a mix; NULL: there is one source */
+    _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
+    _Atomic uint32_t workers;          /* that plan the round, whatever the placement */
+};
+
+struct round {
+    enum round_state state;
+    uint64_t serial;
+    struct round_reach reach; /* of `serial` */
+    struct windows *windows;
+    struct fill *fills;
+    struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
+    uint8_t *fill_sources;       /* likewise; NULL: there is one source */
+    uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
+    uint64_t fill_count, fill_next;
+    uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
+    uint64_t sent_count;             /* messages of the fills before sent_next */
+    struct round_matching *matching; /* borrowed from the rounds */
+    struct item_merge *merge;        /* likewise */
+    struct arrival *arrivals;
+    uint64_t arrival_count, scatter_next;
+    unsigned char *send;
+    const unsigned char *received;
+    struct exchange_counts counts;
+    struct round_tails *tails; /* NULL: there are no ragged fields */
+    const struct fragment_sources *fragments;
+    const struct job *job;
+    struct round_times *times;
+    _Atomic uint32_t tasks; /* plans and copies under way */
+    _Atomic bool planned;   /* a worker has listed all */
+    struct trace_track *trace;
+    uint64_t since_ns;  /* when its state began, as far as that was traced */
+    uint64_t posted_ns; /* when its exchange was posted */
+};
+
+/* The table of starts of a slot. */
+static inline uint64_t *round_starts(const struct round_tails *tails, uint32_t table)
+{
+    return tails->starts + table * tails->tails->of[0]->starts_count;
+}
+
+/* The fragments of a fill's sample. */
+static inline const struct fragments *round_fragments_of(const struct round *round, uint64_t fill)
+{
+    return round->fragments->of[round->fill_sources ? round->fill_sources[fill] : 0];
+}
+
+#endif

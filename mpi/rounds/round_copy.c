@@ -1,0 +1,294 @@
+/* See round_copy.h. */
+#include "rounds/round_copy.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FETCH_AHEAD = 16 };
+
+/* How much room a fill's sample has in its episode; NULL where no fragment needs to know. */
+static const struct fragment_room *room_of(const struct round *round, const struct fill *fill)
+{
+    return round->rooms ? &round->rooms[fill - round->fills] : NULL;
+}
+
+/* Whether a fill's sample could be read. */
+static bool is_good(const struct fragments *fragments, const struct fill *fill,
+                    const unsigned char *row)
+{
+    return !fragments->mask || row[fragments->valid_row_offset + fill->offset];
+}
+
+/* Where a fragment of the next fill lies; NULL: there is none, or the CPU need not know. */
+static const unsigned char *next_of(const struct round *round, const struct fragment *fragment,
+                                    const struct fill *next)
+{
+    if (!next || fragment->bytes < COPY_FETCH_BYTES || fragment->bytes > COPY_FETCH_MOST_BYTES)
+        return NULL;
+    return fragment_in_row(fragment, row_store_data(round->job->store, *next->buffer), next->offset,
+                           room_of(round, next));
+}
+
+/* `next`: the fill after this one, if its sample has the same fragments; NULL: there is none. */
+static void fill_slot(const struct round *round, const struct fragments *fragments,
+                      const struct fill *fill, const struct fill *next, const unsigned char *row)
+{
+    const struct fragment_room *room = room_of(round, fill);
+    for (size_t f = 0; f < fragments->count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        unsigned char *to = fragment_in_slot(fragment, fill->to.slot, fill->batch_index);
+        const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
+        if (fragment->crop)
+            fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
+        else
+            fragment_fill(fragment, to, from, next_of(round, fragment, next));
+    }
+    if (fragments->finishes)
+        fragments_finish(fragments, fill->to.slot, fill->batch_index,
+                         is_good(fragments, fill, row));
+}
+
+static void fill_record(const struct round *round, const struct fragments *fragments,
+                        const struct fill *fill, const struct fill *next, const unsigned char *row)
+{
+    const struct fragment_room *room = room_of(round, fill);
+    unsigned char *record = round->send + fill->to.remote.record * round->fragments->packed_bytes;
+    for (size_t f = 0; f < fragments->packed_count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
+        if (fragment->crop)
+            fragment_cut(fragment, record + fragment->record_offset, from,
+                         round->keys[fill - round->fills]);
+        else
+            fragment_copy(fragment, record + fragment->record_offset, from,
+                          next_of(round, fragment, next));
+    }
+    if (fragments->mask)
+        record[fragments->valid_record_offset] = row[fragments->valid_row_offset + fill->offset];
+}
+
+/* Where the items of a row's ragged fields lie. */
+struct found_row {
+    int32_t buffer; /* -1: none */
+    uint32_t source;
+    uint64_t first, end; /* its frames, which no other row of the source has */
+    const struct tails *tails;
+    struct row_store_pages pages;
+    struct tail_row lies;
+};
+
+enum { FOUND_ROWS = 32 };
+struct found_rows {
+    struct found_row rows[FOUND_ROWS]; /* [buffer modulo their number] */
+};
+_Static_assert(sizeof(struct found_rows) == BUDGET_FOUND_BYTES, "counted in the budget");
+
+struct found_rows *found_rows_new(uint32_t count)
+{
+    struct found_rows *found = calloc(count, sizeof *found);
+    for (uint32_t i = 0; found && i < count; i++)
+        for (size_t r = 0; r < FOUND_ROWS; r++)
+            found[i].rows[r].buffer = -1;
+    return found;
+}
+
+/* The row of fill `i`. What the row store says of a buffer changes with each use of its row, so the
+ * fill's own frame tells whether the buffer has the same row still. */
+static const struct found_row *find_row(const struct round *round, uint64_t i,
+                                        struct found_rows *rows)
+{
+    const struct row_store *store = round->job->store;
+    int32_t buffer = *round->fills[i].buffer;
+    uint32_t source = round->fill_sources ? round->fill_sources[i] : 0;
+    uint64_t frame = round->tails->fills[i].frame, row;
+    struct found_row *found = &rows->rows[(uint32_t)buffer % FOUND_ROWS];
+    if (found->buffer == buffer && found->source == source && frame >= found->first &&
+        frame < found->end)
+        return found;
+    dataset_source_of_row(round->job->dataset, row_store_row(store, buffer), &row);
+    found->buffer = buffer;
+    found->source = source;
+    found->tails = round->tails->tails->of[source];
+    found->first = dataset_row_first(found->tails->dataset, row);
+    found->end = found->first + dataset_row_frames(found->tails->dataset, row);
+    tails_find(found->tails, row, row_store_pages(store, buffer, &found->pages), &found->lies);
+    return found;
+}
+
+/* Where the items of a fill's ragged fields lie. */
+struct found {
+    const struct tails *tails;
+    struct row_store_pages pages;
+    struct tail_row lies;
+    struct tail_source source;
+};
+enum { FOUND_AHEAD = 2 }; /* fills: the CPU is told of one while the one before is copied */
+
+static void find_tail(const struct round *round, uint64_t i, struct found_rows *rows,
+                      struct found *ret_found)
+{
+    const struct fill *fill = &round->fills[i];
+    const struct found_row *row = find_row(round, i, rows);
+    ret_found->tails = row->tails;
+    ret_found->pages = row->pages; /* `rows` may forget them */
+    tails_copy_row(row->tails, &row->lies, &ret_found->pages.pages, &ret_found->lies);
+    ret_found->source =
+        (struct tail_source){&ret_found->lies, round->tails->fills[i].frame,
+                             is_good(round_fragments_of(round, i), fill,
+                                     row_store_data(round->job->store, *fill->buffer))};
+    tails_fetch_widths(ret_found->tails, &ret_found->source);
+}
+
+/* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;
+ * NULL: there is none. */
+static void fill_tail(const struct round *round, const struct fill *fill, const struct found *found,
+                      const struct found *next)
+{
+    const struct round_tails *tails = round->tails;
+    const struct round_tail *tail = &tails->fills[fill - round->fills];
+    bool alike = next && next->tails == found->tails;
+    if (fill->batch_index == FILL_REMOTE)
+        tails_pack(found->tails, &found->source, tails->send + tail->at * TAIL_UNIT_BYTES);
+    else
+        tails_fill(found->tails, &found->source, alike ? &next->source : NULL, fill->to.slot,
+                   fill->batch_index, round_starts(tails, tail->table));
+}
+
+/* Samples lie scattered in memory: the CPU is told of those that come a little later. */
+static void fetch_ahead(const struct round *round, uint64_t i)
+{
+    const struct fill *fill = &round->fills[i];
+    const struct fragments *fragments = round_fragments_of(round, i);
+    const struct fragment *first = &fragments->all[0];
+    const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
+    __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
+    if (round->tails)
+        tails_fetch_offsets(
+            round->tails->tails->of[round->fill_sources ? round->fill_sources[i] : 0],
+            round->tails->fills[i].frame);
+}
+
+/* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
+ * take turns with the row's memory line. */
+enum { TOLD_TOGETHER = 256 };
+struct uses {
+    struct row_store *store;
+    int32_t buffers[TOLD_TOGETHER]; /* [buffer modulo their number] */
+    uint32_t counts[TOLD_TOGETHER]; /* 0: none */
+};
+
+static void tell(struct uses *uses, uint32_t at)
+{
+    row_store_used(uses->store, uses->buffers[at], uses->counts[at]);
+    uses->counts[at] = 0;
+}
+
+static void note_use(struct uses *uses, int32_t buffer)
+{
+    uint32_t at = (uint32_t)buffer % TOLD_TOGETHER;
+    if (uses->counts[at] > 0 && uses->buffers[at] != buffer)
+        tell(uses, at);
+    uses->buffers[at] = buffer;
+    uses->counts[at]++;
+}
+
+static void tell_all(struct uses *uses)
+{
+    for (uint32_t at = 0; at < TOLD_TOGETHER; at++)
+        if (uses->counts[at] > 0)
+            tell(uses, at);
+}
+
+void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    struct round *round = argument;
+    const struct fragments *only = round->fill_sources ? NULL : round->fragments->of[0];
+    struct row_store *store = round->job->store;
+    struct uses uses = {.store = store};
+    uint64_t start_ns = clock_now_ns();
+    struct found_rows *rows = round->tails ? &round->tails->found[worker->index] : NULL;
+    struct found found[FOUND_AHEAD + 1];
+    for (uint64_t i = begin; i < end && i < begin + FETCH_AHEAD; i++)
+        fetch_ahead(round, i);
+    for (uint64_t i = begin; rows && i < end && i < begin + FOUND_AHEAD; i++)
+        find_tail(round, i, rows, &found[i % (FOUND_AHEAD + 1)]);
+    for (uint64_t i = begin; i < end; i++) {
+        const struct fill *fill = &round->fills[i];
+        const unsigned char *row = row_store_data(store, *fill->buffer);
+        if (i + FETCH_AHEAD < end)
+            fetch_ahead(round, i + FETCH_AHEAD);
+        const struct fragments *fragments = only ? only : round_fragments_of(round, i);
+        bool remote = fill->batch_index == FILL_REMOTE, has_next = i + 1 < end;
+        const struct fill *next = only && has_next ? fill + 1 : NULL;
+        if (remote)
+            fill_record(round, fragments, fill, next, row);
+        else
+            fill_slot(round, fragments, fill, next, row);
+        if (rows && i + FOUND_AHEAD < end)
+            find_tail(round, i + FOUND_AHEAD, rows, &found[(i + FOUND_AHEAD) % (FOUND_AHEAD + 1)]);
+        if (rows)
+            fill_tail(round, fill, &found[i % (FOUND_AHEAD + 1)],
+                      has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
+        if (!remote || fragments->messages == 0)
+            note_use(&uses, *fill->buffer);
+    }
+    tell_all(&uses);
+    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
+    worker->copy_ns += copy_ns;
+    worker->copy_bytes += (end - begin) * round->job->setup.record_bytes;
+    trace_note(TRACE_COPY, start_ns, end_ns, end - begin);
+    atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
+    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
+}
+
+/* `record` NULL: nothing is packed. */
+static void take_record(const struct fragments *fragments, const struct arrival *arrival,
+                        const unsigned char *record)
+{
+    for (size_t f = 0; f < fragments->packed_count; f++) {
+        const struct fragment *fragment = &fragments->all[f];
+        memcpy(fragment_in_slot(fragment, arrival->slot, arrival->batch_index),
+               record + fragment->record_offset, fragment->bytes);
+    }
+    if (fragments->finishes)
+        fragments_finish(fragments, arrival->slot, arrival->batch_index,
+                         !fragments->mask || record[fragments->valid_record_offset]);
+}
+
+/* The items of an arrival's ragged fields. */
+static void take_tail(const struct round *round, const struct fragments *fragments,
+                      const struct arrival *arrival, const unsigned char *record)
+{
+    const struct round_tails *tails = round->tails;
+    const struct round_tail *tail = &tails->arrivals[arrival - round->arrivals];
+    tails_take(tails->tails->of[arrival->source], tail->frame,
+               tails->received + tail->at * TAIL_UNIT_BYTES,
+               !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
+               arrival->batch_index, round_starts(tails, tail->table));
+}
+
+void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    struct round *round = argument;
+    uint64_t record_bytes = round->fragments->packed_bytes;
+    bool packed = record_bytes > 0; /* or what arrives needs finishing alone */
+    uint64_t start_ns = clock_now_ns();
+    for (uint64_t i = begin; i < end; i++) {
+        const struct arrival *arrival = &round->arrivals[i];
+        const struct fragments *fragments = round->fragments->of[arrival->source];
+        const unsigned char *record =
+            packed ? round->received + arrival->record * record_bytes : NULL;
+        take_record(fragments, arrival, record);
+        if (round->tails)
+            take_tail(round, fragments, arrival, record);
+    }
+    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
+    worker->copy_ns += copy_ns;
+    worker->copy_bytes += (end - begin) * record_bytes;
+    trace_note(TRACE_SCATTER, start_ns, end_ns, end - begin);
+    atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
+    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
+}

@@ -1,0 +1,98 @@
+/* See round_match.h. */
+#include "rounds/round_match.h"
+
+#include "rounds/round_places.h"
+
+#include "base/number.h"
+
+enum { PORTION = 4096 }; /* positions that a worker takes at a time */
+
+/* The first stripe of a step matches the whole step. A session begins with a first stripe, and a
+ * stripe is planned when those before it are. */
+static bool is_known(const struct round *round)
+{
+    return round->reach.round.stripe > 0;
+}
+
+void round_match_begin(struct round *round)
+{
+    const struct plan *plan = &round->reach.epoch.plan;
+    const struct plan_round *reach = &round->reach.round;
+    struct round_matching *matching = round->matching;
+    if (is_known(round))
+        return;
+    matching->first = plan_step_first(plan, reach->first_step);
+    matching->count = plan_step_first(plan, reach->end_step) - matching->first;
+    atomic_store(&matching->taken, 0);
+    atomic_store(&matching->looked_up, 0);
+}
+
+uint32_t round_match_workers(const struct round *round, uint32_t workers)
+{
+    const struct round_matching *matching = round->matching;
+    uint64_t portions = (matching->count + PORTION - 1) / PORTION;
+    return is_known(round) ? 1 : (uint32_t)min_u64(portions, workers);
+}
+
+/* How many positions from `position` on are behind the samples of its step: plan.h, of mixes with
+ * cuts. */
+static uint64_t count_unused(const struct plan *plan, uint64_t position)
+{
+    if (!plan->mix || plan->cuts.items == 0)
+        return 0;
+    uint64_t step = plan_step_of(plan, position), first = plan_step_first(plan, step);
+    bool is_used = position - first < plan_step_samples(plan, step);
+    return is_used ? 0 : first + plan->global_batch - position;
+}
+
+/* Looks up positions from `position` on, `most` at most. Returns how many. */
+static uint64_t look_up_block(struct round *round, struct locality_near near, uint64_t position,
+                              uint64_t most)
+{
+    struct round_matching *matching = round->matching;
+    struct round_place places[PLACES_BLOCK];
+    uint64_t unused = count_unused(&round->reach.epoch.plan, position);
+    if (unused > 0)
+        return min_u64(unused, most);
+    uint64_t at = position - matching->first, count = round_places(round, position, most, places);
+    for (uint64_t i = 0; i < count; i++) {
+        const struct window *window = places[i].window;
+        matching->locations[at + i] = places[i].location;
+        if (matching->windows)
+            matching->windows[at + i] = window;
+        matching->destinations[at + i] =
+            locality_trainer(near, window->rows[places[i].location.window_row]);
+    }
+    return count;
+}
+
+bool round_match_look_up(struct round *round)
+{
+    struct round_matching *matching = round->matching;
+    struct locality_near near = locality_near(&round->job->setup.plan);
+    if (is_known(round))
+        return true;
+    for (;;) {
+        uint64_t begin = atomic_fetch_add(&matching->taken, PORTION);
+        if (begin >= matching->count)
+            return false;
+        uint64_t end = min_u64(begin + PORTION, matching->count);
+        for (uint64_t at = begin; at < end;)
+            at += look_up_block(round, near, matching->first + at, end - at);
+        if (atomic_fetch_add(&matching->looked_up, end - begin) + end - begin == matching->count)
+            return true;
+    }
+}
+
+void round_match_finish(struct round *round)
+{
+    const struct plan *plan = &round->reach.epoch.plan;
+    const struct plan_round *reach = &round->reach.round;
+    struct round_matching *matching = round->matching;
+    if (is_known(round))
+        return;
+    matcher_set_epoch(matching->matcher, plan);
+    for (uint64_t step = reach->first_step; step < reach->end_step; step++)
+        matcher_match(matching->matcher, round->reach.epoch.epoch, step,
+                      matching->destinations + (plan_step_first(plan, step) - matching->first));
+}

@@ -1,0 +1,475 @@
+/* See round_plan.h. */
+#include "rounds/round_plan.h"
+
+#include "rounds/round_match.h"
+#include "rounds/round_places.h"
+
+#include "anchors/anchors.h"
+#include "base/clock.h"
+#include "base/divide.h"
+#include "base/number.h"
+#include "base/trace.h"
+
+#include <assert.h>
+#include <string.h>
+
+void round_reset(struct round *round, struct windows *windows)
+{
+    round->state = ROUND_PLANNING;
+    round->windows = windows;
+    round->fill_count = round->fill_next = 0;
+    round->sent_next = round->sent_count = 0;
+    round->arrival_count = round->scatter_next = 0;
+    atomic_store(&round->tasks, 0);
+    atomic_store(&round->planned, false);
+    if (round->matching->matcher)
+        round_match_begin(round);
+}
+
+/* This reader's trainer of that rank; job->trainers is in order of rank. */
+static const struct job_trainer *find_trainer(const struct job *job, uint32_t rank)
+{
+    uint32_t low = 0, high = job->trainer_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (job->trainers[middle].rank <= rank)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &job->trainers[low];
+}
+
+static unsigned char *slot_base(const struct round *round, const struct job_trainer *trainer,
+                                uint64_t step)
+{
+    uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
+    return server_slot(round->job->server, trainer->peer, sequence);
+}
+
+static void sum_displacements(const int *counts, int *displacements, int size)
+{
+    int sum = 0;
+    for (int peer = 0; peer < size; peer++) {
+        displacements[peer] = sum;
+        sum += counts[peer];
+    }
+}
+
+/* The table of starts of that slot. */
+static uint32_t table_of(const struct round *round, const struct job_trainer *trainer,
+                         uint64_t step)
+{
+    uint64_t first = (step - round->reach.round.first_step) * round->job->trainer_count;
+    return (uint32_t)(first + (uint64_t)(trainer - round->job->trainers));
+}
+
+/* The trainer in whose local batch a destination is. Where positions are destinations, they come in
+ * ascending order, so that most are in the same local batch as the one before. */
+struct recipient_walk {
+    struct plan_local_batch local;
+    uint32_t reader;
+    unsigned char *slot; /* of this reader's trainers */
+    uint32_t table;      /* likewise, of the slot */
+};
+
+/* `destination`: counted from the epoch's first. */
+static void walk_to(struct recipient_walk *walk, const struct round *round, uint64_t destination)
+{
+    const struct job *job = round->job;
+    if (destination - walk->local.first < walk->local.count)
+        return;
+    const struct plan *plan = &round->reach.epoch.plan;
+    struct plan_recipient recipient = plan_recipient_of(plan, destination);
+    walk->local = plan_local_batch_at(plan, recipient.step, recipient.trainer);
+    walk->reader = job->reader_of_trainer[recipient.trainer];
+    if (walk->reader != (uint32_t)job->comm.rank)
+        return;
+    const struct job_trainer *trainer = find_trainer(job, recipient.trainer);
+    walk->slot = slot_base(round, trainer, recipient.step);
+    walk->table = table_of(round, trainer, recipient.step);
+}
+
+/* The destination of a position of the round, counted from the epoch's first. */
+static uint64_t destination_of(const struct round *round, uint64_t position)
+{
+    const struct round_matching *matching = round->matching;
+    if (!matching->matcher)
+        return position;
+    const struct plan *plan = &round->reach.epoch.plan;
+    return plan_step_first(plan, plan_step_of(plan, position)) +
+           matching->destinations[position - matching->first];
+}
+
+/* The frame of a sample, of which the fill has the number in the row, and how much room the sample
+ * has in its episode. */
+static void find_frame(struct round *round, struct fill *fill, const struct plan *plan,
+                       uint64_t row)
+{
+    uint64_t frame = plan_frame_at(plan, row, fill->offset);
+    fill->offset = (uint32_t)(frame - plan_row_first(plan, row));
+    if (!round->rooms)
+        return;
+    struct anchors_episode episode = anchors_episode_of(plan->anchors, frame);
+    round->rooms[fill - round->fills] = (struct fragment_room){
+        .before = (uint32_t)min_u64(frame - episode.first, FRAGMENT_MOST_ROOM),
+        .behind = (uint32_t)min_u64(episode.end - 1 - frame, FRAGMENT_MOST_ROOM)};
+}
+
+/* The key of a sample, which says where its crops lie. */
+static void note_key(struct round *round, const struct fill *fill, const struct window *window,
+                     const struct round_item *item)
+{
+    const struct plan_epoch *epoch = &window->epoch;
+    uint64_t frame = plan_frame_at(&epoch->plan, window->rows[item->window_row], item->offset);
+    round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
+}
+
+static int tail_units(const struct round_tails *tails, uint32_t source, uint64_t frame)
+{
+    return (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
+}
+
+/* Where the sample's tail goes, or its slot's starts are. Tails are numbered for each reader from
+ * 0, as records. `fill` has its offset in the row. */
+static void note_fill_tail(struct round *round, const struct fill *fill,
+                           const struct recipient_walk *walk, const struct window *window,
+                           uint64_t row)
+{
+    struct round_tails *tails = round->tails;
+    struct round_tail *tail = &tails->fills[fill - round->fills];
+    tail->frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
+    tail->table = walk->table;
+    if (fill->batch_index != FILL_REMOTE)
+        return;
+    int *units = &tails->counts.send_counts[walk->reader];
+    tail->at = (uint64_t)*units;
+    *units += tail_units(tails, window->source, tail->frame);
+}
+
+static inline void list_fill(struct round *round, const struct recipient_walk *walk,
+                             struct window *window, const struct round_item *item,
+                             uint64_t destination)
+{
+    struct fill *fill = &round->fills[round->fill_count++];
+    fill->buffer = &window->buffers[item->window_row];
+    fill->offset = item->offset;
+    if (round->keys)
+        note_key(round, fill, window, item);
+    if (window->epoch.plan.anchors)
+        find_frame(round, fill, &window->epoch.plan, window->rows[item->window_row]);
+    if (round->fill_sources)
+        round->fill_sources[fill - round->fills] = (uint8_t)window->source;
+    if (walk->reader == (uint32_t)round->job->comm.rank) {
+        fill->to.slot = walk->slot;
+        fill->batch_index = (uint32_t)(destination - walk->local.first);
+    } else {
+        assert(round->counts.send_counts); /* there is another reader */
+        fill->to.remote.reader = walk->reader;
+        fill->to.remote.record = (uint32_t)round->counts.send_counts[walk->reader]++;
+        fill->batch_index = FILL_REMOTE;
+    }
+    if (round->tails)
+        note_fill_tail(round, fill, walk, window, window->rows[item->window_row]);
+}
+
+static inline void list_item(struct round *round, struct recipient_walk *walk,
+                             struct window *window, const struct round_item *item)
+{
+    uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
+    walk_to(walk, round, destination);
+    list_fill(round, walk, window, item, destination);
+}
+
+/* Takes my samples of this round from a window. */
+static void list_window(struct round *round, struct recipient_walk *walk, struct window *window)
+{
+    for (; window->fill_next < window->item_count; window->fill_next++) {
+        const struct round_item *item = &window->items[window->fill_next];
+        if (item->round != round->reach.absolute_round)
+            break;
+        list_item(round, walk, window, item);
+    }
+}
+
+/* The same of all windows of a mix, which have positions in turn. */
+static void list_merged(struct round *round, struct recipient_walk *walk)
+{
+    struct item_merge *merge = round->merge;
+    struct window *window;
+    item_merge_begin(merge, round->reach.absolute_round);
+    for (uint32_t s = 0; s < round->reach.source_count; s++)
+        for (uint64_t i = round->reach.sources[s].first_window;
+             i < round->reach.sources[s].end_window; i++) {
+            window = windows_at(round->windows, s, i);
+            item_merge_add(merge, window, &window->fill_next);
+        }
+    for (; (window = item_merge_first(merge)); item_merge_take(merge))
+        list_item(round, walk, window, &window->items[window->fill_next]);
+}
+
+/* In order of position. Records are numbered for each reader from 0. */
+static void list_fills(struct round *round)
+{
+    const struct reach_source *only = &round->reach.sources[0];
+    struct recipient_walk walk = {0};
+    if (round->reach.epoch.plan.mix) {
+        list_merged(round, &walk);
+        return;
+    }
+    for (uint64_t i = only->first_window; i < only->end_window; i++)
+        list_window(round, &walk, windows_at(round->windows, 0, i));
+}
+
+/* The source of a sample of a run. */
+static uint32_t source_of(const struct round *round, const struct round_run *run, size_t i)
+{
+    return round->fill_sources ? run->windows[i]->source : 0;
+}
+
+static void note_arrival_tail(struct round *round, const struct round_run *run, size_t i,
+                              uint32_t reader)
+{
+    uint64_t frame = run->frames[i];
+    struct round_tails *tails = round->tails;
+    struct round_tail *tail = &tails->arrivals[round->arrival_count];
+    int *units = &tails->counts.receive_counts[reader];
+    *tail = (struct round_tail){.at = (uint64_t)*units, .frame = frame, .table = run->table};
+    *units += tail_units(tails, source_of(round, run, i), frame);
+}
+
+static void note_lengths(const struct round *round, const struct round_run *run)
+{
+    const struct round_tails *tails = round->tails;
+    uint64_t *starts = round_starts(tails, run->table);
+    for (size_t i = 0; i < run->count; i++)
+        tails_note(tails->tails->of[source_of(round, run, i)], run->frames[i],
+                   run->batch_index + (uint32_t)i, starts);
+}
+
+/* Records and tails are numbered for each reader from 0. */
+static void list_run(struct round *round, const struct round_run *run)
+{
+    uint32_t me = (uint32_t)round->job->comm.rank;
+    if (run->slot)
+        round_dress(round, run);
+    if (run->slot && round->tails)
+        note_lengths(round, run);
+    for (size_t i = 0; i < run->count; i++) {
+        uint32_t reader = assign_reader(run->owners[i]);
+        if (reader == me)
+            continue;
+        if (round->tails)
+            note_arrival_tail(round, run, i, reader);
+        round->arrivals[round->arrival_count++] =
+            (struct arrival){.slot = run->slot,
+                             .batch_index = run->batch_index + (uint32_t)i,
+                             .reader = (uint16_t)reader,
+                             .source = (uint16_t)source_of(round, run, i),
+                             .record = (uint64_t)round->counts.receive_counts[reader]++};
+    }
+}
+
+/* Visits the positions of my trainers in this round in ascending order. */
+static void list_arrivals(struct round *round, bool dressed)
+{
+    const struct job *job = round->job;
+    const struct plan *plan = &round->reach.epoch.plan;
+    struct round_run run;
+    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
+        for (uint32_t i = 0; i < job->trainer_count; i++) {
+            const struct job_trainer *trainer = &job->trainers[i];
+            uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
+            struct round_slice slice =
+                round_slice_at(plan, &round->reach.round, step, trainer->rank);
+            run.slot = dressed ? slot_base(round, trainer, step) : NULL;
+            run.table = table_of(round, trainer, step);
+            run.batch_index = slice.first;
+            while (run.batch_index < slice.end) {
+                round_run_look_up(round, first + run.batch_index, first + slice.end, &run);
+                list_run(round, &run);
+                run.batch_index += (uint32_t)run.count;
+            }
+        }
+}
+
+/* Whether a destination in a step is of one of this reader's trainers. Most are not: so this is
+ * plan_recipient_of() without divisions. */
+static bool is_mine(const struct job *job, struct divider step_samples, uint64_t destination)
+{
+    uint64_t trainers = job->setup.plan.trainer_count;
+    uint64_t trainer = divide(step_samples, (destination + 1) * trainers - 1);
+    return job->reader_of_trainer[trainer] == (uint32_t)job->comm.rank;
+}
+
+/* Visits all positions of a step in this round in ascending order, and lists those whose
+ * destinations are my trainers'. A reader's positions have its trainers' destinations in order, so
+ * that runs are long. */
+static void list_matched(struct round *round, uint64_t step, bool dressed)
+{
+    const struct job *job = round->job;
+    const struct plan *plan = &round->reach.epoch.plan;
+    struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
+    struct divider step_samples = divider_of(plan_step_samples(plan, step));
+    uint64_t step_first = plan_step_first(plan, step), next_destination = 0;
+    struct recipient_walk walk = {0};
+    struct round_run run;
+    run.slot = NULL;
+    run.count = 0;
+    for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
+        uint64_t destination = destination_of(round, p);
+        if (!is_mine(job, step_samples, destination - step_first))
+            continue;
+        bool valid = p < plan->sample_count;
+        walk_to(&walk, round, destination);
+        unsigned char *slot = dressed ? walk.slot : NULL;
+        if (run.count == ROUND_RUN_MOST || slot != run.slot || destination != next_destination ||
+            valid != run.valid) {
+            list_run(round, &run);
+            run.slot = slot;
+            run.table = walk.table;
+            run.batch_index = (uint32_t)(destination - walk.local.first);
+            run.valid = valid;
+            run.count = 0;
+        }
+        uint64_t at = p - round->matching->first;
+        round_run_add(round, &run,
+                      round->matching->windows ? round->matching->windows[at]
+                                               : round_window_at(round, p),
+                      round->matching->locations[at]);
+        next_destination = destination + 1;
+    }
+    list_run(round, &run);
+}
+
+/* Records are numbered through, once it is known how many each reader has, and so are the units of
+ * tails. */
+static void number_tails(struct round *round)
+{
+    struct round_tails *tails = round->tails;
+    const struct exchange_counts *counts = &tails->counts;
+    int size = round->job->comm.size;
+    sum_displacements(counts->send_counts, counts->send_displacements, size);
+    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    for (uint64_t i = 0; i < round->fill_count; i++) {
+        const struct fill *fill = &round->fills[i];
+        if (fill->batch_index == FILL_REMOTE)
+            tails->fills[i].at += (uint64_t)counts->send_displacements[fill->to.remote.reader];
+    }
+    for (uint64_t i = 0; i < round->arrival_count; i++)
+        tails->arrivals[i].at += (uint64_t)counts->receive_displacements[round->arrivals[i].reader];
+}
+
+static void number_records(struct round *round)
+{
+    const struct exchange_counts *counts = &round->counts;
+    int size = round->job->comm.size;
+    sum_displacements(counts->send_counts, counts->send_displacements, size);
+    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    for (uint64_t i = 0; i < round->fill_count; i++) {
+        struct fill *fill = &round->fills[i];
+        if (fill->batch_index == FILL_REMOTE)
+            fill->to.remote.record += (uint32_t)counts->send_displacements[fill->to.remote.reader];
+    }
+    for (uint64_t i = 0; i < round->arrival_count; i++) {
+        struct arrival *arrival = &round->arrivals[i];
+        arrival->record += (uint64_t)counts->receive_displacements[arrival->reader];
+    }
+}
+
+static void clear_counts(const struct round *round, const struct exchange_counts *counts)
+{
+    size_t counts_bytes = (size_t)round->job->comm.size * sizeof(int);
+    memset(counts->send_counts, 0, counts_bytes);
+    memset(counts->receive_counts, 0, counts_bytes);
+}
+
+/* All samples of the round's slots are noted. */
+static void start_slots(const struct round *round)
+{
+    const struct job *job = round->job;
+    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
+        for (uint32_t i = 0; i < job->trainer_count; i++) {
+            const struct job_trainer *trainer = &job->trainers[i];
+            struct plan_local_batch local =
+                plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
+            tails_start(round->tails->tails->of[0], local.count,
+                        plan_step_bound(&round->reach.epoch, step),
+                        round_starts(round->tails, table_of(round, trainer, step)),
+                        slot_base(round, trainer, step));
+        }
+}
+
+static void list_all(struct round *round, bool dressed)
+{
+    bool exchanged = round->counts.send_counts != NULL;
+    if (exchanged)
+        clear_counts(round, &round->counts);
+    if (exchanged && round->tails)
+        clear_counts(round, &round->tails->counts);
+    if (round->matching->matcher)
+        round_match_finish(round);
+    list_fills(round);
+    if (round->matching->matcher)
+        for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
+             step++)
+            list_matched(round, step, dressed);
+    else
+        list_arrivals(round, dressed);
+    if (exchanged)
+        number_records(round);
+    if (exchanged && round->tails)
+        number_tails(round);
+    if (dressed && round->tails)
+        start_slots(round);
+}
+
+/* Pool task: one worker of those that share the looking up lists all. The main thread is told of
+ * this worker, and of the last one. */
+static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)begin;
+    (void)end;
+    struct round *round = argument;
+    struct round_matching *matching = round->matching;
+    uint64_t start_ns = clock_now_ns();
+    bool lists = !matching->matcher || round_match_look_up(round);
+    if (lists)
+        list_all(round, true);
+    uint64_t end_ns = clock_now_ns();
+    atomic_fetch_add_explicit(&round->times->plan_ns, end_ns - start_ns, memory_order_relaxed);
+    trace_note(TRACE_PLAN_ROUND, start_ns, end_ns, round->serial);
+    if (lists)
+        atomic_store(&round->planned, true);
+    atomic_fetch_sub(&round->tasks, 1);
+    worker->quiet = atomic_fetch_sub(&matching->workers, 1) > 1 && !lists;
+}
+
+bool round_plan_start(struct round *round)
+{
+    struct pool *pool = round->job->pool;
+    struct round_matching *matching = round->matching;
+    uint32_t workers = matching->matcher ? round_match_workers(round, pool_worker_count(pool)) : 1;
+    for (uint32_t i = 0; i < workers; i++) {
+        atomic_fetch_add(&round->tasks, 1);
+        atomic_fetch_add(&matching->workers, 1);
+        if (!pool_submit_first(pool, 0, plan_task, round)) {
+            atomic_fetch_sub(&round->tasks, 1);
+            atomic_fetch_sub(&matching->workers, 1);
+            return i > 0;
+        }
+    }
+    return true;
+}
+
+void round_plan_counts(struct round *round)
+{
+    if (round->matching->matcher) {
+        round_match_begin(round);
+        bool looked_up = round_match_look_up(round);
+        assert(looked_up);
+        (void)looked_up;
+    }
+    list_all(round, false);
+    atomic_store(&round->planned, true);
+}

@@ -1,0 +1,91 @@
+/* Carries out an end that service_end.c has decided: no rounds beyond the agreed step, or rounds
+ * without data. See rounds.h. */
+#include "rounds/rounds_internal.h"
+
+#include "base/size.h"
+#include "rounds/round_plan.h"
+#include "rounds/transfer.h"
+
+uint64_t rounds_hold(struct rounds *rounds)
+{
+    uint64_t stripes = rounds->job->setup.shape.stripes_per_step;
+    uint64_t steps_end = size_round_up(rounds->span.first + rounds->opened, stripes);
+    rounds_end_at(rounds, steps_end - rounds->span.first);
+    rounds->end_is_open = true;
+    return rounds->span.count;
+}
+
+void rounds_end_at(struct rounds *rounds, uint64_t count)
+{
+    uint64_t most = span_rounds(&rounds->job->setup).count;
+    rounds->span.count = count < most ? count : most;
+    rounds->end_is_open = false;
+}
+
+void rounds_begin_of(const struct rounds *rounds, uint64_t serial, uint64_t *ret_epoch,
+                     uint64_t *ret_step)
+{
+    const struct run_setup *setup = &rounds->job->setup;
+    const struct ring_service *service = &setup->service;
+    struct span_index at = span_at(&rounds->span, serial);
+    *ret_epoch = at.epoch;
+    *ret_step = round_at(&setup->plan, setup->shape, at.index).first_step;
+    if (at.epoch == service->start_epoch && *ret_step < service->start_step)
+        *ret_step = service->start_step;
+}
+
+void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step)
+{
+    rounds_begin_of(rounds, rounds->span.count, ret_epoch, ret_step);
+}
+
+void rounds_reached(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step)
+{
+    rounds_begin_of(rounds, rounds->opened, ret_epoch, ret_step);
+}
+
+uint64_t rounds_begun(const struct rounds *rounds)
+{
+    return rounds->begun;
+}
+
+/* Opens and posts rounds up to `count`, as far as there are lanes and planned windows. */
+static void drain_post(struct rounds *rounds, uint64_t count)
+{
+    while (rounds->posted < count) {
+        struct round *round = rounds_lane_of(rounds, rounds->posted);
+        if (rounds->opened == rounds->posted) {
+            if (rounds->opened == rounds->published + rounds->lane_count)
+                return;
+            rounds_prepare(rounds, round);
+            if (!windows_find(rounds->windows, &round->reach))
+                return;
+            round_reset(round, rounds->windows);
+            rounds->opened++;
+        }
+        if (!atomic_load(&round->planned))
+            round_plan_counts(round);
+        bool begun = round->serial < rounds->begun;
+        transfer_abandon(rounds->exchange, rounds_lane_index(rounds, round), round, begun);
+        rounds->begun += begun ? 0 : 1;
+        rounds_post(rounds, round);
+        round->state = ROUND_EXCHANGING;
+    }
+}
+
+bool rounds_drain(struct rounds *rounds, uint64_t count)
+{
+    if (!rounds->exchange)
+        return true;
+    drain_post(rounds, count);
+    while (rounds->published < rounds->posted) {
+        struct round *round = rounds_lane_of(rounds, rounds->published);
+        if (round->state == ROUND_EXCHANGING &&
+            !exchange_test(rounds->exchange, rounds_lane_index(rounds, round)))
+            return false;
+        rounds_retire(rounds, round);
+        drain_post(rounds, count);
+    }
+    pace_progress(rounds->pace, rounds->published, false);
+    return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
+}

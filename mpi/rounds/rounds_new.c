@@ -1,0 +1,249 @@
+/* Makes the rounds, with the memory of their lanes. See rounds.h. */
+#include "rounds/round_copy.h"
+#include "rounds/rounds_internal.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+#include "base/trace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct fragment_room) == BUDGET_ROOM_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
+_Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
+               "counted in the budget");
+_Static_assert(sizeof(struct round_tail) == BUDGET_TAIL_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round_tails){0}.starts == BUDGET_START_BYTES,
+               "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.fill_sources == BUDGET_MIXED_FILL_BYTES,
+               "counted in the budget");
+_Static_assert(sizeof *(struct round_matching){0}.windows == BUDGET_MIXED_DESTINATION_BYTES,
+               "counted in the budget");
+
+static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t receive,
+                                 struct error *err)
+{
+    const struct job *job = rounds->job;
+    const struct fragment_sources *fragments = rounds->fragments;
+    struct exchange_sizes sizes = {.send_samples = send,
+                                   .receive_samples = receive,
+                                   .record_bytes = fragments->packed_bytes,
+                                   .sample_messages = fragments->messages,
+                                   .message_bytes = fragments->message_bytes,
+                                   .send_tail_bytes = job->setup.budget.send_tail_bytes,
+                                   .receive_tail_bytes = job->setup.budget.receive_tail_bytes};
+    return exchange_new(&job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
+}
+
+/* The lanes' buffers are filled with pages by the workers that will copy there. */
+static enum status populate_buffers(struct rounds *rounds, struct error *err)
+{
+    struct pool_memory lanes[ROUND_MAX_IN_FLIGHT];
+    size_t all_bytes = 0;
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        lanes[i].start = exchange_buffers(rounds->exchange, i, &lanes[i].bytes);
+        lanes[i].numa = copies_lane_numa(&rounds->copies, i);
+        all_bytes += lanes[i].bytes;
+    }
+    errno = pool_populate(rounds->job->pool, lanes, rounds->lane_count, NULL, NULL);
+    return errno ? error_set_errno(err, STATUS_NO_MEMORY, "exchange buffers of %s",
+                                   size_format(all_bytes).text)
+                 : STATUS_OK;
+}
+
+static enum status matching_init(struct rounds *rounds, struct error *err)
+{
+    const struct run_setup *setup = &rounds->job->setup;
+    struct round_matching *matching = &rounds->matching;
+    if (!locality_matters(&setup->plan))
+        return STATUS_OK;
+    uint64_t count = round_max_matched(&setup->plan, setup->shape);
+    matching->matcher = matcher_new(&setup->plan);
+    matching->locations = calloc(count, sizeof *matching->locations);
+    matching->destinations = calloc(count, sizeof *matching->destinations);
+    if (setup->plan.mix)
+        matching->windows = calloc(count, sizeof *matching->windows);
+    if (!matching->matcher || !matching->locations || !matching->destinations ||
+        (setup->plan.mix && !matching->windows))
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
+                         (unsigned long long)count);
+    memory_touch(matching->locations, count * sizeof *matching->locations);
+    memory_touch(matching->destinations, count * sizeof *matching->destinations);
+    return STATUS_OK;
+}
+
+static void matching_done(struct round_matching *matching)
+{
+    matcher_free(matching->matcher);
+    free(matching->windows);
+    free(matching->destinations);
+    free(matching->locations);
+}
+
+static struct trace_track *claim_trace(uint32_t lane)
+{
+    char name[24];
+    snprintf(name, sizeof name, "round-%u", lane);
+    return trace_claim(name);
+}
+
+static enum status all_tails_init(struct rounds *rounds, struct error *err)
+{
+    const struct job *job = rounds->job;
+    rounds->found = found_rows_new(pool_worker_count(job->pool) + 1);
+    if (!rounds->found)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    return tail_sources_new(job->dataset, &job->setup.layout, &rounds->tails, err);
+}
+
+/* The tails' part of a lane, if there are ragged fields. */
+static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
+                              struct error *err)
+{
+    const struct job *job = rounds->job;
+    struct round_tails *tails = &rounds->lane_tails[lane];
+    if (!rounds->tails)
+        return STATUS_OK;
+    uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
+    assert(rounds->tails->of[0]->starts_count ==
+           plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
+    size_t starts_bytes = slots * rounds->tails->of[0]->starts_count * sizeof *tails->starts;
+    *tails = (struct round_tails){.tails = rounds->tails,
+                                  .found = rounds->found,
+                                  .fills = calloc(send, sizeof *tails->fills),
+                                  .arrivals = calloc(receive + 1, sizeof *tails->arrivals),
+                                  .starts = calloc(starts_bytes + 1, 1)};
+    rounds->lanes[lane].tails = tails;
+    if (!tails->fills || !tails->arrivals || !tails->starts)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                         (unsigned long long)send);
+    memory_touch(tails->fills, send * sizeof *tails->fills);
+    memory_touch(tails->arrivals, receive * sizeof *tails->arrivals);
+    memory_touch(tails->starts, starts_bytes);
+    if (rounds->exchange) {
+        tails->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
+        tails->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
+        tails->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_TAILS);
+    }
+    return STATUS_OK;
+}
+
+static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
+                             struct error *err)
+{
+    struct round *round = &rounds->lanes[lane];
+    round->trace = claim_trace(lane);
+    round->serial = UINT64_MAX; /* none yet */
+    round->job = rounds->job;
+    round->fragments = rounds->fragments;
+    round->times = &rounds->times;
+    round->matching = &rounds->matching;
+    round->merge = &rounds->merge;
+    round->fills = calloc(send, sizeof *round->fills);
+    round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
+    if (rounds->fragments->shifts)
+        round->rooms = calloc(send, sizeof *round->rooms);
+    if (rounds->job->setup.plan.mix)
+        round->fill_sources = calloc(send, sizeof *round->fill_sources);
+    if (rounds->fragments->crops)
+        round->keys = calloc(send, sizeof *round->keys);
+    if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms) ||
+        (rounds->job->setup.plan.mix && !round->fill_sources) ||
+        (rounds->fragments->crops && !round->keys))
+        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                         (unsigned long long)send);
+    memory_touch(round->fills, send * sizeof *round->fills);
+    if (round->rooms)
+        memory_touch(round->rooms, send * sizeof *round->rooms);
+    if (round->fill_sources)
+        memory_touch(round->fill_sources, send * sizeof *round->fill_sources);
+    if (round->keys)
+        memory_touch(round->keys, send * sizeof *round->keys);
+    memory_touch(round->arrivals, receive * sizeof *round->arrivals);
+    if (rounds->exchange) {
+        round->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
+        round->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
+        round->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_RECORDS);
+    }
+    return tails_init(rounds, lane, send, receive, err);
+}
+
+static enum status lanes_init(struct rounds *rounds, struct error *err)
+{
+    struct job *job = rounds->job;
+    enum status status = STATUS_OK;
+    uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
+    uint64_t receive = round_max_received(&job->setup.plan, job->setup.shape, job->trainer_count);
+    if (job->comm.size > 1) {
+        status = make_exchange(rounds, send, receive, err);
+        if (status == STATUS_OK)
+            status = populate_buffers(rounds, err);
+        if (status == STATUS_OK)
+            status = pace_new(job, &rounds->pace, err);
+    }
+    for (uint32_t i = 0; i < rounds->lane_count && status == STATUS_OK; i++)
+        status = lane_init(rounds, i, send, receive, err);
+    return status;
+}
+
+enum status rounds_new(struct job *job, struct windows *windows, struct rounds **ret_rounds,
+                       struct error *err)
+{
+    struct rounds *rounds = calloc(1, sizeof *rounds);
+    if (!rounds)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    rounds->job = job;
+    rounds->windows = windows;
+    rounds->span = span_rounds(&job->setup);
+    rounds->lane_count = job->setup.shape.in_flight;
+    enum status status = fragment_sources_new(job->dataset, &rounds->fragments, err);
+    if (status == STATUS_OK) {
+        fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
+        status = copies_init(&rounds->copies, job, err);
+    }
+    if (status == STATUS_OK && job->dataset->ragged_count > 0)
+        status = all_tails_init(rounds, err);
+    if (status == STATUS_OK)
+        status = matching_init(rounds, err);
+    if (status == STATUS_OK && job->setup.plan.mix)
+        status = item_merge_init(&rounds->merge, windows_capacity(windows), err);
+    if (status == STATUS_OK)
+        status = lanes_init(rounds, err);
+    if (status != STATUS_OK) {
+        rounds_free(rounds);
+        return status;
+    }
+    *ret_rounds = rounds;
+    return STATUS_OK;
+}
+
+void rounds_free(struct rounds *rounds)
+{
+    if (!rounds)
+        return;
+    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+        trace_release(rounds->lanes[i].trace);
+        free(rounds->lanes[i].fills);
+        free(rounds->lanes[i].rooms);
+        free(rounds->lanes[i].fill_sources);
+        free(rounds->lanes[i].keys);
+        free(rounds->lanes[i].arrivals);
+        free(rounds->lane_tails[i].fills);
+        free(rounds->lane_tails[i].arrivals);
+        free(rounds->lane_tails[i].starts);
+    }
+    pace_free(rounds->pace);
+    exchange_free(rounds->exchange);
+    copies_done(&rounds->copies);
+    item_merge_done(&rounds->merge);
+    matching_done(&rounds->matching);
+    tail_sources_free(rounds->tails);
+    free(rounds->found);
+    fragment_sources_free(rounds->fragments);
+    free(rounds);
+}

@@ -1,0 +1,370 @@
+/* Making windows, planning them and retiring them. See windows.h. */
+#include "windows/windows_internal.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/trace.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+struct window *windows_at(struct windows *windows, uint32_t source, uint64_t serial)
+{
+    struct window_source *of = &windows->sources[source];
+    return &of->ring[serial % of->count];
+}
+
+static enum status window_init(struct window *window, const struct job *job,
+                               const struct plan *plan, struct error *err)
+{
+    window->job = job;
+    window->request = MPI_REQUEST_NULL;
+    window->rows = calloc(plan->window_rows, sizeof *window->rows);
+    window->owners = calloc(plan->window_rows, sizeof *window->owners);
+    window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
+    window->uses = calloc(plan->window_rows, sizeof *window->uses);
+    window->items = calloc(round_window_capacity(plan), sizeof *window->items);
+    _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
+                           sizeof *window->uses ==
+                       BUDGET_WINDOW_ROW_BYTES,
+                   "counted in the budget");
+    if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->items)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "no memory to plan windows of %llu rows: lower order.window_rows",
+                         (unsigned long long)plan->window_rows);
+    memory_touch(window->items, round_window_capacity(plan) * sizeof *window->items);
+    return STATUS_OK;
+}
+
+static enum status source_init(struct windows *windows, uint32_t s, struct error *err)
+{
+    const struct job *job = windows->job;
+    struct window_source *source = &windows->sources[s];
+    source->plan = plan_source(&job->setup.plan, s);
+    if (source->plan->window_rows > INT_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "windows of %llu rows are too large for MPI: lower "
+                         "order.window_rows",
+                         (unsigned long long)source->plan->window_rows);
+    uint64_t first = windows->order.sources[s].serial;
+    source->retired = source->planned = source->assigned = source->posted = first;
+    uint64_t count = job->setup.budget.source_windows[s];
+    source->ring = calloc(count, sizeof *source->ring);
+    if (!source->ring)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
+                         (unsigned long long)count);
+    windows->capacity += count;
+    for (; source->count < count; source->count++) {
+        enum status status = window_init(&source->ring[source->count], job, source->plan, err);
+        if (status != STATUS_OK) {
+            source->count++; /* what it has is freed with the others */
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status tables_init(struct windows *windows, struct error *err)
+{
+    const struct job *job = windows->job;
+    windows->counts = calloc(windows->capacity + 1, sizeof *windows->counts);
+    if (!windows->counts)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", windows->capacity);
+    return job->setup.plan.mix ? item_merge_init(&windows->claims, windows->capacity, err)
+                               : STATUS_OK;
+}
+
+/* Absolute. */
+static uint64_t start_position(const struct plan *plan, const struct ring_service *service)
+{
+    struct plan_epoch epoch = {.plan = *plan};
+    if (plan->cuts.items > 0)
+        plan_epoch_init(&epoch, plan, service->start_epoch);
+    return round_absolute_position(plan, service->start_epoch,
+                                   plan_step_first(&epoch.plan, service->start_step));
+}
+
+enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
+{
+    const struct plan *plan = &job->setup.plan;
+    const struct ring_service *service = &job->setup.service;
+    uint32_t count = plan_source_count(plan);
+    struct windows *windows = calloc(1, sizeof *windows + count * sizeof windows->sources[0]);
+    if (!windows)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for windows");
+    windows->job = job;
+    windows->source_count = count;
+    windows->round_count = span_rounds(&job->setup).count;
+    windows->pending_load = ROW_NONE;
+    windows->taken_epoch = service->start_epoch;
+    plan_merge_start(&windows->order, plan,
+                     service->start_epoch * plan->steps_per_epoch + service->start_step,
+                     mul_sat(service->epochs, plan->steps_per_epoch));
+    windows->start = start_position(plan, service);
+    windows_read_for(windows, 0);
+    enum status status = STATUS_OK;
+    for (uint32_t s = 0; s < count && status == STATUS_OK; s++)
+        status = source_init(windows, s, err);
+    if (status == STATUS_OK)
+        status = tables_init(windows, err);
+    if (status != STATUS_OK) {
+        windows_free(windows);
+        return status;
+    }
+    *ret_windows = windows;
+    return STATUS_OK;
+}
+
+static void source_done(struct window_source *source)
+{
+    for (uint64_t i = 0; i < source->count; i++) {
+        free(source->ring[i].rows);
+        free(source->ring[i].owners);
+        free(source->ring[i].buffers);
+        free(source->ring[i].uses);
+        free(source->ring[i].items);
+    }
+    free(source->ring);
+}
+
+void windows_free(struct windows *windows)
+{
+    if (!windows)
+        return;
+    if (windows->pending_load != ROW_NONE)
+        row_store_drop(windows->job->store, windows->pending_load);
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        source_done(&windows->sources[s]);
+    item_merge_done(&windows->claims);
+    free(windows->counts);
+    free(windows);
+}
+
+/* Without a mix an epoch has a window at least: there are as many epochs under way as windows at
+ * most, and one whose counts are still to be taken. */
+struct window_counts *windows_counts_of(struct windows *windows, uint64_t epoch)
+{
+    uint64_t last = windows->taken_epoch + windows->capacity;
+    return &windows->counts[min_u64(epoch, last) % (windows->capacity + 1)];
+}
+
+struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch)
+{
+    windows->taken_epoch = max_u64(windows->taken_epoch, epoch);
+    struct window_counts *counts = windows_counts_of(windows, epoch), taken = *counts;
+    *counts = (struct window_counts){0};
+    return taken;
+}
+
+/* Rank 0 decides who reads which row. */
+static void assign(struct windows *windows, struct window *window)
+{
+    struct assigner_stats before, after;
+    assigner_stats(windows->job->assigner, &before);
+    assigner_window(windows->job->assigner, &window->epoch, &window->plan, window->owners);
+    assigner_stats(windows->job->assigner, &after);
+    windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
+        (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
+}
+
+/* Takes the next entry of a source's ring and starts its assignment. */
+static void post(struct windows *windows, uint32_t s)
+{
+    struct job *job = windows->job;
+    struct window_source *source = &windows->sources[s];
+    const struct plan_merge_source *next = &windows->order.sources[s];
+    const struct ring_service *service = &job->setup.service;
+    struct window *window = windows_at(windows, s, source->posted);
+    window->source = s;
+    window->start = windows->start;
+    window->item_count = window->read_next = window->fill_next = 0;
+    atomic_store(&window->planned, false);
+    plan_epoch_init(&window->epoch, source->plan, next->serial / source->plan->window_count);
+    plan_window_at(&window->plan, &window->epoch, next->serial % source->plan->window_count);
+    window->first_draw =
+        window->epoch.epoch * source->plan->sample_count + window->plan.first_position;
+    window->run_epoch = max_u64(next->due / job->setup.plan.steps_per_epoch, service->start_epoch);
+    if (job->assigner)
+        assign(windows, window);
+    MPI_Ibcast(window->owners, (int)window->plan.row_count, MPI_UINT16_T, 0, job->comm.windows,
+               &window->request);
+    plan_merge_take(&windows->order, s, window->plan.sample_count);
+    source->posted++;
+    windows->posted++;
+}
+
+/* Leaves out the samples before `start`, where a resumed run starts in the middle, and those of a
+ * mix behind the run's `end`. */
+static void drop_items_outside(struct window *window, uint64_t start, uint64_t end)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < window->item_count; i++)
+        if (window->items[i].position >= start && window->items[i].position < end)
+            window->items[kept++] = window->items[i];
+    window->item_count = kept;
+}
+
+static void drop_items(struct window *window, uint64_t start)
+{
+    const struct run_setup *setup = &window->job->setup;
+    uint64_t end = mul_sat(setup->service.epochs, setup->plan.position_count);
+    if (window->item_count > 0 && (window->items[0].position < start ||
+                                   window->items[window->item_count - 1].position >= end))
+        drop_items_outside(window, start, end);
+}
+
+/* Runs on a worker; the window is the worker's until `planned` is set. */
+static void plan_window(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)worker;
+    (void)begin;
+    (void)end;
+    struct window *window = argument;
+    uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
+    const struct job *job = window->job;
+    window->item_count =
+        round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners,
+                           (uint32_t)job->comm.rank, window->items);
+    drop_items(window, window->start);
+    for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
+        window->rows[window_row] = window->plan.first_row_position + window_row;
+        window->buffers[window_row] = ROW_NONE;
+        window->uses[window_row] = 0;
+    }
+    plan_rows_at(&window->epoch, window->rows, window->plan.row_count);
+    for (uint64_t i = 0; i < window->item_count; i++)
+        window->uses[window->items[i].window_row]++;
+    if (start_ns)
+        trace_note(TRACE_PLAN_WINDOW, start_ns, clock_now_ns(), window->item_count);
+    atomic_store(&window->planned, true);
+}
+
+/* The first window from serial `low` on, before `high`, that ends behind a draw; `high`: none does.
+ */
+static uint64_t find_draw(const struct window_source *source, uint64_t low, uint64_t high,
+                          uint64_t draw)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        const struct window *window = &source->ring[middle % source->count];
+        if (window->first_draw + window->plan.sample_count <= draw)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool windows_find(const struct windows *windows, struct round_reach *reach)
+{
+    for (uint32_t s = 0; s < windows->source_count; s++) {
+        const struct window_source *source = &windows->sources[s];
+        struct reach_source *of = &reach->sources[s];
+        of->first_window = of->end_window = source->retired;
+        if (of->first_draw == of->end_draw)
+            continue;
+        of->first_window = find_draw(source, source->retired, source->planned, of->first_draw);
+        uint64_t last = find_draw(source, of->first_window, source->planned, of->end_draw - 1);
+        if (last == source->planned)
+            return false;
+        of->end_window = last + 1;
+    }
+    return true;
+}
+
+struct window *windows_of_draw(struct windows *windows, const struct round_reach *reach,
+                               uint32_t source, uint64_t draw)
+{
+    const struct reach_source *of = &reach->sources[source];
+    uint64_t serial =
+        find_draw(&windows->sources[source], of->first_window, of->end_window - 1, draw);
+    return windows_at(windows, source, serial);
+}
+
+/* The source of the next window, if its ring has room. */
+static bool next_to_post(const struct windows *windows, uint32_t *ret_source)
+{
+    if (!plan_merge_next(&windows->order, ret_source))
+        return false;
+    const struct window_source *source = &windows->sources[*ret_source];
+    return source->posted < source->retired + source->count;
+}
+
+/* Moves the windows of one source on to PLANNED, in order. */
+static bool plan_assigned(struct windows *windows, uint32_t s)
+{
+    struct window_source *source = &windows->sources[s];
+    bool active = false;
+    for (; source->assigned < source->posted; source->assigned++, active = true) {
+        struct window *window = windows_at(windows, s, source->assigned);
+        if (!comm_test(&windows->job->comm, &window->request))
+            break;
+        if (!pool_submit(windows->job->pool, 0, POOL_URGENT, plan_window, window, 0, 0))
+            break;
+    }
+    for (; source->planned < source->assigned; source->planned++, active = true) {
+        if (!atomic_load(&windows_at(windows, s, source->planned)->planned))
+            break;
+    }
+    return active;
+}
+
+bool windows_progress(struct windows *windows)
+{
+    bool active = row_store_collect(windows->job->store) > 0;
+    uint32_t source;
+    for (; next_to_post(windows, &source); active = true)
+        post(windows, source);
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        active |= plan_assigned(windows, s);
+    return windows_read_ahead(windows) || active;
+}
+
+void windows_retire(struct windows *windows, const struct round_reach *reach, bool step_over)
+{
+    for (uint32_t s = 0; s < windows->source_count; s++) {
+        const struct reach_source *of = &reach->sources[s];
+        struct window_source *source = &windows->sources[s];
+        if (of->first_window == of->end_window)
+            continue;
+        source->retired =
+            max_u64(source->retired, step_over ? of->end_window - 1 : of->first_window);
+    }
+}
+
+uint64_t windows_posted(const struct windows *windows)
+{
+    return windows->posted;
+}
+
+size_t windows_capacity(const struct windows *windows)
+{
+    return windows->capacity;
+}
+
+/* As plan_assigned(), on this thread. False: an assignment is under way. */
+static bool drain_assigned(struct windows *windows, uint32_t s)
+{
+    struct window_source *source = &windows->sources[s];
+    for (; source->assigned < source->posted; source->assigned++)
+        if (!comm_test(&windows->job->comm, &windows_at(windows, s, source->assigned)->request))
+            return false;
+    for (; source->planned < source->posted; source->planned++) {
+        struct window *window = windows_at(windows, s, source->planned);
+        if (!atomic_load(&window->planned))
+            plan_window(NULL, window, 0, 0);
+    }
+    return true;
+}
+
+bool windows_drain(struct windows *windows, uint64_t count)
+{
+    uint32_t source;
+    while (windows->posted < count && next_to_post(windows, &source))
+        post(windows, source);
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        if (!drain_assigned(windows, s))
+            return false;
+    return windows->posted >= count;
+}

@@ -1,0 +1,132 @@
+/* Reading ahead: claims row buffers for the rows of coming rounds, and has the rows loaded. See
+ * windows.h. */
+#include "windows/windows_internal.h"
+
+/* Has a claimed row read, which this reader keeps or not. */
+static void begin_load(struct windows *windows, uint64_t row, int32_t buffer, bool keep)
+{
+    struct job *job = windows->job;
+    bool has = job->stored && stored_rows_has(job->stored, row);
+    if (job->stored && keep)
+        (void)stored_rows_keep(job->stored, row); /* without room it is read again next time */
+    windows_counts_of(windows, windows->reading.reach.epoch.epoch)->rows_read += !has;
+    if (!row_store_load(job->store, buffer))
+        windows->pending_load = buffer;
+}
+
+/* Claims a buffer for the row and has it read, unless the row is in memory already. False: not
+ * now, as no buffer is free. */
+static bool claim_row(struct windows *windows, struct window *window, uint32_t window_row)
+{
+    struct row_store *store = windows->job->store;
+    uint64_t row = window->rows[window_row];
+    int32_t buffer = row_store_find(store, row);
+    bool load = buffer == ROW_NONE, keep = assign_keeps(window->owners[window_row]);
+    if (!load && windows->job->masks && !windows->job->setup.plan.mix &&
+        !row_store_is_whole(store, buffer))
+        return false; /* of the epoch before, and masked perhaps: it is tried again after that. In a
+                       * mix samples of the next pass may come before those of this one */
+    if (load)
+        buffer = row_store_claim(store, row);
+    if (buffer == ROW_NONE)
+        return false;
+    row_store_expect(store, buffer, window->uses[window_row]);
+    if (keep && !windows->job->stored)
+        row_store_keep(store, buffer);
+    window->buffers[window_row] = buffer;
+    if (load)
+        begin_load(windows, row, buffer, keep);
+    return true;
+}
+
+/* Claims the row of a sample. False: no further now. */
+static bool claim_item(struct windows *windows, struct window *window,
+                       const struct round_item *item, bool *active)
+{
+    if (window->buffers[item->window_row] != ROW_NONE)
+        return true;
+    if (windows->pending_load != ROW_NONE || !claim_row(windows, window, item->window_row))
+        return false;
+    *active = true;
+    return true;
+}
+
+/* Claims the rows of one window that the round being read for takes samples from. False: no further
+ * now. */
+static bool claim_rows(struct windows *windows, struct window *window, bool *active)
+{
+    for (; window->read_next < window->item_count; window->read_next++) {
+        const struct round_item *item = &window->items[window->read_next];
+        if (item->round != windows->reading.reach.absolute_round)
+            break;
+        if (!claim_item(windows, window, item, active))
+            return false;
+    }
+    return true;
+}
+
+/* The same of a mix, whose windows have the round's samples in turn. */
+static bool claim_merged(struct windows *windows, bool *active)
+{
+    struct window *window;
+    while ((window = item_merge_first(&windows->claims))) {
+        if (!claim_item(windows, window, &window->items[window->read_next], active))
+            return false;
+        item_merge_take(&windows->claims);
+    }
+    return true;
+}
+
+static bool claim_round(struct windows *windows, bool *active)
+{
+    const struct reach_source *only = &windows->reading.reach.sources[0];
+    if (windows->job->setup.plan.mix)
+        return claim_merged(windows, active);
+    for (uint64_t i = only->first_window; i < only->end_window; i++)
+        if (!claim_rows(windows, windows_at(windows, 0, i), active))
+            return false;
+    return true;
+}
+
+void windows_read_for(struct windows *windows, uint64_t serial)
+{
+    windows->reading.serial = serial;
+    windows->reading.found = false;
+    if (serial < windows->round_count)
+        round_reach_at(&windows->reading.reach, &windows->job->setup, serial);
+}
+
+/* Finds the windows of the round being read for. False: they are not all planned. */
+static bool find_windows(struct windows *windows)
+{
+    struct round_reach *reach = &windows->reading.reach;
+    if (windows->reading.found)
+        return true;
+    windows->reading.found = windows_find(windows, reach);
+    if (!windows->reading.found || !windows->job->setup.plan.mix)
+        return windows->reading.found;
+    item_merge_begin(&windows->claims, reach->absolute_round);
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++) {
+            struct window *window = windows_at(windows, s, i);
+            item_merge_add(&windows->claims, window, &window->read_next);
+        }
+    return true;
+}
+
+bool windows_read_ahead(struct windows *windows)
+{
+    bool active = false;
+    if (windows->pending_load != ROW_NONE) {
+        if (!row_store_load(windows->job->store, windows->pending_load))
+            return false;
+        windows->pending_load = ROW_NONE;
+        active = true;
+    }
+    while (windows->reading.serial < windows->round_count) {
+        if (!find_windows(windows) || !claim_round(windows, &active))
+            return active;
+        windows_read_for(windows, windows->reading.serial + 1);
+    }
+    return active;
+}

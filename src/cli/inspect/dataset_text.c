@@ -1,0 +1,220 @@
+/* See plan_dataset.h. */
+#include "cli/inspect/dataset_text.h"
+
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *source_text(const struct dataset_field *field)
+{
+    if (field->source == FIELD_RAGGED && field->ragged->is_held)
+        return "held in memory";
+    return field->source == FIELD_ROW      ? "read row by row"
+           : field->source == FIELD_RAGGED ? "read row by row, in pages"
+           : field->source == FIELD_HELD   ? "held in memory"
+                                           : "made for each sample";
+}
+
+static void describe_convert(const struct dataset *dataset, size_t f, struct text *out)
+{
+    struct convert convert = dataset_field_convert(dataset, f);
+    if (convert.to == DTYPE_NONE)
+        return;
+    text_append(out, ", from %s", dtype_name(convert.from));
+    if (convert.scale < 1.0 || convert.scale > 1.0)
+        text_append(out, " * %g", convert.scale);
+    if (convert.offset < 0.0 || convert.offset > 0.0)
+        text_append(out, " + %g", convert.offset);
+}
+
+static void describe_steps(const struct dataset_field *field, struct text *out)
+{
+    if (field->step_count == 0 || field->source == FIELD_MADE)
+        return;
+    text_append(out, ", %zu step%s from %" PRId32 " to %" PRId32, field->step_count,
+                count_plural(field->step_count), field->steps[0],
+                field->steps[field->step_count - 1]);
+}
+
+/* What is read again and again, and what is read for another field already. */
+static void describe_reads(const struct dataset *dataset, size_t f, struct text *out)
+{
+    const struct dataset_field *field = &dataset->fields[f];
+    if (field->source != FIELD_ROW)
+        return;
+    if (field->row_leader != f)
+        text_append(out, " with %s", dataset->fields[field->row_leader].name);
+    else if (field->halo_before + field->halo_after > 0)
+        text_append(out, ", with halos of %zu and %zu frames", field->halo_before,
+                    field->halo_after);
+    if (field->row_leader == f && field->halo_before + field->halo_after > 0 &&
+        field->decode_amplification > 1.0)
+        text_append(out, ": each chunk is decoded %.3g times, or less often where episodes end",
+                    field->decode_amplification);
+}
+
+static void describe_fields(const struct dataset *dataset, struct text *out)
+{
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        text_append(out, "%-11s%s %s", f == 0 ? "fields" : "", field->name,
+                    dtype_name(field->dtype));
+        for (int d = 0; d < field->rank; d++)
+            text_append(out, "%s%" PRIu64 "%s", d == 0 ? " (" : ", ", field->shape[d],
+                        d + 1 == field->rank ? ")" : "");
+        describe_convert(dataset, f, out);
+        describe_steps(field, out);
+        bool items = field->source == FIELD_RAGGED && ragged_has_item_shape(field->ragged);
+        text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
+                    items ? "an item" : "a sample", source_text(field));
+        describe_reads(dataset, f, out);
+        text_append(out, "\n");
+    }
+}
+
+/* A reason why frames are no samples. */
+static void describe_reason(uint64_t count, const char *reason, struct text *out)
+{
+    if (count > 0)
+        text_append(out, ", %s %s", count_format(count).text, reason);
+}
+
+static uint64_t rows_without(const struct dataset *dataset)
+{
+    uint64_t count = 0;
+    for (uint64_t row = 0; row < dataset->row_count; row++)
+        count += anchors_row_samples(dataset->anchors, row) == 0;
+    return count;
+}
+
+void plan_describe_samples(const struct dataset *dataset, const char *before, struct text *out)
+{
+    struct anchors_counts counts = dataset_anchor_counts(dataset);
+    if (!dataset->anchors)
+        return;
+    text_append(out, "%sat %s of %s frame%s, in %s episode%s; the others are: %s", before,
+                count_format(counts.samples).text, count_format(counts.frames).text,
+                count_plural(counts.frames), count_format(counts.episodes).text,
+                count_plural(counts.episodes), counts.samples == counts.frames ? "none" : "");
+    struct text reasons = {0};
+    describe_reason(counts.off_stride, "not at the stride", &reasons);
+    describe_reason(counts.at_ends, "too near an end of their episode", &reasons);
+    describe_reason(counts.blocked, "with a step that is missing or outside the split's part",
+                    &reasons);
+    describe_reason(counts.unwanted, "not in samples.where", &reasons);
+    if (reasons.data)
+        text_append(out, "%s", reasons.data + strlen(", "));
+    text_done(&reasons);
+    if (counts.short_episodes > 0)
+        text_append(out, "; %s episode%s too short for any",
+                    count_format(counts.short_episodes).text,
+                    counts.short_episodes == 1 ? " is" : "s are");
+    text_append(out, "\n");
+}
+
+/* Parts of single frames are in nearly all chunks. */
+static void describe_split(const struct config *config, const struct dataset *dataset,
+                           struct text *out)
+{
+    uint64_t left = dataset->row_count - rows_without(dataset);
+    if (*config->split_part && strcmp(config->split_by, "sample") == 0)
+        text_append(out,
+                    "%-11ssingle frames: %s of %s chunk rows have samples of this part, and are "
+                    "read for 1 in %.3g of their frames\n",
+                    "split", count_format(left).text, count_format(dataset->row_count).text,
+                    (double)dataset->frame_count / (double)dataset->sample_count);
+}
+
+/* "split      val: 3 episodes, 120 of 1,000 frames, 2019-01-01 to 2019-12-31" for each part. */
+static void describe_parts(const struct config *config, const struct dataset *dataset,
+                           struct text *out)
+{
+    size_t count;
+    const struct dataset_part *parts = dataset_parts(dataset, &count);
+    bool by_episode = strcmp(config->split_by, "episode") == 0 || !*config->split_part;
+    for (size_t p = 0; p < count; p++) {
+        const struct dataset_part *part = &parts[p];
+        char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
+        if (part->frames > 0) {
+            dataset_date(dataset, part->first, first);
+            dataset_date(dataset, part->end - 1, last);
+        }
+        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s%s%s%s%s\n", p == 0 ? "split" : "",
+                    *part->name ? part->name : "range",
+                    strcmp(part->name, config->split_part) == 0 && *part->name ? " (this run)" : "",
+                    count_format(part->runs).text, by_episode ? "episode" : "run",
+                    count_plural(part->runs), count_format(part->frames).text,
+                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count),
+                    *first ? ", " : "", first, *first && *last ? " to " : "", last);
+    }
+}
+
+static void describe_rows(const struct dataset *dataset, struct text *out)
+{
+    const char *unit = dataset->anchors ? "frame" : "sample";
+    text_append(out, "%-11s%s of %s %s%s", "chunk rows", count_format(dataset->row_count).text,
+                count_format(dataset->row_length).text, unit, count_plural(dataset->row_length));
+    if (dataset->row_chunks > 1)
+        text_append(out, ", which are %s chunks (samples.row_chunks)",
+                    count_format(dataset->row_chunks).text);
+    text_append(out, ", %s each\n", size_format(dataset->row_bytes).text);
+}
+
+static void describe_source(const struct config *config, const struct dataset *mix,
+                            const struct plan *plan, uint32_t d, struct text *out)
+{
+    const struct config_source *source = &config->sources[d];
+    const struct dataset *dataset = dataset_source(mix, d);
+    bool by_steps = plan->cuts.items > 0;
+    double share =
+        (double)plan_weight(plan, d) / (double)plan->mix->weight_sums[plan_source_count(plan)];
+    text_append(out,
+                "source %-3" PRIu32 " %s: %.3g%% of the %s: %.3g passes an epoch over its %s "
+                "sample%s\n",
+                d, source->name, 100 * share, by_steps ? "steps" : "samples",
+                plan_epoch_passes(plan, d), count_format(dataset->sample_count).text,
+                count_plural(dataset->sample_count));
+    plan_describe_samples(dataset, "           ", out);
+    text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
+                count_format(dataset->row_count).text, count_plural(dataset->row_count),
+                count_format(dataset->row_length).text, count_plural(dataset->row_length),
+                size_format(dataset->row_bytes).text);
+}
+
+static void describe_mix(const struct config *config, const struct dataset *mix,
+                         const struct plan *plan, struct text *out)
+{
+    bool by_steps = plan->cuts.items > 0;
+    uint64_t samples = config->mix_samples ? config->mix_samples : mix->sample_count;
+    text_append(out,
+                "%-11sof %" PRIu32 " source%s: %s%s sample%s an epoch, of %s, fingerprint "
+                "%016" PRIx64 "\n",
+                "mix", mix->source_count, count_plural(mix->source_count), by_steps ? "about " : "",
+                count_format(samples).text, count_plural(samples),
+                size_format(mix->sample_bytes).text, mix->fingerprint);
+    for (uint32_t d = 0; d < mix->source_count; d++)
+        describe_source(config, mix, plan, d, out);
+    describe_fields(dataset_source(mix, 0), out);
+}
+
+void plan_describe_dataset(const struct config *config, const struct dataset *dataset,
+                           const struct plan *plan, struct text *out)
+{
+    if (dataset->source_count > 0) {
+        describe_mix(config, dataset, plan, out);
+        return;
+    }
+    text_append(out, "%-11s%s: %s sample%s of %s, fingerprint %016" PRIx64 "\n", "dataset",
+                config->uri, count_format(dataset->sample_count).text,
+                count_plural(dataset->sample_count), size_format(dataset->sample_bytes).text,
+                dataset->fingerprint);
+    if (dataset->store_count > 1)
+        text_append(out, "%-11s%zu, one after another\n", "stores", dataset->store_count);
+    plan_describe_samples(dataset, "samples    ", out);
+    describe_parts(config, dataset, out);
+    if (dataset->anchors)
+        describe_split(config, dataset, out);
+    describe_fields(dataset, out);
+    describe_rows(dataset, out);
+}

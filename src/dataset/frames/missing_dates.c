@@ -1,0 +1,290 @@
+/* See missing_dates.h. */
+#include "dataset/frames/missing_dates.h"
+
+#include "zarr/hierarchy/group_attributes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char advice[] =
+    "write the numbers of these frames as an array of integers, and set samples.missing to it";
+
+/* Dates
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Days from 1970-01-01 on, in the proleptic Gregorian calendar. A year begins with March here, so
+ * that the 29th of February is its last day. */
+static int64_t days_of(int year, int month, int day)
+{
+    int64_t y = year - (month <= 2), m = month + (month > 2 ? -3 : 9);
+
+    return y * 365 + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+}
+
+static bool is_date(int year, int month, int day)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+    return year > 0 && month >= 1 && month <= 12 && day >= 1 &&
+           day <= lengths[month - 1] + (leap && month == 2);
+}
+
+bool missing_dates_parse(const char *text, int64_t *ret_seconds)
+{
+    int year, month, day, hour = 0, minute = 0, second = 0, end = 0;
+    char between = 'T';
+
+    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &end) != 3 || end != 10)
+        return false;
+    const char *rest = text + end;
+    if (*rest) {
+        end = 0;
+        (void)!sscanf(rest, "%c%2d:%2d%n", &between, &hour, &minute, &end);
+        if (end != 6)
+            return false;
+        rest += end;
+    }
+    if (*rest == ':') {
+        end = 0;
+        (void)!sscanf(rest, ":%2d%n", &second, &end);
+        if (end != 3)
+            return false;
+        rest += end;
+    }
+    if (*rest == '.' && rest[1])
+        rest += 1 + strspn(rest + 1, "0");
+    rest += strcmp(rest, "Z") == 0 || strcmp(rest, "+00:00") == 0 ? strlen(rest) : 0;
+    if (*rest || (between != 'T' && between != ' ') || !is_date(year, month, day) || hour < 0 ||
+        hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
+        return false;
+    *ret_seconds = days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    return true;
+}
+
+bool missing_dates_frequency(const char *text, int64_t *ret_seconds)
+{
+    static const struct {
+        const char *unit;
+        int64_t seconds;
+    } units[] = {{"", 3600}, {"h", 3600}, {"m", 60}, {"s", 1}, {"d", 86400}, {"D", 86400}};
+    char *end;
+    long count = strtol(text, &end, 10);
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (end > text && strcmp(end, units[i].unit) == 0 && count > 0 && count < 1000000) {
+            *ret_seconds = count * units[i].seconds;
+            return true;
+        }
+    return false;
+}
+
+/* Frames
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The dates of a store's frames. */
+struct dates {
+    uint64_t count;   /* frames */
+    int64_t *seconds; /* [count], rising, owned: the array `dates`; NULL: by start and interval */
+    int64_t start, interval;
+};
+
+static bool find_frame(const struct dates *dates, int64_t date, uint64_t *ret_frame)
+{
+    if (!dates->seconds) {
+        int64_t since = date - dates->start;
+
+        *ret_frame = (uint64_t)(since / dates->interval);
+        return since >= 0 && since % dates->interval == 0 && *ret_frame < dates->count;
+    }
+    uint64_t low = 0, high = dates->count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (dates->seconds[middle] < date)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret_frame = low;
+    return low < dates->count && dates->seconds[low] == date;
+}
+
+int64_t missing_dates_unit(const char *type)
+{
+    static const struct {
+        const char *unit;
+        int64_t seconds;
+    } units[] = {{"s", 1},  {"ms", -1000}, {"us", -1000000}, {"ns", -1000000000},
+                 {"m", 60}, {"h", 3600},   {"D", 86400}};
+    char unit[8] = "";
+
+    (void)!sscanf(type, "%*cM8[%7[a-zA-Z]]", unit);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(unit, units[i].unit) == 0)
+            return units[i].seconds;
+    return 0;
+}
+
+static enum status take_dates(const struct zarr_array *array, const unsigned char *items,
+                              struct dates *dates, struct error *err)
+{
+    int64_t unit = missing_dates_unit(array->stored_type);
+
+    if (array->rank != 1 || unit == 0)
+        return error_set(err, STATUS_INVALID,
+                         "the array 'dates' is %d-dimensional and of %s, and not one-dimensional "
+                         "and of datetime64: %s",
+                         array->rank,
+                         array->stored_type[0] ? array->stored_type : dtype_name(array->dtype),
+                         advice);
+    dates->count = array->shape[0];
+    dates->seconds = calloc(dates->count, sizeof *dates->seconds);
+    if (!dates->seconds)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for dates");
+    for (uint64_t i = 0; i < dates->count; i++) {
+        int64_t value = dtype_integer(DTYPE_INT64, items, i);
+
+        bool fits = unit < 0 || !__builtin_mul_overflow(value, unit, &dates->seconds[i]);
+        if (unit < 0)
+            dates->seconds[i] = value / -unit;
+        if (!fits || (i > 0 && dates->seconds[i] <= dates->seconds[i - 1]))
+            return error_set(err, STATUS_INVALID,
+                             "the array 'dates' does not rise at item %" PRIu64
+                             " by a second or more: %s",
+                             i, advice);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_text(const struct store *store, enum zarr_format format, const char *name,
+                             bool (*parse)(const char *, int64_t *), int64_t *ret_value,
+                             struct error *err)
+{
+    struct zarr_texts texts;
+    enum status status = zarr_group_texts(store, format, "", name, &texts, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (texts.count != 1)
+        status = error_set(err, STATUS_INVALID,
+                           "there is neither an array 'dates' nor an attribute '%s', which would "
+                           "say which frames these dates are: %s",
+                           name, advice);
+    else if (!parse(texts.items[0], ret_value))
+        status =
+            error_set(err, STATUS_INVALID, "the attribute '%s' is '%.40s', which is not read: %s",
+                      name, text_shown(texts.items[0]).text, advice);
+    zarr_texts_done(&texts);
+    return status;
+}
+
+static enum status read_dates(const struct dataset *dataset, const struct store *store,
+                              enum zarr_format format, uint64_t frames, struct dates *dates,
+                              struct error *err)
+{
+    struct zarr_hierarchy *hierarchy = NULL;
+    unsigned char *items = NULL;
+    const struct zarr_node *node;
+    enum status status = small_array_read(dataset, store, "dates", &hierarchy, &node, &items, err);
+
+    *dates = (struct dates){.count = frames};
+    if (status == STATUS_OK) {
+        status = take_dates(&node->array, items, dates, err);
+        free(items);
+        zarr_hierarchy_free(hierarchy);
+        return status;
+    }
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    status = read_text(store, format, "start_date", missing_dates_parse, &dates->start, err);
+    return status ? status
+                  : read_text(store, format, "frequency", missing_dates_frequency, &dates->interval,
+                              err);
+}
+
+/* Adds the frames of the dates, numbered from `first` on. */
+static enum status add_frames(const struct zarr_texts *missing, const struct dates *dates,
+                              uint64_t first, uint64_t **frames, size_t *count, struct error *err)
+{
+    uint64_t *more = realloc(*frames, (*count + missing->count) * sizeof *more);
+
+    if (!more)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for dates");
+    *frames = more;
+    for (size_t i = 0; i < missing->count; i++) {
+        const char *text = missing->items[i];
+        uint64_t frame;
+        int64_t date;
+
+        if (!missing_dates_parse(text, &date))
+            return error_set(err, STATUS_INVALID,
+                             "'%.40s' is no date such as 2020-01-08T06:00:00: %s",
+                             text_shown(text).text, advice);
+        if (!find_frame(dates, date, &frame))
+            return error_set(err, STATUS_INVALID, "no frame has the date %.40s: %s",
+                             text_shown(text).text, advice);
+        more[(*count)++] = first + frame;
+    }
+    return STATUS_OK;
+}
+
+static enum status find_in_store(const struct dataset *dataset, size_t s, uint64_t **frames,
+                                 size_t *count, struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+    enum zarr_format format = private->hierarchies[s]->format;
+    uint64_t first = dataset->store_frames[s], length = dataset->store_frames[s + 1] - first;
+    const char *name;
+    const struct store *store = store_joined_at(private->store, s, &name);
+    struct zarr_texts missing = {0};
+    struct dates dates = {0};
+    enum status status = zarr_group_texts(store, format, "", "missing_dates", &missing, err);
+
+    if (status == STATUS_OK && missing.count > 0)
+        status = read_dates(dataset, store, format, length, &dates, err);
+    if (status == STATUS_OK && missing.count > 0 && dates.count != length)
+        status = error_set(err, STATUS_INVALID,
+                           "the array 'dates' has %" PRIu64 " dates, and there are %" PRIu64
+                           " frames: %s",
+                           dates.count, length, advice);
+    if (status == STATUS_OK && missing.count > 0)
+        status = add_frames(&missing, &dates, first, frames, count, err);
+    free(dates.seconds);
+    zarr_texts_done(&missing);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "store %s: attribute missing_dates: ",
+                            dataset_store_text(dataset, s).text);
+    return STATUS_OK;
+}
+
+/* Samples along another axis than the first are not by date. */
+static bool is_by_date(const struct dataset *dataset)
+{
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->private->origins[i].array && dataset->private->origins[i].axis != 0)
+            return false;
+    return true;
+}
+
+enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_frames,
+                               size_t *ret_count, struct error *err)
+{
+    uint64_t *frames = NULL;
+    size_t count = 0;
+    enum status status = STATUS_OK;
+
+    for (size_t s = 0; status == STATUS_OK && is_by_date(dataset) && s < dataset->store_count; s++)
+        status = find_in_store(dataset, s, &frames, &count, err);
+    if (status != STATUS_OK || count == 0) {
+        free(frames);
+        frames = NULL;
+    }
+    if (status != STATUS_OK)
+        return status;
+    *ret_frames = frames;
+    *ret_count = count;
+    return STATUS_OK;
+}

@@ -1,0 +1,60 @@
+/* Texts, real numbers and runs of items of packed datasets: what pack.c and ragged_pack.c share.
+ * Inside src/dataset. */
+#ifndef PENSTOCK_DATASET_PACK_PACK_INTERNAL_H
+#define PENSTOCK_DATASET_PACK_PACK_INTERNAL_H
+
+#include "dataset/dataset_internal.h"
+#include "zarr/hierarchy/packed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static inline void pack_string(struct text *out, const char *string)
+{
+    packed_put_run(out, string, strlen(string));
+}
+
+static inline void pack_real(struct text *out, double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    packed_put_number(out, bits);
+}
+
+static inline bool unpack_real(struct packed *packed, double *ret_number)
+{
+    uint64_t bits;
+
+    if (!packed_take_number(packed, &bits))
+        return false;
+    memcpy(ret_number, &bits, sizeof *ret_number);
+    return true;
+}
+
+/* A copy of a run of items of `item_bytes`, malloc'ed; NULL if there are none. */
+static inline bool unpack_items(struct packed *packed, size_t item_bytes, void **ret_items,
+                                size_t *ret_count)
+{
+    const char *bytes;
+    size_t size;
+
+    if (!packed_take_run(packed, &bytes, &size) || size % item_bytes != 0)
+        return false;
+    void *items = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && !items)
+        return false;
+    if (items)
+        memcpy(items, bytes, size);
+    *ret_items = items;
+    *ret_count = size / item_bytes;
+    return true;
+}
+
+/* ragged_pack.c: packs the ragged fields, as settled; and appends their specs to those of other
+ * fields. A spec's steps and lengths are malloc'ed, the caller's, on failure too. False: the bytes
+ * are not valid, or there is no memory. */
+void ragged_pack(struct text *out, const struct dataset *dataset);
+bool ragged_unpack(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count);
+
+#endif

@@ -1,0 +1,94 @@
+/* Ragged fields as bytes, and back: with what the scan of their offsets has found, so that ranks
+ * that unpack a dataset read no offsets. See pack_internal.h. */
+#include "dataset/pack/pack_internal.h"
+
+static const char *ragged_path(const struct ragged_array *array)
+{
+    return array->node->array.path;
+}
+
+/* The paths of some columns, as a list. */
+static void put_columns(struct text *out, const struct ragged_origin *origin, size_t count)
+{
+    struct text list = {0};
+
+    for (size_t c = 0; c < count; c++)
+        text_list_put(&list, ragged_path(&origin->columns[c]));
+    pack_string(out, list.data ? list.data : "");
+    text_done(&list);
+}
+
+static void put_ragged(struct text *out, const struct ragged_origin *origin)
+{
+    bool is_dense = origin->deliver.form == RAGGED_DENSE;
+    size_t others = origin->column_count - origin->has_values;
+
+    pack_string(out, origin->name);
+    pack_string(out, ragged_path(&origin->offsets));
+    put_columns(out, origin, origin->index_count);
+    put_columns(out, origin, origin->index_count > 0 ? 0 : others);
+    pack_string(out, origin->has_values ? ragged_path(&origin->columns[others]) : "");
+    pack_string(out, origin->index.node ? ragged_path(&origin->index) : "");
+    packed_put_run(out, &origin->deliver, sizeof origin->deliver);
+    packed_put_number(out, is_dense ? origin->cell : origin->convert.to);
+    pack_real(out, origin->has_values ? origin->convert.scale : 0);
+    pack_real(out, origin->convert.offset);
+    packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
+    packed_put_run(out, origin->lengths, sizeof *origin->lengths);
+}
+
+void ragged_pack(struct text *out, const struct dataset *dataset)
+{
+    packed_put_number(out, dataset->ragged_count);
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        put_ragged(out, &dataset->private->ragged_origins[r]);
+}
+
+static bool take_text(struct packed *packed, const char **ret_text)
+{
+    if (!packed_take_string(packed, ret_text))
+        return false;
+    if (!**ret_text)
+        *ret_text = NULL;
+    return true;
+}
+
+/* The spec's steps and lengths are malloc'ed, the caller's, on failure too. */
+static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
+{
+    struct dataset_ragged_spec *ragged = &spec->ragged;
+    size_t size, count;
+    const char *deliver;
+    void *steps, *lengths;
+    uint64_t cast;
+
+    if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
+        !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
+        !take_text(packed, &ragged->values) || !take_text(packed, &spec->index) ||
+        !packed_take_run(packed, &deliver, &size) || size != sizeof spec->deliver ||
+        !packed_take_number(packed, &cast) || !unpack_real(packed, &spec->scale) ||
+        !unpack_real(packed, &spec->offset) ||
+        !unpack_items(packed, sizeof *spec->steps, &steps, &spec->step_count))
+        return false;
+    memcpy(&spec->deliver, deliver, size);
+    spec->array = spec->name;
+    spec->cast = (enum dtype)cast;
+    spec->steps = steps;
+    if (!unpack_items(packed, sizeof(struct ragged_lengths), &lengths, &count))
+        return false;
+    ragged->lengths = lengths;
+    return ragged->offsets && count == 1;
+}
+
+bool ragged_unpack(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count)
+{
+    uint64_t ragged_count;
+
+    if (!packed_take_number(packed, &ragged_count) || ragged_count > RAGGED_MAX_FIELDS ||
+        *count + ragged_count > DATASET_MAX_FIELDS)
+        return false;
+    for (uint64_t r = 0; r < ragged_count; r++)
+        if (!take_ragged(packed, &specs[(*count)++]))
+            return false;
+    return true;
+}

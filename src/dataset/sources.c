@@ -1,0 +1,35 @@
+/* Which source of a mix a row is of, and how messages call a store. */
+#include "dataset/dataset_internal.h"
+
+#include "base/number.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+const struct dataset *dataset_source(const struct dataset *dataset, uint32_t source)
+{
+    assert(source < dataset->source_count || source == 0);
+    return dataset->source_count > 0 ? dataset->sources[source] : dataset;
+}
+
+uint32_t dataset_source_of_row(const struct dataset *dataset, uint64_t row,
+                               uint64_t *ret_row_in_source)
+{
+    *ret_row_in_source = row;
+    if (dataset->source_count == 0)
+        return 0;
+    const uint64_t *first = dataset->private->source_rows;
+    uint64_t source = find_last_u64(first, 0, dataset->source_count, row);
+    *ret_row_in_source -= first[source];
+    return (uint32_t)source;
+}
+
+struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
+{
+    struct store_text out;
+    const char *name;
+    const struct store *store = store_joined_at(dataset->private->store, i, &name);
+
+    snprintf(out.text, sizeof out.text, "'%.250s'", store_uri(store));
+    return out;
+}

@@ -1,0 +1,56 @@
+/* See connection.h. */
+#include "delivery/client/connection.h"
+
+#include "delivery/ring/fdpass.h"
+#include "delivery/ring/wakeup.h"
+
+#include <inttypes.h>
+
+static enum status check_service(const struct ring_service *service, uint32_t rank,
+                                 uint32_t world_size, struct error *err)
+{
+    if (service->rank == rank && service->world_size == world_size &&
+        service->steps_per_epoch > 0 && order_makes_sense(&service->order))
+        return STATUS_OK;
+    return error_set(err, STATUS_PROTOCOL,
+                     "ring: made for trainer %" PRIu32 " of %" PRIu32 " with %" PRIu64
+                     " steps an epoch, this is trainer %" PRIu32 " of %" PRIu32,
+                     service->rank, service->world_size, service->steps_per_epoch, rank,
+                     world_size);
+}
+
+enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t rank,
+                            uint32_t world_size, struct connection *ret_connection,
+                            struct ring_header *ret_header, struct error *err)
+{
+    struct connection connection = {
+        .socket = socket, .ring = {.memfd = -1}, .publish_fd = fds[1], .release_fd = fds[2]};
+    struct ring_header header;
+    enum status status = ring_open(fds[0], &connection.ring, &header, err);
+    if (!status)
+        status = check_service(&header.service, rank, world_size, err);
+    for (int i = 1; !status && i < WELCOME_FDS; i++)
+        if (!wakeup_check(fds[i]))
+            status = error_set(err, STATUS_PROTOCOL,
+                               "ring: a wake-up descriptor is no eventfd, or would block");
+    if (status) {
+        connection_done(&connection);
+        return status;
+    }
+    *ret_connection = connection;
+    *ret_header = header;
+    return STATUS_OK;
+}
+
+void connection_hang_up(struct connection *connection)
+{
+    fd_close(&connection->publish_fd);
+    fd_close(&connection->release_fd);
+    fd_close(&connection->socket);
+}
+
+void connection_done(struct connection *connection)
+{
+    ring_done(&connection->ring);
+    connection_hang_up(connection);
+}

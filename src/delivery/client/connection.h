@@ -1,0 +1,32 @@
+/* A trainer's connection to its reader: the socket, the ring, and an eventfd in each direction. One
+ * thread at a time, except that any thread may release slots (loader.h). */
+#ifndef PENSTOCK_DELIVERY_CLIENT_CONNECTION_H
+#define PENSTOCK_DELIVERY_CLIENT_CONNECTION_H
+
+#include "base/error.h"
+#include "delivery/ring/protocol.h"
+#include "delivery/ring/ring.h"
+
+#include <stdint.h>
+
+struct connection {
+    int socket; /* owned, as all members; non-blocking */
+    struct ring ring;
+    int publish_fd; /* eventfd: the reader signals it at a publish if the trainer sleeps */
+    int release_fd; /* eventfd: the trainer signals it at a release if the reader sleeps */
+};
+
+/* Makes the connection of trainer `rank` of `world_size` from a WELCOME's descriptors. `socket` and
+ * `fds` are taken, and closed on failure. *ret_header is a checked private copy of the ring's
+ * header. PROTOCOL: the ring is not this trainer's, or a descriptor is no eventfd. Other statuses:
+ * as ring_open(). */
+MUST_USE enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t rank,
+                                     uint32_t world_size, struct connection *ret_connection,
+                                     struct ring_header *ret_header, struct error *err);
+
+/* Closes the socket and the eventfds. The ring stays mapped. */
+void connection_hang_up(struct connection *connection);
+
+void connection_done(struct connection *connection);
+
+#endif

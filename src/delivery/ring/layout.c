@@ -1,0 +1,192 @@
+/* See layout.h. Only ring_layout_settle() describes the layout. A foreign layout is checked by
+ * settling its names, shapes and counts again, and comparing. */
+#include "delivery/ring/layout.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const uint64_t max_ring_bytes = UINT64_C(1) << 48;
+
+static enum status check_counts(const struct ring_layout *layout, struct error *err)
+{
+    if (layout->field_count == 0 || layout->field_count > RING_MAX_FIELDS)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " fields; a ring holds 1 to %d",
+                         layout->field_count, RING_MAX_FIELDS);
+    if (layout->slot_count == 0 || layout->slot_count > RING_MAX_SLOTS)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " slots; a ring has 1 to %d",
+                         layout->slot_count, RING_MAX_SLOTS);
+    if (layout->spare_slots >= layout->slot_count)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " of %" PRIu32 " slots are spare",
+                         layout->spare_slots, layout->slot_count);
+    if (layout->reserved != 0)
+        return error_set(err, STATUS_INVALID, "a reserved word is not 0");
+    if (layout->batch_size == 0 || layout->batch_size > INT32_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "a batch of %" PRIu32 " samples; 1 to %d are possible", layout->batch_size,
+                         INT32_MAX);
+    return STATUS_OK;
+}
+
+static enum status settle_field(struct ring_field *field, struct error *err)
+{
+    if (!memchr(field->name, '\0', sizeof field->name) || !field->name[0])
+        return error_set(err, STATUS_INVALID, "a field's name is empty or longer than %d bytes",
+                         RING_NAME_BYTES - 1);
+    size_t item_bytes = dtype_bytes((enum dtype)field->dtype);
+    if (item_bytes == 0)
+        return error_set(err, STATUS_INVALID, "field '%s': no dtype has number %" PRIu32,
+                         field->name, field->dtype);
+    if (field->rank > RING_MAX_RANK)
+        return error_set(err, STATUS_INVALID, "field '%s': %" PRIu32 " dimensions; at most %d",
+                         field->name, field->rank, RING_MAX_RANK);
+    uint64_t bytes = item_bytes;
+    for (uint32_t d = 0; d < field->rank; d++)
+        if (field->shape[d] == 0 || !size_multiply(bytes, field->shape[d], &bytes) ||
+            bytes > max_ring_bytes)
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': dimension %" PRIu32 " of %" PRIu64
+                             " makes an empty sample or one beyond %s",
+                             field->name, d, field->shape[d], size_format(max_ring_bytes).text);
+    field->sample_bytes = bytes;
+    return STATUS_OK;
+}
+
+/* What a field's kind does not use is 0, so that each layout has one form. */
+static enum status check_kind(const struct ring_layout *layout, const struct ring_field *field,
+                              struct error *err)
+{
+    bool has_items = field->kind == RING_ITEMS;
+    bool has_capacity = has_items || field->kind == RING_PADDED;
+    if (field->kind > RING_PADDED)
+        return error_set(err, STATUS_INVALID, "field '%s': no kind has number %" PRIu32,
+                         field->name, field->kind);
+    if (has_capacity != (field->capacity > 0) || (!has_items && field->offsets_field != 0))
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': a capacity of %" PRIu64 " items and offsets in field %" PRIu32
+                         " do not go with kind %" PRIu32,
+                         field->name, field->capacity, field->offsets_field, field->kind);
+    if (has_items && (field->offsets_field >= layout->field_count ||
+                      layout->fields[field->offsets_field].kind != RING_OFFSETS))
+        return error_set(err, STATUS_INVALID, "field '%s': field %" PRIu32 " has no offsets",
+                         field->name, field->offsets_field);
+    if (field->kind == RING_OFFSETS && (field->dtype != DTYPE_INT64 || field->rank > 1))
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': offsets are int64 of one dimension at most, its steps",
+                         field->name);
+    return STATUS_OK;
+}
+
+/* Appends a part of `count` items and `more` bytes to a slot that has *bytes bytes so far. False:
+ * the slot would exceed max_ring_bytes. */
+static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, size_t more,
+                    uint64_t *ret_offset)
+{
+    uint64_t part;
+    if (!size_multiply(count, item_bytes, &part) || part > max_ring_bytes)
+        return false;
+    *ret_offset = *bytes;
+    *bytes = size_round_up(*bytes + part + more, MEMORY_LINE_BYTES);
+    return *bytes <= max_ring_bytes;
+}
+
+static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, struct error *err)
+{
+    uint64_t count = layout->batch_size;
+    uint64_t bytes = size_round_up(sizeof(struct slot_header), MEMORY_LINE_BYTES);
+    bool fits = lay_out(&bytes, count, sizeof(uint64_t), 0, &layout->indices_offset) &&
+                lay_out(&bytes, count, sizeof(uint64_t), 0, &layout->keys_offset) &&
+                lay_out(&bytes, count, sizeof(uint8_t), 0, &layout->valid_offset);
+    for (uint32_t f = 0; fits && f < layout->field_count; f++) {
+        struct ring_field *field = &layout->fields[f];
+        bool has_items = field->capacity > 0;
+        uint64_t parts = has_items ? field->capacity : count;
+        size_t more = field->kind == RING_OFFSETS ? sizeof(int64_t) : 0;
+        fits = lay_out(&bytes, parts, field->sample_bytes, more, &field->slot_offset);
+        if (!fits)
+            return error_set(
+                err, STATUS_INVALID, "field '%s': %" PRIu64 " %s of %s make a slot beyond %s",
+                field->name, parts, has_items ? "items" : "samples",
+                size_format(field->sample_bytes).text, size_format(max_ring_bytes).text);
+    }
+    *ret_bytes = bytes;
+    return STATUS_OK;
+}
+
+static enum status settle_fields(struct ring_layout *layout, struct error *err)
+{
+    for (uint32_t f = 0; f < layout->field_count; f++) {
+        enum status status = settle_field(&layout->fields[f], err);
+        if (!status)
+            status = check_kind(layout, &layout->fields[f], err);
+        if (status)
+            return status;
+        if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
+            return error_set(
+                err, STATUS_INVALID,
+                "field '%s' after '%s': field names must be distinct and in ascending order",
+                layout->fields[f].name, layout->fields[f - 1].name);
+    }
+    return STATUS_OK;
+}
+
+/* Works on a copy, so that *layout is untouched on failure. */
+enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
+{
+    enum status status = check_counts(layout, err);
+    if (status)
+        return status;
+    struct ring_layout settled = *layout;
+    status = settle_fields(&settled, err);
+    uint64_t slot_bytes = 0;
+    if (!status)
+        status = settle_slot(&settled, &slot_bytes, err);
+    if (status)
+        return status;
+
+    /* Slots lie on huge pages where rounding up costs at most an eighth. */
+    uint64_t unit = slot_bytes >= UINT64_C(8) * MEMORY_HUGE_PAGE_BYTES ? MEMORY_HUGE_PAGE_BYTES
+                                                                       : MEMORY_PAGE_BYTES;
+    settled.magic = RING_MAGIC;
+    settled.version = RING_VERSION;
+    settled.control_offset = size_round_up(sizeof(struct ring_header), MEMORY_PAGE_BYTES);
+    settled.data_offset = size_round_up(settled.control_offset + sizeof(struct ring_control), unit);
+    settled.slot_stride = size_round_up(slot_bytes, unit);
+    uint64_t data_bytes;
+    if (!size_multiply(settled.slot_stride, settled.slot_count, &data_bytes) ||
+        data_bytes > max_ring_bytes - settled.data_offset)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " slots of %s make a ring beyond %s",
+                         settled.slot_count, size_format(slot_bytes).text,
+                         size_format(max_ring_bytes).text);
+    settled.total_bytes = settled.data_offset + data_bytes;
+    *layout = settled;
+    return STATUS_OK;
+}
+
+enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
+                              struct error *err)
+{
+    if (layout->magic != RING_MAGIC)
+        return error_set(err, STATUS_PROTOCOL, "ring: magic is %016" PRIx64 ", not that of a ring",
+                         layout->magic);
+    if (layout->version != RING_VERSION)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "ring: layout version %" PRIu32 ", this library knows version %d; install "
+                         "the same release of Penstock on both sides",
+                         layout->version, RING_VERSION);
+    struct ring_layout settled = *layout;
+    if (ring_layout_settle(&settled, err))
+        return error_prefix(err, STATUS_PROTOCOL, "ring: ");
+    size_t used =
+        offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];
+    if (memcmp(&settled, layout, used) != 0)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: the offsets and sizes do not follow from the fields");
+    if (settled.total_bytes != memfd_bytes)
+        return error_set(err, STATUS_PROTOCOL,
+                         "ring: the header asks for %" PRIu64 " bytes, the memory has %" PRIu64,
+                         settled.total_bytes, memfd_bytes);
+    return STATUS_OK;
+}

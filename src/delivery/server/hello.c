@@ -1,0 +1,106 @@
+/* Judges a HELLO: whether the trainer can have what it asks for now, in the next session, or not at
+ * all. */
+#include "delivery/server/server_internal.h"
+
+#include <inttypes.h>
+
+/* Whether there is such a rank. Before anything is looked up by it. */
+static enum status check_range(const struct server *server, const struct protocol_hello *hello,
+                               struct error *err)
+{
+    const struct ring_service *service = &server->service;
+    if (hello->world_size != service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " says that there are %" PRIu32
+                         " trainers, the service was started for %" PRIu32
+                         "; set delivery.trainers or the trainers' WORLD_SIZE",
+                         hello->rank, hello->world_size, service->world_size);
+    if (hello->rank >= service->world_size)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer rank %" PRIu32 " is not below the %" PRIu32
+                         " trainers of this service",
+                         hello->rank, service->world_size);
+    return STATUS_OK;
+}
+
+static enum status check_rank(const struct server *server, const struct protocol_hello *hello,
+                              pid_t pid, struct error *err)
+{
+    enum status status = check_range(server, hello, err);
+    if (status)
+        return status;
+    const struct trainer *other = trainer_of_rank(server, hello->rank);
+    if (other && other->state == SERVER_PEER_CONNECTED)
+        return error_set(err, STATUS_REFUSED, "trainer rank %" PRIu32 " is taken by process %ld%s",
+                         hello->rank, (long)other->pid,
+                         other->pid == pid
+                             ? ", which is this one: its earlier connection is there until it is "
+                               "closed, and until no array of its batches is in use any more"
+                             : "; give every trainer a RANK of its own");
+    return STATUS_OK;
+}
+
+/* *ret_cursor is left alone if the trainer is fresh. */
+static enum status check_state(const struct server *server, const struct protocol_hello *hello,
+                               uint64_t *ret_cursor, struct error *err)
+{
+    if (hello->wish == WISH_FRESH)
+        return STATUS_OK;
+    struct error reason;
+    enum status status =
+        server->read_state
+            ? server->read_state(server->state_argument, hello->rank, hello->state,
+                                 hello->wish == WISH_CONTINUE, ret_cursor, &reason)
+            : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
+    if (status)
+        return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
+                         reason.message);
+    return STATUS_OK;
+}
+
+/* Judges a trainer that comes after the end. It has missed nothing, unless it asks for an earlier
+ * step. */
+static enum status judge_late(const struct server *server, const struct protocol_hello *hello,
+                              struct error *err)
+{
+    uint64_t end = server->service.epochs * server->service.steps_per_epoch, cursor = end;
+    enum status status = STATUS_OK;
+    if (server->outcome.status == STATUS_ENDED)
+        status = check_range(server, hello, err);
+    if (!status && server->outcome.status == STATUS_ENDED)
+        status = check_state(server, hello, &cursor, err);
+    if (status)
+        return status;
+    if (cursor < end && hello->wish == WISH_STATE)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " has the state of an earlier step, and all trainers "
+                         "had their last batch: start the service again, too",
+                         hello->rank);
+    return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
+}
+
+enum status hello_judge(const struct server *server, const struct protocol_hello *hello, pid_t pid,
+                        uint64_t *ret_cursor, bool *ret_waits, struct error *err)
+{
+    if (server->finished)
+        return judge_late(server, hello, err);
+    enum status status = check_rank(server, hello, pid, err);
+    if (!status)
+        status = check_state(server, hello, ret_cursor, err);
+    if (status)
+        return status;
+    *ret_waits = server->started && server->sessions_follow;
+    if (*ret_waits)
+        return STATUS_OK;
+    if (server->started)
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " comes too late: delivery has started; restart the "
+                         "service with --resume",
+                         hello->rank);
+    if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
+                         " trainers",
+                         hello->rank, server->reader, server->max_trainers);
+    return STATUS_OK;
+}

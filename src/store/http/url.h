@@ -1,0 +1,32 @@
+/* Urls of servers, taken apart by libcurl, as its requests will. So a check of a host sees the host
+ * that gets the request. Pure; any thread.
+ */
+#ifndef PENSTOCK_STORE_HTTP_URL_H
+#define PENSTOCK_STORE_HTTP_URL_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { URL_HOST_BYTES = 256, URL_SHOWN_BYTES = 128 };
+
+struct url {
+    bool encrypts;             /* https */
+    bool has_path;             /* more than '/' follows the host */
+    bool has_query;            /* a '?' or '#' */
+    char host[URL_HOST_BYTES]; /* in lower case, numbers in full ("127.0.0.1"), without a port */
+};
+
+/* Takes an http:// or https:// url apart. `what` begins messages, such as the name of the variable
+ * that the url is from. INVALID: another scheme, a user or password, spaces, or no url at all; the
+ * message has url_show()'s part of the url. NO_MEMORY. */
+MUST_USE enum status url_parse(const char *what, const char *url, struct url *ret_url,
+                               struct error *err);
+
+/* Writes what messages may show of a url, or of the start of one: what is before a '?' or '#', cut
+ * to `capacity`. If a user or password may be in the url: "...", behind the scheme if there is one.
+ */
+void url_show(char *text, size_t capacity, const char *url);
+
+#endif

@@ -1,0 +1,121 @@
+/* What a kind of store provides. store.c checks keys, then calls the operations of the kind.
+ *
+ * A store embeds `struct store` as its first member. Any number of threads may call every operation
+ * at once. Keys and prefixes are well-formed: store.c has checked them. The contracts are those of
+ * store.h. An operation that may be NULL says so.
+ *
+ * A store around another store (`inner`; faulty.c) has get, get_ranges, get_tail and get_text
+ * alone, and is not remote. For all other calls store.c asks the inner store.
+ * A joined store (joined.c) has identify, fetch_stop and free alone: store.c first finds the store
+ * that has the key.
+ */
+#ifndef PENSTOCK_STORE_KIND_STORE_INTERNAL_H
+#define PENSTOCK_STORE_KIND_STORE_INTERNAL_H
+
+#include "store/kind/fetch.h"
+#include "store/store.h"
+
+/* A value may have any number of bytes. */
+#define STORE_ANY_TOTAL UINT64_MAX
+
+/* The most ranges that are asked for at once: their array lies on the stack. */
+enum { STORE_RANGES_AT_ONCE = 16 };
+
+struct store_operations {
+    /* `begins` as in store_get_packed(), may be NULL. Kinds whose values have no Content-Encoding
+     * ignore `begins`. */
+    enum status (*get)(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err);
+    /* `total` as in store_get_range(), or STORE_ANY_TOTAL. Kinds that would need a request to check
+     * `total` ignore it. */
+    enum status (*get_ranges)(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err);
+    enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err);
+    enum status (*get_text)(const struct store *store, const char *key, size_t limit,
+                            char **ret_text, size_t *ret_size, struct error *err);
+    /* NULL: such stores are read-only. */
+    enum status (*put)(const struct store *store, const char *key, const void *data, size_t size,
+                       struct error *err);
+    enum status (*list)(const struct store *store, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err);
+    /* NULL: as by `list`. */
+    enum status (*names)(const struct store *store, const char *prefix, store_visit_name *visit,
+                         void *argument, struct error *err);
+    /* NULL: remote. */
+    enum status (*stamp)(const struct store *store, const char *prefix, uint64_t *ret_stamp,
+                         struct error *err);
+    enum status (*usage)(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err);
+    enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
+                        struct error *err);
+    enum status (*identify)(const struct store *store, struct text *out, struct error *err);
+    /* As store_inflate_below() and store_reserve(); both NULL: nothing is inflated. */
+    struct store_inflate (*inflate_below)(const struct store *store, const char *prefix);
+    void (*reserve)(const struct store *store, int64_t bytes);
+    void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
+    void (*fetch_stop)(const struct store *store);                 /* NULL: nothing to stop */
+    void (*free)(struct store *store); /* all but `uri`, which store.c frees */
+};
+
+struct store {
+    const struct store_operations *operations;
+    char *uri; /* owned; as the user gave it */
+    uint32_t retries;
+    struct store_watch *watch; /* borrowed; NULL: none */
+    struct store_join *join;   /* owned: the stores of a joined store; NULL: not joined */
+    struct store *inner;       /* owned: the store that this store is around; NULL: none */
+};
+
+/* fetched.c: takes the fetched value of `key`. True: *ret_status is the status that the fetch ended
+ * with; if OK, `buffer` and *ret_size are set, else *err. False: there is no such fetch, or the
+ * value has more than `capacity` bytes. `fetched` may be NULL. */
+bool fetched_get(struct fetched *fetched, const struct store *store, const char *key, void *buffer,
+                 size_t capacity, size_t *ret_size, enum status *ret_status, struct error *err);
+
+/* fetched.c: the same for a range of the value of `key`, into range->buffer. */
+bool fetched_get_range(struct fetched *fetched, const struct store *store, const char *key,
+                       const struct store_range *range, enum status *ret_status, struct error *err);
+
+/* fetched.c: as store_lend(), of the store that has the key. */
+bool fetched_lend(struct fetched *fetched, const struct store *store, const char *key,
+                  const struct store_range *range, size_t capacity, const void **ret_bytes,
+                  size_t *ret_size);
+
+/* store.c: the store that nothing is around any more. */
+const struct store *store_innermost(const struct store *store);
+
+/* joined.c: as store_inflate_below() and store_reserve(). */
+struct store_inflate joined_inflate_below(const struct store *store, const char *prefix);
+void joined_reserve(const struct store *store, int64_t bytes);
+
+/* store.c: asserts that the calling thread may wait. */
+void store_may_wait(void);
+
+/* joined.c: whether any store of the joined store is remote. */
+bool joined_is_remote(const struct store *store);
+
+/* These functions open a store of one kind, with the errors of store_open(). The caller sets uri,
+ * retries and watch of the store. options->settings must not be NULL. */
+
+/* directory.c: `path` is the uri without its scheme. */
+MUST_USE enum status directory_open(const char *path, const struct store_options *options,
+                                    struct store **ret_store, struct error *err);
+
+/* zip.c: `path` is the uri without its scheme. */
+MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
+
+/* zip.c: lets an archive that nobody reads yet take its memory for inflated values together with
+ * another archive. */
+void zip_share_inflated(struct store *store, const struct store *other);
+
+/* remote.c: http://, https:// and s3:// uris. */
+MUST_USE enum status remote_open(const char *uri, const struct store_options *options,
+                                 struct store **ret_store, struct error *err);
+
+/* directory_tree.c: makes the directory `path`, or empties it as store_create() says. Errors are
+ * those of store_create(). */
+MUST_USE enum status directory_create(const char *path, bool overwrite, struct error *err);
+
+#endif

@@ -1,0 +1,319 @@
+/* Stores behind a network: http://, https:// and s3:// uris. The operations of a store are made of
+ * fetches (fetch.h), which http_client.c answers. Plain HTTP and S3 differ in how requests are
+ * made, and in whether there are listings (s3.c). Any thread.
+ */
+#include "store/remote/remote_internal.h"
+
+#include "store/http/url.h"
+#include "store/remote/s3_sign.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct remote *remote_of(const struct store *store)
+{
+    return (const struct remote *)store;
+}
+
+/* Waiting for fetches
+ * ---------------------------------------------------------------------------------------------- */
+
+struct batch {
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    size_t left;
+};
+
+static void count_down(struct fetch *fetch)
+{
+    struct batch *batch = fetch->argument;
+    pthread_mutex_lock(&batch->mutex);
+    if (--batch->left == 0)
+        pthread_cond_signal(&batch->done);
+    pthread_mutex_unlock(&batch->mutex);
+}
+
+void remote_run(const struct remote *remote, struct fetch *fetches, size_t count)
+{
+    struct batch batch = {
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .left = count};
+    for (size_t i = 0; i < count; i++) {
+        fetches[i].done = count_down;
+        fetches[i].argument = &batch;
+        http_client_start(remote->client, &fetches[i]);
+    }
+    pthread_mutex_lock(&batch.mutex);
+    while (batch.left > 0)
+        pthread_cond_wait(&batch.done, &batch.mutex);
+    pthread_mutex_unlock(&batch.mutex);
+    pthread_cond_destroy(&batch.done);
+    pthread_mutex_destroy(&batch.mutex);
+}
+
+static enum status outcome(const struct fetch *fetch, struct error *err)
+{
+    if (fetch->status != STATUS_OK && err)
+        *err = fetch->error;
+    return fetch->status;
+}
+
+static enum status run_one(const struct store *store, struct fetch *fetch, struct error *err)
+{
+    remote_run(remote_of(store), fetch, 1);
+    return outcome(fetch, err);
+}
+
+/* Operations
+ * ---------------------------------------------------------------------------------------------- */
+
+static enum status get(const struct store *store, const char *key, store_begins *begins,
+                       void *buffer, size_t capacity, size_t *ret_size, struct error *err)
+{
+    struct fetch fetch = {
+        .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
+    enum status status = run_one(store, &fetch, err);
+    if (status == STATUS_OK)
+        *ret_size = fetch.got;
+    return status;
+}
+
+static enum status get_ranges(const struct store *store, const char *key,
+                              const struct store_range *ranges, size_t count, uint64_t total,
+                              struct error *err)
+{
+    struct fetch fetches[STORE_RANGES_AT_ONCE];
+    (void)total;
+    for (size_t i = 0; i < count;) {
+        size_t used = 0;
+        for (; i < count && used < STORE_RANGES_AT_ONCE; i++) {
+            if (ranges[i].size == 0)
+                continue;
+            fetches[used++] = (struct fetch){.kind = FETCH_RANGE,
+                                             .key = key,
+                                             .offset = ranges[i].offset,
+                                             .size = ranges[i].size,
+                                             .buffer = ranges[i].buffer};
+        }
+        if (used > 0)
+            remote_run(remote_of(store), fetches, used);
+        for (size_t j = 0; j < used; j++)
+            if (fetches[j].status != STATUS_OK)
+                return outcome(&fetches[j], err);
+    }
+    return STATUS_OK;
+}
+
+static enum status stat_value(const struct store *store, const char *key,
+                              struct store_info *ret_info, struct error *err)
+{
+    struct fetch fetch = {.kind = FETCH_STAT, .key = key};
+    enum status status = run_one(store, &fetch, err);
+    if (status == STATUS_OK)
+        *ret_info = (struct store_info){fetch.total, fetch.version};
+    return status;
+}
+
+/* By a range from the end; servers that have none of those are asked for the size first. */
+static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
+                            uint64_t *ret_total, struct error *err)
+{
+    struct fetch fetch = {.kind = FETCH_TAIL, .key = key, .size = size, .buffer = buffer};
+    enum status status = size > 0 ? run_one(store, &fetch, err) : STATUS_UNSUPPORTED;
+    if (status == STATUS_OK)
+        *ret_total = fetch.total;
+    if (status != STATUS_UNSUPPORTED)
+        return status;
+    fetch = (struct fetch){.kind = FETCH_STAT, .key = key};
+    status = run_one(store, &fetch, err);
+    if (status == STATUS_OK && fetch.encoded)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "'%s/%s': the server does not give the end of this value, nor its "
+                           "length without the Content-Encoding: store the value without one",
+                           store->uri, key);
+    if (status == STATUS_OK && fetch.total < size)
+        status = error_set(err, STATUS_CORRUPT,
+                           "'%s/%s' has %llu bytes, %zu are needed: it was cut short", store->uri,
+                           key, (unsigned long long)fetch.total, size);
+    if (status == STATUS_OK)
+        status = get_ranges(store, key, &(struct store_range){fetch.total - size, size, buffer}, 1,
+                            STORE_ANY_TOTAL, err);
+    if (status == STATUS_OK)
+        *ret_total = fetch.total;
+    return status;
+}
+
+/* Most documents are small: a second request is made for those that are not. */
+static enum status get_text(const struct store *store, const char *key, size_t limit,
+                            char **ret_text, size_t *ret_size, struct error *err)
+{
+    size_t capacity = limit < 64 << 10 ? limit : 64 << 10;
+    for (;;) {
+        char *text = malloc(capacity + 1);
+        if (!text)
+            return error_set(err, STATUS_NO_MEMORY, "no memory for the %zu bytes of '%s/%s'",
+                             capacity, store->uri, key);
+        struct fetch fetch = {
+            .kind = FETCH_WHOLE, .key = key, .buffer = text, .capacity = capacity};
+        enum status status = run_one(store, &fetch, err);
+        if (status == STATUS_OK) {
+            text[fetch.got] = '\0';
+            *ret_text = text;
+            *ret_size = fetch.got;
+            return STATUS_OK;
+        }
+        free(text);
+        if (status != STATUS_CORRUPT || capacity == limit || fetch.total > limit)
+            return status;
+        size_t more = fetch.total > capacity ? (size_t)fetch.total : 8 * capacity;
+        capacity = more < limit ? more : limit;
+    }
+}
+
+static enum status no_listing(const struct store *store, const char *prefix, struct error *err)
+{
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "list '%s/%s': plain HTTP has no listings, so arrays are found by consolidated "
+        "metadata alone: write it with zarr.consolidate_metadata(), or name "
+        "the uri of one array",
+        store->uri, prefix);
+}
+
+static enum status list(const struct store *store, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    return remote->s3 ? s3_list(remote, prefix, visit, argument, err)
+                      : no_listing(store, prefix, err);
+}
+
+static enum status usage(const struct store *store, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    return remote->s3 ? s3_usage(remote, prefix, most, ret_usage, err)
+                      : no_listing(store, prefix, err);
+}
+
+static enum status identify(const struct store *store, struct text *out, struct error *err)
+{
+    const struct remote *remote = remote_of(store);
+    (void)err;
+    if (remote->s3)
+        s3_identify(remote->s3, out);
+    text_append(out, "%s\n", remote->uri);
+    return STATUS_OK;
+}
+
+static void start(const struct store *store, struct fetch *fetch)
+{
+    http_client_start(remote_of(store)->client, fetch);
+}
+
+static void stop(const struct store *store)
+{
+    http_client_stop(remote_of(store)->client);
+}
+
+static void release(struct store *store)
+{
+    struct remote *remote = (struct remote *)store;
+    http_client_free(remote->client);
+    s3_free(remote->s3);
+    free(remote->uri);
+    free(remote);
+}
+
+static const struct store_operations operations = {
+    .get = get,
+    .get_ranges = get_ranges,
+    .get_tail = get_tail,
+    .get_text = get_text,
+    .list = list,
+    .usage = usage,
+    .stat = stat_value,
+    .identify = identify,
+    .fetch = start,
+    .fetch_stop = stop,
+    .free = release,
+};
+
+/* Opening
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The uri of a plain HTTP store is a url as it is. */
+static enum status http_prepare(void *context, const struct fetch *fetch, struct text *url,
+                                struct curl_slist **headers, struct error *err)
+{
+    const struct remote *remote = context;
+    (void)headers;
+    (void)err;
+    text_append(url, "%s/", remote->uri);
+    s3_encode(fetch->key, true, url);
+    return STATUS_OK;
+}
+
+/* The bucket of an s3:// uri is no host: its prefix may have any characters but these. */
+static enum status check_s3_uri(const char *uri, struct error *err)
+{
+    const char *bucket = uri + strlen("s3://");
+    if (strcspn(bucket, "/?#") == 0)
+        return error_set(err, STATUS_INVALID, "store '%s': no bucket in it", uri);
+    for (const char *c = uri; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return error_set(err, STATUS_INVALID, "a store's uri has a control character in it");
+    return STATUS_OK;
+}
+
+/* Keys are put behind the uri as it stands. */
+static enum status check_http_uri(const char *uri, struct error *err)
+{
+    char shown[URL_SHOWN_BYTES];
+    struct url url;
+    enum status status = url_parse("store", uri, &url, err);
+    if (status != STATUS_OK || !strpbrk(uri, "?#"))
+        return status;
+    url_show(shown, sizeof shown, uri);
+    return error_set(err, STATUS_INVALID,
+                     "store '%s': its uri goes on with '?' or '#': signatures and other queries "
+                     "cannot be part of a store's uri",
+                     shown);
+}
+
+enum status remote_open(const char *uri, const struct store_options *options,
+                        struct store **ret_store, struct error *err)
+{
+    bool is_s3 = strncmp(uri, "s3:", 3) == 0;
+    enum status status = is_s3 ? check_s3_uri(uri, err) : check_http_uri(uri, err);
+    if (status != STATUS_OK)
+        return status;
+    struct remote *remote = calloc(1, sizeof *remote);
+    char *copy = strdup(uri);
+    if (!remote || !copy) {
+        free(remote);
+        free(copy);
+        return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    }
+    size_t length = strlen(copy);
+    while (copy[length - 1] == '/' && copy[length - 2] != '/')
+        copy[--length] = '\0';
+    remote->store.operations = &operations;
+    remote->uri = copy;
+    struct http_target target = {
+        .context = remote, .encrypts = strncmp(uri, "https:", 6) == 0, .prepare = http_prepare};
+    if (is_s3) {
+        status = s3_new(copy, options->settings, &remote->s3, err);
+        target = (struct http_target){remote->s3, false, s3_prepare, s3_refresh, s3_explain};
+        target.encrypts = status == STATUS_OK && s3_encrypts(remote->s3);
+    }
+    if (status == STATUS_OK)
+        status = http_client_new(&target, options, copy, &remote->client, err);
+    if (status != STATUS_OK) {
+        release(&remote->store);
+        return status;
+    }
+    *ret_store = &remote->store;
+    return STATUS_OK;
+}

@@ -1,0 +1,138 @@
+/* See s3_page.h. */
+#include "store/remote/s3_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The content of the first element `name` in [at, end); false if there is none. */
+static bool find_element(const char *at, const char *end, const char *name, const char **ret_begin,
+                         const char **ret_end)
+{
+    char open[40], close[40];
+    snprintf(open, sizeof open, "<%s>", name);
+    snprintf(close, sizeof close, "</%s>", name);
+    const char *begin = memmem(at, (size_t)(end - at), open, strlen(open));
+    if (!begin)
+        return false;
+    begin += strlen(open);
+    const char *stop = memmem(begin, (size_t)(end - begin), close, strlen(close));
+    if (!stop)
+        return false;
+    *ret_begin = begin;
+    *ret_end = stop;
+    return true;
+}
+
+/* Appends a character's UTF-8; 0 bytes: no such character. */
+static size_t put_character(unsigned long code, char *out)
+{
+    if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        return 0;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t count = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = count - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    out[0] = (char)(marks[count] | code);
+    return count;
+}
+
+/* What "&name;" stands for; *ret_length is how much of the text it takes. 0: nothing known. */
+static size_t put_entity(const char *at, const char *end, char *out, size_t *ret_length)
+{
+    static const struct {
+        const char *name;
+        char character;
+    } known[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+    size_t left = (size_t)(end - at);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        *ret_length = strlen(known[i].name);
+        if (left >= *ret_length && memcmp(at, known[i].name, *ret_length) == 0) {
+            out[0] = known[i].character;
+            return 1;
+        }
+    }
+    const char *stop = memchr(at, ';', left < 12 ? left : 12);
+    if (!stop || left < 4 || at[1] != '#')
+        return 0;
+    char *parsed;
+    bool hex = at[2] == 'x';
+    unsigned long code = strtoul(at + (hex ? 3 : 2), &parsed, hex ? 16 : 10);
+    *ret_length = (size_t)(stop - at) + 1;
+    return parsed == stop ? put_character(code, out) : 0;
+}
+
+/* Copies an element's text with its entities resolved; false: too long, or not text. */
+static bool copy_text(const char *at, const char *end, char *out, size_t capacity)
+{
+    size_t used = 0;
+    while (at < end) {
+        char put[4];
+        size_t length = 1, count = 1;
+        put[0] = *at;
+        if (*at == '&')
+            count = put_entity(at, end, put, &length);
+        if (*at == '<' || count == 0 || used + count >= capacity)
+            return false;
+        memcpy(out + used, put, count);
+        used += count;
+        at += length;
+    }
+    out[used] = '\0';
+    return true;
+}
+
+static enum status read_entry(const char *at, const char *end, bool is_prefix, s3_entry *entry,
+                              void *argument, struct error *err)
+{
+    char key[S3_KEY_BYTES], number[32] = "0";
+    const char *begin, *stop;
+    char *parsed = number;
+    if (!find_element(at, end, is_prefix ? "Prefix" : "Key", &begin, &stop) ||
+        !copy_text(begin, stop, key, sizeof key))
+        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a valid key");
+    if (!is_prefix && (!find_element(at, end, "Size", &begin, &stop) ||
+                       !copy_text(begin, stop, number, sizeof number)))
+        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a size");
+    uint64_t bytes = strtoull(number, &parsed, 10);
+    if (*parsed || parsed == number || number[0] == '-')
+        return error_set(err, STATUS_CORRUPT, "the listing has an entry without a size");
+    return entry(key, is_prefix, bytes, argument, err);
+}
+
+static enum status read_entries(const char *at, const char *end, bool is_prefix, s3_entry *entry,
+                                void *argument, struct error *err)
+{
+    const char *name = is_prefix ? "CommonPrefixes" : "Contents", *begin, *stop;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && find_element(at, end, name, &begin, &stop)) {
+        status = read_entry(begin, stop, is_prefix, entry, argument, err);
+        at = stop;
+    }
+    return status;
+}
+
+enum status s3_page_read(const char *text, s3_entry *entry, void *argument,
+                         struct s3_page *ret_page, struct error *err)
+{
+    struct s3_page page = {0};
+    const char *end = text + strlen(text), *begin, *stop;
+    if (!strstr(text, "<ListBucketResult"))
+        return error_set(err, STATUS_CORRUPT, "the answer is not a listing");
+    page.more = find_element(text, end, "IsTruncated", &begin, &stop) && stop - begin == 4 &&
+                memcmp(begin, "true", 4) == 0;
+    if (page.more && (!find_element(text, end, "NextContinuationToken", &begin, &stop) ||
+                      !copy_text(begin, stop, page.next, sizeof page.next) || !page.next[0]))
+        return error_set(err, STATUS_CORRUPT,
+                         "the listing has further pages, and no token to ask for them");
+    enum status status = read_entries(text, end, false, entry, argument, err);
+    if (status == STATUS_OK)
+        status = read_entries(text, end, true, entry, argument, err);
+    if (status == STATUS_OK)
+        *ret_page = page;
+    return status;
+}

@@ -1,0 +1,41 @@
+/* AWS Signature Version 4 for requests without a body. Pure; thread-safe.
+ * Source: AWS, "Authenticating Requests (AWS Signature Version 4)", S3 API reference.
+ */
+#ifndef PENSTOCK_STORE_REMOTE_S3_SIGN_H
+#define PENSTOCK_STORE_REMOTE_S3_SIGN_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+/* SHA-256 of nothing: the body of all our requests. */
+extern const char s3_empty_hash[];
+
+struct s3_request {
+    const char *method; /* "GET" */
+    const char *host;   /* as in the Host header */
+    const char *path;   /* percent-encoded, begins with '/' */
+    const char *query;  /* percent-encoded, in order of name; "": none */
+    const char *range;  /* value of a Range header to sign; NULL: none is signed */
+    const char *token;  /* session token; NULL: none */
+    const char *region;
+    time_t time;
+};
+
+enum { S3_TIME_BYTES = 17 };
+
+/* Writes "20130524T000000Z", the value of x-amz-date; "" for a year beyond 9999. */
+void s3_time(time_t time, char ret_time[S3_TIME_BYTES]);
+
+/* Appends the value of the Authorization header. The signature covers Host, x-amz-content-sha256
+ * (which must be s3_empty_hash), x-amz-date, Range if there is one, and x-amz-security-token if
+ * there is a token. */
+void s3_authorize(const struct s3_request *request, const char *access_key, const char *secret,
+                  struct text *out);
+
+/* Appends `bytes` percent-encoded as signatures want it. A-Z a-z 0-9 - . _ ~ stay as they are, and
+ * '/' if `keep_slash`. */
+void s3_encode(const char *bytes, bool keep_slash, struct text *out);
+
+#endif

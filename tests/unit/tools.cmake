@@ -1,2 +1,0 @@
-penstock_unit_test(tools slabs LINKS tools)
-penstock_unit_test(tools advice LINKS tools)
