@@ -2,11 +2,11 @@
  * here name the members, of which the compiler knows offsets and sizes. The text of the sources
  * tells whether a table has all members. Of structs that only one source knows, the test looks at
  * the files that they make. */
-#include "client/cursor_file.h"
-#include "delivery/handout.h"
-#include "delivery/protocol.h"
+#include "delivery/client/cursor_file.h"
+#include "delivery/ring/handout.h"
+#include "delivery/ring/protocol.h"
 #include "metrics/overview.h"
-#include "store/disk_cache_internal.h"
+#include "store/cache/disk_cache_internal.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -52,16 +52,16 @@ struct shared {
 #define K(name)       {#name, name}
 // clang-format on
 
-#define LAYOUT   "src/delivery/layout.h"
-#define ORDER    "src/delivery/order.h"
-#define HANDOUT  "src/delivery/handout.h"
-#define PROTOCOL "src/delivery/protocol.h"
+#define LAYOUT   "src/delivery/ring/layout.h"
+#define ORDER    "src/delivery/ring/order.h"
+#define HANDOUT  "src/delivery/ring/handout.h"
+#define PROTOCOL "src/delivery/ring/protocol.h"
 #define PAGE     "src/metrics/page.h"
 #define OVERVIEW "src/metrics/overview.h"
 #define ERROR    "src/base/error.h"
-#define CACHE    "src/store/disk_cache_internal.h"
-#define VALUE    "src/store/disk_cache_value.c"
-#define CURSOR   "src/client/cursor_file.c"
+#define CACHE    "src/store/cache/disk_cache_internal.h"
+#define VALUE    "src/store/cache/disk_cache_value.c"
+#define CURSOR   "src/delivery/client/cursor_file.c"
 
 static const struct shared structs[] = {
     {S(ring_layout, LAYOUT),
