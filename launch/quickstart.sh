@@ -93,8 +93,8 @@ verdict=$(awk -v samples="$samples" -v epochs="$epochs" '
         else
             printf "yes"
     }' "$demo"/digests.*.txt)
-# Who delivered a sample is in the files' names, not in their lines: sorted, these are the order alone.
-order=$(LC_ALL=C sort "$demo"/digests.*.txt | sha256sum | cut -c 1-16)
+# Which samples a step has is the order; which trainer gets which of them depends on where rows are kept, and is left out.
+order=$(awk '{ print $1, $2, $4, $5 }' "$demo"/digests.*.txt | LC_ALL=C sort | sha256sum | cut -c 1-16)
 shown=$(printf %q "${dataset#"$root"/}")
 again=launch/quickstart.sh
 ((!options_given)) || again+=" --demo $(printf %q "$demo") --samples $samples --epochs $epochs"

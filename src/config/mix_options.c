@@ -314,6 +314,7 @@ static struct dataset_options source_options(const struct dataset_options *outer
     own.cache_dir_bytes = outer->cache_dir_bytes;
     own.mask = outer->mask;
     own.missing_is_bad = outer->missing_is_bad;
+    own.fills_empty = outer->fills_empty;
     own.retries = outer->retries;
     own.index_cache_bytes = outer->index_cache_bytes;
     own.coalesce_gap_bytes = outer->coalesce_gap_bytes;

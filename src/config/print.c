@@ -180,7 +180,7 @@ void config_help_markdown(struct text *out)
         "subtracted, and "
         "std divides (numbers, an array, or STORE::ARRAY), or stats of penstock stats does both; "
         "steps are frames from the sample's own; a slice has the indices along an "
-        "axis, or names of its coordinates; ragged fields: see datasets.md |\n");
+        "axis, or names of its coordinates; ragged fields: see ragged.md |\n");
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "

@@ -171,7 +171,8 @@ struct penstock_options {
  *                 episode (samples.pad)
  *   "F.segment"   int32 [steps]: the document of each step of F, from 1 on in each sample; 0
  *                 outside (samples.segments)
- *   "F.position"  int32 [steps]: the place of each step of F in its document, from 0 on
+ *   "F.position"  int32 [steps]: the place of each step of F in its document, from 0 on; in the
+ *                 sample's first document from the sample's first step of the document on
  *   "F.crop"      int32 [axes]: where the random crop of F begins along each axis that is cropped
  *   "F.offsets"   int64 [steps]: where the items of each step of each sample of the ragged field F
  *                 begin, and one number more than those: the number of items

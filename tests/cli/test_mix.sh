@@ -70,3 +70,21 @@ many=$(for _ in $(seq 65); do printf 'sources/s1.yaml:1,'; done)
 refuses 4 "mix.sources: more than 64" plan --set "mix.sources=${many%,}"
 refuses 4 "mix.samples is set without mix.sources" plan -c sources/s1.yaml --set mix.samples=3
 refuses 4 "dataset.uri is set beside mix.sources" plan -c mix.yaml --set dataset.uri=data/s1.zarr
+
+# What is read while opening has the mix's word on missing chunks, too.
+for i in 1 2; do
+    "$penstock" synth "data/empty$i.zarr" --layout plain --shape 4,3 --samples 100 --chunk 4 >/dev/null
+    rm "data/empty$i.zarr/.zmetadata"
+    mkdir "data/empty$i.zarr/none"
+    echo '{"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "<f4", "compressor": null, "fill_value": 0,' \
+        '"order": "C", "filters": null}' >"data/empty$i.zarr/none/.zarray"
+done
+cat >empty.yaml <<'YAML'
+mix:
+  sources:
+    - {config: {dataset: {uri: data/empty1.zarr, constants: none}}, weight: 1}
+    - {config: {dataset: {uri: data/empty2.zarr, constants: none}}, weight: 1}
+batch: {global_size: 8}
+YAML
+refuses 4 "array 'none': the metadata is there, and no chunk at all" plan -c empty.yaml
+contains "$("$penstock" plan -c empty.yaml --set errors.missing_chunk=fill)" "of 2 sources"

@@ -1,4 +1,4 @@
-"""What ragged fields of a sample are, by brute force: every rule of docs/use/samples.md in a few lines of NumPy. Shares no
+"""What ragged fields of a sample are, by brute force: every rule of docs/use/ragged.md in a few lines of NumPy. Shares no
 code with src/.
 
 A ragged field is a dict as in the configuration: `ragged` (offsets, index or columns, values), `index`, `deliver`, `cast`. Its items
