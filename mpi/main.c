@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "check_mpi.h"
 #include "delivery/ring/rundir.h"
 #include "job/job.h"
@@ -15,7 +16,6 @@
 #include "trainers/spawner.h"
 #include "trainers/user_path.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ static void start_saying_alive(void)
     for (size_t i = 0; !rank && i < sizeof names / sizeof names[0]; i++)
         rank = getenv(names[i]);
     pthread_t thread;
-    if ((!rank || strcmp(rank, "0") == 0) && pthread_create(&thread, NULL, say_alive, NULL) == 0)
+    if ((!rank || strcmp(rank, "0") == 0) && thread_start("alive", say_alive, NULL, &thread))
         pthread_detach(thread);
 }
 

@@ -3,16 +3,15 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "metrics/page.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PERIOD_S = 5 }; /* collectors look every 15 s or so */
@@ -51,29 +50,11 @@ static void *keep_writing(void *argument)
     pthread_mutex_lock(&textfile->mutex);
     while (!textfile->stopping) {
         write_once(textfile);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += PERIOD_S;
+        struct timespec until = thread_deadline(PERIOD_S * UINT64_C(1000000000));
         pthread_cond_timedwait(&textfile->stop, &textfile->mutex, &until);
     }
     pthread_mutex_unlock(&textfile->mutex);
     return NULL;
-}
-
-static int start(struct textfile *textfile)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&textfile->stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&textfile->mutex, NULL);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&textfile->thread, NULL, keep_writing, textfile);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
 }
 
 enum status textfile_new(int dir, uint32_t reader, const char *path, struct textfile **ret_textfile,
@@ -97,11 +78,13 @@ enum status textfile_new(int dir, uint32_t reader, const char *path, struct text
         return error_set(err, STATUS_NO_MEMORY, "no memory for metrics");
     }
     *textfile = (struct textfile){.dir = dir, .reader = reader, .path = copy};
-    int failed = start(textfile);
-    if (failed) {
+    thread_cond_init(&textfile->stop);
+    pthread_mutex_init(&textfile->mutex, NULL);
+    if (!thread_start("metrics", keep_writing, textfile, &textfile->thread)) {
+        status = error_set_errno(err, STATUS_IO, "metrics.file: start a thread");
         free(copy);
         free(textfile);
-        return error_set(err, STATUS_IO, "metrics.file: start a thread: %s", strerror(failed));
+        return status;
     }
     *ret_textfile = textfile;
     return STATUS_OK;

@@ -2,14 +2,13 @@
 #include "job/watchdog.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 200, RETRIES_TOLD_EVERY_S = 30 };
@@ -106,28 +105,11 @@ static void *watch(void *argument)
     pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stopping) {
         look(watchdog);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / (long)second_ns;
-        until.tv_nsec %= (long)second_ns;
+        struct timespec until = thread_deadline(LOOK_MS * UINT64_C(1000000));
         pthread_cond_timedwait(&watchdog->stop, &watchdog->mutex, &until);
     }
     pthread_mutex_unlock(&watchdog->mutex);
     return NULL;
-}
-
-/* Signals belong to the main thread. */
-static int start_thread(struct watchdog *watchdog)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&watchdog->thread, NULL, watch, watchdog);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed)
-        pthread_setname_np(watchdog->thread, "watchdog");
-    return failed;
 }
 
 enum status watchdog_new(const struct comm *comm, struct store_watch *store_watch,
@@ -139,18 +121,14 @@ enum status watchdog_new(const struct comm *comm, struct store_watch *store_watc
     watchdog->comm = comm;
     watchdog->watch = store_watch;
     watchdog->timeout_ns = timeout_s * second_ns;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&watchdog->stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&watchdog->stop);
     pthread_mutex_init(&watchdog->mutex, NULL);
-    int failed = start_thread(watchdog);
-    if (failed) {
+    if (!thread_start("watchdog", watch, watchdog, &watchdog->thread)) {
+        error_set_errno(err, STATUS_IO, "start a thread to watch the store");
         pthread_mutex_destroy(&watchdog->mutex);
         pthread_cond_destroy(&watchdog->stop);
         free(watchdog);
-        return error_set(err, STATUS_IO, "start a thread to watch the store: %s", strerror(failed));
+        return STATUS_IO;
     }
     *ret_watchdog = watchdog;
     return STATUS_OK;

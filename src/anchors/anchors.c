@@ -3,6 +3,7 @@
 #include "anchors/bits.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -156,25 +157,10 @@ uint32_t anchors_row_samples(const struct anchors *anchors, uint64_t row)
     return anchors->row_samples[row];
 }
 
-/* How many of the rising values[count] are at most `value`. */
-static uint64_t count_up_to(const uint64_t *values, uint64_t count, uint64_t value)
-{
-    uint64_t first = 0;
-
-    while (count > 0) {
-        uint64_t half = count / 2;
-        bool up = values[first + half] <= value;
-
-        first += up ? half + 1 : 0;
-        count = up ? count - half - 1 : half;
-    }
-    return first;
-}
-
 uint64_t anchors_row_frames(const struct anchors *anchors, uint64_t row, uint64_t *ret_end)
 {
     uint64_t stores = anchors->header->stores, length = anchors->header->row_length;
-    uint64_t store = stores > 1 ? count_up_to(anchors->store_rows + 1, stores - 1, row) : 0;
+    uint64_t store = find_last_u64(anchors->store_rows, 0, stores, row);
     uint64_t first = anchors->store_frames[store] + (row - anchors->store_rows[store]) * length;
 
     *ret_end = min_u64(first + length, anchors->store_frames[store + 1]);
@@ -185,7 +171,7 @@ uint64_t anchors_row_frames(const struct anchors *anchors, uint64_t row, uint64_
 static uint64_t row_of(const struct anchors *anchors, uint64_t frame, uint64_t *ret_first)
 {
     uint64_t stores = anchors->header->stores;
-    uint64_t store = stores > 1 ? count_up_to(anchors->store_frames + 1, stores - 1, frame) : 0;
+    uint64_t store = find_last_u64(anchors->store_frames, 0, stores, frame);
     uint64_t row = divide(anchors->row_divider, frame - anchors->store_frames[store]);
 
     *ret_first = anchors->store_frames[store] + row * anchors->header->row_length;
@@ -253,8 +239,8 @@ static uint64_t frame_in_bitmap(const struct anchors *anchors, uint64_t first, u
                                 uint32_t offset)
 {
     uint64_t rank = anchors_rank(anchors, first) + offset;
-    uint64_t low = first / RANK_BLOCK, blocks = (end - 1) / RANK_BLOCK - low;
-    uint64_t block = low + count_up_to(anchors->ranks + low + 1, blocks, rank);
+    uint64_t block =
+        find_last_u64(anchors->ranks, first / RANK_BLOCK, (end - 1) / RANK_BLOCK + 1, rank);
     uint64_t word = block * RANK_BLOCK_WORDS, left = rank - anchors->ranks[block], here;
 
     while ((here = bits_count_word(anchors->words[word])) <= left) {
@@ -289,7 +275,7 @@ uint64_t anchors_offset_of(const struct anchors *anchors, uint64_t frame, uint64
 struct anchors_episode anchors_episode_of(const struct anchors *anchors, uint64_t frame)
 {
     const uint64_t *ends = anchors->episode_ends;
-    uint64_t number = count_up_to(ends, anchors->header->episodes - 1, frame);
+    uint64_t number = count_up_to_u64(ends, anchors->header->episodes - 1, frame);
 
     return (struct anchors_episode){number ? ends[number - 1] : 0, ends[number], number};
 }

@@ -1,5 +1,5 @@
 /* Whole numbers: the smaller and the larger of two, arithmetic that saturates (named as in C++26),
- * a search among numbers that rise, and numbers in texts. Pure, safe from any thread. A size_t has
+ * searches among numbers that rise, and numbers in texts. Pure, safe from any thread. A size_t has
  * 64 bits: sizes in memory are u64, too.
  */
 #ifndef PENSTOCK_BASE_NUMBER_H
@@ -76,6 +76,19 @@ static inline uint64_t find_last_u64(const uint64_t *numbers, uint64_t low, uint
             high = middle;
     }
     return low;
+}
+
+/* How many of the first `count` numbers are `at` or less. The numbers do not fall. */
+static inline uint64_t count_up_to_u64(const uint64_t *numbers, uint64_t count, uint64_t at)
+{
+    uint64_t first = 0;
+    while (count > 0) {
+        uint64_t half = count / 2;
+        bool up = numbers[first + half] <= at;
+        first += up ? half + 1 : 0;
+        count = up ? count - half - 1 : half;
+    }
+    return first;
 }
 
 /* The whole number, of digits alone, that the text is. False: the text is another one, or the

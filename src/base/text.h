@@ -1,7 +1,9 @@
 /* A growable string, for messages, reports and packed documents; not for the batch path.
  *
  * Zero-initialise, append, then text_done(). A failed allocation ends the program with a message:
- * these strings are small and made at start or at the end. Owned by one thread.
+ * these strings are small, made at start or at the end, and half of one is worse than none. Only
+ * programs have them: libpenstock, which must not end its program, links text_shown.c alone. Owned
+ * by one thread.
  */
 #ifndef PENSTOCK_BASE_TEXT_H
 #define PENSTOCK_BASE_TEXT_H

@@ -3,10 +3,9 @@
 
 #include "base/cpu.h"
 #include "base/number.h"
+#include "base/thread.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <signal.h>
 
 enum { LEAST_THREADS = 4 }; /* a thread may wait for a file system */
 
@@ -23,14 +22,10 @@ void dataset_run_threads(const char *name, uint64_t count, void *(*body)(void *)
 {
     pthread_t threads[DATASET_MOST_THREADS];
     uint64_t started = 0;
-    sigset_t all, before;
 
     assert(count <= DATASET_MOST_THREADS);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started + 1 < count && pthread_create(&threads[started], NULL, body, argument) == 0)
-        pthread_setname_np(threads[started++], name);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    while (started + 1 < count && thread_start(name, body, argument, &threads[started]))
+        started++;
     (void)body(argument);
     for (uint64_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

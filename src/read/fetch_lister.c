@@ -210,7 +210,6 @@ static bool list_next(struct fetch_stage *stage)
 void *fetch_lister_main(void *argument)
 {
     struct fetch_stage *stage = argument;
-    pthread_setname_np(pthread_self(), "lister");
     pthread_mutex_lock(&stage->mutex);
     while (!stage->stopping)
         if (!list_next(stage))

@@ -3,11 +3,10 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { MOST_BUFFERS = 1024, MOST_PIECES = 1 << 20 };
 
@@ -108,35 +107,24 @@ void fetch_stage_push(struct fetch_stage *stage, int32_t row_buffer, uint64_t ro
     pthread_mutex_unlock(&stage->mutex);
 }
 
-/* Signals belong to the program's main thread. */
 static enum status start_lister(struct fetch_stage *stage, struct error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&stage->lister_thread, NULL, fetch_lister_main, stage);
-    stage->has_lister = errno == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return errno ? error_set_errno(err, STATUS_IO,
-                                   "start the thread that lists what rows are read from")
-                 : STATUS_OK;
+    stage->has_lister = thread_start("lister", fetch_lister_main, stage, &stage->lister_thread);
+    return stage->has_lister
+               ? STATUS_OK
+               : error_set_errno(err, STATUS_IO,
+                                 "start the thread that lists what rows are read from");
 }
 
 bool fetch_stage_stop(struct fetch_stage *stage, uint32_t timeout_ms)
 {
-    const long second_ns = 1000000000;
     if (!stage || !stage->has_lister)
         return true;
     pthread_mutex_lock(&stage->mutex);
     stage->stopping = true;
     pthread_cond_signal(&stage->work);
     pthread_mutex_unlock(&stage->mutex);
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
-    until.tv_nsec %= second_ns;
-    stage->has_lister = pthread_timedjoin_np(stage->lister_thread, NULL, &until) != 0;
+    stage->has_lister = !thread_join_within(stage->lister_thread, timeout_ms * UINT64_C(1000000));
     return !stage->has_lister;
 }
 

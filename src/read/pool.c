@@ -2,40 +2,27 @@
 #include "read/pool_internal.h"
 
 #include "base/size.h"
+#include "base/thread.h"
 
-#include <signal.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-void pool_cond_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
-/* Signals belong to the program's main thread: workers inherit a mask that blocks them all. */
 static enum status start_threads(struct pool *pool, struct error *err)
 {
     enum status status = STATUS_OK;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     uint32_t count = pool->placement.worker_count;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         struct worker *worker = &pool->workers[i];
-        int failed = pthread_create(&worker->thread, NULL, pool_worker_main, worker);
-        worker->started = failed == 0;
-        if (failed) {
+        char name[16];
+        snprintf(name, sizeof name, "worker-%u", i % TOPOLOGY_MAX_WORKERS);
+        worker->started = thread_start(name, pool_worker_main, worker, &worker->thread);
+        if (!worker->started) {
+            status = error_set_errno(err, STATUS_IO, "start worker thread %u of %u", i, count);
             latch_count_down(&pool->start, count - i);
-            status = error_set(err, STATUS_IO, "start worker thread %u of %u: %s", i, count,
-                               strerror(failed));
         }
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     latch_wait(&pool->start);
     return status;
 }
@@ -73,7 +60,7 @@ static bool pool_allocate(struct pool *pool)
         struct numa_node *numa = &pool->numa_nodes[i];
         pthread_mutex_init(&numa->mutex, NULL);
         pthread_cond_init(&numa->work, NULL);
-        pool_cond_init(&numa->idle);
+        thread_cond_init(&numa->idle);
     }
     for (uint32_t i = 0; i < placement->numa_count; i++) {
         for (int priority = 0; priority < PRIORITY_COUNT; priority++) {
@@ -222,13 +209,8 @@ static void forget_tasks(struct pool *pool, enum pool_priority last)
 
 bool pool_drain(struct pool *pool, uint32_t timeout_ms)
 {
-    const long second_ns = 1000000000;
-    struct timespec until;
+    struct timespec until = thread_deadline(timeout_ms * UINT64_C(1000000));
     bool idle = true;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / second_ns;
-    until.tv_nsec %= second_ns;
     forget_tasks(pool, POOL_NORMAL);
     for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
         struct numa_node *numa = &pool->numa_nodes[i];

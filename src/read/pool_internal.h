@@ -95,9 +95,6 @@ struct pool {
     struct worker *workers;       /* [placement.worker_count + 1]; the last is the owner */
 };
 
-/* pool.c: makes a condition whose timed waits go by the monotonic clock. */
-void pool_cond_init(pthread_cond_t *condition);
-
 /* pool_populate.c: to be called before the first pool_populate(). */
 void pool_filling_init(struct filling *filling);
 

@@ -1,10 +1,11 @@
 /* See pool.h and pool_internal.h: memory that a pool's workers fill with pages, piece by piece. */
 #include "read/pool_internal.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PIECE_BYTES = 16 * MEMORY_HUGE_PAGE_BYTES };
 static const uint32_t any_numa = UINT32_MAX;
@@ -12,7 +13,7 @@ static const uint32_t any_numa = UINT32_MAX;
 void pool_filling_init(struct filling *filling)
 {
     pthread_mutex_init(&filling->mutex, NULL);
-    pool_cond_init(&filling->moved);
+    thread_cond_init(&filling->moved);
 }
 
 void pool_filling_done(struct filling *filling)
@@ -92,16 +93,12 @@ static bool has_left(const struct filling *filling)
  * comes is waited for once, not for each piece. */
 static void await_fillers(struct filling *filling)
 {
-    const long patience_ns = 20000000, second_ns = 1000000000;
+    const uint64_t patience_ns = 20000000;
     uint64_t alone = UINT64_MAX; /* `taken`, if nobody else comes */
     pthread_mutex_lock(&filling->mutex);
     while (filling->busy > 0 || has_left(filling)) {
-        struct timespec until;
         uint64_t taken = filling->taken;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += taken == alone ? 0 : patience_ns;
-        until.tv_sec += until.tv_nsec / second_ns;
-        until.tv_nsec %= second_ns;
+        struct timespec until = thread_deadline(taken == alone ? 0 : patience_ns);
         int late = pthread_cond_timedwait(&filling->moved, &filling->mutex, &until);
         if (late == 0 || taken != filling->taken || filling->busy > 0 || !has_left(filling))
             continue;

@@ -281,9 +281,6 @@ uint32_t pool_help(struct pool *pool, uint64_t patience_ns)
 static enum status worker_start(struct worker *worker, struct error *err)
 {
     const struct pool *pool = worker->pool;
-    char name[16];
-    snprintf(name, sizeof name, "worker-%u", worker->public.index % TOPOLOGY_MAX_WORKERS);
-    pthread_setname_np(pthread_self(), name);
     enum status status =
         topology_bind_self(&pool->placement.workers[worker->public.index].cpuset, err);
     if (status == STATUS_OK && pool->dataset)

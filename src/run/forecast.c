@@ -242,7 +242,7 @@ static void find_drawn_rows(struct model *model, uint64_t epoch, uint64_t step, 
     struct plan_mix_step at;
     plan_mix_step_at(plan, epoch * plan->steps_per_epoch + step, &at);
     for (uint32_t d = 0; d < at.source_count; d++)
-        for (uint32_t i = at.begins[d]; i < at.begins[d + 1]; i++) {
+        for (uint64_t i = at.begins[d]; i < at.begins[d + 1]; i++) {
             struct plan_draw draw = {d, at.first_draws[d] + i - at.begins[d]};
             struct plan_pass at_pass = plan_draw_pass(plan, draw);
             model->drawn[i] =

@@ -5,8 +5,8 @@
 #include "base/number.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -124,7 +124,7 @@ enum status team_run(const struct team *team, struct error *err)
     pthread_mutex_init(&match.error_mutex, NULL);
     error_clear(&match.error);
     match.running = count;
-    while (started < count && pthread_create(&threads[started], NULL, play, &match) == 0)
+    while (started < count && thread_start("team", play, &match, &threads[started]))
         started++;
     match.running -= count - started;
     if (started > 0)

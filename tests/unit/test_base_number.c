@@ -100,6 +100,20 @@ static void texts_are_finite_numbers_within_their_range_or_none(void **state)
     assert_true(number > 0.49 && number < 0.51);
 }
 
+static void numbers_that_are_not_above_are_counted(void **state)
+{
+    const uint64_t numbers[] = {0, 3, 3, 7, UINT64_MAX};
+    (void)state;
+    for (uint64_t count = 0; count <= 5; count++)
+        for (uint64_t at = 0; at < 10; at++) {
+            uint64_t expected = 0;
+            while (expected < count && numbers[expected] <= at)
+                expected++;
+            assert_int_equal(count_up_to_u64(numbers, count, at), expected);
+        }
+    assert_int_equal(count_up_to_u64(numbers, 5, UINT64_MAX), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +122,7 @@ int main(void)
         cmocka_unit_test(sums_and_products_stop_at_the_largest_number),
         cmocka_unit_test(large_numbers_are_compared_as_unsigned_ones),
         cmocka_unit_test(the_last_number_that_is_not_above_is_found),
+        cmocka_unit_test(numbers_that_are_not_above_are_counted),
         cmocka_unit_test(divisors_are_the_greatest_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,12 +9,11 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "base/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LOOK_MS = 100 };
 
@@ -203,25 +202,21 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Signals belong to the main thread. Returns how many threads were started. */
+/* Returns how many threads were started. */
 static uint32_t start_threads(struct load *load, struct loader *loaders, int *ret_failure)
 {
-    sigset_t all, before;
     uint32_t started = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     load->running = load->thread_count;
     while (started < load->thread_count) {
         struct loader *loader = &loaders[started];
         loader->load = load;
-        *ret_failure = pthread_create(&loader->thread, NULL, work, loader);
-        if (*ret_failure)
+        if (!thread_start("held", work, loader, &loader->thread)) {
+            *ret_failure = errno;
             break;
-        pthread_setname_np(loader->thread, "held");
+        }
         started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_mutex_lock(&load->mutex);
     load->running -= load->thread_count - started;
     pthread_mutex_unlock(&load->mutex);
@@ -240,12 +235,8 @@ static void tell_progress(struct load *load, const struct dataset_hold_options *
 /* Waits for a thread to end, but not for long. True: threads are left. */
 static bool wait_for_threads(struct load *load)
 {
-    struct timespec until;
+    struct timespec until = thread_deadline(LOOK_MS * UINT64_C(1000000));
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
     pthread_mutex_lock(&load->mutex);
     int waited = 0;
     while (load->running > 0 && waited == 0)
@@ -312,7 +303,6 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
                       struct error *err)
 {
     struct load load = {.dataset = dataset, .arrays = arrays, .array_count = count};
-    pthread_condattr_t monotonic;
 
     *ret_failed = count;
     enum status status = share_memory(&load, options, err);
@@ -320,10 +310,7 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
         return status;
     for (size_t i = 0; i < count; i++)
         load.chunk_count += hold_chunks(arrays[i].array);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&load.ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&load.ended);
     pthread_mutex_init(&load.mutex, NULL);
     status = run(&load, options, err);
     if (load.status != STATUS_OK)

@@ -2,18 +2,16 @@
 #include "dataset/open/inventory.h"
 
 #include "base/random.h"
+#include "base/thread.h"
 #include "dataset/dataset_internal.h"
 #include "zarr/chunk/separator.h"
 #include "zarr/chunk/stock.h"
 #include "zarr/hierarchy/sparse_group.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 enum { THREADS = 8, LIST_PARTS = 16, LOOK_MS = 100, REMOTE_DOCUMENTS = 64 };
@@ -160,14 +158,7 @@ static void *run_parts(void *argument)
 
 static void await(pthread_t thread, struct work *work, const struct inventory_waiting *waiting)
 {
-    for (;;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_timedjoin_np(thread, NULL, &until) == 0)
-            return;
+    while (!thread_join_within(thread, LOOK_MS * UINT64_C(1000000))) {
         pthread_mutex_lock(&work->mutex);
         uint64_t done = work->done;
         pthread_mutex_unlock(&work->mutex);
@@ -182,15 +173,11 @@ static enum status run(struct work *work, const struct inventory_waiting *waitin
 {
     pthread_t threads[THREADS];
     uint64_t started = 0;
-    sigset_t all, before;
 
     pthread_mutex_init(&work->mutex, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (started < THREADS && started < work->total &&
-           pthread_create(&threads[started], NULL, run_parts, work) == 0)
-        pthread_setname_np(threads[started++], "inventory");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+           thread_start("inventory", run_parts, work, &threads[started]))
+        started++;
     if (started == 0)
         (void)run_parts(work);
     for (uint64_t i = 0; i < started; i++)

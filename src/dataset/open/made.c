@@ -1,6 +1,8 @@
 /* Made fields: what a sample says of the steps of another field. See dataset.h. */
 #include "dataset/fields/select_internal.h"
 
+#include "base/number.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,22 +138,6 @@ static void make_valid(const struct dataset_field *field, uint64_t frame,
     }
 }
 
-/* The number of documents that end at or before `frame`: the document of the frame. */
-static size_t document_of(const struct dataset_private *private, uint64_t frame)
-{
-    size_t low = 0, high = private->document_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (private->document_ends[middle] <= frame)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Documents and positions are counted anew in each sample: the first document begins with the
  * sample's first real step. */
 static void make_documents(const struct dataset *dataset, const struct dataset_field *field,
@@ -169,7 +155,7 @@ static void make_documents(const struct dataset *dataset, const struct dataset_f
             continue;
         }
         if (at >= end) {
-            size_t document = document_of(private, at);
+            size_t document = count_up_to_u64(private->document_ends, private->document_count, at);
 
             begin = segment > 0 ? private->document_ends[document - 1] : at;
             end = private->document_ends[document];

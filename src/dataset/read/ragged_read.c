@@ -161,18 +161,10 @@ uint64_t ragged_frame_of(const struct dataset *dataset, const struct row_span *s
 {
     const uint64_t *offsets = dataset->ragged[span->field].offsets;
     uint64_t all = dataset->private->ragged_origins[span->field].first_item[span->store] + item;
-    uint64_t low = dataset->store_frames[span->store],
-             high = dataset->store_frames[span->store + 1];
+    uint64_t low = dataset->store_frames[span->store];
+    uint64_t count = dataset->store_frames[span->store + 1] - low;
 
-    while (low < high) { /* the first frame that ends behind the item */
-        uint64_t middle = low + (high - low) / 2;
-
-        if (offsets[middle + 1] <= all)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return low + count_up_to_u64(offsets + low + 1, count, all); /* ends behind the item */
 }
 
 enum status ragged_refuse_index(const struct dataset *dataset, const struct row_span *span,

@@ -59,7 +59,7 @@ static uint64_t steps_of(const struct ring_field *fields, const struct ring_fiel
 static struct penstock_field field_of(const struct ring_field *fields,
                                       const struct ring_field *field)
 {
-    struct penstock_field public = {.name = field->name,
+    struct penstock_field result = {.name = field->name,
                                     .dtype = (enum penstock_dtype)field->dtype,
                                     .rank = (int32_t)field->rank,
                                     .item_bytes = dtype_bytes((enum dtype)field->dtype),
@@ -69,14 +69,14 @@ static struct penstock_field field_of(const struct ring_field *fields,
                                     .steps = steps_of(fields, field),
                                     .is_padded = field->kind == RING_PADDED};
     for (uint32_t d = 0; d < field->rank; d++)
-    public.shape[d] = field->shape[d];
-    return public;
+        result.shape[d] = field->shape[d];
+    return result;
 }
 
 static struct penstock_constant constant_of(const struct handout *handout,
                                             const struct handout_item *item)
 {
-    struct penstock_constant public = {.name = item->name,
+    struct penstock_constant result = {.name = item->name,
                                        .dtype = (enum penstock_dtype)item->dtype,
                                        .rank = (int32_t)item->rank,
                                        .item_bytes = dtype_bytes((enum dtype)item->dtype),
@@ -85,8 +85,8 @@ static struct penstock_constant constant_of(const struct handout *handout,
                                        .attributes =
                                            (const char *)handout->memory + item->text_offset};
     for (uint32_t d = 0; d < item->rank; d++)
-    public.shape[d] = item->shape[d];
-    return public;
+        result.shape[d] = item->shape[d];
+    return result;
 }
 
 /* Attributes and constants, where the service hands any out. */
@@ -392,17 +392,17 @@ void penstock_stats(const struct penstock *connection, struct penstock_stats *re
 static void tell_attached(void *user, const struct loader_ring *ring)
 {
     const struct penstock_ring_watch *watch = user;
-    struct penstock_ring public = {ring->base, ring->bytes, ring->generation};
+    struct penstock_ring told = {ring->base, ring->bytes, ring->generation};
     if (watch->attached)
-        watch->attached(watch->user, &public);
+        watch->attached(watch->user, &told);
 }
 
 static void tell_detaching(void *user, const struct loader_ring *ring)
 {
     const struct penstock_ring_watch *watch = user;
-    struct penstock_ring public = {ring->base, ring->bytes, ring->generation};
+    struct penstock_ring told = {ring->base, ring->bytes, ring->generation};
     if (watch->detaching)
-        watch->detaching(watch->user, &public);
+        watch->detaching(watch->user, &told);
 }
 
 enum penstock_status penstock_watch_rings(struct penstock *connection,

@@ -151,7 +151,7 @@ struct plan_mix_step {
     uint64_t first_position; /* absolute */
     uint32_t source_count;
     uint64_t first_draws[MIX_MAX_SOURCES];
-    uint32_t begins[MIX_MAX_SOURCES + 1]; /* draws of the step that are of the sources before */
+    uint64_t begins[MIX_MAX_SOURCES + 1]; /* draws of the step that are of the sources before */
     struct permutation permutation;       /* offset in the step -> draw of the step */
 };
 void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,

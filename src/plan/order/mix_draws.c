@@ -295,23 +295,8 @@ void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,
     divide_draws(mix, 0, mix->source_count, step.first + step.count, ends);
     ret_step->begins[0] = 0;
     for (uint32_t d = 0; d < mix->source_count; d++)
-        ret_step->begins[d + 1] =
-            ret_step->begins[d] + (uint32_t)(ends[d] - ret_step->first_draws[d]);
+        ret_step->begins[d + 1] = ret_step->begins[d] + ends[d] - ret_step->first_draws[d];
     permute(mix, &step, &ret_step->permutation);
-}
-
-/* The last source that begins at a draw of the step or before, and has any. */
-static uint32_t source_at(const struct plan_mix_step *step, uint32_t draw)
-{
-    uint32_t low = 0, high = step->source_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (step->begins[middle] <= draw)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 void plan_mix_step_draws(const struct plan_mix_step *step, uint32_t first_offset, size_t count,
@@ -325,7 +310,8 @@ void plan_mix_step_draws(const struct plan_mix_step *step, uint32_t first_offset
             draws[i] = first_offset + done + i;
         permutation_apply_many(&step->permutation, draws, block);
         for (size_t i = 0; i < block; i++) {
-            uint32_t source = source_at(step, (uint32_t)draws[i]);
+            uint32_t source =
+                (uint32_t)find_last_u64(step->begins, 0, step->source_count, draws[i]);
             ret_draws[done + i] = (struct plan_draw){source, step->first_draws[source] + draws[i] -
                                                                  step->begins[source]};
         }

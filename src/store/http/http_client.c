@@ -5,9 +5,10 @@
 #include "base/cpu.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "store/kind/watch.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,20 +185,6 @@ static uint32_t choose_thread_count(const struct http_client *client)
     return client->target.encrypts ? min_u32((cpu_count() + 1) / 2, MOST_THREADS) : 1;
 }
 
-/* Signals belong to others. */
-static int start_thread(struct http_thread *thread)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread->thread, NULL, serve, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed)
-        pthread_setname_np(thread->thread, "store");
-    thread->is_started = !failed;
-    return failed;
-}
-
 static enum status set_up_thread(struct http_client *client, struct http_thread *thread,
                                  struct error *err)
 {
@@ -222,10 +209,10 @@ static enum status set_up_client(struct http_client *client, struct error *err)
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
         status = set_up_thread(client, &client->threads[i], err);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        int failed = start_thread(&client->threads[i]);
-        if (failed)
-            status = error_set(err, STATUS_IO, "start a thread for '%s': %s", client->uri,
-                               strerror(failed));
+        struct http_thread *thread = &client->threads[i];
+        thread->is_started = thread_start("store", serve, thread, &thread->thread);
+        if (!thread->is_started)
+            status = error_set_errno(err, STATUS_IO, "start a thread for '%s'", client->uri);
     }
     return status;
 }

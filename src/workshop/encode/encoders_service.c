@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "delivery/ring/order.h"
 
 #include <errno.h>
@@ -390,7 +391,7 @@ void encoders_start(struct encoders *encoders)
         encoders_fail(encoders, &error);
         return;
     }
-    if (pthread_create(&encoders->thread, NULL, service, encoders) != 0) {
+    if (!thread_start("encoders", service, encoders, &encoders->thread)) {
         (void)!error_set(&error, STATUS_IO, "cannot start a thread for encoders");
         encoders_fail(encoders, &error);
         return;

@@ -56,26 +56,14 @@ static char **make_environment(char own[OWN_SET][320], const char *run_dir, uint
  * ------------------------------------------------------------------------------------------- */
 
 /* Between fork and exec of a process with threads, as what calls it: system calls alone. */
-static void become(const char *words[], char **environment, const sigset_t *mask, int input)
+static void become(const char *words[], char **environment, int input)
 {
-    sigprocmask(SIG_SETMASK, mask, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     if (input >= 0 && dup2(input, STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
         execve("/bin/sh", (char **)(uintptr_t)words, environment);
     _exit(127);
-}
-
-/* fork() without signals, which the child takes again in become(). */
-static pid_t fork_quietly(sigset_t *ret_mask)
-{
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, ret_mask);
-    pid_t pid = fork();
-    int number = errno;
-    if (pid != 0)
-        pthread_sigmask(SIG_SETMASK, ret_mask, NULL);
-    errno = number;
-    return pid;
 }
 
 /* The keeper
@@ -90,16 +78,15 @@ static const char keeper_script[] =
 enum status keeper_start(const char *folder, struct keeper *ret_keeper, struct error *err)
 {
     const char *words[] = {"sh", "-c", keeper_script, folder, NULL};
-    sigset_t mask;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return error_set_errno(err, STATUS_IO, "make a pipe for encoders");
-    pid_t pid = fork_quietly(&mask);
+    pid_t pid = fork();
     if (pid == 0) {
         int null = open("/dev/null", O_WRONLY);
         setsid(); /* what ends this process by its terminal or its group leaves the keeper */
         dup2(null, STDERR_FILENO);
-        become(words, environ, &mask, ends[0]);
+        become(words, environ, ends[0]);
     }
     int number = errno;
     close(ends[0]);
@@ -141,15 +128,14 @@ enum status process_start(const struct keeper *keeper, const char *command, cons
 {
     const char *words[] = {"sh", "-c", command, NULL};
     char own[OWN_SET][320];
-    sigset_t mask;
     char **environment = make_environment(own, run_dir, rank, count);
     if (!environment)
         return error_set(err, STATUS_NO_MEMORY, "no memory for an encoder's environment");
-    pid_t pid = fork_quietly(&mask);
+    pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
         tell_keeper(keeper);
-        become(words, environment, &mask, open("/dev/null", O_RDONLY));
+        become(words, environment, open("/dev/null", O_RDONLY));
     }
     int number = errno;
     free(environment);

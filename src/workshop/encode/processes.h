@@ -6,7 +6,10 @@
  *        encoder 1       its group       their commands begin: ends the groups, removes a folder
  *
  * The keeper is a shell in a session of its own, so that this process may die in any way at any
- * time: by a signal, a terminal's or a launcher's. One thread at a time.
+ * time: by a signal, a terminal's or a launcher's.
+ *
+ * One thread at a time, which blocks all signals (thread_start()): what a handler does here is
+ * nothing for a child on its way to its command, which has none blocked.
  */
 #ifndef PENSTOCK_WORKSHOP_ENCODE_PROCESSES_H
 #define PENSTOCK_WORKSHOP_ENCODE_PROCESSES_H
