@@ -23,25 +23,12 @@
 
 #include "base/error.h"
 #include "store/store.h"
+#include "zarr/chunk/read_stats.h"
 #include "zarr/metadata/array.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Time and bytes that reading took. Reads add to them, and never reset them. */
-struct zarr_read_stats {
-    uint64_t stored_bytes;        /* read from the store, shard indices and gaps included */
-    uint64_t memory_bytes;        /* stored bytes that a tape gave instead */
-    uint64_t disk_bytes;          /* stored bytes that a disk cache gave instead */
-    uint64_t decoded_bytes;       /* written to destinations */
-    uint64_t chunk_count;         /* chunks from anywhere */
-    uint64_t memory_chunk_count;  /* chunks from a tape */
-    uint64_t disk_chunk_count;    /* chunks from the disk cache */
-    uint64_t missing_chunk_count; /* missing chunks, which are the fill value */
-    uint64_t read_ns;             /* in the store and its caches */
-    uint64_t decode_ns;           /* in codecs and copies */
-};
 
 enum { ZARR_READER_MAX_ARRAYS = 2048 };
 
