@@ -151,21 +151,6 @@ MUST_USE enum status zarr_read_narrow(struct zarr_chunk_reader *reader,
 uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
                                  uint64_t begin, uint64_t end, uint64_t value_bytes);
 
-/* Where the stored bytes of an inner chunk lie in the value of `key`. */
-struct zarr_extent {
-    bool is_missing;
-    uint64_t offset, bytes; /* of values of variable length, any number of them */
-};
-
-/* Finds the chunk at `chunk_index` of an array with shards, of values of variable length too.
- * Blocks on the store for an index that is not known. The reader needs no memory for chunks
- * (lists_only). CORRUPT: an index that is not valid. Other errors as of store_get_ranges(); none
- * names array or chunk. */
-MUST_USE enum status zarr_locate_chunk(struct zarr_chunk_reader *reader,
-                                       const struct zarr_array *array, const uint64_t *chunk_index,
-                                       const char *key, struct zarr_extent *ret_extent,
-                                       struct error *err);
-
 /* A piece: one request that zarr_read_samples() would make to the store, listed beforehand for
  * whoever fetches ahead of the read. Pieces come in the order of the reads. Inner chunks of shards
  * come as the ranges that read them. Chunks in the disk cache are left out. */
