@@ -153,7 +153,7 @@ bool decode_next(struct decode *decode, struct pool_worker *worker)
     struct error err;
     if (dataset_read_row_with(worker->reader, row,
                               decode->rows ? decode->rows + row * dataset->row_bytes : own,
-                              &pages.pages, NULL, NULL, &worker->stats, &err) == STATUS_OK)
+                              &pages.pages, NULL, NULL, &worker->stats.read, &err) == STATUS_OK)
         return true;
     fail(decode, &err);
     return false;

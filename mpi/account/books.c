@@ -102,13 +102,6 @@ static void tell_warnings(const struct job *job)
     }
 }
 
-void books_add(struct epoch_stats *sum, const struct epoch_stats *more)
-{
-    _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "summed as uint64_t");
-    for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
-        ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
-}
-
 void books_durations(const struct epoch_stats *epochs, uint64_t readers, uint64_t count,
                      uint64_t *ret_durations_ns)
 {
@@ -153,9 +146,10 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
 {
     const struct job *job = books->job;
     struct epoch_stats *stats = stats_of(books, books->epoch);
-    struct pool_stats pool;
+    struct pool_stats pool, work;
     pool_stats(job->pool, &pool);
-    const struct pool_stats *before = &books->summary->counted;
+    work = pool;
+    counters_subtract(&work, &books->summary->counted, sizeof work);
     struct rounds_times times = rounds_times(books->rounds);
     uint64_t cpu_ns = clock_process_cpu_ns();
     uint64_t passed_ns = books->now_ns - books->epoch_start_ns;
@@ -164,16 +158,8 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     struct window_counts counts = windows_take_counts(books->windows, books->epoch);
     stats->rows_read += counts.rows_read;
     stats->foreseen_samples += counts.exchanged_samples;
-    stats->stored_bytes += pool.read.stored_bytes - before->read.stored_bytes;
-    stats->memory_bytes += pool.read.memory_bytes - before->read.memory_bytes;
-    stats->disk_bytes += pool.read.disk_bytes - before->read.disk_bytes;
-    stats->decoded_bytes += pool.read.decoded_bytes - before->read.decoded_bytes;
-    stats->chunk_count += pool.read.chunk_count - before->read.chunk_count;
-    stats->read_ns += pool.read.read_ns - before->read.read_ns;
-    stats->decode_ns += pool.read.decode_ns - before->read.decode_ns;
-    divide_rows_wait(books, stats, pool.read.read_ns - before->read.read_ns,
-                     pool.read.decode_ns - before->read.decode_ns);
-    stats->copy_ns += pool.copy_ns - before->copy_ns;
+    counters_add(&stats->work, &work, sizeof work);
+    divide_rows_wait(books, stats, work.read.read_ns, work.read.decode_ns);
     stats->plan_ns += times.plan_ns - books->epoch_times.plan_ns;
     stats->fill_ns += times.fill_ns - books->epoch_times.fill_ns;
     stats->scatter_ns += times.scatter_ns - books->epoch_times.scatter_ns;

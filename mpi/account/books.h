@@ -9,39 +9,26 @@
 
 #include "base/progress.h"
 #include "job/job.h"
+#include "read/pool.h"
 #include "rounds/rounds.h"
 #include "windows/windows.h"
 
 enum { SERVICE_MAX_EPOCH_STATS = 256, BOOKS_RECENT_EPOCHS = 256 };
 
-/* One epoch, as this reader saw it. Epochs beyond SERVICE_MAX_EPOCH_STATS are added to the last
- * entry. */
+/* One epoch, as this reader saw it: counters (base/counters.h) alone. Epochs beyond
+ * SERVICE_MAX_EPOCH_STATS are added to the last entry. */
 struct epoch_stats {
+    struct pool_stats work; /* while the epoch was under way */
+    COUNTER_TABLE(COUNTER_NONE, COUNTER_NONE, COUNTER_MEMBER, COUNTER_NONE)
     uint64_t duration_ns;
-    uint64_t steps;                       /* that were given to the trainer of this reader that came
-                                           * furthest */
-    uint64_t samples;                     /* that were given to this reader's trainers: see tally.h
-                                           */
-    uint64_t rows_read;                   /* read from the store for this epoch */
-    uint64_t stored_bytes;                /* read from the store while the epoch was under way */
-    uint64_t memory_bytes;                /* read from rows kept as stored, while the epoch was
-                                           * under way */
-    uint64_t disk_bytes;                  /* read from the node's disk cache, while the epoch was
-                                           * under way */
-    uint64_t decoded_bytes;               /* decoded while the epoch was under way */
-    uint64_t chunk_count;                 /* chunks decoded while the epoch was under way */
-    uint64_t read_ns, decode_ns, copy_ns; /* of all workers together */
-    uint64_t plan_ns, fill_ns, scatter_ns, exchange_ns; /* see struct rounds_times */
-    uint64_t sent_bytes;                                /* to other readers */
-    uint64_t moved_samples;                             /* that were sent there */
-    uint64_t cpu_ns;                                    /* of this process */
-    uint64_t stall_count; /* how often a wait for a trainer was longer than delivery.stall_warning
-                           */
-    uint64_t blocked_ns[BLOCK_COUNT];
-    uint64_t blocked_storage_ns, blocked_decode_ns; /* of blocked_ns[BLOCK_ROWS]: see
-                                                     * books_update() */
-    uint64_t foreseen_samples;                      /* rank 0: moved_samples of all readers, as the
-                                                     * assignment foresees */
+    uint64_t steps; /* that were given to the trainer of this reader that came furthest */
+    uint64_t fill_ns, scatter_ns;     /* see struct rounds_times */
+    uint64_t moved_samples;           /* that were sent to other readers */
+    uint64_t cpu_ns;                  /* of this process */
+    uint64_t stall_count;             /* waits for a trainer longer than delivery.stall_warning */
+    uint64_t blocked_ns[BLOCK_COUNT]; /* of BLOCK_ROWS, the table's are a part: books_update() */
+    uint64_t foreseen_samples;        /* rank 0: moved_samples of all readers, as the assignment
+                                       * foresees */
 };
 
 /* An epoch as the log tells it: since it was told last. */
@@ -60,9 +47,6 @@ struct service_summary {
     struct epoch_stats epochs[SERVICE_MAX_EPOCH_STATS];
     struct recent_epoch recent[BOOKS_RECENT_EPOCHS]; /* [epoch % BOOKS_RECENT_EPOCHS] */
 };
-
-/* Adds up, member by member. */
-void books_add(struct epoch_stats *sum, const struct epoch_stats *more);
 
 /* How long the first `count` epochs took: from the last reader's end of one to the last reader's
  * end of the next, by `epochs`, [readers][count]. Readers end an epoch at different times, and who

@@ -253,25 +253,15 @@ static void add_epochs(const struct service_summary *summary, struct metrics_val
 {
     struct epoch_stats sum = {0};
     for (uint64_t i = 0; i < summary->epoch_count; i++)
-        books_add(&sum, &summary->epochs[i]);
-    values->samples = sum.samples;
-    values->blocked_storage = sum.blocked_storage_ns;
-    values->blocked_decode = sum.blocked_decode_ns;
-    values->blocked_memory = sum.blocked_ns[BLOCK_COPY];
-    values->blocked_network = sum.blocked_ns[BLOCK_EXCHANGE];
-    values->blocked_trainers = sum.blocked_ns[BLOCK_SLOTS];
-    values->blocked_planning = sum.blocked_ns[BLOCK_PLAN];
-    values->store_bytes = sum.stored_bytes;
-    values->store_read = sum.read_ns;
-    values->cache_memory_bytes = sum.memory_bytes;
-    values->cache_disk_bytes = sum.disk_bytes;
-    values->rows_read = sum.rows_read;
-    values->decoded_bytes = sum.decoded_bytes;
-    values->decode = sum.decode_ns;
-    values->copy = sum.copy_ns;
-    values->plan = sum.plan_ns;
-    values->sent_bytes = sum.sent_bytes;
-    values->exchange = sum.exchange_ns;
+        counters_add(&sum, &summary->epochs[i], sizeof sum);
+#define SHOW_READ(name, member, ...)  values->member = sum.work.read.member;
+#define SHOW_WORK(name, member, ...)  values->member = sum.work.member;
+#define SHOW_EPOCH(name, member, ...) values->member = sum.member;
+    COUNTER_TABLE(SHOW_READ, SHOW_WORK, SHOW_EPOCH, COUNTER_NONE)
+    values->blocked_memory_ns = sum.blocked_ns[BLOCK_COPY];
+    values->blocked_network_ns = sum.blocked_ns[BLOCK_EXCHANGE];
+    values->blocked_trainers_ns = sum.blocked_ns[BLOCK_SLOTS];
+    values->blocked_planning_ns = sum.blocked_ns[BLOCK_PLAN];
 }
 
 static uint64_t cached_rows(const struct job *job)
@@ -298,7 +288,7 @@ static void take(struct meter *meter, struct books *books, struct tally *tally)
     values->bad_samples = masks_samples(job->masks);
     values->store_retries = store_watch_retries(job->watch, &last);
     values->cached_rows = cached_rows(job);
-    values->cpu = clock_process_cpu_ns();
+    values->cpu_ns = clock_process_cpu_ns();
     for (uint32_t i = 0; i < meter->snapshot->trainer_count; i++)
         add_trainer(meter, i);
     series_add(&meter->series, books->now_ns, values);

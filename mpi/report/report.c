@@ -29,7 +29,7 @@ static const char *bound_by(const struct epoch_stats *sum, const struct epoch_st
             most = candidates[i];
     switch (most) {
     case BLOCK_ROWS:
-        return sum->read_ns > sum->decode_ns ? "storage" : "decode";
+        return sum->work.read.read_ns > sum->work.read.decode_ns ? "storage" : "decode";
     case BLOCK_COPY:
         return "memory";
     case BLOCK_EXCHANGE:
@@ -62,28 +62,46 @@ static void append_row(const struct job *job, const struct epoch_line *line, str
     text_append(out, "%5llu %8s %8s %9.2f %11s %9s %11s %11s  %s\n",
                 (unsigned long long)line->epoch, count_format(line->sum.steps).text,
                 count_format(line->sum.samples).text, elapsed, samples, bytes,
-                size_format(line->sum.stored_bytes).text, size_format(line->sum.sent_bytes).text,
-                line->bound);
+                size_format(line->sum.work.read.stored_bytes).text,
+                size_format(line->sum.sent_bytes).text, line->bound);
 }
 
-/* What is counted alike for all readers together and for each of them. */
+/* What is counted alike for all readers together and for each of them, in the JSON's order. */
+#define AT(member) offsetof(struct epoch_stats, member)
+static const struct {
+    const char *key;
+    size_t offset;
+    enum metrics_unit unit;
+} counters[] = {
+    {"rows_read", AT(rows_read), METRICS_COUNT},
+    {"stored_bytes", AT(work.read.stored_bytes), METRICS_BYTES},
+    {"memory_bytes", AT(work.read.memory_bytes), METRICS_BYTES},
+    {"disk_bytes", AT(work.read.disk_bytes), METRICS_BYTES},
+    {"decoded_bytes", AT(work.read.decoded_bytes), METRICS_BYTES},
+    {"chunks", AT(work.read.chunk_count), METRICS_COUNT},
+    {"sent_bytes", AT(sent_bytes), METRICS_BYTES},
+    {"moved_samples", AT(moved_samples), METRICS_COUNT},
+    {"read_s", AT(work.read.read_ns), METRICS_NS},
+    {"decode_s", AT(work.read.decode_ns), METRICS_NS},
+    {"copy_s", AT(work.copy_ns), METRICS_NS},
+    {"plan_s", AT(plan_ns), METRICS_NS},
+    {"fill_s", AT(fill_ns), METRICS_NS},
+    {"scatter_s", AT(scatter_ns), METRICS_NS},
+    {"exchange_s", AT(exchange_ns), METRICS_NS},
+    {"cpu_s", AT(cpu_ns), METRICS_NS},
+    {"stalls", AT(stall_count), METRICS_COUNT},
+};
+
 static void append_counters(const struct epoch_stats *stats, struct text *json)
 {
-    text_append(
-        json,
-        "\"rows_read\":%llu,\"stored_bytes\":%llu,\"memory_bytes\":%llu,\"disk_bytes\":%llu,"
-        "\"decoded_bytes\":%llu,\"chunks\":%llu,\"sent_bytes\":%llu,"
-        "\"moved_samples\":%llu,"
-        "\"read_s\":%.6f,\"decode_s\":%.6f,\"copy_s\":%.6f,\"plan_s\":%.6f,"
-        "\"fill_s\":%.6f,\"scatter_s\":%.6f,\"exchange_s\":%.6f,\"cpu_s\":%.6f,\"stalls\":%llu",
-        (unsigned long long)stats->rows_read, (unsigned long long)stats->stored_bytes,
-        (unsigned long long)stats->memory_bytes, (unsigned long long)stats->disk_bytes,
-        (unsigned long long)stats->decoded_bytes, (unsigned long long)stats->chunk_count,
-        (unsigned long long)stats->sent_bytes, (unsigned long long)stats->moved_samples,
-        seconds(stats->read_ns), seconds(stats->decode_ns), seconds(stats->copy_ns),
-        seconds(stats->plan_ns), seconds(stats->fill_ns), seconds(stats->scatter_ns),
-        seconds(stats->exchange_ns), seconds(stats->cpu_ns),
-        (unsigned long long)stats->stall_count);
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        uint64_t value = *(const uint64_t *)((const char *)stats + counters[i].offset);
+        text_append(json, "%s\"%s\":", i ? "," : "", counters[i].key);
+        if (counters[i].unit == METRICS_NS)
+            text_append(json, "%.6f", seconds(value));
+        else
+            text_append(json, "%" PRIu64, value);
+    }
 }
 
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)
@@ -123,7 +141,7 @@ static void add_up(const struct all_epochs *all, uint64_t epoch, struct epoch_st
     for (uint64_t r = 0; r < all->reader_count; r++) {
         const struct epoch_stats *stats = epoch_of(all, r, epoch);
         steps = stats->steps > steps ? stats->steps : steps;
-        books_add(&sum, stats);
+        counters_add(&sum, stats, sizeof sum);
         for (size_t i = 0; i < BLOCK_COUNT; i++) {
             bool least = i == BLOCK_EXCHANGE;
             if ((stats->blocked_ns[i] < waits.blocked_ns[i]) == least)
@@ -261,7 +279,7 @@ static uint64_t count_epochs(const struct comm *comm, const struct service_summa
 {
     uint64_t count = summary->epoch_count;
     while (count > 0 && summary->epochs[count - 1].steps == 0 &&
-           summary->epochs[count - 1].stored_bytes == 0)
+           summary->epochs[count - 1].work.read.stored_bytes == 0)
         count--;
     MPI_Request request;
     MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);

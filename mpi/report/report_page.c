@@ -328,9 +328,9 @@ static void append_epochs(const struct job *job, const struct service_summary *s
         else
             text_append(out, "<td></td>");
         append_count(out, line.sum.rows_read);
-        append_size(out, line.sum.stored_bytes);
-        append_size(out, line.sum.memory_bytes);
-        append_size(out, line.sum.disk_bytes);
+        append_size(out, line.sum.work.read.stored_bytes);
+        append_size(out, line.sum.work.read.memory_bytes);
+        append_size(out, line.sum.work.read.disk_bytes);
         append_size(out, line.sum.sent_bytes);
         append_size(out, report_foreseen_bytes(job, &line.sum));
         text_append(out, "<td class=\"left\">%s</td></tr>\n", line.bound);
@@ -341,7 +341,7 @@ static void append_epochs(const struct job *job, const struct service_summary *s
 /* The share of its workers' time in which a reader worked. */
 static double busy_percent(const struct metrics_values *values, const struct timeline *timeline)
 {
-    double work = (double)(values->store_read + values->decode + values->copy + values->plan);
+    double work = (double)(values->read_ns + values->decode_ns + values->copy_ns + values->plan_ns);
     double time = (double)timeline->end_ns * (double)values->workers;
     double share = time > 0 ? work / time : 0;
     return share < 1 ? 100 * share : 100;
@@ -371,10 +371,10 @@ static void append_readers(const struct job *job, const struct all_epochs *all, 
                     busy, busy);
         append_count(out, values->samples);
         append_count(out, values->rows_read);
-        append_size(out, values->store_bytes);
+        append_size(out, values->stored_bytes);
         append_size(out, values->sent_bytes);
         append_count(out, values->cached_rows);
-        text_append(out, "<td>%.1f s</td></tr>\n", (double)values->cpu / 1e9);
+        text_append(out, "<td>%.1f s</td></tr>\n", (double)values->cpu_ns / 1e9);
     }
     text_append(out, "</table></div>\n");
     if (shown < all->reader_count)

@@ -237,8 +237,8 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     }
     tell_all(&uses);
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
-    worker->copy_ns += copy_ns;
-    worker->copy_bytes += (end - begin) * round->job->setup.record_bytes;
+    worker->stats.copy_ns += copy_ns;
+    worker->stats.copy_bytes += (end - begin) * round->job->setup.record_bytes;
     trace_note(TRACE_COPY, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
     worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
@@ -286,8 +286,8 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
             take_tail(round, fragments, arrival, record);
     }
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
-    worker->copy_ns += copy_ns;
-    worker->copy_bytes += (end - begin) * record_bytes;
+    worker->stats.copy_ns += copy_ns;
+    worker->stats.copy_bytes += (end - begin) * record_bytes;
     trace_note(TRACE_SCATTER, start_ns, end_ns, end - begin);
     atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
     worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;

@@ -64,6 +64,7 @@
 #include "dataset/crop.h"
 #include "dataset/options.h"
 #include "dataset/ragged.h"
+#include "zarr/chunk/read_stats.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -192,20 +193,6 @@ const struct dataset *dataset_source(const struct dataset *dataset, uint32_t sou
  * `row`. O(log sources). Pure. */
 uint32_t dataset_source_of_row(const struct dataset *dataset, uint64_t row,
                                uint64_t *ret_row_in_source);
-
-/* Time and bytes that reading took. dataset_read_row() adds to them, and never resets them. */
-struct dataset_read_stats {
-    uint64_t stored_bytes;        /* read from the store */
-    uint64_t memory_bytes;        /* stored bytes from memory: rows kept as stored */
-    uint64_t disk_bytes;          /* stored bytes from the node's disk cache */
-    uint64_t decoded_bytes;       /* bytes written to rows */
-    uint64_t chunk_count;         /* chunks from anywhere */
-    uint64_t memory_chunk_count;  /* chunks from memory */
-    uint64_t disk_chunk_count;    /* chunks from the disk cache */
-    uint64_t missing_chunk_count; /* missing chunks, which are the fill value */
-    uint64_t read_ns;             /* in the store and its caches */
-    uint64_t decode_ns;           /* in codecs and copies */
-};
 
 /* Opens the stores, the hierarchy and the disk cache, settles the fields, reads the arrays that the
  * spec of samples names, and checks everything that can be checked without reading other chunks.
@@ -349,7 +336,7 @@ void dataset_reader_free(struct dataset_reader *reader);
  * only if the log is full. INVALID: the array's metadata was written anew, or removed, during the
  * run. */
 MUST_USE enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
-                                      struct dataset_read_stats *stats, struct error *err);
+                                      struct zarr_read_stats *stats, struct error *err);
 
 /* As dataset_read_row(), with pages, a tape, and with what was fetched for the row. `pages`: the
  * memory of dataset_row_pages() pages, which must be there if the row has any. `tape`
@@ -361,7 +348,7 @@ struct fetched;
 MUST_USE enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row,
                                            void *buffer, const struct dataset_pages *pages,
                                            struct zarr_tape *tape, struct fetched *fetched,
-                                           struct dataset_read_stats *stats, struct error *err);
+                                           struct zarr_read_stats *stats, struct error *err);
 
 /* How many chunks of the field `field` (an index into fields) this process has found missing, and
  * taken for the fill value, so far: each time that the store was asked. Of fields that are read

@@ -9,6 +9,7 @@
 #ifndef PENSTOCK_METRICS_METRICS_H
 #define PENSTOCK_METRICS_METRICS_H
 
+#include "base/counters.h"
 #include "base/text.h"
 #include "delivery/ring/layout.h"
 
@@ -19,9 +20,9 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
 
 /* A reader's metrics: name, member of struct metrics_values, type, unit, label, what it is, where
- * the value comes from. A row is one series. Series of one name follow one another, and differ in
- * the label; what the first one is holds for all. Nanoseconds and milliseconds are shown as
- * seconds. */
+ * the value comes from. Those that count come last. A row is one series. Series of one name follow
+ * one another, and differ in the label; what the first one is holds for all. Nanoseconds and
+ * milliseconds are shown as seconds. */
 #define METRICS_TABLE(X)                                                                           \
     X("start_time_seconds", start_ms, GAUGE, MS, "", "when the reader started",                    \
       "the system's clock")                                                                        \
@@ -41,54 +42,7 @@ enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
     X("dataset_rows", dataset_rows, GAUGE, COUNT, "", "rows of the dataset", "the dataset")        \
     X("cached_rows", cached_rows, GAUGE, COUNT, "",                                                \
       "rows that this reader keeps in memory for later epochs", "the row store")                   \
-    X("samples_delivered_total", samples, COUNTER, COUNT, "",                                      \
-      "samples that this reader's trainers were given: batches that are released (with "           \
-      "batch.budget about right within an epoch, in a mix within a pass)",                         \
-      "the tally")                                                                                 \
-    X("steps_published_total", steps_published, COUNTER, COUNT, "",                                \
-      "steps whose batches this reader's trainers could take", "rounds")                           \
-    X("bad_samples_total", bad_samples, COUNTER, COUNT, "",                                        \
-      "samples that could not be read and were masked; of all readers, at reader 0", "masks")      \
-    X("blocked_seconds_total", blocked_storage, COUNTER, NS, "on=\"storage\"",                     \
-      "time in which the next round waited; storage: for reads of the store", "books")             \
-    X("blocked_seconds_total", blocked_decode, COUNTER, NS, "on=\"decode\"",                       \
-      "for workers that decode", "books")                                                          \
-    X("blocked_seconds_total", blocked_memory, COUNTER, NS, "on=\"memory\"",                       \
-      "for copies to slots and messages", "books")                                                 \
-    X("blocked_seconds_total", blocked_network, COUNTER, NS, "on=\"network\"",                     \
-      "for other readers: their messages, or their rows", "books")                                 \
-    X("blocked_seconds_total", blocked_trainers, COUNTER, NS, "on=\"trainers\"",                   \
-      "for trainers to release batches: data is ready", "books")                                   \
-    X("blocked_seconds_total", blocked_planning, COUNTER, NS, "on=\"planning\"",                   \
-      "for planning, or reader 0's assignment of rows", "books")                                   \
-    X("store_read_bytes_total", store_bytes, COUNTER, BYTES, "", "bytes read from the store",      \
-      "workers")                                                                                   \
-    X("store_read_seconds_total", store_read, COUNTER, NS, "",                                     \
-      "time of workers in reads of the store and its caches, of all together; what remote stores " \
-      "send before a worker asks takes no worker's time",                                          \
-      "workers")                                                                                   \
-    X("store_retries_total", store_retries, COUNTER, COUNT, "",                                    \
-      "requests to the store that were tried again", "the store's watch")                          \
-    X("cache_read_bytes_total", cache_memory_bytes, COUNTER, BYTES, "tier=\"memory\"",             \
-      "stored bytes that came from a cache; memory: from rows kept as stored", "workers")          \
-    X("cache_read_bytes_total", cache_disk_bytes, COUNTER, BYTES, "tier=\"disk\"",                 \
-      "from the node's disk cache", "workers")                                                     \
-    X("rows_read_total", rows_read, COUNTER, COUNT, "",                                            \
-      "rows read from the store or the disk cache, once their epoch is delivered", "windows")      \
-    X("decoded_bytes_total", decoded_bytes, COUNTER, BYTES, "", "bytes decoded to rows",           \
-      "workers")                                                                                   \
-    X("decode_seconds_total", decode, COUNTER, NS, "",                                             \
-      "time of workers in codecs and conversions, of all together", "workers")                     \
-    X("copy_seconds_total", copy, COUNTER, NS, "",                                                 \
-      "time of workers in copies to slots and messages, of all together", "workers")               \
-    X("plan_seconds_total", plan, COUNTER, NS, "",                                                 \
-      "time of workers in planning rounds, of all together", "rounds")                             \
-    X("exchange_sent_bytes_total", sent_bytes, COUNTER, BYTES, "", "bytes sent to other readers",  \
-      "rounds")                                                                                    \
-    X("exchange_seconds_total", exchange, COUNTER, NS, "",                                         \
-      "time of the main thread inside MPI's exchange calls", "rounds")                             \
-    X("cpu_seconds_total", cpu, COUNTER, NS, "", "processor time of the reader, all threads",      \
-      "the system")
+    COUNTER_TABLE(X, X, X, X)
 
 /* Metrics of one trainer, with the label rank. A histogram's member is the sum of its values. */
 #define METRICS_TRAINER_TABLE(X)                                                                  \
@@ -109,14 +63,12 @@ enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
     X("trainer_last_release_timestamp_seconds", released_ms, GAUGE, MS, "",                       \
       "when the trainer last released a batch; 0: never", "the trainer's ring")
 
-#define METRICS_MEMBER(name, member, type, unit, label, help, source) uint64_t member;
 struct metrics_values {
-    METRICS_TABLE(METRICS_MEMBER)
+    METRICS_TABLE(COUNTER_MEMBER)
 };
 struct metrics_trainer_values {
-    METRICS_TRAINER_TABLE(METRICS_MEMBER)
+    METRICS_TRAINER_TABLE(COUNTER_MEMBER)
 };
-#undef METRICS_MEMBER
 
 enum { METRICS_BUCKETS = RING_WAIT_BUCKETS }; /* the last one has no bound */
 

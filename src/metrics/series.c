@@ -22,12 +22,12 @@ void series_add(struct series *series, uint64_t at_ns, const struct metrics_valu
         .at_ns = at_ns,
         .values = {[SERIES_SAMPLES] = values->samples,
                    [SERIES_CACHED_ROWS] = values->cached_rows,
-                   [SERIES_BLOCKED + CAUSE_STORAGE] = values->blocked_storage,
-                   [SERIES_BLOCKED + CAUSE_DECODE] = values->blocked_decode,
-                   [SERIES_BLOCKED + CAUSE_MEMORY] = values->blocked_memory,
-                   [SERIES_BLOCKED + CAUSE_NETWORK] = values->blocked_network,
-                   [SERIES_BLOCKED + CAUSE_TRAINERS] = values->blocked_trainers,
-                   [SERIES_BLOCKED + CAUSE_PLANNING] = values->blocked_planning},
+                   [SERIES_BLOCKED + CAUSE_STORAGE] = values->blocked_storage_ns,
+                   [SERIES_BLOCKED + CAUSE_DECODE] = values->blocked_decode_ns,
+                   [SERIES_BLOCKED + CAUSE_MEMORY] = values->blocked_memory_ns,
+                   [SERIES_BLOCKED + CAUSE_NETWORK] = values->blocked_network_ns,
+                   [SERIES_BLOCKED + CAUSE_TRAINERS] = values->blocked_trainers_ns,
+                   [SERIES_BLOCKED + CAUSE_PLANNING] = values->blocked_planning_ns},
     };
 }
 

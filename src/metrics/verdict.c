@@ -54,22 +54,22 @@ double metrics_blocked_share(const struct metrics_pair *pair, enum metrics_cause
     double rate = 0;
     switch (cause) {
     case CAUSE_STORAGE:
-        rate = METRICS_RATE(pair, blocked_storage);
+        rate = METRICS_RATE(pair, blocked_storage_ns);
         break;
     case CAUSE_DECODE:
-        rate = METRICS_RATE(pair, blocked_decode);
+        rate = METRICS_RATE(pair, blocked_decode_ns);
         break;
     case CAUSE_MEMORY:
-        rate = METRICS_RATE(pair, blocked_memory);
+        rate = METRICS_RATE(pair, blocked_memory_ns);
         break;
     case CAUSE_NETWORK:
-        rate = METRICS_RATE(pair, blocked_network);
+        rate = METRICS_RATE(pair, blocked_network_ns);
         break;
     case CAUSE_TRAINERS:
-        rate = METRICS_RATE(pair, blocked_trainers);
+        rate = METRICS_RATE(pair, blocked_trainers_ns);
         break;
     case CAUSE_PLANNING:
-        rate = METRICS_RATE(pair, blocked_planning);
+        rate = METRICS_RATE(pair, blocked_planning_ns);
         break;
     case CAUSE_COUNT:
         break;
@@ -80,8 +80,8 @@ double metrics_blocked_share(const struct metrics_pair *pair, enum metrics_cause
 double metrics_busy_share(const struct metrics_pair *pair)
 {
     uint64_t workers = pair->after->values.workers;
-    double rate = METRICS_RATE(pair, store_read) + METRICS_RATE(pair, decode) +
-                  METRICS_RATE(pair, copy) + METRICS_RATE(pair, plan);
+    double rate = METRICS_RATE(pair, read_ns) + METRICS_RATE(pair, decode_ns) +
+                  METRICS_RATE(pair, copy_ns) + METRICS_RATE(pair, plan_ns);
     return workers ? within_1(rate / second_ns / (double)workers) : 0;
 }
 
@@ -177,7 +177,7 @@ static void advise(const struct metrics_pair *pairs, size_t count, size_t reader
     double store = 0, retries = 0;
     uint32_t rank;
     for (size_t r = 0; r < count; r++) {
-        store += METRICS_RATE(&pairs[r], store_bytes);
+        store += METRICS_RATE(&pairs[r], stored_bytes);
         retries += METRICS_RATE(&pairs[r], store_retries) * metrics_seconds(&pairs[r]);
     }
     if (verdict->cause == CAUSE_DECODE)

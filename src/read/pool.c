@@ -237,30 +237,13 @@ void pool_settle(struct pool *pool)
     }
 }
 
-static void add_stats(struct pool_stats *sum, const struct pool_stats *add)
-{
-    sum->read.stored_bytes += add->read.stored_bytes;
-    sum->read.memory_bytes += add->read.memory_bytes;
-    sum->read.disk_bytes += add->read.disk_bytes;
-    sum->read.decoded_bytes += add->read.decoded_bytes;
-    sum->read.chunk_count += add->read.chunk_count;
-    sum->read.memory_chunk_count += add->read.memory_chunk_count;
-    sum->read.disk_chunk_count += add->read.disk_chunk_count;
-    sum->read.missing_chunk_count += add->read.missing_chunk_count;
-    sum->read.read_ns += add->read.read_ns;
-    sum->read.decode_ns += add->read.decode_ns;
-    sum->copy_ns += add->copy_ns;
-    sum->copy_bytes += add->copy_bytes;
-    sum->busy_ns += add->busy_ns;
-}
-
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
 {
     struct pool_stats sum = {0};
     for (uint32_t i = 0; i <= pool->placement.worker_count; i++) { /* the owner, too */
         const struct worker *worker = &pool->workers[i];
         pthread_mutex_lock(&worker->numa->mutex);
-        add_stats(&sum, &worker->published);
+        counters_add(&sum, &worker->published, sizeof sum);
         pthread_mutex_unlock(&worker->numa->mutex);
     }
     *ret_stats = sum;

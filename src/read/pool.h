@@ -34,13 +34,21 @@
 
 struct pool;
 
+/* What tasks took, counters (base/counters.h) alone. Reads add to `read`, copy tasks to what is
+ * about copies. */
+struct pool_stats {
+    struct zarr_read_stats read;
+    COUNTER_TABLE(COUNTER_NONE, COUNTER_MEMBER, COUNTER_NONE, COUNTER_NONE)
+    uint64_t copy_bytes;
+    uint64_t busy_ns; /* in tasks */
+};
+
 /* What belongs to one worker. Every task that the worker runs gets this. */
 struct pool_worker {
     uint32_t index;
-    uint32_t numa;                   /* index of its NUMA node among those of the placement */
-    struct dataset_reader *reader;   /* NULL in a pool without a dataset */
-    struct dataset_read_stats stats; /* of the worker's reads; others see them by pool_stats() */
-    uint64_t copy_ns, copy_bytes;    /* added to by copy tasks; others see them by pool_stats() */
+    uint32_t numa;                 /* index of its NUMA node among those of the placement */
+    struct dataset_reader *reader; /* NULL in a pool without a dataset */
+    struct pool_stats stats;       /* others see them by pool_stats() */
     bool quiet; /* set by an urgent task whose end the owner need not hear of, since another task's
                  * end says more; false when a task begins */
 };
@@ -110,14 +118,7 @@ MUST_USE bool pool_drain(struct pool *pool, uint32_t timeout_ms);
  * tasks stay queued, and go on running. */
 void pool_settle(struct pool *pool);
 
-/* Sums over all workers, of tasks that have ended. */
-struct pool_stats {
-    struct dataset_read_stats read;
-    uint64_t copy_ns, copy_bytes;
-    uint64_t busy_ns; /* time in tasks, of all workers together */
-};
-
-/* Any thread; exact after pool_drain(). */
+/* Sums over all workers, of tasks that have ended. Any thread; exact after pool_drain(). */
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);
 
 /* Whether all workers are in normal tasks now, so that an urgent task would have to wait. Does not

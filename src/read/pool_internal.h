@@ -51,12 +51,11 @@ struct numa_node {
     bool stopping;
 } __attribute__((aligned(MEMORY_LINE_BYTES)));
 
-/* A thread of the pool, or the owner, which has no thread here. The thread alone changes `public`,
- * `busy_ns` and `normal_since_ns`, and uses `quiet_ns` and `rows_left`. The other members that
- * change are under the NUMA node's mutex. */
+/* A thread of the pool, or the owner, which has no thread here. The thread alone changes `public`
+ * and `normal_since_ns`, and uses `quiet_ns` and `rows_left`. The other members that change are
+ * under the NUMA node's mutex. */
 struct worker {
     struct pool_worker public;
-    uint64_t busy_ns;
     _Atomic uint64_t normal_since_ns; /* when its normal task began; 0: it is in none */
     uint64_t quiet_ns; /* how long the tasks took that it has ended and not told the owner of */
     size_t rows_left;  /* normal tasks in the queue when it took its task */

@@ -179,14 +179,6 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
     return false;
 }
 
-static void publish_stats(struct worker *worker)
-{
-    worker->published = (struct pool_stats){.read = worker->public.stats,
-                                            .copy_ns = worker->public.copy_ns,
-                                            .copy_bytes = worker->public.copy_bytes,
-                                            .busy_ns = worker->busy_ns};
-}
-
 /* Without a mutex. Returns how long the task took. */
 static uint64_t run_task(struct worker *worker, const struct task *task,
                          enum pool_priority priority)
@@ -198,7 +190,7 @@ static uint64_t run_task(struct worker *worker, const struct task *task,
     task->function(&worker->public, task->argument, task->begin, task->end);
     atomic_store(&worker->normal_since_ns, 0);
     uint64_t took_ns = clock_now_ns() - start_ns;
-    worker->busy_ns += took_ns;
+    worker->public.stats.busy_ns += took_ns;
     return took_ns;
 }
 
@@ -222,7 +214,7 @@ static void run_tasks(struct worker *worker)
             latch_count_down(done, 1);
 
         pthread_mutex_lock(&numa->mutex);
-        publish_stats(worker);
+        worker->published = worker->public.stats;
         if (--numa->running[priority] == 0)
             pthread_cond_signal(&numa->idle);
     }
@@ -270,7 +262,7 @@ uint32_t pool_help(struct pool *pool, uint64_t patience_ns)
         owner->public.numa = (uint32_t)(numa - pool->numa_nodes);
         run_task(owner, &task, POOL_URGENT);
         pthread_mutex_lock(&owner->numa->mutex);
-        publish_stats(owner);
+        owner->published = owner->public.stats;
         pthread_mutex_unlock(&owner->numa->mutex);
         count++;
     }

@@ -25,7 +25,7 @@ static void load_row(struct pool_worker *worker, void *argument, uint64_t begin,
     const struct dataset_pages *pages = row_store_pages(store, buffer, &of_pages);
     enum status status = dataset_read_row_with(worker->reader, row, row_store_data(store, buffer),
                                                pages, entry != STORED_ROWS_NONE ? &pass.tape : NULL,
-                                               fetched, &worker->stats, &err);
+                                               fetched, &worker->stats.read, &err);
     bool incomplete = dataset_reader_may_try_again(worker->reader);
     if (fetch_buffer != FETCH_NONE)
         fetch_stage_give_back(store->stage, fetch_buffer);

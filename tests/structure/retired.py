@@ -52,7 +52,8 @@ def part(word):
 WORDS = (
     # A slot is a trainer's.
     Word("slot", "window row, fetch buffer, call, line, entry or bucket; a slot is what a trainer's ring has",
-         only=r"^src/(base|codec|dataset|read|store|scan|workshop/making|topology|zarr)/|^mpi/(windows/windows|rounds/pace|ranks/masks|loop/stop)"),
+         only=r"^src/(base|codec|dataset|read|store|scan|workshop/making|topology|zarr)/|^mpi/(windows/windows|rounds/pace|ranks/masks|loop/stop)",
+         but={r"^src/base/counters\.h$": "a trainer's, in what metrics say"}),
     Name(r"plan_slot\w*|table_slot\w*|window_slots?", "window_row, table_entry"),
 
     # Parts of a step, of a chunk, of a dataset.

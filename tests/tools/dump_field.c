@@ -17,7 +17,7 @@ static enum status read_rows(const struct dataset *dataset, struct text *out, ui
                              struct error *err)
 {
     const struct dataset_field *field = &dataset->fields[0];
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader = NULL;
     unsigned char *buffer = aligned_alloc(64, dataset->row_bytes);
     enum status status = buffer ? dataset_reader_new(dataset, &reader, err)

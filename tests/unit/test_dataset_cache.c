@@ -85,9 +85,9 @@ static struct dataset *open_dataset(const struct fixture *fixture, size_t field_
 }
 
 /* All samples of all fields, one after another; freed by the caller. */
-static unsigned char *read_all(struct dataset *dataset, struct dataset_read_stats *ret_stats)
+static unsigned char *read_all(struct dataset *dataset, struct zarr_read_stats *ret_stats)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct error err;
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
@@ -115,9 +115,9 @@ static unsigned char *read_all(struct dataset *dataset, struct dataset_read_stat
 }
 
 /* Reads the dataset and compares; what that took. */
-static struct dataset_read_stats check_all(struct dataset *dataset, const unsigned char *expected)
+static struct zarr_read_stats check_all(struct dataset *dataset, const unsigned char *expected)
 {
-    struct dataset_read_stats stats;
+    struct zarr_read_stats stats;
     unsigned char *all = read_all(dataset, &stats);
     assert_memory_equal(all, expected, SAMPLES * dataset->sample_bytes);
     free(all);
@@ -126,7 +126,7 @@ static struct dataset_read_stats check_all(struct dataset *dataset, const unsign
 
 /* The samples as they are without a cache. */
 static unsigned char *read_without(const struct fixture *fixture, size_t field_count,
-                                   struct dataset_read_stats *ret_stats)
+                                   struct zarr_read_stats *ret_stats)
 {
     struct dataset *dataset = open_dataset(fixture, field_count, false);
     unsigned char *all = read_all(dataset, ret_stats);
@@ -153,7 +153,7 @@ static void remove_chunks(const struct fixture *fixture)
 static void test_second_run_asks_the_store_for_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats without;
+    struct zarr_read_stats without;
     struct error err;
     void *packed;
     size_t size;
@@ -163,18 +163,18 @@ static void test_second_run_asks_the_store_for_nothing(void **state)
     assert_int_equal(without.missing_chunk_count, 1);
 
     struct dataset *dataset = open_dataset(fixture, 3, true);
-    struct dataset_read_stats first = check_all(dataset, expected);
+    struct zarr_read_stats first = check_all(dataset, expected);
     assert_int_equal(first.stored_bytes, without.stored_bytes);
     assert_int_equal(first.disk_bytes, 0);
     assert_ok(dataset_pack(dataset, &packed, &size, &err), &err);
-    struct dataset_read_stats again = check_all(dataset, expected);
+    struct zarr_read_stats again = check_all(dataset, expected);
     assert_int_equal(again.stored_bytes, 0);
     assert_int_equal(again.disk_bytes, first.stored_bytes);
     dataset_free(dataset);
 
     struct dataset *later = open_dataset(fixture, 3, true);
     remove_chunks(fixture);
-    struct dataset_read_stats second = check_all(later, expected);
+    struct zarr_read_stats second = check_all(later, expected);
     assert_int_equal(second.stored_bytes, 0);
     assert_int_equal(second.disk_bytes, first.stored_bytes);
     assert_int_equal(second.disk_chunk_count, first.chunk_count - 1);
@@ -193,7 +193,7 @@ static void test_second_run_asks_the_store_for_nothing(void **state)
 static void test_runs_with_other_fields_share(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats stats;
+    struct zarr_read_stats stats;
     put_dataset(fixture, 1);
     struct dataset *dataset = open_dataset(fixture, 1, true);
     free(read_all(dataset, &stats));
@@ -211,7 +211,7 @@ static void test_runs_with_other_fields_share(void **state)
 static void test_outdated_chunks_are_not_used(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats stats;
+    struct zarr_read_stats stats;
     char path[160];
     struct stat before, after;
     put_dataset(fixture, 1);
@@ -252,12 +252,12 @@ static int damage_one(const char *path, const struct stat *info, int type, struc
 static void test_damaged_chunks_are_read_from_the_store(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats stats;
+    struct zarr_read_stats stats;
     struct disk_cache_stats cache_stats;
     put_dataset(fixture, 1);
     unsigned char *expected = read_without(fixture, 2, &stats);
     struct dataset *dataset = open_dataset(fixture, 2, true);
-    struct dataset_read_stats first = check_all(dataset, expected);
+    struct zarr_read_stats first = check_all(dataset, expected);
     assert_int_equal(nftw(cache_dir(fixture), damage_one, 16, FTW_PHYS), 0);
     stats = check_all(dataset, expected);
     assert_int_equal(stats.stored_bytes, first.stored_bytes);
@@ -273,7 +273,7 @@ static void test_damaged_chunks_are_read_from_the_store(void **state)
 static void test_chunks_that_do_not_decode_are_not_kept(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct disk_cache_stats cache_stats;
     struct error err;
@@ -309,7 +309,7 @@ static void test_a_cache_that_cannot_be_used(void **state)
 static void test_what_rows_take(void **state)
 {
     const struct fixture *fixture = *state;
-    struct dataset_read_stats stats;
+    struct zarr_read_stats stats;
     struct dataset_stored_row row;
     struct error err;
     put_dataset(fixture, 1);

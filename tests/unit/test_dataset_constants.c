@@ -181,7 +181,7 @@ static void encoding_behind_many_attributes(void **state)
     const struct fixture *fixture = *state;
     const struct dataset_field_spec field = {.name = "y", .array = "y", .cf = true};
     uint16_t stored[TIMES * LATS] = {[4] = 7};
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct text document = {0}, told = {0};
     struct dataset *dataset;

@@ -228,7 +228,7 @@ static void check_joined(struct dataset *dataset, const struct store_content *co
 {
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
     void *held = aligned_alloc(64, dataset->held_bytes);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_stored_row stored;
     struct dataset_reader *reader;
     struct error err;

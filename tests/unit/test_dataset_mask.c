@@ -61,7 +61,7 @@ static void close_row_store(struct opened *opened)
 
 static enum status read_row(struct opened *opened, uint64_t row, struct error *err)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     return dataset_read_row(opened->reader, row, opened->row, &stats, err);
 }
 

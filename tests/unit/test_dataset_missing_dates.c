@@ -211,7 +211,7 @@ static void test_dates(void **state)
 static void test_names(void **state)
 {
     struct dataset_field_spec spec = {.slices = {{"variable", "[tp,2t]"}}, .slice_count = 1};
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct dataset *dataset;
     struct error err;

@@ -93,7 +93,7 @@ static void *aligned(size_t bytes)
 static void assert_same_row(struct dataset_reader *reader, uint64_t row,
                             struct dataset_reader *alone_reader, uint64_t alone_row, size_t bytes)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     void *got = aligned(bytes), *expected = aligned(bytes);
     struct error err;
 

@@ -73,7 +73,7 @@ static enum status open_field(const struct fixture *fixture, struct dataset_fiel
 static void read_sample(const struct dataset *dataset, float *items, size_t count)
 {
     const struct dataset_field *field = &dataset->fields[0];
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct error err;
     char *buffer = aligned_alloc(64, dataset->row_bytes);

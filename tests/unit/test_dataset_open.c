@@ -19,7 +19,7 @@ static const void *expected_sample(const struct world *world, size_t field, uint
 static void check_samples(struct dataset *dataset, const struct world *world)
 {
     struct dataset_reader *reader;
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
     void *held = dataset->held_bytes ? aligned_alloc(64, dataset->held_bytes) : NULL;
     struct error err;

@@ -139,7 +139,7 @@ static void check_tape(struct dataset_reader *reader, const struct dataset *data
                        unsigned char *buffer, const struct world_pages *expected)
 {
     struct copies *copies = calloc(1, sizeof *copies);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct world_pages pages;
     struct error err = {0};
 
@@ -150,7 +150,7 @@ static void check_tape(struct dataset_reader *reader, const struct dataset *data
         &err);
     memset(pages.memory, 0xa5, pages.stride * pages.count);
     copies->tape.play = play;
-    stats = (struct dataset_read_stats){0};
+    stats = (struct zarr_read_stats){0};
     assert_ok(
         dataset_read_row_with(reader, row, buffer, &pages.pages, &copies->tape, NULL, &stats, &err),
         &err);
@@ -171,7 +171,7 @@ static void check_row(const struct ragged_world *world, const struct dataset *da
     struct ragged_row lies = dataset_ragged_row(dataset, 0, row);
     uint32_t count = dataset_row_pages(dataset, row);
     unsigned char *buffer = aligned_alloc(64, dataset->row_bytes);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct world_pages pages;
     struct error err = {0};
 
@@ -316,7 +316,7 @@ static void check_two_fields(void **state, uint64_t seed)
     struct dataset_options options = {
         .uri = world->uri, .fields = fields, .field_count = 2, .samples.row_chunks = 1 + seed % 2};
     struct dataset *dataset = open_dataset(&options);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_stored_row stored;
     struct dataset_reader *reader;
     struct error err = {0};
@@ -468,7 +468,7 @@ static void clamped_values(void **state)
                                         .cast = cases[i].to});
         const struct ragged *ragged = &dataset->ragged[0];
         void *memory = hold(dataset), *buffer = aligned_alloc(64, dataset->row_bytes);
-        struct dataset_read_stats stats = {0};
+        struct zarr_read_stats stats = {0};
         struct dataset_reader *reader;
         struct error err = {0};
 

@@ -297,7 +297,7 @@ static void close_row(struct opened *opened)
 
 static enum status read_row(struct opened *opened, struct error *err)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
 
     return dataset_read_row_with(opened->reader, 0, opened->row, &opened->pages.pages, NULL, NULL,
                                  &stats, err);

@@ -161,7 +161,7 @@ static void test_row_error_names_chunk(void **state)
 {
     struct world world;
     struct dataset_reader *reader;
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct error err;
 
     put_world(*state, &world, 5);

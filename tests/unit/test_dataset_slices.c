@@ -108,7 +108,7 @@ static enum status open_slices(const struct fixture *fixture, const char *uris, 
 /* Reads row `row`; returns how many chunks that took. */
 static uint64_t read_row(const struct dataset *dataset, uint64_t row, float *items, size_t count)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct error err;
     void *buffer = aligned_alloc(64, dataset->row_bytes);
@@ -360,7 +360,7 @@ static void two_fields(void **state)
     char uri[128];
     struct dataset *dataset;
     struct dataset_reader *reader;
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct error err;
 
     snprintf(uri, sizeof uri, "%s/a", fixture->path);

@@ -166,7 +166,7 @@ static uint64_t check_row(const struct world *world, struct dataset *dataset,
     uint64_t first = dataset_row_first(dataset, row), pieces, bytes;
     uint32_t count = dataset->anchors ? anchors_row_samples(dataset->anchors, row)
                                       : (uint32_t)dataset_row_frames(dataset, row);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct error err;
 
     memset(buffer, 0xa5, dataset->row_bytes);
@@ -298,7 +298,7 @@ static size_t check_masks(const struct world *world, const struct damage *damage
 {
     struct dataset *dataset = world->dataset;
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct bad_chunk chunk;
     struct bad_log *log;

@@ -15,7 +15,7 @@ static struct series *fill(uint32_t count)
     struct series *series = calloc(1, sizeof *series);
     assert_non_null(series);
     for (uint32_t i = 0; i < count; i++) {
-        struct metrics_values values = {.samples = 3 * i * period_ns, .blocked_planning = i};
+        struct metrics_values values = {.samples = 3 * i * period_ns, .blocked_planning_ns = i};
         series_add(series, start_ns + i * period_ns, &values);
     }
     return series;

@@ -23,8 +23,8 @@ static struct metrics_snapshot *make(uint32_t trainers)
     strcpy(snapshot->version, "0.1.0");
     strcpy(snapshot->dataset, "a \"b\\c\nd");
     snapshot->values.samples = 1234567;
-    snapshot->values.blocked_storage = 1500000000;
-    snapshot->values.blocked_decode = 1;
+    snapshot->values.blocked_storage_ns = 1500000000;
+    snapshot->values.blocked_decode_ns = 1;
     snapshot->values.start_ms = UINT64_C(1700000000001);
     for (uint32_t t = 0; t < trainers; t++) {
         snapshot->trainers[t].rank = 10 + t;

@@ -52,7 +52,7 @@ static void no_wait_is_said_so(void **state)
 {
     (void)state;
     struct looks looks = looks_new();
-    looks.after->values.blocked_trainers = 9 * second_ns;
+    looks.after->values.blocked_trainers_ns = 9 * second_ns;
     looks.after->trainers[1].values.wait = second_ns / 20; /* half a percent */
     struct metrics_verdict verdict = judge(&looks, 8);
     assert_string_equal(verdict.text, "training does not wait for data");
@@ -66,9 +66,9 @@ static void decoding_asks_for_threads_if_workers_are_busy(void **state)
     (void)state;
     struct looks looks = looks_new();
     looks.after->trainers[1].values.wait = 3 * second_ns;
-    looks.after->values.blocked_decode = 3 * second_ns;
-    looks.after->values.blocked_storage = 2 * second_ns;
-    looks.after->values.decode = 38 * second_ns;
+    looks.after->values.blocked_decode_ns = 3 * second_ns;
+    looks.after->values.blocked_storage_ns = 2 * second_ns;
+    looks.after->values.decode_ns = 38 * second_ns;
     struct metrics_verdict verdict = judge(&looks, 16);
     assert_string_equal(verdict.text, "training waits 30% of the time: decode; 2 more threads a "
                                       "reader would do (readers.threads)");
@@ -77,7 +77,7 @@ static void decoding_asks_for_threads_if_workers_are_busy(void **state)
     verdict = judge(&looks, WORKERS + TRAINERS + 1); /* one core is free */
     assert_int_equal(verdict.more_threads, 0);
     assert_non_null(strstr(verdict.text, "its node has no cores"));
-    looks.after->values.decode = 20 * second_ns; /* half of the time they are idle */
+    looks.after->values.decode_ns = 20 * second_ns; /* half of the time they are idle */
     verdict = judge(&looks, 16);
     assert_string_equal(verdict.text, "training waits 30% of the time: decode");
     looks_done(&looks);
@@ -88,8 +88,8 @@ static void a_slow_store_is_named_with_its_rate(void **state)
     (void)state;
     struct looks looks = looks_new();
     looks.after->trainers[0].values.wait = 5 * second_ns;
-    looks.after->values.blocked_storage = 5 * second_ns;
-    looks.after->values.store_bytes = UINT64_C(10) << 20;
+    looks.after->values.blocked_storage_ns = 5 * second_ns;
+    looks.after->values.stored_bytes = UINT64_C(10) << 20;
     looks.after->values.store_retries = 3;
     struct metrics_verdict verdict = judge(&looks, 16);
     assert_string_equal(verdict.text, "training waits 50% of the time: storage; the store gives "
@@ -103,7 +103,7 @@ static void a_wait_that_lasts_counts(void **state)
     (void)state;
     struct looks looks = looks_new();
     looks.after->trainers[0].values.waiting = 1;
-    looks.after->values.blocked_trainers = 10 * second_ns;
+    looks.after->values.blocked_trainers_ns = 10 * second_ns;
     looks.after->trainers[1].values.held = 2;
     struct metrics_verdict verdict = judge(&looks, 16);
     assert_string_equal(verdict.text, "training waits 100% of the time: trainers; trainer 6 keeps "
@@ -120,12 +120,12 @@ static void the_network_is_what_even_the_least_concerned_reader_waits_for(void *
     (void)state;
     struct looks looks[2] = {looks_new(), looks_new()};
     looks[0].after->trainers[0].values.wait = 5 * second_ns;
-    looks[0].after->values.blocked_storage = 4 * second_ns;
-    looks[1].after->values.blocked_network = 5 * second_ns;
+    looks[0].after->values.blocked_storage_ns = 4 * second_ns;
+    looks[1].after->values.blocked_network_ns = 5 * second_ns;
     const struct metrics_pair pairs[] = {{looks[0].before, looks[0].after},
                                          {looks[1].before, looks[1].after}};
     assert_int_equal(metrics_judge(pairs, 2, 16).cause, CAUSE_STORAGE);
-    looks[0].after->values.blocked_network = 5 * second_ns;
+    looks[0].after->values.blocked_network_ns = 5 * second_ns;
     assert_int_equal(metrics_judge(pairs, 2, 16).cause, CAUSE_NETWORK);
     looks_done(&looks[0]);
     looks_done(&looks[1]);

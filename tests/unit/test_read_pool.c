@@ -259,8 +259,8 @@ static void stress_task(struct pool_worker *worker, void *argument, uint64_t beg
     if (worker->numa != end && begin % 3)
         stress->wrong_numa++;
     stress->runs[end][begin]++;
-    worker->copy_bytes += begin;
-    worker->copy_ns++;
+    worker->stats.copy_bytes += begin;
+    worker->stats.copy_ns++;
     stress->done++;
 }
 

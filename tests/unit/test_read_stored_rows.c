@@ -81,7 +81,7 @@ static struct pool *make_pool(const struct dataset *dataset, uint32_t numa_count
 
 static void read_expected(struct setting *setting)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader;
     struct error err;
     assert_ok(dataset_reader_new(setting->dataset, &reader, &err), &err);

@@ -31,7 +31,7 @@ static enum status allocate(const struct dataset *dataset, uint64_t number, stru
 enum status samples_row_read(const struct dataset *dataset, uint64_t number,
                              struct samples_row *row, struct error *err)
 {
-    struct dataset_read_stats stats = {0};
+    struct zarr_read_stats stats = {0};
     struct dataset_reader *reader = NULL;
     enum status status = allocate(dataset, number, row, err);
     if (status == STATUS_OK)

@@ -165,15 +165,15 @@ static void put_reader(struct screen *screen, const struct metrics_pair *pair)
     enum metrics_cause cause = most_blocked(pair, &share);
     text_append(&line, "%6" PRIu32 "  %-10.10s %10s %10s %10s %5.0f%% %4.0f%%", pair->after->reader,
                 pair->after->node, count_format((uint64_t)METRICS_RATE(pair, samples)).text,
-                rate_text(METRICS_RATE(pair, store_bytes)).text,
+                rate_text(METRICS_RATE(pair, stored_bytes)).text,
                 rate_text(METRICS_RATE(pair, decoded_bytes)).text, 100 * kept_share(values),
                 100 * metrics_busy_share(pair));
     if (screen->width >= WIDE)
         text_append(&line, " %10s %10s %10s %7.1f %8s",
-                    rate_text(METRICS_RATE(pair, cache_memory_bytes)).text,
-                    rate_text(METRICS_RATE(pair, cache_disk_bytes)).text,
-                    rate_text(METRICS_RATE(pair, sent_bytes)).text, METRICS_RATE(pair, cpu) / 1e9,
-                    count_format(values->store_retries).text);
+                    rate_text(METRICS_RATE(pair, memory_bytes)).text,
+                    rate_text(METRICS_RATE(pair, disk_bytes)).text,
+                    rate_text(METRICS_RATE(pair, sent_bytes)).text,
+                    METRICS_RATE(pair, cpu_ns) / 1e9, count_format(values->store_retries).text);
     if (pair->after->state != METRICS_SERVING)
         text_append(&line, "  gathering");
     else
@@ -318,7 +318,7 @@ static void append_rates(const struct metrics_pair *pair, struct text *out)
     text_append(out, "{\"reader\":%" PRIu32 ",\"seconds\":%.3f", pair->after->reader,
                 metrics_seconds(pair));
     text_append(out, ",\"samples\":%.3f,\"store_bytes\":%.0f,\"decoded_bytes\":%.0f",
-                METRICS_RATE(pair, samples), METRICS_RATE(pair, store_bytes),
+                METRICS_RATE(pair, samples), METRICS_RATE(pair, stored_bytes),
                 METRICS_RATE(pair, decoded_bytes));
     text_append(out, ",\"sent_bytes\":%.0f,\"busy\":%.4f,\"blocked\":{",
                 METRICS_RATE(pair, sent_bytes), metrics_busy_share(pair));

@@ -179,22 +179,8 @@ void dataset_reader_free(struct dataset_reader *reader)
     free(reader);
 }
 
-static void add_stats(struct dataset_read_stats *sum, const struct zarr_read_stats *stats)
-{
-    sum->stored_bytes += stats->stored_bytes;
-    sum->memory_bytes += stats->memory_bytes;
-    sum->disk_bytes += stats->disk_bytes;
-    sum->decoded_bytes += stats->decoded_bytes;
-    sum->chunk_count += stats->chunk_count;
-    sum->memory_chunk_count += stats->memory_chunk_count;
-    sum->disk_chunk_count += stats->disk_chunk_count;
-    sum->missing_chunk_count += stats->missing_chunk_count;
-    sum->read_ns += stats->read_ns;
-    sum->decode_ns += stats->decode_ns;
-}
-
 enum status dataset_read_row(struct dataset_reader *reader, uint64_t row, void *buffer,
-                             struct dataset_read_stats *stats, struct error *err)
+                             struct zarr_read_stats *stats, struct error *err)
 {
     return dataset_read_row_with(reader, row, buffer, NULL, NULL, NULL, stats, err);
 }
@@ -327,7 +313,7 @@ static void note_missing(const struct dataset *dataset, const struct row_span *s
 
 enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, void *buffer,
                                   const struct dataset_pages *pages, struct zarr_tape *tape,
-                                  struct fetched *fetched, struct dataset_read_stats *stats,
+                                  struct fetched *fetched, struct zarr_read_stats *stats,
                                   struct error *err)
 {
     if (reader->sources) {
@@ -336,7 +322,6 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     }
     const struct dataset *dataset = reader->dataset;
     struct row_walk walk = row_begin(dataset, row);
-    struct zarr_read_stats row_stats = {0};
     enum status status = STATUS_OK;
     struct row_span span;
 
@@ -345,19 +330,17 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span)) {
-        uint64_t missing = row_stats.missing_chunk_count;
-        status = span.column
-                     ? read_items(reader, pages, &row_stats, err)
-                     : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
-                                         (unsigned char *)buffer + span.offset, &row_stats, err);
-        if (row_stats.missing_chunk_count > missing && !(tape && tape->play))
-            note_missing(dataset, &span, row_stats.missing_chunk_count - missing);
+        uint64_t missing = stats->missing_chunk_count;
+        status = span.column ? read_items(reader, pages, stats, err)
+                             : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
+                                                 (unsigned char *)buffer + span.offset, stats, err);
+        if (stats->missing_chunk_count > missing && !(tape && tape->play))
+            note_missing(dataset, &span, stats->missing_chunk_count - missing);
     }
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)
         zero_bad_samples(dataset, &walk, buffer, pages);
-    add_stats(stats, &row_stats);
     return status;
 }
 

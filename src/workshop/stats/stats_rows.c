@@ -171,7 +171,7 @@ enum status stats_read_block(const struct stats *stats, uint64_t block,
     enum status status = STATUS_OK;
     for (uint64_t r = share_begin(dataset->row_count, block, stats->block_count);
          r < end && !status; r++) {
-        struct dataset_read_stats read = {0};
+        struct zarr_read_stats read = {0};
         if (dataset->anchors && anchors_row_samples(dataset->anchors, r) == 0)
             continue;
         status = dataset_read_row(reader, r, row, &read, err);

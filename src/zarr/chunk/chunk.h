@@ -23,25 +23,12 @@
 
 #include "base/error.h"
 #include "store/store.h"
+#include "zarr/chunk/read_stats.h"
 #include "zarr/metadata/array.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Time and bytes that reading took. Reads add to them, and never reset them. */
-struct zarr_read_stats {
-    uint64_t stored_bytes;        /* read from the store, shard indices and gaps included */
-    uint64_t memory_bytes;        /* stored bytes that a tape gave instead */
-    uint64_t disk_bytes;          /* stored bytes that a disk cache gave instead */
-    uint64_t decoded_bytes;       /* written to destinations */
-    uint64_t chunk_count;         /* chunks from anywhere */
-    uint64_t memory_chunk_count;  /* chunks from a tape */
-    uint64_t disk_chunk_count;    /* chunks from the disk cache */
-    uint64_t missing_chunk_count; /* missing chunks, which are the fill value */
-    uint64_t read_ns;             /* in the store and its caches */
-    uint64_t decode_ns;           /* in codecs and copies */
-};
 
 enum { ZARR_READER_MAX_ARRAYS = 2048 };
 
@@ -163,21 +150,6 @@ MUST_USE enum status zarr_read_narrow(struct zarr_chunk_reader *reader,
  * the chunk. Pure. */
 uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t *chunk_index,
                                  uint64_t begin, uint64_t end, uint64_t value_bytes);
-
-/* Where the stored bytes of an inner chunk lie in the value of `key`. */
-struct zarr_extent {
-    bool is_missing;
-    uint64_t offset, bytes; /* of values of variable length, any number of them */
-};
-
-/* Finds the chunk at `chunk_index` of an array with shards, of values of variable length too.
- * Blocks on the store for an index that is not known. The reader needs no memory for chunks
- * (lists_only). CORRUPT: an index that is not valid. Other errors as of store_get_ranges(); none
- * names array or chunk. */
-MUST_USE enum status zarr_locate_chunk(struct zarr_chunk_reader *reader,
-                                       const struct zarr_array *array, const uint64_t *chunk_index,
-                                       const char *key, struct zarr_extent *ret_extent,
-                                       struct error *err);
 
 /* A piece: one request that zarr_read_samples() would make to the store, listed beforehand for
  * whoever fetches ahead of the read. Pieces come in the order of the reads. Inner chunks of shards

@@ -8,7 +8,7 @@
  *     chunk_cut.c       ranges of chunks that lie plain behind a head
  *     chunk_batch.c     inner chunks that are fetched together
  *     pieces.c          the requests that reads will make, listed beforehand
- *     chunk_extent.c    where an inner chunk lies in its value
+ *     chunk_extent.c    where an inner chunk lies in its value, for values.c, too
  *     shard_lookup.c    looking up in the indices of shards
  *     chunk_disk.c      chunks and indices in the disk cache
  *
@@ -179,6 +179,21 @@ struct shard_extent {
  * there is no such chunk. CORRUPT: an index is not valid. Other errors as of store_get_ranges(). */
 MUST_USE enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                   struct zarr_read_stats *stats, struct error *err);
+
+/* Where the stored bytes of an inner chunk lie in the value of `key`. */
+struct zarr_extent {
+    bool is_missing;
+    uint64_t offset, bytes; /* of values of variable length, any number of them */
+};
+
+/* chunk_extent.c: finds the chunk at `chunk_index` of an array with shards, of values of variable
+ * length too. Blocks on the store for an index that is not known. The reader needs no memory for
+ * chunks (lists_only). CORRUPT: an index that is not valid. Other errors as of store_get_ranges();
+ * none names array or chunk. */
+MUST_USE enum status zarr_locate_chunk(struct zarr_chunk_reader *reader,
+                                       const struct zarr_array *array, const uint64_t *chunk_index,
+                                       const char *key, struct zarr_extent *ret_extent,
+                                       struct error *err);
 
 /* chunk_extent.c: as chunk_locate(), with the known indices alone. If an index is not known,
  * *ret_known is false, and *ret_index is the index that has to be got first. Asks the store for

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "zarr/chunk/chunk_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
