@@ -9,6 +9,8 @@
 #include "rounds/rounds.h"
 #include "windows/item_merge.h"
 
+#include "base/tables.h"
+
 /* Rounds live in a ring of lanes by serial number:
  *
  *     published <= posted <= begun <= opened <= published + shape.in_flight
@@ -35,6 +37,7 @@ struct rounds {
     uint64_t posted_ns; /* how long rounds took of late from being posted until complete */
     uint64_t moved_ns;  /* when a round last moved on */
     struct copies copies;
+    struct tables tables;           /* of the lanes, and of */
     struct round_matching matching; /* of the round that is planned last */
     struct item_merge merge;        /* likewise, of a mix */
     uint32_t lane_count;

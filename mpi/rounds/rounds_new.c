@@ -2,7 +2,6 @@
 #include "rounds/round_copy.h"
 #include "rounds/rounds_internal.h"
 
-#include "base/memory.h"
 #include "base/size.h"
 #include "base/trace.h"
 
@@ -60,29 +59,28 @@ static enum status matching_init(struct rounds *rounds, struct error *err)
 {
     const struct run_setup *setup = &rounds->job->setup;
     struct round_matching *matching = &rounds->matching;
+    struct tables *tables = &rounds->tables;
     if (!locality_matters(&setup->plan))
         return STATUS_OK;
     uint64_t count = round_max_matched(&setup->plan, setup->shape);
     matching->matcher = matcher_new(&setup->plan);
-    matching->locations = calloc(count, sizeof *matching->locations);
-    matching->destinations = calloc(count, sizeof *matching->destinations);
+    matching->locations = tables_take(tables, count, sizeof *matching->locations);
+    matching->destinations = tables_take(tables, count, sizeof *matching->destinations);
     if (setup->plan.mix)
-        matching->windows = calloc(count, sizeof *matching->windows);
-    if (!matching->matcher || !matching->locations || !matching->destinations ||
-        (setup->plan.mix && !matching->windows))
+        matching->windows = tables_take(tables, count, sizeof *matching->windows);
+    if (!matching->matcher || tables->failed)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the destinations of %llu samples",
                          (unsigned long long)count);
-    memory_touch(matching->locations, count * sizeof *matching->locations);
-    memory_touch(matching->destinations, count * sizeof *matching->destinations);
     return STATUS_OK;
 }
 
-static void matching_done(struct round_matching *matching)
+static enum status merge_init(struct rounds *rounds, struct error *err)
 {
-    matcher_free(matching->matcher);
-    free(matching->windows);
-    free(matching->destinations);
-    free(matching->locations);
+    size_t capacity = windows_capacity(rounds->windows);
+    item_merge_init(&rounds->merge, capacity, &rounds->tables);
+    return rounds->tables.failed
+               ? error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", capacity)
+               : STATUS_OK;
 }
 
 static struct trace_track *claim_trace(uint32_t lane)
@@ -102,41 +100,36 @@ static enum status all_tails_init(struct rounds *rounds, struct error *err)
 }
 
 /* The tails' part of a lane, if there are ragged fields. */
-static enum status tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
-                              struct error *err)
+static void tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive)
 {
     const struct job *job = rounds->job;
     struct round_tails *tails = &rounds->lane_tails[lane];
+    struct tables *tables = &rounds->tables;
     if (!rounds->tails)
-        return STATUS_OK;
+        return;
     uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
-    assert(rounds->tails->of[0]->starts_count ==
+    uint64_t starts = rounds->tails->of[0]->starts_count;
+    assert(starts ==
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
-    size_t starts_bytes = slots * rounds->tails->of[0]->starts_count * sizeof *tails->starts;
-    *tails = (struct round_tails){.tails = rounds->tails,
-                                  .found = rounds->found,
-                                  .fills = calloc(send, sizeof *tails->fills),
-                                  .arrivals = calloc(receive + 1, sizeof *tails->arrivals),
-                                  .starts = calloc(starts_bytes + 1, 1)};
+    *tails =
+        (struct round_tails){.tails = rounds->tails,
+                             .found = rounds->found,
+                             .fills = tables_take(tables, send, sizeof *tails->fills),
+                             .arrivals = tables_take(tables, receive, sizeof *tails->arrivals),
+                             .starts = tables_take(tables, slots * starts, sizeof *tails->starts)};
     rounds->lanes[lane].tails = tails;
-    if (!tails->fills || !tails->arrivals || !tails->starts)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
-                         (unsigned long long)send);
-    memory_touch(tails->fills, send * sizeof *tails->fills);
-    memory_touch(tails->arrivals, receive * sizeof *tails->arrivals);
-    memory_touch(tails->starts, starts_bytes);
     if (rounds->exchange) {
         tails->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
         tails->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
         tails->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_TAILS);
     }
-    return STATUS_OK;
 }
 
 static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
                              struct error *err)
 {
     struct round *round = &rounds->lanes[lane];
+    struct tables *tables = &rounds->tables;
     round->trace = claim_trace(lane);
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
@@ -144,33 +137,23 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->times = &rounds->times;
     round->matching = &rounds->matching;
     round->merge = &rounds->merge;
-    round->fills = calloc(send, sizeof *round->fills);
-    round->arrivals = calloc(receive ? receive : 1, sizeof *round->arrivals);
+    round->fills = tables_take(tables, send, sizeof *round->fills);
     if (rounds->fragments->shifts)
-        round->rooms = calloc(send, sizeof *round->rooms);
+        round->rooms = tables_take(tables, send, sizeof *round->rooms);
     if (rounds->job->setup.plan.mix)
-        round->fill_sources = calloc(send, sizeof *round->fill_sources);
+        round->fill_sources = tables_take(tables, send, sizeof *round->fill_sources);
     if (rounds->fragments->crops)
-        round->keys = calloc(send, sizeof *round->keys);
-    if (!round->fills || !round->arrivals || (rounds->fragments->shifts && !round->rooms) ||
-        (rounds->job->setup.plan.mix && !round->fill_sources) ||
-        (rounds->fragments->crops && !round->keys))
-        return error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
-                         (unsigned long long)send);
-    memory_touch(round->fills, send * sizeof *round->fills);
-    if (round->rooms)
-        memory_touch(round->rooms, send * sizeof *round->rooms);
-    if (round->fill_sources)
-        memory_touch(round->fill_sources, send * sizeof *round->fill_sources);
-    if (round->keys)
-        memory_touch(round->keys, send * sizeof *round->keys);
-    memory_touch(round->arrivals, receive * sizeof *round->arrivals);
+        round->keys = tables_take(tables, send, sizeof *round->keys);
+    round->arrivals = tables_take(tables, receive, sizeof *round->arrivals);
     if (rounds->exchange) {
         round->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
         round->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
         round->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_RECORDS);
     }
-    return tails_init(rounds, lane, send, receive, err);
+    tails_init(rounds, lane, send, receive);
+    return tables->failed ? error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
+                                      (unsigned long long)send)
+                          : STATUS_OK;
 }
 
 static enum status lanes_init(struct rounds *rounds, struct error *err)
@@ -211,7 +194,7 @@ enum status rounds_new(struct job *job, struct windows *windows, struct rounds *
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK && job->setup.plan.mix)
-        status = item_merge_init(&rounds->merge, windows_capacity(windows), err);
+        status = merge_init(rounds, err);
     if (status == STATUS_OK)
         status = lanes_init(rounds, err);
     if (status != STATUS_OK) {
@@ -226,22 +209,13 @@ void rounds_free(struct rounds *rounds)
 {
     if (!rounds)
         return;
-    for (uint32_t i = 0; i < rounds->lane_count; i++) {
+    for (uint32_t i = 0; i < rounds->lane_count; i++)
         trace_release(rounds->lanes[i].trace);
-        free(rounds->lanes[i].fills);
-        free(rounds->lanes[i].rooms);
-        free(rounds->lanes[i].fill_sources);
-        free(rounds->lanes[i].keys);
-        free(rounds->lanes[i].arrivals);
-        free(rounds->lane_tails[i].fills);
-        free(rounds->lane_tails[i].arrivals);
-        free(rounds->lane_tails[i].starts);
-    }
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
     copies_done(&rounds->copies);
-    item_merge_done(&rounds->merge);
-    matching_done(&rounds->matching);
+    matcher_free(rounds->matching.matcher);
+    tables_done(&rounds->tables);
     tail_sources_free(rounds->tails);
     free(rounds->found);
     fragment_sources_free(rounds->fragments);

@@ -2,7 +2,6 @@
 #include "windows/item_merge.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 struct merge_window {
     uint64_t position; /* of the window's next item */
@@ -13,17 +12,10 @@ struct merge_window {
 _Static_assert(2 * sizeof(struct merge_window) == BUDGET_MIXED_WINDOW_BYTES,
                "counted in the budget");
 
-enum status item_merge_init(struct item_merge *merge, size_t capacity, struct error *err)
+void item_merge_init(struct item_merge *merge, size_t capacity, struct tables *tables)
 {
     merge->capacity = capacity;
-    merge->heap = calloc(capacity, sizeof *merge->heap);
-    return merge->heap ? STATUS_OK
-                       : error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", capacity);
-}
-
-void item_merge_done(struct item_merge *merge)
-{
-    free(merge->heap);
+    merge->heap = tables_take(tables, capacity, sizeof *merge->heap);
 }
 
 void item_merge_begin(struct item_merge *merge, uint64_t round)

@@ -6,15 +6,16 @@
 
 #include "windows/windows.h"
 
+#include "base/tables.h"
+
 struct item_merge {
-    struct merge_window *heap; /* [capacity] owned */
+    struct merge_window *heap; /* [capacity] */
     size_t count, capacity;
     uint64_t round;
 };
 
-/* For `capacity` windows at most. NO_MEMORY. item_merge_done() is fine after a failure, too. */
-MUST_USE enum status item_merge_init(struct item_merge *merge, size_t capacity, struct error *err);
-void item_merge_done(struct item_merge *merge);
+/* For `capacity` windows at most. Takes its memory from `tables`, which may have failed then. */
+void item_merge_init(struct item_merge *merge, size_t capacity, struct tables *tables);
 
 /* Begins with no window: the items of `round` (as in struct round_item) will come. */
 void item_merge_begin(struct item_merge *merge, uint64_t round);

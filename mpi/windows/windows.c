@@ -2,7 +2,6 @@
 #include "windows/windows_internal.h"
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/number.h"
 #include "base/trace.h"
 
@@ -15,26 +14,20 @@ struct window *windows_at(struct windows *windows, uint32_t source, uint64_t ser
     return &of->ring[serial % of->count];
 }
 
-static enum status window_init(struct window *window, const struct job *job,
-                               const struct plan *plan, struct error *err)
+static void window_init(struct window *window, const struct job *job, const struct plan *plan,
+                        struct tables *tables)
 {
     window->job = job;
     window->request = MPI_REQUEST_NULL;
-    window->rows = calloc(plan->window_rows, sizeof *window->rows);
-    window->owners = calloc(plan->window_rows, sizeof *window->owners);
-    window->buffers = calloc(plan->window_rows, sizeof *window->buffers);
-    window->uses = calloc(plan->window_rows, sizeof *window->uses);
-    window->items = calloc(round_window_capacity(plan), sizeof *window->items);
+    window->rows = tables_take(tables, plan->window_rows, sizeof *window->rows);
+    window->owners = tables_take(tables, plan->window_rows, sizeof *window->owners);
+    window->buffers = tables_take(tables, plan->window_rows, sizeof *window->buffers);
+    window->uses = tables_take(tables, plan->window_rows, sizeof *window->uses);
+    window->items = tables_take(tables, round_window_capacity(plan), sizeof *window->items);
     _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
                            sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
                    "counted in the budget");
-    if (!window->rows || !window->owners || !window->buffers || !window->uses || !window->items)
-        return error_set(err, STATUS_NO_MEMORY,
-                         "no memory to plan windows of %llu rows: lower order.window_rows",
-                         (unsigned long long)plan->window_rows);
-    memory_touch(window->items, round_window_capacity(plan) * sizeof *window->items);
-    return STATUS_OK;
 }
 
 static enum status source_init(struct windows *windows, uint32_t s, struct error *err)
@@ -49,30 +42,29 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
                          (unsigned long long)source->plan->window_rows);
     uint64_t first = windows->order.sources[s].serial;
     source->retired = source->planned = source->assigned = source->posted = first;
-    uint64_t count = job->setup.budget.source_windows[s];
-    source->ring = calloc(count, sizeof *source->ring);
+    source->count = job->setup.budget.source_windows[s];
+    source->ring = tables_take(&windows->tables, source->count, sizeof *source->ring);
     if (!source->ring)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %llu windows",
-                         (unsigned long long)count);
-    windows->capacity += count;
-    for (; source->count < count; source->count++) {
-        enum status status = window_init(&source->ring[source->count], job, source->plan, err);
-        if (status != STATUS_OK) {
-            source->count++; /* what it has is freed with the others */
-            return status;
-        }
-    }
-    return STATUS_OK;
+                         (unsigned long long)source->count);
+    windows->capacity += source->count;
+    for (uint64_t i = 0; i < source->count; i++)
+        window_init(&source->ring[i], job, source->plan, &windows->tables);
+    return windows->tables.failed
+               ? error_set(err, STATUS_NO_MEMORY,
+                           "no memory to plan windows of %llu rows: lower order.window_rows",
+                           (unsigned long long)source->plan->window_rows)
+               : STATUS_OK;
 }
 
 static enum status tables_init(struct windows *windows, struct error *err)
 {
-    const struct job *job = windows->job;
-    windows->counts = calloc(windows->capacity + 1, sizeof *windows->counts);
-    if (!windows->counts)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", windows->capacity);
-    return job->setup.plan.mix ? item_merge_init(&windows->claims, windows->capacity, err)
-                               : STATUS_OK;
+    windows->counts = tables_take(&windows->tables, windows->capacity + 1, sizeof *windows->counts);
+    if (windows->job->setup.plan.mix)
+        item_merge_init(&windows->claims, windows->capacity, &windows->tables);
+    return windows->tables.failed
+               ? error_set(err, STATUS_NO_MEMORY, "no memory for %zu windows", windows->capacity)
+               : STATUS_OK;
 }
 
 /* Absolute. */
@@ -116,28 +108,13 @@ enum status windows_new(struct job *job, struct windows **ret_windows, struct er
     return STATUS_OK;
 }
 
-static void source_done(struct window_source *source)
-{
-    for (uint64_t i = 0; i < source->count; i++) {
-        free(source->ring[i].rows);
-        free(source->ring[i].owners);
-        free(source->ring[i].buffers);
-        free(source->ring[i].uses);
-        free(source->ring[i].items);
-    }
-    free(source->ring);
-}
-
 void windows_free(struct windows *windows)
 {
     if (!windows)
         return;
     if (windows->pending_load != ROW_NONE)
         row_store_drop(windows->job->store, windows->pending_load);
-    for (uint32_t s = 0; s < windows->source_count; s++)
-        source_done(&windows->sources[s]);
-    item_merge_done(&windows->claims);
-    free(windows->counts);
+    tables_done(&windows->tables);
     free(windows);
 }
 

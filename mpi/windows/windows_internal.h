@@ -34,6 +34,7 @@ struct windows {
     struct item_merge claims;     /* of that round, in a mix */
     int32_t pending_load;         /* claimed, but its queue was full; ROW_NONE if there is none */
     uint64_t taken_epoch;         /* whose counts were taken last */
+    struct tables tables;         /* of the sources, of their windows, and of `claims`, and */
     struct window_counts *counts; /* [capacity + 1] of the epochs under way, in turn */
     uint32_t source_count;
     struct window_source sources[];

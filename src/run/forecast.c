@@ -4,11 +4,11 @@
 #include "base/divide.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "base/tables.h"
 #include "plan/order/mix.h"
 #include "plan/rounds/locality.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 
@@ -26,12 +26,13 @@ struct model {
     double sample_scale;   /* and samples */
     double records, items; /* times as many travel with order.placement local as here: see
                             * note_cuts() */
-    uint32_t *reader_of_trainer;
     struct assigner *assigner;
-    struct plan_merge merge;    /* the windows to come */
+    struct matcher *matcher; /* NULL: order.placement is fixed */
+    struct plan_merge merge; /* the windows to come */
+    struct tables tables;    /* those that follow */
+    uint32_t *reader_of_trainer;
     uint16_t *owners;           /* [window_rows] */
     uint16_t *owner_of_row;     /* [all_rows] as given out last; NULL: order.placement is fixed */
-    struct matcher *matcher;    /* NULL: order.placement is fixed */
     uint32_t *destinations;     /* [records of a step] */
     uint16_t *sources;          /* [records of a step] readers of their rows */
     uint64_t *rows, *drawn;     /* [records of a step] the same rows; in the order of draws */
@@ -166,6 +167,23 @@ static enum status scale_down(struct model *model, struct error *err)
     return STATUS_OK;
 }
 
+static void take_tables(struct model *model, const struct plan *plan)
+{
+    struct tables *tables = &model->tables;
+    uint64_t batch = plan->global_batch;
+    model->reader_of_trainer =
+        tables_take(tables, plan->trainer_count, sizeof *model->reader_of_trainer);
+    model->owners = tables_take(tables, plan->window_rows, sizeof *model->owners);
+    model->destinations = tables_take(tables, batch, sizeof *model->destinations);
+    model->sources = tables_take(tables, batch, sizeof *model->sources);
+    model->rows = tables_take(tables, batch, sizeof *model->rows);
+    model->drawn = tables_take(tables, batch, sizeof *model->drawn);
+    if (!plan->locality)
+        return;
+    model->owner_of_row = tables_take(tables, plan->all_rows, sizeof *model->owner_of_row);
+    model->passes = tables_take(tables, plan_source_count(plan), sizeof *model->passes);
+}
+
 static enum status model_init(struct model *model, struct error *err)
 {
     const uint64_t windows[MIX_MAX_SOURCES] = {0};
@@ -176,20 +194,10 @@ static enum status model_init(struct model *model, struct error *err)
         return status;
     const struct plan *plan = &model->setup.plan;
     uint32_t readers = model->setup.demand.reader_count;
-    model->reader_of_trainer = calloc(plan->trainer_count, sizeof *model->reader_of_trainer);
-    model->owners = calloc(plan->window_rows, sizeof *model->owners);
-    model->destinations = calloc(plan->global_batch, sizeof *model->destinations);
-    model->sources = calloc(plan->global_batch, sizeof *model->sources);
-    model->rows = calloc(plan->global_batch, sizeof *model->rows);
-    model->drawn = calloc(plan->global_batch, sizeof *model->drawn);
-    if (plan->locality) {
+    take_tables(model, plan);
+    if (plan->locality)
         model->matcher = matcher_new(plan);
-        model->owner_of_row = calloc(plan->all_rows, sizeof *model->owner_of_row);
-        model->passes = calloc(plan_source_count(plan), sizeof *model->passes);
-    }
-    if (!model->reader_of_trainer || !model->owners || !model->destinations || !model->sources ||
-        !model->rows || !model->drawn ||
-        (plan->locality && (!model->matcher || !model->owner_of_row || !model->passes)))
+    if (model->tables.failed || (plan->locality && !model->matcher))
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
     for (uint32_t r = 0; r < readers; r++)
         for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
@@ -207,14 +215,7 @@ static void model_done(struct model *model)
     plan_mix_free(model->setup.plan.mix);
     assigner_free(model->assigner);
     matcher_free(model->matcher);
-    free(model->passes);
-    free(model->drawn);
-    free(model->rows);
-    free(model->sources);
-    free(model->destinations);
-    free(model->owner_of_row);
-    free(model->owners);
-    free(model->reader_of_trainer);
+    tables_done(&model->tables);
 }
 
 /* The row of the sample at a position of an epoch of a source, or of the run's one dataset. */

@@ -16,59 +16,58 @@
 
 enum { MAX_DEPTH = 8, HEX_DIGITS = 16, OLDEST_VERSION = 1 };
 
-static enum status get(struct json_object *object, const char *key, enum json_type type,
-                       const char *type_text, struct json_object **ret_value, struct error *err)
-{
-    struct json_object *value;
-    if (!json_object_object_get_ex(object, key, &value))
-        return error_set(err, STATUS_INVALID, "resume state: it has no '%s'", key);
-    if (!json_object_is_type(value, type))
-        return error_set(err, STATUS_INVALID, "resume state: '%s' is not %s", key, type_text);
-    *ret_value = value;
-    return STATUS_OK;
-}
+/* What the value of a key is. */
+enum kind { VERSION, NUMBER, COUNT, HEX, BOOLEAN, LAST, PLACEMENT };
+static const struct {
+    enum json_type type;
+    const char *text;
+} kinds[] = {
+    [VERSION] = {json_type_int, "a whole number"},   [NUMBER] = {json_type_int, "a whole number"},
+    [COUNT] = {json_type_int, "a whole number"},     [HEX] = {json_type_string, "a text"},
+    [LAST] = {json_type_string, "a text"},           [PLACEMENT] = {json_type_string, "a text"},
+    [BOOLEAN] = {json_type_boolean, "true or false"}};
+
+/* Name, kind, member of struct run_state, and the first version that has it; behind the version.
+ */
+#define STATE_KEYS(KEY)                             \
+    KEY(dataset, HEX, order.fingerprint, 1)         \
+    KEY(seed, NUMBER, order.seed, 1)                \
+    KEY(epoch, NUMBER, epoch, 1)                    \
+    KEY(step, NUMBER, step, 1)                      \
+    KEY(global_batch, COUNT, order.global_batch, 1) \
+    KEY(order_id, HEX, order.id, 2)                 \
+    KEY(row_length, COUNT, order.row_length, 2)     \
+    KEY(window_rows, COUNT, order.window_rows, 2)   \
+    KEY(shuffle, BOOLEAN, order.shuffle, 2)         \
+    KEY(last, LAST, order.last, 2)                  \
+    KEY(placement, PLACEMENT, order.locality, 2)
 
 /* json_read() clamps what does not fit. A negative number shows when printed; one beyond 64 bits
  * becomes the largest, which run_state_check() refuses as epoch, step and batch, and as a seed that
- * is not the run's. */
-static enum status get_u64(struct json_object *object, const char *key, uint64_t *ret_number,
-                           struct error *err)
+ * is not the run's. A count is 1 to 2^32-1. */
+static enum status read_number(const char *key, enum kind kind, struct json_object *value,
+                               uint64_t *ret_number, struct error *err)
 {
-    struct json_object *value;
-    enum status status = get(object, key, json_type_int, "a whole number", &value, err);
-    if (status)
-        return status;
     uint64_t number = json_object_get_uint64(value);
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, number);
     if (strcmp(digits, json_object_to_json_string(value)) != 0)
         return error_set(err, STATUS_INVALID, "resume state: '%s' %s is not from 0 to 2^64-1", key,
                          json_object_to_json_string(value));
+    if (kind == COUNT && (number < 1 || number > UINT32_MAX))
+        return error_set(err, STATUS_INVALID,
+                         "resume state: '%s' %" PRIu64 " is not from 1 to 2^32-1", key, number);
+    if (kind == VERSION && (number < OLDEST_VERSION || number > ORDER_STATE_VERSION))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "resume state: version %" PRIu64 ", this release reads versions %d to %d",
+                         number, OLDEST_VERSION, ORDER_STATE_VERSION);
     *ret_number = number;
     return STATUS_OK;
 }
 
-/* A count of 1 to 2^32-1. */
-static enum status get_count(struct json_object *object, const char *key, uint32_t *ret_count,
-                             struct error *err)
+static enum status read_hex(const char *key, struct json_object *value, uint64_t *ret_number,
+                            struct error *err)
 {
-    uint64_t number = 0;
-    enum status status = get_u64(object, key, &number, err);
-    if (!status && (number < 1 || number > UINT32_MAX))
-        status = error_set(err, STATUS_INVALID,
-                           "resume state: '%s' %" PRIu64 " is not from 1 to 2^32-1", key, number);
-    if (!status)
-        *ret_count = (uint32_t)number;
-    return status;
-}
-
-static enum status get_hex(struct json_object *object, const char *key, uint64_t *ret_number,
-                           struct error *err)
-{
-    struct json_object *value;
-    enum status status = get(object, key, json_type_string, "a text", &value, err);
-    if (status)
-        return status;
     const char *text = json_object_get_string(value);
     if (json_object_get_string_len(value) != HEX_DIGITS ||
         strspn(text, "0123456789abcdefABCDEF") != HEX_DIGITS)
@@ -78,93 +77,64 @@ static enum status get_hex(struct json_object *object, const char *key, uint64_t
     return STATUS_OK;
 }
 
-static enum status get_version(struct json_object *object, uint64_t *ret_version, struct error *err)
+static int find_placement(const char *name)
 {
-    enum status status = get_u64(object, "version", ret_version, err);
-    if (!status && (*ret_version < OLDEST_VERSION || *ret_version > ORDER_STATE_VERSION))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "resume state: version %" PRIu64 ", this release reads versions %d to %d",
-                         *ret_version, OLDEST_VERSION, ORDER_STATE_VERSION);
-    return status;
+    static const char *const names[] = {PLAN_PLACEMENT_NAMES};
+    return strcmp(name, names[PLAN_FIXED]) == 0   ? PLAN_FIXED
+           : strcmp(name, names[PLAN_LOCAL]) == 0 ? PLAN_LOCAL
+                                                  : -1;
 }
 
-static enum status get_last(struct json_object *object, uint32_t *ret_last, struct error *err)
+static enum status read_word(const char *key, enum kind kind, struct json_object *value,
+                             uint64_t *ret_number, struct error *err)
 {
-    struct json_object *value;
-    enum status status = get(object, "last", json_type_string, "a text", &value, err);
-    if (status)
-        return status;
-    int last = order_find_last(json_object_get_string(value));
-    if (last < 0)
-        return error_set(err, STATUS_INVALID,
-                         "resume state: 'last' is none of drop, pad and partial");
-    *ret_last = (uint32_t)last;
+    const char *word = json_object_get_string(value);
+    int number = kind == LAST ? order_find_last(word) : find_placement(word);
+    if (number < 0)
+        return error_set(err, STATUS_INVALID, "resume state: '%s' is none of %s", key,
+                         kind == LAST ? "drop, pad and partial" : "fixed and local");
+    *ret_number = (uint64_t)number;
     return STATUS_OK;
 }
 
-static enum status get_shuffle(struct json_object *object, uint32_t *ret_shuffle, struct error *err)
-{
-    struct json_object *value;
-    enum status status = get(object, "shuffle", json_type_boolean, "true or false", &value, err);
-    if (!status)
-        *ret_shuffle = json_object_get_boolean(value) != 0;
-    return status;
-}
-
 /* A state without a placement is of a run with order.placement fixed. */
-static enum status get_locality(struct json_object *object, uint32_t *ret_locality,
-                                struct error *err)
+static enum status read_key(struct json_object *object, const char *key, enum kind kind,
+                            uint64_t *ret_number, struct error *err)
 {
-    static const char *const names[] = {PLAN_PLACEMENT_NAMES};
     struct json_object *value;
-    if (!json_object_object_get_ex(object, "placement", &value))
-        return STATUS_OK;
-    enum status status = get(object, "placement", json_type_string, "a text", &value, err);
-    if (status)
-        return status;
-    const char *name = json_object_get_string(value);
-    if (strcmp(name, names[PLAN_LOCAL]) == 0)
-        return get_count(object, "locality", ret_locality, err);
-    return strcmp(name, names[PLAN_FIXED]) == 0
-               ? STATUS_OK
-               : error_set(err, STATUS_INVALID,
-                           "resume state: 'placement' is none of fixed and local");
-}
-
-/* The members that version 1 lacks. */
-static enum status read_order(struct json_object *object, struct order *order, struct error *err)
-{
-    enum status status = get_hex(object, "order_id", &order->id, err);
-    if (!status)
-        status = get_count(object, "row_length", &order->row_length, err);
-    if (!status)
-        status = get_count(object, "window_rows", &order->window_rows, err);
-    if (!status)
-        status = get_shuffle(object, &order->shuffle, err);
-    if (!status)
-        status = get_last(object, &order->last, err);
-    if (!status)
-        status = get_locality(object, &order->locality, err);
-    return status;
+    bool has = json_object_object_get_ex(object, key, &value);
+    if (!has && kind != PLACEMENT)
+        return error_set(err, STATUS_INVALID, "resume state: it has no '%s'", key);
+    if (has && !json_object_is_type(value, kinds[kind].type))
+        return error_set(err, STATUS_INVALID, "resume state: '%s' is not %s", key,
+                         kinds[kind].text);
+    if (has && kinds[kind].type == json_type_int)
+        return read_number(key, kind, value, ret_number, err);
+    if (has && kind == HEX)
+        return read_hex(key, value, ret_number, err);
+    if (has && kind != BOOLEAN)
+        return read_word(key, kind, value, ret_number, err);
+    *ret_number = has ? json_object_get_boolean(value) != 0 : PLAN_FIXED;
+    return STATUS_OK;
 }
 
 static enum status read_object(struct json_object *object, struct run_state *ret_state,
                                struct error *err)
 {
     struct run_state state = {0};
-    enum status status = get_version(object, &state.version, err);
-    if (!status)
-        status = get_hex(object, "dataset", &state.order.fingerprint, err);
-    if (!status)
-        status = get_u64(object, "seed", &state.order.seed, err);
-    if (!status)
-        status = get_u64(object, "epoch", &state.epoch, err);
-    if (!status)
-        status = get_u64(object, "step", &state.step, err);
-    if (!status)
-        status = get_count(object, "global_batch", &state.order.global_batch, err);
-    if (!status && state.version > 1)
-        status = read_order(object, &state.order, err);
+    uint64_t number = 0;
+    enum status status = read_key(object, "version", VERSION, &state.version, err);
+#define READ(key, kind, member, since)                       \
+    if (!status && state.version >= (since)) {               \
+        status = read_key(object, #key, kind, &number, err); \
+        state.member = (typeof(state.member))number;         \
+    }
+    STATE_KEYS(READ)
+#undef READ
+    if (!status && state.order.locality == PLAN_LOCAL) {
+        status = read_key(object, "locality", COUNT, &number, err);
+        state.order.locality = (uint32_t)number;
+    }
     if (!status)
         *ret_state = state;
     return status;

@@ -10,31 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
+/* All ones in the home table stand for a row without a home. */
+static void take_tables(struct assigner *assigner, const struct plan *plan)
 {
-    uint64_t bytes = reader_count * (sizeof(struct candidate) + sizeof(uint16_t)) +
-                     plan->window_rows * (sizeof(uint64_t) + sizeof(uint16_t));
-    if (keep)
-        bytes += plan->all_rows * sizeof(uint16_t);
-    return bytes;
+    struct tables *tables = &assigner->tables;
+    uint32_t readers = assigner->reader_count;
+    assigner->readers = tables_take(tables, readers, sizeof *assigner->readers);
+    assigner->without_trainers = tables_take(tables, readers, sizeof *assigner->without_trainers);
+    assigner->rows = tables_take(tables, plan->window_rows, sizeof *assigner->rows);
+    assigner->near = tables_take(tables, plan->window_rows, sizeof *assigner->near);
+    if (assigner->keep_rows > 0)
+        assigner->home_table = tables_take(tables, plan->all_rows, sizeof *assigner->home_table);
+    if (assigner->home_table)
+        memset(assigner->home_table, 0xff, plan->all_rows * sizeof *assigner->home_table);
 }
 
-/* All ones in the home table stand for a row without a home. */
-static bool allocate(struct assigner *assigner, const struct plan *plan)
+uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool keep)
 {
-    assigner->readers = calloc(assigner->reader_count, sizeof *assigner->readers);
-    assigner->without_trainers = calloc(assigner->reader_count, sizeof *assigner->without_trainers);
-    assigner->rows = calloc(plan->window_rows, sizeof *assigner->rows);
-    assigner->near = calloc(plan->window_rows, sizeof *assigner->near);
-    if (!assigner->readers || !assigner->without_trainers || !assigner->rows || !assigner->near)
-        return false;
-    if (assigner->keep_rows == 0)
-        return true;
-    size_t table_bytes = plan->all_rows * sizeof *assigner->home_table;
-    assigner->home_table = malloc(table_bytes);
-    if (assigner->home_table)
-        memset(assigner->home_table, 0xff, table_bytes);
-    return assigner->home_table;
+    struct assigner assigner = {
+        .reader_count = reader_count, .keep_rows = keep, .tables.only_counts = true};
+    take_tables(&assigner, plan);
+    return assigner.tables.bytes;
 }
 
 enum status assigner_new(const struct assigner_options *options, struct assigner **ret_assigner,
@@ -54,7 +50,9 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
                                       .most_rows = options->most_rows,
                                       .readers_with_room = options->keep_rows > 0 ? readers : 0,
                                       .kept_are_read = options->kept_are_read};
-    if (!assigner || !allocate(assigner, plan)) {
+    if (assigner)
+        take_tables(assigner, plan);
+    if (!assigner || assigner->tables.failed) {
         assigner_free(assigner);
         return error_set(err, STATUS_NO_MEMORY,
                          "assignment of %llu row%s to %u reader%s: out of memory",
@@ -73,11 +71,7 @@ void assigner_free(struct assigner *assigner)
 {
     if (!assigner)
         return;
-    free(assigner->home_table);
-    free(assigner->near);
-    free(assigner->rows);
-    free(assigner->without_trainers);
-    free(assigner->readers);
+    tables_done(&assigner->tables);
     free(assigner);
 }
 

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_PLAN_ASSIGN_ASSIGN_INTERNAL_H
 #define PENSTOCK_PLAN_ASSIGN_ASSIGN_INTERNAL_H
 
+#include "base/tables.h"
 #include "plan/assign/assign.h"
 #include "plan/order/mix.h"
 #include "plan/rounds/locality.h"
@@ -35,6 +36,7 @@ struct assigner {
         source_most_rows[MIX_MAX_SOURCES]; /* of a mix: most_rows is of the last window's source */
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
+    struct tables tables;       /* those that follow */
     struct candidate *readers;  /* [reader_count] */
     uint16_t *without_trainers; /* [reader_count] readers that serve none, `without_count` */
     uint32_t without_count;

@@ -3,6 +3,7 @@
 #ifndef PENSTOCK_PLAN_ORDER_ORDER_INTERNAL_H
 #define PENSTOCK_PLAN_ORDER_ORDER_INTERNAL_H
 
+#include "base/tables.h"
 #include "plan/order/plan.h"
 
 /* Of one epoch, in the order of its row positions. */
@@ -43,6 +44,7 @@ struct plan_cut_tables {
     struct plan_cut_window *windows; /* [window_count] window w of epoch e at (e windows + w) mod
                                       * window_count */
     uint64_t count;
+    struct tables tables;     /* all but the epochs, which are behind this */
     struct plan_cut epochs[]; /* [count] epoch e at e mod count */
 };
 
