@@ -420,13 +420,4 @@ MUST_USE enum status layout_settle_rows(struct dataset *dataset, struct error *e
  * Errors as of dataset_open(). */
 MUST_USE enum status layout_settle(struct dataset *dataset, struct error *err);
 
-/* threads.c: how many threads read at once what is cut into so many pieces. */
-enum { DATASET_MOST_THREADS = 16 };
-uint64_t dataset_thread_count(const struct dataset *dataset, uint64_t pieces);
-
-/* threads.c: runs body(argument), which returns NULL, in `count` threads, DATASET_MOST_THREADS at
- * most, and blocks until all have returned. The calling thread is one of them, so that it does not
- * matter how many others can be started. Signals belong to the main thread. */
-void dataset_run_threads(const char *name, uint64_t count, void *(*body)(void *), void *argument);
-
 #endif

@@ -40,6 +40,7 @@
 #ifndef PENSTOCK_DATASET_RAGGED_H
 #define PENSTOCK_DATASET_RAGGED_H
 
+#include "anchors/anchors.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/narrow.h"
@@ -93,6 +94,7 @@ struct ragged {
     uint64_t dense_items; /* their product */
     size_t step_count;    /* of its fields; 0: a sample has its anchor's frame alone */
     const int32_t *steps; /* [step_count] */
+    bool fills_zero;      /* a step outside the sample's episode has no items */
     size_t lengths_field; /* F.offsets or F.length: an index into dataset.fields; field_count
                            * for RAGGED_DENSE */
     size_t values;        /* which column has the values; column_count: there is none, each
@@ -148,6 +150,21 @@ static inline struct ragged_span ragged_frame(const struct ragged *ragged, uint6
     if (ragged->truncates && end - begin > ragged->pad_items)
         end = begin + ragged->pad_items;
     return (struct ragged_span){begin, end};
+}
+
+/* The items of step number `k` of the sample at the anchor `frame`: those of the frame at the step,
+ * or of what stands in its place outside the episode. Without steps, of the anchor. */
+static inline struct ragged_span ragged_step(const struct ragged *ragged,
+                                             const struct anchors_episode *episode, uint64_t frame,
+                                             size_t k)
+{
+    if (ragged->step_count == 0)
+        return ragged_frame(ragged, frame);
+    int64_t at = (int64_t)frame + ragged->steps[k];
+    bool before = at < (int64_t)episode->first, behind = at >= (int64_t)episode->end;
+    if ((before || behind) && ragged->fills_zero)
+        return (struct ragged_span){0};
+    return ragged_frame(ragged, before ? episode->first : behind ? episode->end - 1 : (uint64_t)at);
 }
 
 /* The most items of any `samples` samples, all steps together: what a batch needs room for. An

@@ -161,8 +161,4 @@ struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
 uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged *ragged,
                              uint64_t frame);
 
-/* ragged.c: items of its step number `k`; 0 is the anchor alone, where there are no steps. Pure. */
-uint64_t ragged_step_items(const struct dataset *dataset, const struct ragged *ragged,
-                           uint64_t frame, size_t k);
-
 #endif

@@ -30,7 +30,6 @@ static void set_field(const struct dataset *dataset, const struct ring_layout *l
             field->lengths_offset = to->slot_offset;
             continue;
         }
-        field->fills_zero = from->fill == SAMPLES_FILL_ZERO;
         if (ragged->form == RAGGED_DENSE) {
             field->target.dense_dtype = from->dtype;
             field->target.slot_offset = to->slot_offset;
@@ -114,21 +113,6 @@ static struct anchors_episode episode_of(const struct tails *tails, uint64_t fra
     return anchors_episode_of(tails->dataset->anchors, frame);
 }
 
-/* The items of a step of the sample at the anchor `frame`: those of the frame at the step, or that
- * stands in its place. */
-static struct ragged_span span_at(const struct tail_field *field,
-                                  const struct anchors_episode *episode, uint64_t frame, size_t k)
-{
-    const struct ragged *ragged = field->target.ragged;
-    if (ragged->step_count == 0)
-        return ragged_frame(ragged, frame);
-    int64_t at = (int64_t)frame + ragged->steps[k];
-    bool before = at < (int64_t)episode->first, behind = at >= (int64_t)episode->end;
-    if ((before || behind) && field->fills_zero)
-        return (struct ragged_span){0};
-    return ragged_frame(ragged, before ? episode->first : behind ? episode->end - 1 : (uint64_t)at);
-}
-
 void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index, uint64_t *starts)
 {
     struct anchors_episode episode = episode_of(tails, frame);
@@ -136,7 +120,7 @@ void tails_note(const struct tails *tails, uint64_t frame, uint32_t batch_index,
         const struct tail_field *field = &tails->fields[i];
         uint64_t *lengths = starts + field->starts + 1 + batch_index * field->step_count;
         for (size_t k = 0; k < field->step_count; k++) {
-            struct ragged_span span = span_at(field, &episode, frame, k);
+            struct ragged_span span = ragged_step(field->target.ragged, &episode, frame, k);
             lengths[k] = span.end - span.begin;
         }
     }
@@ -224,8 +208,8 @@ static void put_held(const struct tail_field *field, const struct anchors_episod
 {
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
-        struct ragged_items items =
-            ragged_items_held(field->target.ragged, span_at(field, episode, frame, k));
+        struct ragged_items items = ragged_items_held(
+            field->target.ragged, ragged_step(field->target.ragged, episode, frame, k));
         ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
                        items.count);
     }
@@ -254,8 +238,9 @@ static unsigned char *pack_field(const struct tails *tails, size_t i,
     const struct ragged *ragged = field->target.ragged;
     for (size_t c = 0; c < ragged->column_count; c++)
         for (size_t k = 0; k < field->step_count; k++) {
-            struct ragged_items items = items_in_row(&source->row->lies[i], source->row->pages,
-                                                     span_at(field, episode, source->frame, k));
+            struct ragged_items items =
+                items_in_row(&source->row->lies[i], source->row->pages,
+                             ragged_step(field->target.ragged, episode, source->frame, k));
             tail = pack_column(ragged, c, &items, tail);
         }
     return tail;
@@ -307,8 +292,9 @@ static void fill_field(const struct tails *tails, size_t i, const struct anchors
     bool has_next = next && next->good && find_piece(tails, i, next, &piece);
     for (size_t k = 0; k < field->step_count; k++) {
         uint64_t step = batch_index * field->step_count + k;
-        struct ragged_items items = items_in_row(&source->row->lies[i], source->row->pages,
-                                                 span_at(field, episode, source->frame, k));
+        struct ragged_items items =
+            items_in_row(&source->row->lies[i], source->row->pages,
+                         ragged_step(field->target.ragged, episode, source->frame, k));
         if (has_next && k + 1 == field->step_count)
             items.next = &piece;
         ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,

@@ -25,7 +25,6 @@ enum { TAIL_UNIT_BYTES = RAGGED_TAIL_ALIGNMENT };
 struct tail_field {
     struct ragged_target target;
     size_t step_count; /* 1 or more */
-    bool fills_zero;   /* a step outside the sample's episode has no items */
     bool has_lengths;  /* not RAGGED_DENSE: the slot has offsets, or lengths */
     size_t lengths_offset;
     uint64_t capacity; /* of a slot, in items */

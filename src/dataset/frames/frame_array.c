@@ -3,9 +3,10 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/threads.h"
+#include "dataset/walk.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,9 +117,7 @@ static uint64_t items_at_once(const struct zarr_array *array)
 
 /* Reading
  * ----------------------------------------------------------------------------------------------
- * Threads take blocks in order, and read them at the same time. Blocks are visited in order, one at
- * a time: a thread that has read its block waits for those before. So the error is that of the
- * first block that fails, however many threads there are. */
+ * Blocks are read by several threads, and visited in their turn. */
 
 enum { MOST_BYTES = 256 << 20 }; /* of all threads, unless one alone needs more */
 
@@ -126,47 +125,9 @@ struct reading {
     const struct frame_array *array;
     frame_array_visit *visit;
     void *argument;
-    uint64_t at_once, blocks; /* items of a block, and how many there are */
-    pthread_mutex_t mutex;
-    pthread_cond_t visited_one;
-    /* Under `mutex`: */
-    uint64_t taken, visited; /* blocks */
-    enum status status;      /* of the first block that failed */
-    struct error error;
+    uint64_t at_once; /* items of a block */
+    struct walk walk; /* of blocks */
 };
-
-static bool take_block(struct reading *reading, uint64_t *ret_block)
-{
-    pthread_mutex_lock(&reading->mutex);
-    bool found = reading->status == STATUS_OK && reading->taken < reading->blocks;
-    *ret_block = reading->taken;
-    reading->taken += found;
-    pthread_mutex_unlock(&reading->mutex);
-    return found;
-}
-
-/* Visits a block in its turn, if it and all before it were read. */
-static void end_block(struct reading *reading, uint64_t block, const void *items,
-                      enum status status, struct error *err)
-{
-    uint64_t first = block * reading->at_once;
-    uint64_t count = min_u64(reading->at_once, reading->array->view.shape[0] - first);
-
-    pthread_mutex_lock(&reading->mutex);
-    while (reading->visited < block)
-        pthread_cond_wait(&reading->visited_one, &reading->mutex);
-    if (reading->status == STATUS_OK) {
-        if (status == STATUS_OK)
-            status = reading->visit(reading->argument, reading->array, first, count, items, err);
-        if (status != STATUS_OK) {
-            reading->status = status;
-            reading->error = *err;
-        }
-    }
-    reading->visited++;
-    pthread_cond_broadcast(&reading->visited_one);
-    pthread_mutex_unlock(&reading->mutex);
-}
 
 static enum status read_block(const struct reading *reading, struct zarr_chunk_reader *reader,
                               uint64_t block, void *items, struct error *err)
@@ -178,6 +139,15 @@ static enum status read_block(const struct reading *reading, struct zarr_chunk_r
     return zarr_read_samples(reader, array, first,
                              min_u64(first + reading->at_once, array->shape[0]), items, &stats,
                              err);
+}
+
+static enum status visit_block(const struct reading *reading, uint64_t block, const void *items,
+                               struct error *err)
+{
+    uint64_t first = block * reading->at_once;
+    uint64_t count = min_u64(reading->at_once, reading->array->view.shape[0] - first);
+
+    return reading->visit(reading->argument, reading->array, first, count, items, err);
 }
 
 /* A thread that cannot work fails the block that it takes. */
@@ -198,10 +168,12 @@ static void *read_blocks(void *argument)
               : error_set(&err, STATUS_NO_MEMORY, "no memory to read the array");
     if (status == STATUS_OK)
         zarr_chunk_reader_use_faults(reader, &faults);
-    while (take_block(reading, &block)) {
+    while (walk_take(&reading->walk, &block)) {
         if (status == STATUS_OK)
             status = read_block(reading, reader, block, items, &err);
-        end_block(reading, block, items, status, &err);
+        if (walk_turn(&reading->walk, block) && status == STATUS_OK)
+            status = visit_block(reading, block, items, &err);
+        walk_end(&reading->walk, block, status, &err);
     }
     zarr_chunk_reader_free(reader);
     free(items);
@@ -218,13 +190,6 @@ uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most
     return min_u64(most, max_u64(MOST_BYTES / bytes, 1));
 }
 
-static uint64_t thread_count_of(const struct reading *reading)
-{
-    uint64_t most = dataset_thread_count(reading->array->dataset, reading->blocks);
-
-    return frame_array_thread_count(reading->array, most);
-}
-
 enum status frame_array_read(const struct frame_array *array, frame_array_visit *visit,
                              void *argument, struct error *err)
 {
@@ -234,21 +199,16 @@ enum status frame_array_read(const struct frame_array *array, frame_array_visit 
         if (status != STATUS_OK)
             return frame_array_name(array, status, err);
     }
-    uint64_t at_once = items_at_once(&array->view);
     struct reading reading = {.array = array,
                               .visit = visit,
                               .argument = argument,
-                              .at_once = at_once,
-                              .blocks = at_once ? size_divide_up(array->view.shape[0], at_once) : 0,
-                              .mutex = PTHREAD_MUTEX_INITIALIZER,
-                              .visited_one = PTHREAD_COND_INITIALIZER};
+                              .at_once = items_at_once(&array->view)};
+    uint64_t blocks = reading.at_once ? size_divide_up(array->view.shape[0], reading.at_once) : 0;
+    uint64_t threads =
+        frame_array_thread_count(array, dataset_thread_count(array->dataset, blocks));
 
-    dataset_run_threads("frames", thread_count_of(&reading), read_blocks, &reading);
-    pthread_mutex_destroy(&reading.mutex);
-    pthread_cond_destroy(&reading.visited_one);
-    if (reading.status == STATUS_OK)
-        return STATUS_OK;
-    if (err)
-        *err = reading.error;
-    return frame_array_name(array, reading.status, err);
+    walk_init(&reading.walk, blocks);
+    threads_run("frames", threads, read_blocks, &reading);
+    enum status status = walk_done(&reading.walk, err);
+    return status == STATUS_OK ? STATUS_OK : frame_array_name(array, status, err);
 }

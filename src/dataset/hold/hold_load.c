@@ -1,21 +1,17 @@
 /* See hold_internal.h: loading arrays whole by several threads. The arrays are cut into stretches,
  * runs of whole chunks along the sample axis. Each thread takes the next stretch, fetches it if the
  * store is remote, and decodes it to where it belongs. So while one thread decodes, others fetch.
- *
- * Stretches are taken in order. A thread that fails ends the taking: all stretches before the first
- * that failed are loaded then, and the error is the one that a single thread would have met.
  */
 #include "dataset/hold/hold_internal.h"
 
 #include "base/number.h"
 #include "base/size.h"
-#include "base/thread.h"
+#include "dataset/threads.h"
+#include "dataset/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LOOK_MS = 100 };
 
 struct stretch {
     size_t array; /* its number */
@@ -29,16 +25,10 @@ struct load {
     size_t fetch_bytes; /* of each thread; 0: nothing is fetched ahead */
     uint64_t chunk_count;
     uint32_t thread_count;
-    pthread_mutex_t mutex;
-    pthread_cond_t ended;
-    /* Under `mutex`: */
-    struct stretch next; /* the next stretch begins here */
-    uint32_t running;    /* threads */
-    bool stopping;       /* no further stretch is taken */
-    struct stretch failed;
-    enum status status; /* of the first stretch that failed */
-    struct error error;
-    uint64_t chunks, bytes; /* loaded so far */
+    const struct dataset_hold_options *options;
+    struct stretch *stretches;      /* owned */
+    struct walk walk;               /* of the stretches */
+    _Atomic uint64_t chunks, bytes; /* loaded so far */
 };
 
 /* Stretches
@@ -70,45 +60,29 @@ static uint64_t stretch_samples(const struct load *load, const struct zarr_array
     return fetched > 0 ? min_u64(samples, fetched) : samples;
 }
 
-static bool take_stretch(struct load *load, struct stretch *ret_stretch)
+/* Cuts arrays into stretches, which it counts, and notes unless `stretches` is NULL. */
+static uint64_t cut_arrays(const struct load *load, struct stretch *stretches)
 {
-    pthread_mutex_lock(&load->mutex);
-    struct stretch *next = &load->next;
-    while (next->array < load->array_count &&
-           next->begin >= load->arrays[next->array].array->shape[0])
-        *next = (struct stretch){.array = next->array + 1};
-    bool found = !load->stopping && next->array < load->array_count;
-    if (found) {
-        const struct zarr_array *array = load->arrays[next->array].array;
-        next->end = min_u64(next->begin + stretch_samples(load, array), array->shape[0]);
-        *ret_stretch = *next;
-        next->begin = next->end;
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < load->array_count; i++) {
+        const struct zarr_array *array = load->arrays[i].array;
+        uint64_t samples = array->shape[0] > 0 ? stretch_samples(load, array) : 0;
+
+        for (uint64_t begin = 0; begin < array->shape[0]; begin += samples, count++)
+            if (stretches)
+                stretches[count] =
+                    (struct stretch){i, begin, min_u64(begin + samples, array->shape[0])};
     }
-    pthread_mutex_unlock(&load->mutex);
-    return found;
+    return count;
 }
 
-static bool is_before(const struct stretch *a, const struct stretch *b)
-{
-    return a->array != b->array ? a->array < b->array : a->begin < b->begin;
-}
-
-static void end_stretch(struct load *load, const struct stretch *stretch, enum status status,
-                        const struct error *error)
+static void note_loaded(struct load *load, const struct stretch *stretch)
 {
     const struct zarr_array *array = load->arrays[stretch->array].array;
 
-    pthread_mutex_lock(&load->mutex);
-    if (status == STATUS_OK) {
-        load->chunks += chunks_of(array, stretch->begin, stretch->end);
-        load->bytes += (stretch->end - stretch->begin) * zarr_array_sample_bytes(array);
-    } else if (load->status == STATUS_OK || is_before(stretch, &load->failed)) {
-        load->status = status;
-        load->error = *error;
-        load->failed = *stretch;
-        load->stopping = true;
-    }
-    pthread_mutex_unlock(&load->mutex);
+    load->chunks += chunks_of(array, stretch->begin, stretch->end);
+    load->bytes += (stretch->end - stretch->begin) * zarr_array_sample_bytes(array);
 }
 
 /* Threads
@@ -116,7 +90,6 @@ static void end_stretch(struct load *load, const struct stretch *stretch, enum s
 
 struct loader {
     struct load *load;
-    pthread_t thread;
     struct zarr_faults faults;
     struct zarr_chunk_reader *reader;
     struct hold_fetcher *fetcher; /* NULL: nothing is fetched ahead */
@@ -180,93 +153,50 @@ static enum status read_stretch(struct loader *loader, const struct stretch *str
 
 static void *work(void *argument)
 {
-    struct loader *loader = argument;
-    struct load *load = loader->load;
-    struct stretch stretch = {0}; /* a thread that cannot work is the first to fail */
+    struct load *load = argument;
+    struct loader loader = {.load = load};
     struct error err;
+    uint64_t i;
 
     error_clear(&err);
-    enum status status = prepare(loader, &err);
-    if (status != STATUS_OK)
-        end_stretch(load, &stretch, status, &err);
-    while (status == STATUS_OK && take_stretch(load, &stretch)) {
-        status = read_stretch(loader, &stretch, &err);
-        end_stretch(load, &stretch, status, &err);
+    enum status status = prepare(&loader, &err);
+    if (status != STATUS_OK) /* a thread that cannot work is the first to fail */
+        walk_end(&load->walk, 0, status, &err);
+    while (status == STATUS_OK && walk_take(&load->walk, &i)) {
+        status = read_stretch(&loader, &load->stretches[i], &err);
+        if (status == STATUS_OK)
+            note_loaded(load, &load->stretches[i]);
+        walk_end(&load->walk, i, status, &err);
     }
-    zarr_chunk_reader_free(loader->reader);
-    hold_fetcher_free(loader->fetcher);
-    pthread_mutex_lock(&load->mutex);
-    load->running--;
-    pthread_cond_signal(&load->ended);
-    pthread_mutex_unlock(&load->mutex);
+    zarr_chunk_reader_free(loader.reader);
+    hold_fetcher_free(loader.fetcher);
     return NULL;
 }
 
-/* Returns how many threads were started. */
-static uint32_t start_threads(struct load *load, struct loader *loaders, int *ret_failure)
+static void tell_progress(void *argument)
 {
-    uint32_t started = 0;
+    struct load *load = argument;
 
-    load->running = load->thread_count;
-    while (started < load->thread_count) {
-        struct loader *loader = &loaders[started];
-        loader->load = load;
-        if (!thread_start("held", work, loader, &loader->thread)) {
-            *ret_failure = errno;
-            break;
-        }
-        started++;
-    }
-    pthread_mutex_lock(&load->mutex);
-    load->running -= load->thread_count - started;
-    pthread_mutex_unlock(&load->mutex);
-    return started;
+    if (load->options->progress)
+        load->options->progress(load->options->argument, load->chunks, load->chunk_count,
+                                load->bytes);
 }
 
-static void tell_progress(struct load *load, const struct dataset_hold_options *options)
+static enum status run(struct load *load, struct error *err)
 {
-    pthread_mutex_lock(&load->mutex);
-    uint64_t chunks = load->chunks, bytes = load->bytes;
-    pthread_mutex_unlock(&load->mutex);
-    if (options->progress)
-        options->progress(options->argument, chunks, load->chunk_count, bytes);
-}
+    pthread_t *threads = calloc(load->thread_count, sizeof *threads);
 
-/* Waits for a thread to end, but not for long. True: threads are left. */
-static bool wait_for_threads(struct load *load)
-{
-    struct timespec until = thread_deadline(LOOK_MS * UINT64_C(1000000));
-
-    pthread_mutex_lock(&load->mutex);
-    int waited = 0;
-    while (load->running > 0 && waited == 0)
-        waited = pthread_cond_timedwait(&load->ended, &load->mutex, &until);
-    bool more = load->running > 0;
-    pthread_mutex_unlock(&load->mutex);
-    return more;
-}
-
-static enum status run(struct load *load, const struct dataset_hold_options *options,
-                       struct error *err)
-{
-    struct loader *loaders = calloc(load->thread_count, sizeof *loaders);
-    int failure = 0;
-
-    if (!loaders)
+    if (!threads)
         return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
-    uint32_t started = start_threads(load, loaders, &failure);
-    while (wait_for_threads(load))
-        tell_progress(load, options);
-    tell_progress(load, options);
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(loaders[i].thread, NULL);
-    free(loaders);
+    uint64_t started = threads_start(threads, load->thread_count, "held", work, load);
+    int failure = errno;
+    threads_await(threads, started, tell_progress, load);
+    tell_progress(load);
+    free(threads);
     if (started == 0)
         return error_set(err, STATUS_IO, "start a thread to read held arrays: %s",
                          strerror(failure));
-    if (load->status != STATUS_OK && err)
-        *err = load->error;
-    return load->status;
+    return STATUS_OK;
 }
 
 /* As many threads as asked for, if their memory allows; each with an equal share of what may be on
@@ -302,7 +232,8 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
                       const struct dataset_hold_options *options, size_t *ret_failed,
                       struct error *err)
 {
-    struct load load = {.dataset = dataset, .arrays = arrays, .array_count = count};
+    struct load load = {
+        .dataset = dataset, .arrays = arrays, .array_count = count, .options = options};
 
     *ret_failed = count;
     enum status status = share_memory(&load, options, err);
@@ -310,12 +241,17 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
         return status;
     for (size_t i = 0; i < count; i++)
         load.chunk_count += hold_chunks(arrays[i].array);
-    thread_cond_init(&load.ended);
-    pthread_mutex_init(&load.mutex, NULL);
-    status = run(&load, options, err);
-    if (load.status != STATUS_OK)
-        *ret_failed = load.failed.array;
-    pthread_mutex_destroy(&load.mutex);
-    pthread_cond_destroy(&load.ended);
-    return status;
+    uint64_t stretch_count = cut_arrays(&load, NULL);
+    load.stretches = calloc(stretch_count + 1, sizeof *load.stretches); /* stretch 0 may fail */
+    if (!load.stretches)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
+    (void)cut_arrays(&load, load.stretches);
+    walk_init(&load.walk, stretch_count);
+    enum status ran = run(&load, err);
+    size_t failed = load.stretches[load.walk.failed].array;
+    free(load.stretches);
+    status = walk_done(&load.walk, err);
+    if (status != STATUS_OK)
+        *ret_failed = failed;
+    return status != STATUS_OK ? status : ran;
 }

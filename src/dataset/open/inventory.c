@@ -1,9 +1,11 @@
 /* See inventory.h. Threads take one part of one array after another. */
 #include "dataset/open/inventory.h"
 
+#include "base/number.h"
 #include "base/random.h"
-#include "base/thread.h"
 #include "dataset/dataset_internal.h"
+#include "dataset/threads.h"
+#include "dataset/walk.h"
 #include "zarr/chunk/separator.h"
 #include "zarr/chunk/stock.h"
 #include "zarr/hierarchy/sparse_group.h"
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { THREADS = 8, LIST_PARTS = 16, LOOK_MS = 100, REMOTE_DOCUMENTS = 64 };
+enum { THREADS = 8, LIST_PARTS = 16, REMOTE_DOCUMENTS = 64 };
 
 /* The arrays
  * ------------------------------------------------------------------------------------------- */
@@ -124,68 +126,50 @@ struct work {
                         struct error *err);
     void *argument;
     struct inventory_array *arrays;
-    uint64_t part_count; /* of each array */
-    uint64_t total;      /* parts of all arrays */
-    _Atomic uint64_t taken;
-    pthread_mutex_t mutex;
-    /* Under `mutex`: */
-    uint64_t done, failed; /* parts; the least that failed */
-    enum status status;
-    struct error error;
+    uint64_t part_count;                     /* of each array */
+    const struct inventory_waiting *waiting; /* NULL: nobody looks */
+    struct walk walk;                        /* of the parts of all arrays */
 };
 
 static void *run_parts(void *argument)
 {
     struct work *work = argument;
+    struct error err;
 
-    for (uint64_t i; (i = work->taken++) < work->total;) {
-        struct error err;
+    for (uint64_t i; walk_take(&work->walk, &i);) {
         enum status status = work->body(&work->arrays[i / work->part_count],
                                         (uint32_t)(i % work->part_count), work->argument, &err);
 
-        pthread_mutex_lock(&work->mutex);
-        work->done++;
-        if (status != STATUS_OK && (work->status == STATUS_OK || i < work->failed)) {
-            work->status = status;
-            work->error = err;
-            work->failed = i;
-            work->taken = work->total;
-        }
-        pthread_mutex_unlock(&work->mutex);
+        walk_end(&work->walk, i, status, &err);
     }
     return NULL;
 }
 
-static void await(pthread_t thread, struct work *work, const struct inventory_waiting *waiting)
+static void tell(void *argument)
 {
-    while (!thread_join_within(thread, LOOK_MS * UINT64_C(1000000))) {
-        pthread_mutex_lock(&work->mutex);
-        uint64_t done = work->done;
-        pthread_mutex_unlock(&work->mutex);
-        if (waiting)
-            waiting->call(waiting->argument, done, work->total);
-    }
+    struct work *work = argument;
+
+    pthread_mutex_lock(&work->walk.mutex);
+    uint64_t done = work->walk.ended;
+    pthread_mutex_unlock(&work->walk.mutex);
+    if (work->waiting)
+        work->waiting->call(work->waiting->argument, done, work->walk.count);
 }
 
 /* The error is that of the first part that fails, of those that were begun. */
-static enum status run(struct work *work, const struct inventory_waiting *waiting,
+static enum status run(struct work *work, uint64_t total, const struct inventory_waiting *waiting,
                        struct error *err)
 {
     pthread_t threads[THREADS];
-    uint64_t started = 0;
 
-    pthread_mutex_init(&work->mutex, NULL);
-    while (started < THREADS && started < work->total &&
-           thread_start("inventory", run_parts, work, &threads[started]))
-        started++;
+    work->waiting = waiting;
+    walk_init(&work->walk, total);
+    uint64_t started =
+        threads_start(threads, min_u64(total, THREADS), "inventory", run_parts, work);
     if (started == 0)
         (void)run_parts(work);
-    for (uint64_t i = 0; i < started; i++)
-        await(threads[i], work, waiting);
-    pthread_mutex_destroy(&work->mutex);
-    if (work->status != STATUS_OK && err)
-        *err = work->error;
-    return work->status;
+    threads_await(threads, started, tell, work);
+    return walk_done(&work->walk, err);
 }
 
 /* What is asked
@@ -219,11 +203,8 @@ static enum status take_stamp(struct inventory_array *of, uint32_t part, void *a
 enum status inventory_stamp(struct inventory *inventory, const struct inventory_waiting *waiting,
                             struct error *err)
 {
-    struct work work = {.body = take_stamp,
-                        .arrays = inventory->arrays,
-                        .part_count = 1,
-                        .total = inventory->count};
-    enum status status = run(&work, waiting, err);
+    struct work work = {.body = take_stamp, .arrays = inventory->arrays, .part_count = 1};
+    enum status status = run(&work, inventory->count, waiting, err);
 
     inventory->stamp = 0;
     for (size_t i = 0; i < inventory->count; i++)
@@ -265,13 +246,10 @@ static void spare_documents(struct inventory *inventory)
 enum status inventory_read_documents(struct inventory *inventory,
                                      const struct inventory_waiting *waiting, struct error *err)
 {
-    struct work work = {.body = read_document,
-                        .arrays = inventory->arrays,
-                        .part_count = 1,
-                        .total = inventory->count};
+    struct work work = {.body = read_document, .arrays = inventory->arrays, .part_count = 1};
 
     spare_documents(inventory);
-    return run(&work, waiting, err);
+    return run(&work, inventory->count, waiting, err);
 }
 
 static enum status require(struct inventory_array *of, uint32_t part, void *argument,
@@ -286,10 +264,9 @@ static enum status require(struct inventory_array *of, uint32_t part, void *argu
 enum status inventory_require(struct inventory *inventory, const struct inventory_waiting *waiting,
                               struct error *err)
 {
-    struct work work = {
-        .body = require, .arrays = inventory->arrays, .part_count = 1, .total = inventory->count};
+    struct work work = {.body = require, .arrays = inventory->arrays, .part_count = 1};
 
-    return run(&work, waiting, err);
+    return run(&work, inventory->count, waiting, err);
 }
 
 struct tally {
@@ -324,14 +301,11 @@ static enum status list_part(struct inventory_array *of, uint32_t part, void *ar
 enum status inventory_list(struct inventory *inventory, const struct inventory_waiting *waiting,
                            struct error *err)
 {
-    struct work work = {.body = list_part,
-                        .arrays = inventory->arrays,
-                        .part_count = LIST_PARTS,
-                        .total = inventory->count * LIST_PARTS};
+    struct work work = {.body = list_part, .arrays = inventory->arrays, .part_count = LIST_PARTS};
 
     for (size_t i = 0; i < inventory->count; i++)
         inventory->arrays[i].value_count = inventory->arrays[i].stock = 0;
-    return run(&work, waiting, err);
+    return run(&work, inventory->count * LIST_PARTS, waiting, err);
 }
 
 void inventory_value_key(const struct inventory_array *of, uint64_t number,
@@ -374,8 +348,7 @@ enum status inventory_mark(struct inventory *inventory, size_t i, uint64_t first
     struct work work = {.body = mark_part,
                         .argument = &marks,
                         .arrays = &inventory->arrays[i],
-                        .part_count = LIST_PARTS,
-                        .total = LIST_PARTS};
+                        .part_count = LIST_PARTS};
 
-    return run(&work, waiting, err);
+    return run(&work, LIST_PARTS, waiting, err);
 }

@@ -169,9 +169,15 @@ static void make_lengths(const struct dataset *dataset, const struct ragged *rag
                          int32_t *out)
 {
     size_t count = ragged->step_count > 0 ? ragged->step_count : 1;
+    struct anchors_episode episode = {0};
 
-    for (size_t k = 0; k < count; k++)
-        out[k] = (int32_t)ragged_step_items(dataset, ragged, frame, k);
+    if (ragged->step_count > 0)
+        episode = anchors_episode_of(dataset->anchors, frame);
+    for (size_t k = 0; k < count; k++) {
+        struct ragged_span span = ragged_step(ragged, &episode, frame, k);
+
+        out[k] = (int32_t)(span.end - span.begin);
+    }
 }
 
 void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, uint64_t key,

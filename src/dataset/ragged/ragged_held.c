@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/vlen.h"
+#include "dataset/threads.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

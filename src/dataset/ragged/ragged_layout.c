@@ -169,6 +169,7 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
                               .dense_rank = deliver->form == RAGGED_DENSE ? deliver->dense_rank : 0,
                               .step_count = origin->step_count,
                               .steps = origin->steps,
+                              .fills_zero = dataset->private->fill == SAMPLES_FILL_ZERO,
                               .lengths_field = find_lengths_field(dataset, origin),
                               .item_count = origin->first_item[dataset->store_count]};
     ragged->dense_items = deliver->form == RAGGED_DENSE ? 1 : 0;

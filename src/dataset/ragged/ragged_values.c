@@ -1,32 +1,29 @@
 /* See ragged_values.h.
  *
- * Threads take chunks in order, and read them at the same time. Chunks are visited in order, one at
- * a time. All memory of chunks comes from one room. Before a chunk is fetched its stored size is
- * asked for; before it is decoded its header is. A chunk that finds no room waits for its turn
- * without any, and is read again. The chunk whose turn it is may not wait for others that wait for
- * it: those that are read already give their room up. So at least that one chunk goes on, and is
- * refused only where it alone takes more than the room. */
+ * Chunks are read by several threads, and visited in their turn. All memory of chunks comes from
+ * one room. Before a chunk is fetched its stored size is asked for; before it is decoded its header
+ * is. A chunk that finds no room waits for its turn without any, and is read again. The chunk whose
+ * turn it is may not wait for others that wait for it: those that are read already give their room
+ * up. So at least that one chunk goes on, and is refused only where it alone takes more than the
+ * room. */
 #include "dataset/ragged/ragged_values.h"
 
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/vlen.h"
+#include "dataset/threads.h"
+#include "dataset/walk.h"
 #include "zarr/chunk/values.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 struct reading {
     struct values_reading *asked;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    /* Under `mutex`: */
-    uint64_t taken, visited; /* chunks */
-    uint64_t used;           /* of the room */
-    bool is_short;           /* the chunk whose turn it is needs room that later ones have */
-    enum status status;      /* of the first chunk that failed */
-    struct error error;
+    struct walk walk; /* of chunks; `changed` if room is given back, too */
+    /* Under the walk's mutex: */
+    uint64_t used; /* of the room */
+    bool is_short; /* the chunk whose turn it is needs room that later ones have */
 };
 
 /* A chunk on its way, of one thread. */
@@ -61,7 +58,7 @@ static bool may_take(const struct chunk *chunk, uint64_t bytes)
     const struct reading *reading = chunk->reading;
 
     return bytes <= reading->asked->room - reading->used &&
-           (!reading->is_short || reading->visited == chunk->number);
+           (!reading->is_short || reading->walk.ended == chunk->number);
 }
 
 static enum status take_room(struct codec_memory *memory, size_t bytes, struct error *err)
@@ -70,9 +67,9 @@ static enum status take_room(struct codec_memory *memory, size_t bytes, struct e
     struct reading *reading = chunk->reading;
     enum status status = STATUS_OK;
 
-    pthread_mutex_lock(&reading->mutex);
+    pthread_mutex_lock(&reading->walk.mutex);
     while (status == STATUS_OK && !may_take(chunk, bytes)) {
-        bool is_first = reading->visited == chunk->number;
+        bool is_first = reading->walk.ended == chunk->number;
 
         if (is_first && reading->used == chunk->room) {
             status = refuse(chunk, bytes, err);
@@ -82,19 +79,19 @@ static enum status take_room(struct codec_memory *memory, size_t bytes, struct e
         } else {
             if (is_first && !reading->is_short) {
                 reading->is_short = true;
-                pthread_cond_broadcast(&reading->changed);
+                pthread_cond_broadcast(&reading->walk.changed);
             }
-            pthread_cond_wait(&reading->changed, &reading->mutex);
+            pthread_cond_wait(&reading->walk.changed, &reading->walk.mutex);
         }
     }
-    if (reading->visited == chunk->number)
+    if (reading->walk.ended == chunk->number)
         reading->is_short = false;
     if (status == STATUS_OK) {
         reading->used += bytes;
         chunk->room += bytes;
         chunk->most = max_u64(chunk->most, chunk->room);
     }
-    pthread_mutex_unlock(&reading->mutex);
+    pthread_mutex_unlock(&reading->walk.mutex);
     return status;
 }
 
@@ -103,11 +100,11 @@ static void give_room(struct codec_memory *memory, size_t bytes)
     struct chunk *chunk = (struct chunk *)memory;
     struct reading *reading = chunk->reading;
 
-    pthread_mutex_lock(&reading->mutex);
+    pthread_mutex_lock(&reading->walk.mutex);
     reading->used -= bytes;
     chunk->room -= bytes;
-    pthread_cond_broadcast(&reading->changed);
-    pthread_mutex_unlock(&reading->mutex);
+    pthread_cond_broadcast(&reading->walk.changed);
+    pthread_mutex_unlock(&reading->walk.mutex);
 }
 
 /* Frees all that the chunk has. */
@@ -216,49 +213,29 @@ static enum status read_chunk(struct chunk *chunk, struct error *err)
 /* Threads
  * ---------------------------------------------------------------------------------------------- */
 
-static bool take_chunk(struct reading *reading, uint64_t *ret_chunk)
-{
-    pthread_mutex_lock(&reading->mutex);
-    bool found =
-        reading->status == STATUS_OK && reading->taken < reading->asked->view->chunk_counts[0];
-    *ret_chunk = reading->taken;
-    reading->taken += found;
-    pthread_mutex_unlock(&reading->mutex);
-    return found;
-}
-
 /* False: an earlier chunk needs the room that this one has. */
 static bool wait_for_turn(const struct chunk *chunk)
 {
     struct reading *reading = chunk->reading;
 
-    pthread_mutex_lock(&reading->mutex);
-    while (reading->visited < chunk->number && !(reading->is_short && chunk->room > 0))
-        pthread_cond_wait(&reading->changed, &reading->mutex);
-    bool is_turn = reading->visited == chunk->number;
-    pthread_mutex_unlock(&reading->mutex);
+    pthread_mutex_lock(&reading->walk.mutex);
+    while (reading->walk.ended < chunk->number && !(reading->is_short && chunk->room > 0))
+        pthread_cond_wait(&reading->walk.changed, &reading->walk.mutex);
+    bool is_turn = reading->walk.ended == chunk->number;
+    pthread_mutex_unlock(&reading->walk.mutex);
     return is_turn;
 }
 
 /* Visits a chunk, if it and all before it were read. */
 static void end_chunk(struct chunk *chunk, enum status status, struct error *err)
 {
-    struct reading *reading = chunk->reading;
-    struct values_reading *asked = reading->asked;
+    struct walk *walk = &chunk->reading->walk;
+    struct values_reading *asked = chunk->reading->asked;
 
-    pthread_mutex_lock(&reading->mutex);
+    if (walk_turn(walk, chunk->number) && status == STATUS_OK)
+        status = asked->visit(asked->argument, &chunk->values, err);
     asked->most = max_u64(asked->most, chunk->most);
-    if (reading->status == STATUS_OK) {
-        if (status == STATUS_OK)
-            status = asked->visit(asked->argument, &chunk->values, err);
-        if (status != STATUS_OK) {
-            reading->status = status;
-            reading->error = *err;
-        }
-    }
-    reading->visited++;
-    pthread_cond_broadcast(&reading->changed);
-    pthread_mutex_unlock(&reading->mutex);
+    walk_end(walk, chunk->number, status, err);
     drop(chunk);
 }
 
@@ -296,14 +273,9 @@ static void *read_chunks(void *argument)
     if (asked->view->shard_level_count > 0)
         status = zarr_chunk_reader_new_with(asked->dataset->private->store, &asked->view, 1,
                                             &options, &chunk.shards, &cause);
-    while (take_chunk(reading, &chunk.number)) {
+    while (walk_take(&reading->walk, &chunk.number)) {
         err = cause;
-        if (status == STATUS_OK)
-            end_chunk(&chunk, read_in_turn(&chunk, &err), &err);
-        else {
-            (void)wait_for_turn(&chunk); /* without room */
-            end_chunk(&chunk, status, &err);
-        }
+        end_chunk(&chunk, status == STATUS_OK ? read_in_turn(&chunk, &err) : status, &err);
     }
     zarr_chunk_reader_free(chunk.shards);
     return NULL;
@@ -320,12 +292,7 @@ enum status values_read(struct values_reading *values, struct error *err)
         threads = min_u64(threads, values->room / 2 /
                                        zarr_chunk_reader_bytes_with(values->dataset->private->store,
                                                                     &values->view, 1, &options));
-    pthread_mutex_init(&reading.mutex, NULL);
-    pthread_cond_init(&reading.changed, NULL);
-    dataset_run_threads("values", max_u64(threads, 1), read_chunks, &reading);
-    pthread_cond_destroy(&reading.changed);
-    pthread_mutex_destroy(&reading.mutex);
-    if (reading.status != STATUS_OK && err)
-        *err = reading.error;
-    return reading.status;
+    walk_init(&reading.walk, values->view->chunk_counts[0]);
+    threads_run("values", max_u64(threads, 1), read_chunks, &reading);
+    return walk_done(&reading.walk, err);
 }

@@ -100,34 +100,9 @@ uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row)
 /* Samples
  * ---------------------------------------------------------------------------------------------- */
 
-static uint64_t frame_items(const struct ragged *ragged, uint64_t frame)
+static uint64_t items_of(struct ragged_span span)
 {
-    struct ragged_span span = ragged_frame(ragged, frame);
-
     return span.end - span.begin;
-}
-
-/* Of the frame `at`, or of what stands in its place. */
-static uint64_t items_at(const struct dataset *dataset, const struct ragged *ragged,
-                         struct anchors_episode episode, uint64_t at)
-{
-    bool is_before = (int64_t)(at - episode.first) < 0,
-         is_behind = (int64_t)(at - episode.end) >= 0;
-
-    if (!is_before && !is_behind)
-        return frame_items(ragged, at);
-    if (dataset->private->fill == SAMPLES_FILL_ZERO)
-        return 0;
-    return frame_items(ragged, is_before ? episode.first : episode.end - 1);
-}
-
-uint64_t ragged_step_items(const struct dataset *dataset, const struct ragged *ragged,
-                           uint64_t frame, size_t k)
-{
-    if (ragged->step_count == 0)
-        return frame_items(ragged, frame);
-    return items_at(dataset, ragged, anchors_episode_of(dataset->private->anchors, frame),
-                    frame + (uint64_t)(int64_t)ragged->steps[k]);
 }
 
 /* Steps that follow one another and are in the episode cost one difference. */
@@ -137,7 +112,7 @@ uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged 
     uint64_t items = 0;
 
     if (ragged->step_count == 0)
-        return frame_items(ragged, frame);
+        return items_of(ragged_frame(ragged, frame));
     struct anchors_episode episode = anchors_episode_of(dataset->private->anchors, frame);
     for (size_t k = 0; k < ragged->step_count;) {
         uint64_t at = frame + (uint64_t)(int64_t)ragged->steps[k];
@@ -145,7 +120,7 @@ uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged 
 
         if (ragged->truncates || ragged->entries || (int64_t)(at - episode.first) < 0 ||
             (int64_t)(at - episode.end) >= 0) {
-            items += items_at(dataset, ragged, episode, at);
+            items += items_of(ragged_step(ragged, &episode, frame, k));
             k = end;
             continue;
         }
