@@ -13,10 +13,10 @@ skip_sanitizers "$build" Python
 
 # Made by Debian's tools, and by newer ones with auditwheel, if these are there.
 library=$build/lib/libpenstock.so
-wheel=$(PYTHON=/usr/bin/python3 "$root/packaging/wheel.sh" --library "$library" "$scratch/wheels" 2>"$scratch/log") || fail "no wheel"
+wheel=$(PYTHON=/usr/bin/python3 "$root/packaging/wheel.sh" --trainers --library "$library" "$scratch/wheels" 2>"$scratch/log") || fail "no wheel"
 [[ $wheel == */penstock-*-py3-none-manylinux_2_28_"$(uname -m)".whl ]] || fail "the wheel is called $wheel"
 if "$python" -c 'import setuptools, wheel, pip, auditwheel' 2>"$scratch/log"; then
-    PYTHON=$python "$root/packaging/wheel.sh" --library "$library" "$scratch/audited" 2>"$scratch/log" || fail "auditwheel"
+    PYTHON=$python "$root/packaging/wheel.sh" --trainers --library "$library" "$scratch/audited" 2>"$scratch/log" || fail "auditwheel"
 else
     echo "skipped: auditwheel, which is not installed for $python"
 fi
@@ -24,7 +24,7 @@ fi
 # What makes wheels refuses what would not load.
 refuses() {
     "$compiler" -shared -fPIC -x c - -o "$scratch/other.so" "${@:2}"
-    ! "$root/packaging/wheel.sh" --library "$scratch/other.so" "$scratch/refused" 2>"$scratch/log" || fail "a wheel of: $*"
+    ! "$root/packaging/wheel.sh" --trainers --library "$scratch/other.so" "$scratch/refused" 2>"$scratch/log" || fail "a wheel of: $*"
     grep -q "$1" "$scratch/log" || fail "it does not say '$1'"
 }
 if [[ $(printf '2.33\n%s\n' "$(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2)" | sort -V | head -n 1) == 2.33 ]]; then
