@@ -9,6 +9,9 @@
 #include "memory_store.h"
 
 #include "dataset/dataset_internal.h"
+#include "dataset/fields/select.h"
+#include "dataset/open/settle.h"
+#include "dataset/ragged/ragged_open.h"
 
 enum { STORES = 3, FIELDS = 4 };
 

@@ -4,6 +4,8 @@
 #include "fuzz.h"
 
 #include "dataset/dataset_internal.h"
+#include "dataset/ragged/ragged_offsets.h"
+#include "dataset/read/ragged_rows.h"
 
 static const enum dtype dtypes[] = {DTYPE_INT8,  DTYPE_INT16,  DTYPE_INT32,  DTYPE_INT64,
                                     DTYPE_UINT8, DTYPE_UINT16, DTYPE_UINT32, DTYPE_UINT64};

@@ -1,9 +1,10 @@
 /* Constants: arrays without the sample axis, which trainers get once. Read whole from the first
  * store while opening, by one thread. Other ranks have them from the packed dataset. */
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/constants.h"
 
 #include "base/size.h"
-#include "dataset/fields/select_internal.h"
+#include "dataset/fields/select.h"
+#include "dataset/fields/small_array.h"
 #include "zarr/hierarchy/attributes.h"
 #include "zarr/hierarchy/axes.h"
 #include "zarr/hierarchy/packed.h"

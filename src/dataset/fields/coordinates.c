@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/spelling.h"
 #include "base/text.h"
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/small_array.h"
 #include "zarr/hierarchy/axes.h"
 #include "zarr/hierarchy/group_attributes.h"
 

@@ -4,11 +4,13 @@
  * A table has an entry for each index of the axes along which entries differ. If these are the
  * innermost axes, or nearly so, further axes are written out, so that lines of items have entries
  * that lie one behind another. */
-#include "dataset/fields/statistic.h"
+#include "dataset/fields/normals.h"
 
 #include "base/number.h"
+#include "dataset/fields/select.h"
+#include "dataset/fields/statistic.h"
+#include "zarr/hierarchy/cf.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

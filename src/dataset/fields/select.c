@@ -1,9 +1,11 @@
 /* Which arrays are the fields of a dataset: those that the configuration names, or those of the
  * default (select_default.c). Called while opening, by one thread. */
 #include "dataset/fields/select_internal.h"
-#include "zarr/hierarchy/axes.h"
 
-#include <assert.h>
+#include "dataset/fields/steps.h"
+#include "zarr/hierarchy/axes.h"
+#include "zarr/hierarchy/cf.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

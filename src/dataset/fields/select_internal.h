@@ -1,9 +1,9 @@
-/* Choosing fields, shared by select.c (which ones, and those that are configured) and
- * select_default.c (those of the default). Internal to src/dataset. */
+/* What the files of fields/select.h share: select.c (fields that are configured), select_default.c
+ * (those of the default), select_ragged.c (ragged ones) and select_open.c. */
 #ifndef PENSTOCK_DATASET_FIELDS_SELECT_INTERNAL_H
 #define PENSTOCK_DATASET_FIELDS_SELECT_INTERNAL_H
 
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/select.h"
 
 /* What fields are chosen from. */
 struct choice {
@@ -12,10 +12,6 @@ struct choice {
     const char *axis;            /* of direct fields */
     const char *exclude;
 };
-
-/* select.c: the axis that `text` means: its number, or the name of its dimension; -1: none of the
- * array. */
-int select_axis(const struct zarr_node *node, const char *text);
 
 /* select.c: checks that scale and offset are finite numbers in the type that products and sums of
  * the items are made in, and that a scale is not 0 there alone. INVALID: not so. */
@@ -37,33 +33,36 @@ bool select_has(const struct choice *choice, const char *path);
 MUST_USE enum status select_begin(const struct dataset_options *options, struct choice *choice,
                                   struct error *err);
 
-/* select.c: the path from the root of an array that the configuration names: `path` counts from the
- * group, or from the root if it begins with a '/'. */
-struct select_path {
-    char text[2 * ZARR_PATH_BYTES];
-};
-struct select_path select_full_path(const struct choice *choice, const char *path);
-struct select_path select_path(const struct dataset_options *options, const char *path);
-
 /* select.c: INVALID: it is no array of indices, one for each sample. */
 MUST_USE enum status select_check_index(const struct zarr_array *index, struct error *err);
-
-/* select.c: says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID.
- */
-enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,
-                           struct error *err);
-
-/* select.c: INVALID: no name for a field. */
-MUST_USE enum status select_set_name(struct field_origin *origin, const char *name,
-                                     struct error *err);
-
-/* select.c: puts fields in order of name. INVALID: two have one name. */
-MUST_USE enum status select_sort(struct field_origin *origins, size_t count, struct error *err);
 
 /* select_default.c: all arrays in the group whose sample axis has the sample count, but for those
  * that are excluded. INVALID: it is not clear which, or `exclude` has a pattern that fits nothing.
  */
 MUST_USE enum status select_default(const struct choice *choice, struct field_origin *origins,
                                     size_t *ret_count, struct error *err);
+
+/* select_ragged.c: the arrays that a spec names: of its keys, or else those of a sparse group of
+ * the name of its array. Paths as of dataset_field_spec.array. INVALID: too many. */
+enum { RAGGED_MOST_ARRAYS = RAGGED_MAX_COLUMNS + 1 };
+struct ragged_paths {
+    char offsets[2 * ZARR_PATH_BYTES], columns[RAGGED_MAX_COLUMNS][2 * ZARR_PATH_BYTES];
+    size_t column_count, index_count;
+    bool has_values;
+};
+bool ragged_has_keys(const struct dataset_field_spec *spec);
+MUST_USE enum status ragged_list_paths(const struct dataset_field_spec *spec,
+                                       struct ragged_paths *ret_paths, struct error *err);
+
+/* select_ragged.c: whether the spec asks for a ragged field: by keys, or by the name of a sparse
+ * group. */
+bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spec *spec);
+
+/* select_ragged.c: chooses the arrays of a ragged field, and appends the origins of the columns, or
+ * of the tensor, that are delivered. Errors as of dataset_open(). */
+MUST_USE enum status ragged_select(const struct choice *choice,
+                                   const struct dataset_field_spec *spec,
+                                   struct ragged_origin *ragged, struct field_origin *origins,
+                                   size_t *count, struct error *err);
 
 #endif

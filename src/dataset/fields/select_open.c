@@ -1,6 +1,7 @@
 /* Opening the hierarchy of one store: the arrays that fields name, and no others. Called while
- * opening, by one thread. See dataset_internal.h. */
+ * opening, by one thread. */
 #include "dataset/fields/select_internal.h"
+
 
 #include <assert.h>
 #include <stdlib.h>

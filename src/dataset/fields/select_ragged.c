@@ -1,9 +1,8 @@
-/* Which arrays are a ragged field, and which fields are delivered for it. See ragged_internal.h. */
+/* Which arrays are a ragged field, and which fields are delivered for it. */
 #include "dataset/fields/select_internal.h"
 
-#include "base/size.h"
+#include "dataset/fields/steps.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

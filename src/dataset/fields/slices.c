@@ -1,10 +1,10 @@
 /* Slices: which indices along other axes than the sample axis a field has. Called while opening, by
  * one thread. Names of coordinates become numbers here, so that other ranks need not read them. */
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/slices.h"
 
 #include "base/number.h"
 #include "dataset/fields/coordinates.h"
-#include "dataset/fields/select_internal.h"
+#include "dataset/fields/select.h"
 #include "zarr/hierarchy/axes.h"
 
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 /* Small arrays beside the fields: coordinates, means. Called while opening, by one thread. */
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/small_array.h"
 
 #include "base/size.h"
-#include "dataset/fields/select_internal.h"
+#include "dataset/fields/select.h"
+#include "dataset/fields/store_arrays.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "dataset/fields/statistic.h"
 
 #include "base/number.h"
-#include "dataset/fields/select_internal.h"
+#include "dataset/fields/small_array.h"
 #include "zarr/hierarchy/axes.h"
 
 #include <float.h>

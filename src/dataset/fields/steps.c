@@ -1,9 +1,9 @@
 /* Steps of fields: which frames a sample has, how far they reach, and which fields are read
  * together. Called while opening, by one thread. */
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/steps.h"
 
 #include "base/number.h"
-#include "base/size.h"
+#include "dataset/fields/slices.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,10 @@
-/* The arrays of other stores than the first: whether they are there, and the same. Called while
- * opening, by one thread. */
-#include "dataset/dataset_internal.h"
+/* The arrays of stores: whether those of other stores than the first are there, and the same, and
+ * whether values are. An array without any value is a folder that is not mounted, or has fill
+ * values. Called while opening, by one thread. */
+#include "dataset/fields/store_arrays.h"
+
+#include "zarr/chunk/separator.h"
+#include "zarr/chunk/stock.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -64,4 +68,32 @@ enum status store_fields_compare(const struct dataset *dataset, size_t store, co
     text_done(&first);
     text_done(&other);
     return STATUS_INVALID;
+}
+
+enum status stock_refuse(const struct store *store, const struct zarr_array *array,
+                         struct error *err)
+{
+    char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
+
+    if (zarr_finds_other_separator(store, array, own, other)) {
+        struct text text = {0};
+        zarr_describe_other_separator(own, other, &text);
+        error_set(err, STATUS_INVALID, "%s", text.data);
+        text_done(&text);
+        return STATUS_INVALID;
+    }
+    return error_set(err, STATUS_NOT_FOUND,
+                     "the metadata is there, and no chunk at all: a folder that is not mounted, or "
+                     "a copy without its chunks? If every item is the fill value, and a writer "
+                     "left the chunks out, say so: errors.missing_chunk: fill");
+}
+
+enum status stock_expect(const struct dataset *dataset, const struct store *store,
+                         const struct zarr_array *array, struct error *err)
+{
+    const struct dataset_private *private = dataset->private;
+
+    if (private->fills_empty || private->missing_is_bad || zarr_has_stock(store, array))
+        return STATUS_OK;
+    return stock_refuse(store, array, err);
 }

@@ -3,12 +3,12 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/fields/store_arrays.h"
 #include "dataset/threads.h"
 #include "dataset/walk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 static enum status name_array(const struct dataset *dataset, size_t store, const char *option,
                               const char *path, enum status status, struct error *err)

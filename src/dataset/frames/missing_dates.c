@@ -1,6 +1,7 @@
 /* See missing_dates.h. */
 #include "dataset/frames/missing_dates.h"
 
+#include "dataset/fields/small_array.h"
 #include "zarr/hierarchy/group_attributes.h"
 
 #include <inttypes.h>

@@ -1,9 +1,12 @@
 /* Which frames are samples: see samples_spec.h. Reads the arrays that the spec names, and makes the
  * anchors. Called while opening, by one thread. */
-#include "dataset/frames/frame_runs.h"
+#include "dataset/frames/frames.h"
 
 #include "anchors/bits.h"
 #include "anchors/split.h"
+#include "dataset/fields/select.h"
+#include "dataset/fields/steps.h"
+#include "dataset/frames/frame_runs.h"
 #include "dataset/frames/frame_times.h"
 #include "dataset/frames/missing_dates.h"
 

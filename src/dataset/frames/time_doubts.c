@@ -1,8 +1,11 @@
 /* What the user should hear of the times of frames: where the coordinate of the sample axis jumps,
  * and samples go across. Called after opening, by one thread. */
+#include "dataset/frames/frames.h"
+
 #include "anchors/anchors.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/fields/steps.h"
 #include "dataset/frames/frame_times.h"
 #include "zarr/hierarchy/axes.h"
 

@@ -1,8 +1,10 @@
 /* See dataset.h: arrays that are held whole. One process a node fills their memory once; all
  * processes of the node read the memory. */
 #include "dataset/hold/hold_internal.h"
-
 #include "dataset/join.h"
+#include "dataset/ragged/ragged_held.h"
+#include "dataset/ragged/ragged_offsets.h"
+#include "dataset/ragged/ragged_open.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "store/kind/fetch.h"
 
 #include <pthread.h>
 #include <stdlib.h>

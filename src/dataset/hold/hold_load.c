@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/read/bad_frames.h"
 #include "dataset/threads.h"
 #include "dataset/walk.h"
 
@@ -26,6 +27,8 @@ struct load {
     uint64_t chunk_count;
     uint32_t thread_count;
     const struct dataset_hold_options *options;
+    const struct zarr_array **list; /* owned: the same arrays */
+    pthread_t *threads;             /* owned */
     struct stretch *stretches;      /* owned */
     struct walk walk;               /* of the stretches */
     _Atomic uint64_t chunks, bytes; /* loaded so far */
@@ -95,31 +98,13 @@ struct loader {
     struct hold_fetcher *fetcher; /* NULL: nothing is fetched ahead */
 };
 
-static enum status list_arrays(const struct load *load, const struct zarr_array ***ret_list,
-                               struct error *err)
-{
-    const struct zarr_array **list = calloc(load->array_count, sizeof(struct zarr_array *));
-
-    if (!list)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
-    for (size_t i = 0; i < load->array_count; i++)
-        list[i] = load->arrays[i].array;
-    *ret_list = list;
-    return STATUS_OK;
-}
-
 static enum status prepare(struct loader *loader, struct error *err)
 {
     struct load *load = loader->load;
     const struct dataset_private *private = load->dataset->private;
-    const struct zarr_array **list;
+    enum status status = zarr_chunk_reader_new_with(private->store, load->list, load->array_count,
+                                                    &private->read, &loader->reader, err);
 
-    enum status status = list_arrays(load, &list, err);
-    if (status != STATUS_OK)
-        return status;
-    status = zarr_chunk_reader_new_with(private->store, list, load->array_count, &private->read,
-                                        &loader->reader, err);
-    free(list);
     if (status == STATUS_OK && load->fetch_bytes > 0)
         status = hold_fetcher_new(load->dataset, load->fetch_bytes, &loader->fetcher, err);
     if (status != STATUS_OK)
@@ -182,50 +167,63 @@ static void tell_progress(void *argument)
                                 load->bytes);
 }
 
-static enum status run(struct load *load, struct error *err)
-{
-    pthread_t *threads = calloc(load->thread_count, sizeof *threads);
-
-    if (!threads)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
-    uint64_t started = threads_start(threads, load->thread_count, "held", work, load);
-    int failure = errno;
-    threads_await(threads, started, tell_progress, load);
-    tell_progress(load);
-    free(threads);
-    if (started == 0)
-        return error_set(err, STATUS_IO, "start a thread to read held arrays: %s",
-                         strerror(failure));
-    return STATUS_OK;
-}
-
 /* As many threads as asked for, if their memory allows; each with an equal share of what may be on
  * its way. */
-static enum status share_memory(struct load *load, const struct dataset_hold_options *options,
-                                struct error *err)
+static void share_memory(struct load *load)
 {
     const struct dataset_private *private = load->dataset->private;
-    const struct zarr_array **list;
-    enum status status = list_arrays(load, &list, err);
-
-    if (status != STATUS_OK)
-        return status;
     size_t each =
-        zarr_chunk_reader_bytes_with(private->store, list, load->array_count, &private->read);
-    free(list);
+        zarr_chunk_reader_bytes_with(private->store, load->list, load->array_count, &private->read);
     bool remote = store_is_remote(private->store);
     if (remote)
         each += hold_fetcher_bytes();
-    uint64_t memory = options->memory_bytes;
+    uint64_t memory = load->options->memory_bytes;
     uint64_t threads = remote ? memory / 2 / each : memory / each; /* half of it for chunks */
-    threads = min_u64(threads, options->thread_count);
+    threads = min_u64(threads, load->options->thread_count);
     load->thread_count = threads > 0 ? (uint32_t)threads : 1;
     if (!remote)
-        return STATUS_OK;
+        return;
     uint64_t rest = memory > load->thread_count * each ? memory - load->thread_count * each : 1;
     load->fetch_bytes = min_u64(rest, private->settings.fetch_bytes) / load->thread_count;
     load->fetch_bytes += load->fetch_bytes == 0;
+}
+
+static enum status set_up(struct load *load, struct error *err)
+{
+    uint64_t count = 0; /* stretches */
+
+    load->list = calloc(load->array_count, sizeof(struct zarr_array *));
+    for (size_t i = 0; load->list && i < load->array_count; i++) {
+        load->list[i] = load->arrays[i].array;
+        load->chunk_count += hold_chunks(load->list[i]);
+    }
+    if (load->list) {
+        share_memory(load);
+        count = cut_arrays(load, NULL);
+        load->stretches = calloc(count + 1, sizeof *load->stretches); /* 0 may fail */
+        load->threads = calloc(load->thread_count, sizeof *load->threads);
+    }
+    if (!load->stretches || !load->threads)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
+    (void)cut_arrays(load, load->stretches);
+    walk_init(&load->walk, count);
     return STATUS_OK;
+}
+
+static enum status run(struct load *load, size_t *ret_failed, struct error *err)
+{
+    uint64_t started = threads_start(load->threads, load->thread_count, "held", work, load);
+    int failure = errno;
+
+    threads_await(load->threads, started, tell_progress, load);
+    tell_progress(load);
+    enum status status = walk_done(&load->walk, err);
+    if (started == 0)
+        return error_set(err, STATUS_IO, "start a thread to read held arrays: %s",
+                         strerror(failure));
+    if (status != STATUS_OK)
+        *ret_failed = load->stretches[load->walk.failed].array;
+    return status;
 }
 
 enum status hold_load(const struct dataset *dataset, const struct hold_array *arrays, size_t count,
@@ -236,22 +234,11 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
         .dataset = dataset, .arrays = arrays, .array_count = count, .options = options};
 
     *ret_failed = count;
-    enum status status = share_memory(&load, options, err);
-    if (status != STATUS_OK)
-        return status;
-    for (size_t i = 0; i < count; i++)
-        load.chunk_count += hold_chunks(arrays[i].array);
-    uint64_t stretch_count = cut_arrays(&load, NULL);
-    load.stretches = calloc(stretch_count + 1, sizeof *load.stretches); /* stretch 0 may fail */
-    if (!load.stretches)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
-    (void)cut_arrays(&load, load.stretches);
-    walk_init(&load.walk, stretch_count);
-    enum status ran = run(&load, err);
-    size_t failed = load.stretches[load.walk.failed].array;
+    enum status status = set_up(&load, err);
+    if (status == STATUS_OK)
+        status = run(&load, ret_failed, err);
+    free(load.threads);
     free(load.stretches);
-    status = walk_done(&load.walk, err);
-    if (status != STATUS_OK)
-        *ret_failed = failed;
-    return status != STATUS_OK ? status : ran;
+    free(load.list);
+    return status;
 }

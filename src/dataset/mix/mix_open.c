@@ -1,8 +1,11 @@
 /* A mix of datasets. See dataset.h. */
-#include "dataset/mix/mix_internal.h"
+#include "dataset/mix/mix.h"
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/open/open.h"
+#include "dataset/read/row_walk.h"
+#include "zarr/chunk/shard_cache.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* See mix_internal.h and ragged.h: the ragged fields of a mix. Each source has its own offsets,
+/* See ragged.h: the ragged fields of a mix. Each source has its own offsets,
  * pages and tails. The mix says what all sources have together, and at most. */
-#include "dataset/mix/mix_internal.h"
+#include "dataset/mix/mix.h"
 
 #include "base/number.h"
 #include "base/size.h"

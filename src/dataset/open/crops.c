@@ -1,6 +1,8 @@
 /* Random crops of fields: their layout, and whether those of one group can lie at the same place.
  * Pure; called while opening. */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/settle.h"
+
+#include "dataset/fields/slices.h"
 
 #include <inttypes.h>
 #include <string.h>

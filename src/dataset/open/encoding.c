@@ -1,9 +1,11 @@
 /* The attributes of fields' arrays (zarr/hierarchy/attributes.h): checks that stores agree, and
  * says what the user should hear of before a run. Called while opening or later, by one thread. */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/settle.h"
 
+#include "dataset/frames/frames.h"
 #include "zarr/chunk/separator.h"
 #include "zarr/hierarchy/attributes.h"
+#include "zarr/hierarchy/cf.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *
  *     | hash of all 44 | fields 4 | samples 4 | shapes 4 | dtypes 4 | chunks 4 |
  */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/open.h"
 
 #include <inttypes.h>
 #include <xxhash.h>

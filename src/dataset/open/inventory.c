@@ -3,14 +3,14 @@
 
 #include "base/number.h"
 #include "base/random.h"
-#include "dataset/dataset_internal.h"
+#include "dataset/fields/store_arrays.h"
+#include "dataset/ragged/ragged_open.h"
 #include "dataset/threads.h"
 #include "dataset/walk.h"
 #include "zarr/chunk/separator.h"
 #include "zarr/chunk/stock.h"
 #include "zarr/hierarchy/sparse_group.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

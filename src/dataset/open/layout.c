@@ -1,10 +1,17 @@
 /* What follows from a dataset's fields: the sample count, rows, and where each field's bytes live.
  * Pure; called while opening. */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/settle.h"
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/fields/slices.h"
+#include "dataset/fields/steps.h"
+#include "dataset/open/open.h"
+#include "dataset/ragged/ragged_layout.h"
+#include "dataset/ragged/ragged_open.h"
+#include "dataset/read/row_walk.h"
 #include "zarr/chunk/chunk.h"
+#include "zarr/chunk/shard_cache.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,5 +1,7 @@
 /* Made fields: what a sample says of the steps of another field. See dataset.h. */
-#include "dataset/fields/select_internal.h"
+#include "dataset/open/settle.h"
+
+#include "dataset/fields/select.h"
 
 #include "base/number.h"
 

@@ -1,5 +1,19 @@
 /* A dataset: opened, asked, freed. See dataset.h. */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/open.h"
+
+#include "dataset/fields/constants.h"
+#include "dataset/fields/normals.h"
+#include "dataset/fields/select.h"
+#include "dataset/fields/slices.h"
+#include "dataset/fields/steps.h"
+#include "dataset/frames/frames.h"
+#include "dataset/open/settle.h"
+#include "dataset/ragged/ragged_open.h"
+#include "dataset/read/identity.h"
+#include "dataset/read/row_walk.h"
+#include "store/cache/disk_cache.h"
+#include "store/kind/fetch.h"
+#include "zarr/chunk/shard_cache.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,11 +1,13 @@
 /* The arrays that fields are made of, in each store: views, which are checked to fit together.
  * Called while opening, by one thread. */
-#include "dataset/dataset_internal.h"
+#include "dataset/open/settle.h"
 
 #include "base/size.h"
+#include "dataset/fields/slices.h"
+#include "dataset/fields/store_arrays.h"
+#include "dataset/ragged/ragged_open.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* See dataset_internal.h: a mix as bytes, and back: its sources, each packed as a dataset. */
-#include "dataset/dataset_internal.h"
+/* A mix as bytes, and back: its sources, each packed as a dataset. */
+#include "dataset/pack/pack_internal.h"
 
-#include "zarr/hierarchy/packed.h"
+#include "dataset/mix/mix.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,11 @@
  * The fields are packed as settled, not the options. So an unpacked dataset is the same even if
  * another version would choose other fields by default.
  */
-#include "dataset/dataset_internal.h"
-
 #include "dataset/pack/pack_internal.h"
+
+#include "dataset/fields/constants.h"
+#include "dataset/fields/slices.h"
+#include "dataset/open/open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Texts, real numbers and runs of items of packed datasets: what pack.c and ragged_pack.c share.
- * Inside src/dataset. */
+/* What the files of packing share: texts, real numbers and runs of items of packed datasets, and
+ * what pack.c, mix_pack.c and ragged_pack.c have for each other. Inside src/dataset. */
 #ifndef PENSTOCK_DATASET_PACK_PACK_INTERNAL_H
 #define PENSTOCK_DATASET_PACK_PACK_INTERNAL_H
 
@@ -50,6 +50,18 @@ static inline bool unpack_items(struct packed *packed, size_t item_bytes, void *
     *ret_count = size / item_bytes;
     return true;
 }
+
+/* pack.c: dataset_unpack(), of a source of a mix, or with `mix` NULL. */
+MUST_USE enum status dataset_unpack_source(const void *bytes, size_t size,
+                                           struct store_watch *watch, struct dataset *mix,
+                                           uint32_t source, struct dataset **ret_dataset,
+                                           struct error *err);
+
+/* mix_pack.c: dataset_pack() and dataset_unpack() of a mix; and whether the bytes are one. */
+void mix_pack(const struct dataset *mix, struct text *out);
+bool mix_is_packed(const void *bytes, size_t size);
+MUST_USE enum status mix_unpack(const void *bytes, size_t size, struct store_watch *watch,
+                                struct dataset **ret_mix, struct error *err);
 
 /* ragged_pack.c: packs the ragged fields, as settled; and appends their specs to those of other
  * fields. A spec's steps and lengths are malloc'ed, the caller's, on failure too. False: the bytes

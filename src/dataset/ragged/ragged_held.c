@@ -1,11 +1,14 @@
-/* Arrays of values of variable length, which say nowhere but in
- * their chunks how long the values are. All chunks are read when the dataset is opened, for the
- * lengths, and once more by each node, for the items. See ragged_internal.h. */
-#include "dataset/ragged/ragged_values.h"
+/* Arrays of values of variable length, which say nowhere but in their chunks how long the values
+ * are. All chunks are read when the dataset is opened, for the lengths, and once more by each node,
+ * for the items. */
+#include "dataset/ragged/ragged_held.h"
 
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/vlen.h"
+#include "dataset/ragged/ragged_open.h"
+#include "dataset/ragged/ragged_values.h"
+#include "dataset/read/bad_frames.h"
 #include "dataset/threads.h"
 
 #include <inttypes.h>

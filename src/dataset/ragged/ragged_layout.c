@@ -1,6 +1,6 @@
 /* What follows from the arrays of ragged fields: pages, rows, and what is delivered. Pure; called
- * while opening. See ragged_internal.h. */
-#include "dataset/dataset_internal.h"
+ * while opening. */
+#include "dataset/ragged/ragged_layout.h"
 
 #include "base/number.h"
 #include "base/size.h"

@@ -1,6 +1,5 @@
-/* Offsets of ragged fields: checked, and numbered through all stores. See ragged_internal.h. Pure;
- * any thread. */
-#include "dataset/dataset_internal.h"
+/* Offsets of ragged fields: checked, and numbered through all stores. Pure; any thread. */
+#include "dataset/ragged/ragged_offsets.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* The arrays of ragged fields in each store: views, which are checked to fit together. Called while
- * opening, by one thread. See ragged_internal.h. */
-#include "dataset/dataset_internal.h"
-#include "dataset/join.h"
+ * opening, by one thread. */
+#include "dataset/ragged/ragged_open.h"
 
 #include "base/number.h"
 #include "base/size.h"
-
+#include "dataset/fields/store_arrays.h"
+#include "dataset/join.h"
+#include "dataset/ragged/ragged_held.h"
 #include "zarr/hierarchy/sparse_group.h"
 
 #include <inttypes.h>
@@ -226,7 +227,7 @@ bool ragged_has_items(const struct ragged_origin *origin, size_t store)
            origin->columns[0].views[store].shape[0] > 0;
 }
 
-uint64_t ragged_store_entries(const struct ragged_origin *origin, size_t store)
+static uint64_t store_entries(const struct ragged_origin *origin, size_t store)
 {
     return origin->offsets.views[store].shape[0] - (origin->is_vlen ? 0 : 1);
 }
@@ -236,7 +237,7 @@ uint64_t ragged_entries_before(const struct ragged_origin *origin, size_t store)
     uint64_t count = 0;
 
     for (size_t s = 0; s < store; s++)
-        count += ragged_store_entries(origin, s);
+        count += store_entries(origin, s);
     return count;
 }
 
@@ -247,15 +248,14 @@ const struct zarr_array *ragged_counted(const struct ragged_origin *origin, size
 
 uint64_t ragged_store_frames(const struct ragged_origin *origin, size_t store)
 {
-    return origin->index.node ? origin->index.views[store].shape[0]
-                              : ragged_store_entries(origin, store);
+    return origin->index.node ? origin->index.views[store].shape[0] : store_entries(origin, store);
 }
 
 struct join ragged_join(const struct ragged_origin *origin, size_t store)
 {
     return (struct join){.index = &origin->index.views[store],
                          .array = &origin->offsets.views[store],
-                         .elements = ragged_store_entries(origin, store),
+                         .elements = store_entries(origin, store),
                          .first = ragged_entries_before(origin, store),
                          .unit = origin->is_vlen ? " values" : " offsets but the last"};
 }

@@ -1,12 +1,14 @@
 /* The scan of offsets when a dataset is opened: all of them are read and checked once, and then how
- * long samples and rows are is known. See ragged_internal.h. */
-#include "dataset/frames/frame_array.h"
-#include "dataset/join.h"
+ * long samples and rows are is known. */
+#include "dataset/ragged/ragged_open.h"
 
 #include "base/number.h"
-#include "base/size.h"
+#include "dataset/frames/frame_array.h"
+#include "dataset/join.h"
+#include "dataset/ragged/ragged_offsets.h"
+#include "dataset/read/ragged_rows.h"
+#include "dataset/read/row_walk.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,6 @@
 #include "dataset/walk.h"
 #include "zarr/chunk/values.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 struct reading {

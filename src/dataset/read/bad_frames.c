@@ -1,5 +1,5 @@
 /* Which samples touch frames that cannot be had. Pure; any thread. */
-#include "dataset/dataset_internal.h"
+#include "dataset/read/bad_frames.h"
 
 #include "base/number.h"
 

@@ -11,12 +11,11 @@
  * same chunks. Of a store with many arrays, or with arrays that cannot be found without their
  * names, only the arrays of the fields count.
  */
-#include "dataset/dataset_internal.h"
+#include "dataset/read/identity.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 static void document_key(const char *path, const char *name, char ret_key[ZARR_KEY_BYTES])

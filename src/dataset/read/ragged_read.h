@@ -3,7 +3,7 @@
 #ifndef PENSTOCK_DATASET_READ_RAGGED_READ_H
 #define PENSTOCK_DATASET_READ_RAGGED_READ_H
 
-#include "dataset/dataset_internal.h"
+#include "dataset/read/row_walk.h"
 
 /* Where the items of a span are decoded to, in the page that begins at `page`: to their place, or,
  * if they are to be clamped, so that ragged_clamp() reads each before its bytes are written. */

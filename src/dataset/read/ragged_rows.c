@@ -1,7 +1,5 @@
 /* See ragged.h: lengths, rows and tails of ragged fields. Pure; any thread. */
-#include "dataset/ragged.h"
-
-#include "dataset/dataset_internal.h"
+#include "dataset/read/ragged_rows.h"
 
 #include "base/number.h"
 #include "base/size.h"

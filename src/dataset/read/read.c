@@ -2,8 +2,12 @@
 #include "dataset/dataset_internal.h"
 
 #include "base/clock.h"
+#include "dataset/read/bad_frames.h"
 #include "dataset/read/bad_log.h"
+#include "dataset/read/identity.h"
 #include "dataset/read/ragged_read.h"
+#include "dataset/read/ragged_rows.h"
+#include "dataset/read/row_walk.h"
 #include "zarr/chunk/chunk.h"
 
 #include <assert.h>

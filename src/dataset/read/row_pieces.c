@@ -1,12 +1,11 @@
 /* See row_pieces.h. Asks no store, but looks into the disk cache. */
 #include "dataset/read/row_pieces.h"
 
-#include "dataset/dataset_internal.h"
-
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
+#include "dataset/read/row_walk.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* What a row is read from. See dataset_internal.h. Pure; any thread. */
-#include "dataset/dataset_internal.h"
+/* What a row is read from. Pure; any thread. */
+#include "dataset/read/row_walk.h"
 
 #include "base/number.h"
+#include "dataset/read/ragged_rows.h"
 
 #include <assert.h>
 

@@ -2,9 +2,9 @@
  */
 #include "dataset/dataset_internal.h"
 
-#include "base/number.h"
-
 #include "anchors/anchors.h"
+#include "base/number.h"
+#include "dataset/read/row_walk.h"
 #include "zarr/chunk/chunk.h"
 
 #include <assert.h>

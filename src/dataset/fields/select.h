@@ -1,0 +1,70 @@
+/* Choosing the arrays that are fields, by what the options say. Called while opening, by one
+ * thread. Inside src/dataset. */
+#ifndef PENSTOCK_DATASET_FIELDS_SELECT_H
+#define PENSTOCK_DATASET_FIELDS_SELECT_H
+
+#include "dataset/dataset_internal.h"
+
+struct choice;
+
+/* Chooses the arrays of the first store that are the fields. Fills `origins` (name, array, index,
+ * axis, convert) and `ragged` ([RAGGED_MAX_FIELDS]), each in order of name; *ret_count and
+ * *ret_ragged_count are their numbers. Names, paths and axes are checked; sample counts are not.
+ * Errors as of dataset_open(). */
+MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
+                                   const struct dataset_options *options,
+                                   struct field_origin *origins, size_t *ret_count,
+                                   struct ragged_origin *ragged, size_t *ret_ragged_count,
+                                   struct error *err);
+
+/* The origin of the field of that name; NULL: none, but a ragged field. */
+struct field_origin *dataset_origin(const struct dataset *dataset, const char *name);
+
+/* select_open.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in
+ * the group. */
+MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
+                                 struct zarr_hierarchy **ret_hierarchy, struct error *err);
+
+/* What a message of an array that is not there adds if its name has a store in front: "; ..."; "":
+ * it has none. */
+const char *select_store_advice(const char *path);
+
+/* select_open.c: opens the hierarchy of some arrays of one store, at most SELECT_MOST_ARRAYS; and
+ * finds one of these, borrowed from the hierarchy (NULL: there is no such array). Paths count from
+ * the group, as those of fields do. */
+enum { SELECT_MOST_ARRAYS = 8 };
+MUST_USE enum status select_open_arrays(const struct dataset_options *options,
+                                        const struct store *store, const char *const *paths,
+                                        size_t count, struct zarr_hierarchy **ret_hierarchy,
+                                        struct error *err);
+const struct zarr_node *select_find(const struct dataset_options *options,
+                                    const struct zarr_hierarchy *hierarchy, const char *path);
+
+/* Adds to *err (NOT_FOUND) some of the arrays that are there, if these can be listed. Returns
+ * NOT_FOUND. */
+enum status select_refuse(const struct dataset_options *options, const struct store *store,
+                          struct error *err);
+
+/* The axis that `text` means: its number, or the name of its dimension; -1: none of the array. */
+int select_axis(const struct zarr_node *node, const char *text);
+
+/* The path from the root of an array that the configuration names: `path` counts from the group, or
+ * from the root if it begins with a '/'. */
+struct select_path {
+    char text[2 * ZARR_PATH_BYTES];
+};
+struct select_path select_full_path(const struct choice *choice, const char *path);
+struct select_path select_path(const struct dataset_options *options, const char *path);
+
+/* Says which axes there are; `purpose` of the axis: "along which ...". Returns INVALID. */
+enum status select_no_axis(const struct zarr_node *node, const char *text, const char *purpose,
+                           struct error *err);
+
+/* INVALID: no name for a field. */
+MUST_USE enum status select_set_name(struct field_origin *origin, const char *name,
+                                     struct error *err);
+
+/* Puts fields in order of name. INVALID: two have one name. */
+MUST_USE enum status select_sort(struct field_origin *origins, size_t count, struct error *err);
+
+#endif

@@ -1,0 +1,15 @@
+/* Rows and samples of ragged fields, by their offsets. Pure; any thread. Inside src/dataset. */
+#ifndef PENSTOCK_DATASET_READ_RAGGED_ROWS_H
+#define PENSTOCK_DATASET_READ_RAGGED_ROWS_H
+
+#include "dataset/read/row_walk.h"
+
+/* Where the items of a row lie, by these offsets. Pure. */
+struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
+                                const struct row_walk *row, const uint64_t *offsets);
+
+/* Items of the sample at that anchor, all steps. Pure. */
+uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged *ragged,
+                             uint64_t frame);
+
+#endif
