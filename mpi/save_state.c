@@ -50,12 +50,13 @@ static void print_hint(const char *where, const char *state)
     text_done(&quoted);
 }
 
-void save_state(const struct job *job, const char *path)
+void save_state(const struct session *session, const char *path)
 {
+    const struct job *job = session->job;
     const struct ring_service *service = &job->setup.service;
     struct run_state state = {.order = service->order,
-                              .epoch = job->stop_cursor / service->steps_per_epoch,
-                              .step = job->stop_cursor % service->steps_per_epoch};
+                              .epoch = session->stop_cursor / service->steps_per_epoch,
+                              .step = session->stop_cursor % service->steps_per_epoch};
     struct text json = {0}, line = {0}, beside = {0};
     struct error err;
     run_state_print(&state, &json);

@@ -2,6 +2,7 @@
  * job_internal.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks
  * take the same way. */
 #include "job/job_internal.h"
+#include "job/session.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -199,7 +200,8 @@ static enum status look_ahead(struct job *job, const struct job_options *options
     return job_agree_runs(job, status, err);
 }
 
-enum status job_settle(struct job *job, const struct job_options *options, struct error *err)
+enum status job_settle(struct job *job, struct session *session, const struct job_options *options,
+                       struct error *err)
 {
     struct {
         struct run_state state;
@@ -228,6 +230,6 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);
     if (status == STATUS_OK)
         status = plan_sources_tables_new(plan, job->setup.budget.source_windows, err);
-    job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
+    session->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

@@ -227,7 +227,7 @@ void comm_back_off(unsigned *idle)
 bool comm_test(const struct comm *comm, MPI_Request *request)
 {
     int complete = 0;
-    if (comm->requests)
+    if (comm->requests && comm->requests->are_looked_at)
         return requests_ask(comm->requests, request);
     MPI_Test(request, &complete, MPI_STATUS_IGNORE);
     return complete;

@@ -50,7 +50,7 @@ struct comm {
     void *on_signal_argument;
     bool is_hasty; /* the launcher kills processes 0.25 s after SIGTERM, others wait a second or
                       more */
-    struct requests *requests; /* borrowed; NULL outside the service loop */
+    struct requests *requests; /* borrowed; NULL: there is no service loop */
 };
 
 /* Collective. Initialises MPI, and makes the communicators for `run_count` runs. *ret_comm is the

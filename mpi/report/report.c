@@ -219,9 +219,10 @@ static void append_filled(const struct job *job, const struct all_epochs *all, s
     text_append(json, "}");
 }
 
-static void append_report(const struct job *job, const struct service_summary *summary,
+static void append_report(const struct session *session, const struct service_summary *summary,
                           const struct all_epochs *all, struct text *out, struct text *json)
 {
+    const struct job *job = session->job;
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
     text_append(json,
@@ -236,8 +237,8 @@ static void append_report(const struct job *job, const struct service_summary *s
                 ",\"ring_pages\":{\"hugetlb\":%" PRIu64 ",\"transparent\":%" PRIu64
                 ",\"plain\":%" PRIu64 "},\"epochs\":[",
                 masks_samples(job->masks), job->setup.layout.total_bytes,
-                job->ring_pages[RING_PAGES_HUGETLB], job->ring_pages[RING_PAGES_TRANSPARENT],
-                job->ring_pages[RING_PAGES_PLAIN]);
+                session->ring_pages[RING_PAGES_HUGETLB],
+                session->ring_pages[RING_PAGES_TRANSPARENT], session->ring_pages[RING_PAGES_PLAIN]);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_line line = report_epoch(summary, all, i);
         append_row(job, &line, out);
@@ -326,13 +327,14 @@ static void gather(const struct job *job, const struct service_summary *summary,
     gather_timeline(comm, meter_series(job->meter), &all->timeline);
 }
 
-void service_describe(const struct job *job, const struct service_summary *summary,
+void service_describe(const struct session *session, const struct service_summary *summary,
                       struct text *out, struct text *json, struct text *page)
 {
+    const struct job *job = session->job;
     struct all_epochs all = {0};
     gather(job, summary, &all);
     if (job->comm.rank == 0) {
-        append_report(job, summary, &all, out, json);
+        append_report(session, summary, &all, out, json);
         if (page)
             report_page(job, summary, &all, page);
     }

@@ -26,18 +26,18 @@ void round_reset(struct round *round, struct windows *windows)
         round_match_begin(round);
 }
 
-/* This reader's trainer of that rank; job->trainers is in order of rank. */
-static const struct job_trainer *find_trainer(const struct job *job, uint32_t rank)
+/* This reader's trainer of that rank; session->trainers is in order of rank. */
+static const struct job_trainer *find_trainer(const struct session *session, uint32_t rank)
 {
-    uint32_t low = 0, high = job->trainer_count;
+    uint32_t low = 0, high = session->trainer_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (job->trainers[middle].rank <= rank)
+        if (session->trainers[middle].rank <= rank)
             low = middle;
         else
             high = middle;
     }
-    return &job->trainers[low];
+    return &session->trainers[low];
 }
 
 static unsigned char *slot_base(const struct round *round, const struct job_trainer *trainer,
@@ -60,8 +60,8 @@ static void sum_displacements(const int *counts, int *displacements, int size)
 static uint32_t table_of(const struct round *round, const struct job_trainer *trainer,
                          uint64_t step)
 {
-    uint64_t first = (step - round->reach.round.first_step) * round->job->trainer_count;
-    return (uint32_t)(first + (uint64_t)(trainer - round->job->trainers));
+    uint64_t first = (step - round->reach.round.first_step) * round->session->trainer_count;
+    return (uint32_t)(first + (uint64_t)(trainer - round->session->trainers));
 }
 
 /* The trainer in whose local batch a destination is. Where positions are destinations, they come in
@@ -82,10 +82,10 @@ static void walk_to(struct recipient_walk *walk, const struct round *round, uint
     const struct plan *plan = &round->reach.epoch.plan;
     struct plan_recipient recipient = plan_recipient_of(plan, destination);
     walk->local = plan_local_batch_at(plan, recipient.step, recipient.trainer);
-    walk->reader = job->reader_of_trainer[recipient.trainer];
+    walk->reader = round->session->reader_of_trainer[recipient.trainer];
     if (walk->reader != (uint32_t)job->comm.rank)
         return;
-    const struct job_trainer *trainer = find_trainer(job, recipient.trainer);
+    const struct job_trainer *trainer = find_trainer(round->session, recipient.trainer);
     walk->slot = slot_base(round, trainer, recipient.step);
     walk->table = table_of(round, trainer, recipient.step);
 }
@@ -273,12 +273,11 @@ static void list_run(struct round *round, const struct round_run *run)
 /* Visits the positions of my trainers in this round in ascending order. */
 static void list_arrivals(struct round *round, bool dressed)
 {
-    const struct job *job = round->job;
     const struct plan *plan = &round->reach.epoch.plan;
     struct round_run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < job->trainer_count; i++) {
-            const struct job_trainer *trainer = &job->trainers[i];
+        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
+            const struct job_trainer *trainer = &round->session->trainers[i];
             uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
             struct round_slice slice =
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
@@ -295,11 +294,11 @@ static void list_arrivals(struct round *round, bool dressed)
 
 /* Whether a destination in a step is of one of this reader's trainers. Most are not: so this is
  * plan_recipient_of() without divisions. */
-static bool is_mine(const struct job *job, struct divider step_samples, uint64_t destination)
+static bool is_mine(const struct round *round, struct divider step_samples, uint64_t destination)
 {
-    uint64_t trainers = job->setup.plan.trainer_count;
+    uint64_t trainers = round->job->setup.plan.trainer_count;
     uint64_t trainer = divide(step_samples, (destination + 1) * trainers - 1);
-    return job->reader_of_trainer[trainer] == (uint32_t)job->comm.rank;
+    return round->session->reader_of_trainer[trainer] == (uint32_t)round->job->comm.rank;
 }
 
 /* Visits all positions of a step in this round in ascending order, and lists those whose
@@ -307,7 +306,6 @@ static bool is_mine(const struct job *job, struct divider step_samples, uint64_t
  * that runs are long. */
 static void list_matched(struct round *round, uint64_t step, bool dressed)
 {
-    const struct job *job = round->job;
     const struct plan *plan = &round->reach.epoch.plan;
     struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
     struct divider step_samples = divider_of(plan_step_samples(plan, step));
@@ -318,7 +316,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     run.count = 0;
     for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
         uint64_t destination = destination_of(round, p);
-        if (!is_mine(job, step_samples, destination - step_first))
+        if (!is_mine(round, step_samples, destination - step_first))
             continue;
         bool valid = p < plan->sample_count;
         walk_to(&walk, round, destination);
@@ -387,10 +385,9 @@ static void clear_counts(const struct round *round, const struct exchange_counts
 /* All samples of the round's slots are noted. */
 static void start_slots(const struct round *round)
 {
-    const struct job *job = round->job;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < job->trainer_count; i++) {
-            const struct job_trainer *trainer = &job->trainers[i];
+        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
+            const struct job_trainer *trainer = &round->session->trainers[i];
             struct plan_local_batch local =
                 plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
             tails_start(round->tails->tails->of[0], local.count,
