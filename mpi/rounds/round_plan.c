@@ -125,26 +125,28 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
-static int tail_units(const struct round_tails *tails, uint32_t source, uint64_t frame)
+/* A sample's tail, which begins behind `units` of those that travel as it does and were counted
+ * before: tails are numbered for each reader from 0, as records. */
+static void note_tail(const struct round_tails *tails, uint32_t source, uint64_t frame,
+                      uint32_t table, int *units, struct round_tail *ret_tail)
 {
-    return (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
+    *ret_tail = (struct round_tail){.frame = frame, .at = (uint64_t)*units, .table = table};
+    *units += (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
 }
 
-/* Where the sample's tail goes, or its slot's starts are. Tails are numbered for each reader from
- * 0, as records. `fill` has its offset in the row. */
+/* Where the sample's tail goes, or its slot's starts are. `fill` has its offset in the row. */
 static void note_fill_tail(struct round *round, const struct fill *fill,
                            const struct recipient_walk *walk, const struct window *window,
                            uint64_t row)
 {
     struct round_tails *tails = round->tails;
     struct round_tail *tail = &tails->fills[fill - round->fills];
-    tail->frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
-    tail->table = walk->table;
-    if (fill->batch_index != FILL_REMOTE)
-        return;
-    int *units = &tails->counts.send_counts[walk->reader];
-    tail->at = (uint64_t)*units;
-    *units += tail_units(tails, window->source, tail->frame);
+    uint64_t frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
+    if (fill->batch_index == FILL_REMOTE)
+        note_tail(tails, window->source, frame, walk->table,
+                  &tails->counts.send_counts[walk->reader], tail);
+    else
+        *tail = (struct round_tail){.frame = frame, .table = walk->table};
 }
 
 static inline void list_fill(struct round *round, const struct recipient_walk *walk,
@@ -227,17 +229,6 @@ static uint32_t source_of(const struct round *round, const struct round_run *run
     return round->fill_sources ? run->windows[i]->source : 0;
 }
 
-static void note_arrival_tail(struct round *round, const struct round_run *run, size_t i,
-                              uint32_t reader)
-{
-    uint64_t frame = run->frames[i];
-    struct round_tails *tails = round->tails;
-    struct round_tail *tail = &tails->arrivals[round->arrival_count];
-    int *units = &tails->counts.receive_counts[reader];
-    *tail = (struct round_tail){.at = (uint64_t)*units, .frame = frame, .table = run->table};
-    *units += tail_units(tails, source_of(round, run, i), frame);
-}
-
 static void note_lengths(const struct round *round, const struct round_run *run)
 {
     const struct round_tails *tails = round->tails;
@@ -260,7 +251,9 @@ static void list_run(struct round *round, const struct round_run *run)
         if (reader == me)
             continue;
         if (round->tails)
-            note_arrival_tail(round, run, i, reader);
+            note_tail(round->tails, source_of(round, run, i), run->frames[i], run->table,
+                      &round->tails->counts.receive_counts[reader],
+                      &round->tails->arrivals[round->arrival_count]);
         round->arrivals[round->arrival_count++] =
             (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
@@ -340,38 +333,34 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     list_run(round, &run);
 }
 
-/* Records are numbered through, once it is known how many each reader has, and so are the units of
- * tails. */
-static void number_tails(struct round *round)
+static void sum_counts(const struct exchange_counts *counts, int size)
 {
-    struct round_tails *tails = round->tails;
-    const struct exchange_counts *counts = &tails->counts;
-    int size = round->job->comm.size;
     sum_displacements(counts->send_counts, counts->send_displacements, size);
     sum_displacements(counts->receive_counts, counts->receive_displacements, size);
-    for (uint64_t i = 0; i < round->fill_count; i++) {
-        const struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            tails->fills[i].at += (uint64_t)counts->send_displacements[fill->to.remote.reader];
-    }
-    for (uint64_t i = 0; i < round->arrival_count; i++)
-        tails->arrivals[i].at += (uint64_t)counts->receive_displacements[round->arrivals[i].reader];
 }
 
+/* Records are numbered through, once it is known how many each reader has, and so are the units of
+ * tails. */
 static void number_records(struct round *round)
 {
-    const struct exchange_counts *counts = &round->counts;
-    int size = round->job->comm.size;
-    sum_displacements(counts->send_counts, counts->send_displacements, size);
-    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    struct round_tails *tails = round->tails;
+    sum_counts(&round->counts, round->job->comm.size);
+    if (tails)
+        sum_counts(&tails->counts, round->job->comm.size);
     for (uint64_t i = 0; i < round->fill_count; i++) {
         struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            fill->to.remote.record += (uint32_t)counts->send_displacements[fill->to.remote.reader];
+        if (fill->batch_index != FILL_REMOTE)
+            continue;
+        uint32_t reader = fill->to.remote.reader;
+        fill->to.remote.record += (uint32_t)round->counts.send_displacements[reader];
+        if (tails)
+            tails->fills[i].at += (uint64_t)tails->counts.send_displacements[reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
-        arrival->record += (uint64_t)counts->receive_displacements[arrival->reader];
+        arrival->record += (uint64_t)round->counts.receive_displacements[arrival->reader];
+        if (tails)
+            tails->arrivals[i].at += (uint64_t)tails->counts.receive_displacements[arrival->reader];
     }
 }
 
@@ -415,8 +404,6 @@ static void list_all(struct round *round, bool dressed)
         list_arrivals(round, dressed);
     if (exchanged)
         number_records(round);
-    if (exchanged && round->tails)
-        number_tails(round);
     if (dressed && round->tails)
         start_slots(round);
 }
