@@ -149,7 +149,6 @@ static void print_report(const struct session *session, const struct service_sum
 /* The same on all ranks. What trainers were told is final for them. */
 static int exit_code(enum status status, const struct session *session)
 {
-    const struct job *job = session->job;
     switch (status) {
     case STATUS_OK:
         return 0;
@@ -158,7 +157,7 @@ static int exit_code(enum status status, const struct session *session)
     case STATUS_ENDED:
         return EXIT_STOPPED_EARLY;
     default:
-        return job->listening ? EXIT_FINAL : status_exit_code(status);
+        return session->job->listening ? EXIT_FINAL : status_exit_code(status);
     }
 }
 

@@ -52,8 +52,7 @@ static void print_hint(const char *where, const char *state)
 
 void save_state(const struct session *session, const char *path)
 {
-    const struct job *job = session->job;
-    const struct ring_service *service = &job->setup.service;
+    const struct ring_service *service = &session->job->setup.service;
     struct run_state state = {.order = service->order,
                               .epoch = session->stop_cursor / service->steps_per_epoch,
                               .step = session->stop_cursor % service->steps_per_epoch};
@@ -62,7 +61,7 @@ void save_state(const struct session *session, const char *path)
     run_state_print(&state, &json);
     text_append(&line, "%s\n", json.data);
     enum status status = path ? file_replace(path, line.data, line.length, &err)
-                              : write_new_state(job, &line, &beside, &err);
+                              : write_new_state(session->job, &line, &beside, &err);
     if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
     if (status == STATUS_OK)

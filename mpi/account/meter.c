@@ -166,8 +166,7 @@ static enum status make(struct meter *meter, struct error *err)
 
 enum status meter_new(const struct session *session, struct meter **ret_meter, struct error *err)
 {
-    const struct job *job = session->job;
-    uint32_t capacity = job->shape.trainers_served;
+    uint32_t capacity = session->job->shape.trainers_served;
     struct meter *meter = calloc(1, sizeof *meter);
     struct waits_seen *seen = calloc(capacity, sizeof *seen);
     struct metrics_snapshot *snapshot = calloc(1, metrics_snapshot_bytes(capacity));
@@ -178,7 +177,7 @@ enum status meter_new(const struct session *session, struct meter **ret_meter, s
         return error_set(err, STATUS_NO_MEMORY, "no memory for metrics of %" PRIu32 " trainers",
                          capacity);
     }
-    *meter = (struct meter){.job = job,
+    *meter = (struct meter){.job = session->job,
                             .session = session,
                             .dir = -1,
                             .page = -1,

@@ -22,14 +22,13 @@ struct tally {
 enum status tally_new(struct session *session, struct service_summary *summary,
                       struct tally **ret_tally, struct error *err)
 {
-    const struct job *job = session->job;
     struct tally *tally = calloc(1, sizeof *tally);
     if (!tally)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the tally");
-    *tally = (struct tally){.job = job,
+    *tally = (struct tally){.job = session->job,
                             .session = session,
                             .summary = summary,
-                            .steps = job->setup.service.steps_per_epoch,
+                            .steps = session->job->setup.service.steps_per_epoch,
                             .first = session->start_epoch,
                             .request = MPI_REQUEST_NULL};
     *ret_tally = tally;

@@ -110,10 +110,8 @@ static enum status compare_options(const struct job *job, const struct job_optio
 {
     const char mine[3] = {options->quiet, options->command != NULL, options->resume != NULL};
     char first[3];
-    MPI_Request request;
     memcpy(first, mine, sizeof first);
-    MPI_Ibcast(first, sizeof first, MPI_CHAR, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, first, sizeof first, 0, job->comm.world);
     enum status status = STATUS_OK;
     if (memcmp(first, mine, sizeof first) != 0)
         status = error_set(err, STATUS_INVALID,

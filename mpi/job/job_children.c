@@ -60,9 +60,7 @@ static struct master share_master(const struct job *job)
     snprintf(master.address, sizeof master.address, "%s", address);
     if (master.port == 0)
         master.port = free_port();
-    MPI_Request request;
-    MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, &master, sizeof master, 0, job->comm.world);
     return master;
 }
 

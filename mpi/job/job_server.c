@@ -24,9 +24,7 @@ enum status job_name_run_dir(struct job *job, struct error *err)
         length =
             snprintf(job->run_dir, sizeof job->run_dir, "%s/penstock-%u-%d-%04x", rundir_parent(),
                      (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
-    MPI_Request request;
-    MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, job->run_dir, sizeof job->run_dir, 0, job->comm.world);
     comm_share_with_runs(&job->comm, 0, job->run_dir, sizeof job->run_dir);
     if (job->also) {
         char beside[JOB_RUN_DIR_BYTES];
@@ -49,8 +47,7 @@ static enum status read_state(void *argument, uint32_t rank, const char *json, b
                               uint64_t *ret_cursor, struct error *err)
 {
     struct session *session = argument;
-    const struct job *job = session->job;
-    const struct ring_service *service = &job->setup.service;
+    const struct ring_service *service = &session->job->setup.service;
     struct run_state state, checked;
     enum status status = run_state_parse(json, strlen(json), &state, err);
     if (status != STATUS_OK)
@@ -66,7 +63,7 @@ static enum status read_state(void *argument, uint32_t rank, const char *json, b
     if (status != STATUS_OK)
         return status;
     session->old_states += state.version == 1;
-    *ret_cursor = job_cursor(job, state.epoch, state.step);
+    *ret_cursor = job_cursor(session->job, state.epoch, state.step);
     return STATUS_OK;
 }
 

@@ -79,11 +79,8 @@ enum status job_share_dataset(struct job *job, struct error *err)
 
 uint64_t job_reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where)
 {
-    uint64_t result = value;
-    MPI_Request request;
-    MPI_Iallreduce(&value, &result, 1, MPI_UINT64_T, operation, where, &request);
-    comm_wait(comm, &request);
-    return result;
+    comm_reduce(comm, &value, 1, MPI_UINT64_T, operation, where);
+    return value;
 }
 
 /* Collective: the least memory of any node, and that node's name. */
@@ -97,9 +94,7 @@ static void find_least_memory(struct job *job, uint64_t also_bytes)
     uint64_t rank =
         job_reduce(comm, (uint64_t)(is_least ? comm->rank : comm->size), MPI_MIN, comm->world);
     memcpy(job->least_node, comm->node_name, sizeof job->least_node);
-    MPI_Request request;
-    MPI_Ibcast(job->least_node, sizeof job->least_node, MPI_CHAR, (int)rank, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_broadcast(comm, job->least_node, sizeof job->least_node, (int)rank, comm->world);
     job->shape.least_node = job->least_node;
     job->shape.also_bytes = also_bytes;
     job->shape.node_available_bytes -= min_u64(also_bytes, job->shape.node_available_bytes);
@@ -210,10 +205,8 @@ enum status job_settle(struct job *job, struct session *session, const struct jo
     enum status status = look_ahead(job, options, &first.state, first.stored_row, err);
     if (status != STATUS_OK)
         return status;
-    MPI_Request request;
-    MPI_Ibcast(&first, sizeof first, MPI_BYTE, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
     const struct comm *comm = &job->comm;
+    comm_broadcast(comm, &first, sizeof first, 0, comm->world);
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
         .readers_on_node =

@@ -99,13 +99,11 @@ static enum status open_assigner(struct session *session, struct error *err)
 static void tell_pages(struct session *session)
 {
     const struct job *job = session->job;
-    uint64_t counts[RING_PAGES_COUNT] = {0};
+    memset(session->ring_pages, 0, sizeof session->ring_pages);
     for (uint32_t peer = 0; peer < session->trainer_count; peer++)
-        counts[server_ring_pages(job->server, peer)]++;
-    MPI_Request request;
-    MPI_Iallreduce(counts, session->ring_pages, RING_PAGES_COUNT, MPI_UINT64_T, MPI_SUM,
-                   job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+        session->ring_pages[server_ring_pages(job->server, peer)]++;
+    comm_reduce(&job->comm, session->ring_pages, RING_PAGES_COUNT, MPI_UINT64_T, MPI_SUM,
+                job->comm.world);
     if (!job->verbose || job->comm.rank != 0 || session->session_count > 0)
         return;
     struct text pages = {0};

@@ -65,10 +65,7 @@ static void name_missing(const struct job *job, struct text *out)
     assert(there);                    /* the analyser does not know that MPI_Abort() stays away */
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
         there[server_trainer_rank(job->server, peer)] = 1;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, there, (int)job->config.trainers, MPI_UINT32_T, MPI_SUM,
-                   job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_reduce(&job->comm, there, job->config.trainers, MPI_UINT32_T, MPI_SUM, job->comm.world);
     uint64_t missing = 0;
     for (uint64_t rank = 0; rank < job->config.trainers; rank++)
         if (there[rank] == 0 && missing++ < MOST_NAMES)
@@ -99,11 +96,10 @@ static enum status too_late(const struct session *session, uint64_t connected, u
 
 void session_note_cursor(struct session *session, uint32_t rank, uint64_t cursor)
 {
-    const struct job *job = session->job;
     if (session->left_off[rank] >= cursor + 1)
         return;
     session->left_off[rank] = cursor + 1;
-    if (job_tells_supervisor(job))
+    if (job_tells_supervisor(session->job))
         printf("left %u %llu\n", rank, (unsigned long long)cursor);
 }
 
@@ -128,9 +124,9 @@ static uint64_t end_cursor(const struct job *job)
 
 void session_note_end(struct session *session)
 {
-    const struct job *job = session->job;
     for (uint32_t peer = 0; peer < session->trainer_count; peer++)
-        session_note_cursor(session, server_trainer_rank(job->server, peer), end_cursor(job));
+        session_note_cursor(session, server_trainer_rank(session->job->server, peer),
+                            end_cursor(session->job));
     fflush(stdout);
 }
 
@@ -161,9 +157,8 @@ static uint64_t count_at_end(const struct session *session)
 /* Whether, as the readers before these told, all trainers had their last batch. */
 static bool all_had_all(const struct session *session)
 {
-    const struct job *job = session->job;
-    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
-        if (session->left_off[rank] != end_cursor(job) + 1)
+    for (uint64_t rank = 0; rank < session->job->config.trainers; rank++)
+        if (session->left_off[rank] != end_cursor(session->job) + 1)
             return false;
     return true;
 }
@@ -171,14 +166,13 @@ static bool all_had_all(const struct session *session)
 /* On rank 0, once in a run. */
 static void warn_of_states(struct session *session, uint64_t old_states)
 {
-    const struct job *job = session->job;
     struct text warning = {0};
     if (old_states == 0 || session->told_of_states)
         return;
     session->told_of_states = true;
-    if (job->comm.rank != 0)
+    if (session->job->comm.rank != 0)
         return;
-    run_state_describe_gaps(&job->setup.service, &warning);
+    run_state_describe_gaps(&session->job->setup.service, &warning);
     fprintf(stderr, "penstock-reader: warning: %s\n", warning.data);
     text_done(&warning);
 }
@@ -190,17 +184,13 @@ static void compare_notes(const struct session *session, bool failed, bool late,
                           uint64_t ret_notes[NOTES])
 {
     const struct job *job = session->job;
-    const uint64_t mine[NOTES] = {
-        [CONNECTED] = server_trainer_count(job->server),
-        [AT_END] = count_at_end(session),
-        [FAILED] = failed,
-        [LATE] = late,
-        [OLD_STATES] = session->old_states,
-        [OVER] = over,
-    };
-    MPI_Request request;
-    MPI_Iallreduce(mine, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    ret_notes[CONNECTED] = server_trainer_count(job->server);
+    ret_notes[AT_END] = count_at_end(session);
+    ret_notes[FAILED] = failed;
+    ret_notes[LATE] = late;
+    ret_notes[OLD_STATES] = session->old_states;
+    ret_notes[OVER] = over;
+    comm_reduce(&job->comm, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world);
 }
 
 /* What rank 0 heard of other runs: true if this one is over. */

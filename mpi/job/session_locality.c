@@ -34,10 +34,9 @@ static enum status check_sound(const struct job *job, uint32_t number, struct er
 enum status session_note_locality(struct session *session, uint32_t rank, uint32_t number,
                                   struct error *err)
 {
-    const struct job *job = session->job;
-    if (job->setup.plan.locality == 0)
+    if (session->job->setup.plan.locality == 0)
         return STATUS_OK;
-    enum status status = check_sound(job, number, err);
+    enum status status = check_sound(session->job, number, err);
     if (status != STATUS_OK)
         return status;
     if (session->session_count > 0)
@@ -54,9 +53,8 @@ enum status session_note_locality(struct session *session, uint32_t rank, uint32
 /* Whether trainers that are gone had stopped at different steps. The same on all ranks. */
 static bool left_apart(const struct session *session)
 {
-    const struct job *job = session->job;
     uint64_t first = 0;
-    for (uint32_t t = 0; t < job->setup.plan.trainer_count; t++) {
+    for (uint32_t t = 0; t < session->job->setup.plan.trainer_count; t++) {
         first = first ? first : session->left_off[t];
         if (session->left_off[t] && session->left_off[t] != first)
             return true;
@@ -79,10 +77,7 @@ static enum status forget_strangers(struct session *session, struct error *err)
         if (session->reader_of_trainer[t] == (uint32_t)job->comm.rank)
             told[t] = session->localities[t];
     if (status == STATUS_OK) {
-        MPI_Request request;
-        MPI_Iallreduce(MPI_IN_PLACE, told, (int)trainers, MPI_UINT32_T, MPI_MAX, job->comm.world,
-                       &request);
-        comm_wait(&job->comm, &request);
+        comm_reduce(&job->comm, told, trainers, MPI_UINT32_T, MPI_MAX, job->comm.world);
         session_note_progress(session); /* takes what the server has of those that are gone */
     }
     for (size_t t = 0; status == STATUS_OK && t < trainers; t++) {
@@ -98,10 +93,9 @@ static enum status forget_strangers(struct session *session, struct error *err)
 /* The least and the most of the numbers that are known here. */
 static void range_known(const struct session *session, uint32_t *least, uint32_t *most)
 {
-    const struct job *job = session->job;
-    for (uint64_t i = 0; i <= job->config.trainers; i++) {
+    for (uint64_t i = 0; i <= session->job->config.trainers; i++) {
         uint32_t number =
-            i < job->config.trainers ? session->localities[i] : session->known_locality;
+            i < session->job->config.trainers ? session->localities[i] : session->known_locality;
         *least = number ? min_u32(*least, number) : *least;
         *most = max_u32(*most, number);
     }
@@ -112,8 +106,7 @@ static void range_known(const struct session *session, uint32_t *least, uint32_t
 static enum status share_known(const struct session *session, uint32_t *ret_number,
                                struct error *err)
 {
-    const struct job *job = session->job;
-    const struct comm *comm = &job->comm;
+    const struct comm *comm = &session->job->comm;
     uint32_t least = UINT32_MAX, most = 0;
     range_known(session, &least, &most);
     least = (uint32_t)job_reduce(comm, least, MPI_MIN, comm->world);
@@ -127,22 +120,18 @@ static enum status share_known(const struct session *session, uint32_t *ret_numb
         return STATUS_OK;
     if (least != most)
         return refuse_two(least, most, err);
-    return check_sound(job, *ret_number, err);
+    return check_sound(session->job, *ret_number, err);
 }
 
 /* Collective: the node of each trainer, named by the lowest rank there. */
 static void share_nodes(const struct session *session, uint32_t *ret_node_of_trainer)
 {
-    const struct job *job = session->job;
-    const struct comm *comm = &job->comm;
-    uint32_t trainers = job->setup.plan.trainer_count;
+    const struct comm *comm = &session->job->comm;
+    uint32_t trainers = session->job->setup.plan.trainer_count;
     uint32_t node = (uint32_t)job_reduce(comm, (uint64_t)comm->rank, MPI_MIN, comm->node);
     for (uint32_t t = 0; t < trainers; t++)
         ret_node_of_trainer[t] = session->reader_of_trainer[t] == (uint32_t)comm->rank ? node : 0;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, ret_node_of_trainer, (int)trainers, MPI_UINT32_T, MPI_MAX,
-                   comm->world, &request);
-    comm_wait(comm, &request);
+    comm_reduce(comm, ret_node_of_trainer, trainers, MPI_UINT32_T, MPI_MAX, comm->world);
 }
 
 /* Collective: the number that fits where the trainers are now. */

@@ -81,8 +81,7 @@ static bool any_goes_on(const struct job *job, const struct wishes *wishes)
  * go on together. */
 static void begin_together(struct session *session, const struct wishes *wishes)
 {
-    const struct job *job = session->job;
-    if (!job->also || any_goes_on(job, wishes))
+    if (!session->job->also || any_goes_on(session->job, wishes))
         return;
     memset(session->left_off, 0, wishes->count * sizeof *session->left_off);
     session->start_epoch = session->start_step = 0;
@@ -122,10 +121,10 @@ static void share_wishes(struct session *session, const struct wishes *wishes)
  * behind since: it knows better before any of them hears of its cursor. */
 static void tell_first_cursors(const struct session *session, const struct wishes *wishes)
 {
-    const struct job *job = session->job;
     uint64_t cursor;
-    for (uint32_t peer = 0; job_tells_supervisor(job) && peer < session->trainer_count; peer++) {
-        uint32_t rank = server_trainer_rank(job->server, peer);
+    for (uint32_t peer = 0; job_tells_supervisor(session->job) && peer < session->trainer_count;
+         peer++) {
+        uint32_t rank = server_trainer_rank(session->job->server, peer);
         if (own_cursor(session, wishes, rank, &cursor))
             printf("left %u %llu\n", rank, (unsigned long long)cursor);
     }

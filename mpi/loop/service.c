@@ -159,8 +159,7 @@ static void turn_or_sleep(struct service *service)
 static enum status service_init(struct service *service, struct session *session,
                                 struct service_summary *summary, struct error *err)
 {
-    const struct job *job = session->job;
-    service->job = job;
+    service->job = session->job;
     service->session = session;
     service->fd_capacity = 8 + 4 * ((size_t)session->trainer_count + 64);
     service->fds = calloc(service->fd_capacity, sizeof *service->fds);
@@ -176,7 +175,7 @@ static enum status service_init(struct service *service, struct session *session
     if (status == STATUS_OK)
         status = tally_new(session, summary, &service->tally, err);
     if (status == STATUS_OK)
-        status = stop_new(&job->comm, &service->stop, err);
+        status = stop_new(&session->job->comm, &service->stop, err);
     if (status == STATUS_OK)
         status = stall_new(session, &service->stall, err);
     return status;

@@ -148,10 +148,6 @@ void service_drain(struct service *service, bool again)
  * UINT64_MAX. */
 void service_settle_stop_cursor(struct service *service)
 {
-    MPI_Request request;
-    uint64_t cursor = service->least_cursor;
-    MPI_Iallreduce(MPI_IN_PLACE, &cursor, 1, MPI_UINT64_T, MPI_MIN, service->job->comm.world,
-                   &request);
-    comm_wait(&service->job->comm, &request);
-    service->session->stop_cursor = cursor;
+    const struct comm *comm = &service->job->comm;
+    service->session->stop_cursor = job_reduce(comm, service->least_cursor, MPI_MIN, comm->world);
 }

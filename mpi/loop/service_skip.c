@@ -58,9 +58,7 @@ void service_look_for_skips(struct service *service)
 static uint64_t go_on_at(const struct session *session, uint64_t wanted, uint64_t published)
 {
     const struct job *job = session->job;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &published, 1, MPI_UINT64_T, MPI_MIN, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    published = job_reduce(&job->comm, published, MPI_MIN, job->comm.world);
     uint64_t last = job_cursor(job, job->setup.service.epochs, 0) - 1;
     return min_u64(max_u64(wanted, published), last);
 }

@@ -264,9 +264,7 @@ static uint64_t count_epochs(const struct comm *comm, const struct service_summa
     while (count > 0 && summary->epochs[count - 1].steps == 0 &&
            summary->epochs[count - 1].stored_bytes == 0)
         count--;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_reduce(comm, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world);
     return count;
 }
 
@@ -276,9 +274,7 @@ static void gather_timeline(const struct comm *comm, const struct series *series
 {
     const uint64_t least_bin_ns = 250000000;
     uint64_t end_ns = series_duration_ns(series);
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &end_ns, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_reduce(comm, &end_ns, 1, MPI_UINT64_T, MPI_MAX, comm->world);
     uint64_t bins = size_divide_up(end_ns, least_bin_ns);
     ret_timeline->end_ns = end_ns;
     ret_timeline->bins = bins < TIMELINE_BINS ? (uint32_t)bins : TIMELINE_BINS;
@@ -287,6 +283,7 @@ static void gather_timeline(const struct comm *comm, const struct series *series
             ret_timeline->points[i][m] = series_value(series, (enum series_member)m,
                                                       bins ? end_ns * i / ret_timeline->bins : 0);
     bool root = comm->rank == 0;
+    MPI_Request request;
     MPI_Ireduce(root ? MPI_IN_PLACE : ret_timeline->points, ret_timeline->points,
                 (int)(ret_timeline->bins + 1) * SERIES_MEMBERS, MPI_DOUBLE, MPI_SUM, 0, comm->world,
                 &request);
