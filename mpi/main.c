@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "check_mpi.h"
 #include "delivery/ring/rundir.h"
-#include "job/job.h"
+#include "job/session.h"
 #include "log_json.h"
 #include "loop/service.h"
 #include "save_state.h"
@@ -45,7 +45,8 @@ static int open_signal_fd(void)
 
 /* What leave_on_signal() goes by. */
 struct leaving {
-    struct job *job;
+    const struct job *job;
+    const struct session *session;
     const struct job_options *options;
 };
 
@@ -74,12 +75,12 @@ static void await_others(const struct job *job)
 static void leave_on_signal(void *argument, int signal_number)
 {
     const struct leaving *leaving = argument;
-    struct job *job = leaving->job;
+    const struct job *job = leaving->job;
     bool hasty = job->comm.is_hasty && signal_number != SIGUSR2;
     bool told = !(leaving->options->supervised && signal_number == SIGTERM);
-    bool first_session = job->session_count == 0;
+    bool first_session = leaving->session->session_count == 0;
     struct error outcome;
-    if (signal_number == SIGUSR2 && job->finishing)
+    if (signal_number == SIGUSR2 && leaving->session->finishing)
         return; /* an end in good order is asked for, and under way */
     error_set(&outcome, STATUS_INTERRUPTED, "%s by SIG%s%s",
               signal_number == SIGUSR2 ? "asked to end" : "stopped", sigabbrev_np(signal_number),
@@ -127,11 +128,12 @@ static void write_report(const char *path, const struct text *report)
         fprintf(stderr, "penstock-reader: the report is not written: %s\n", err.message);
 }
 
-static void print_report(const struct job *job, const struct service_summary *summary,
+static void print_report(const struct session *session, const struct service_summary *summary,
                          const struct arguments *arguments)
 {
+    const struct job *job = session->job;
     struct text table = {0}, json = {0}, page = {0};
-    service_describe(job, summary, &table, &json, arguments->page_path ? &page : NULL);
+    service_describe(session, summary, &table, &json, arguments->page_path ? &page : NULL);
     if (job->comm.rank == 0 && !arguments->job.quiet)
         fprintf(stderr, "%s%s%s%s", job->also ? "run '" : "", job->also ? job->also : "",
                 job->also ? "':\n" : "", table.data);
@@ -145,17 +147,17 @@ static void print_report(const struct job *job, const struct service_summary *su
 }
 
 /* The same on all ranks. What trainers were told is final for them. */
-static int exit_code(enum status status, const struct job *job)
+static int exit_code(enum status status, const struct session *session)
 {
     switch (status) {
     case STATUS_OK:
         return 0;
     case STATUS_INTERRUPTED:
-        return 128 + job->stopped_by;
+        return 128 + session->stopped_by;
     case STATUS_ENDED:
         return EXIT_STOPPED_EARLY;
     default:
-        return job->listening ? EXIT_FINAL : status_exit_code(status);
+        return session->job->listening ? EXIT_FINAL : status_exit_code(status);
     }
 }
 
@@ -169,18 +171,20 @@ static void print_outcome(const struct job *job, const struct error *err)
 }
 
 /* All that is made before trainers are waited for. */
-static enum status start(struct job *job, const struct job_options *options, struct error *err)
+static enum status start(struct job *job, struct session *session,
+                         const struct job_options *options, struct error *err)
 {
-    enum status status = job_start(job, options, err);
+    enum status status = job_start(job, session, options, err);
     if (status != STATUS_OK)
         return status;
-    status = meter_new(job, &job->meter, err);
+    status = meter_new(session, &job->meter, err);
     if (status == STATUS_OK && job->comm.rank == 0 && !options->quiet && *meter_address(job->meter))
         fprintf(stderr, "metrics    http://%s/metrics\n", meter_address(job->meter));
-    return job_make_ready(job, options, status, err);
+    return job_make_ready(job, session, options, status, err);
 }
 
-static int run(struct job *job, struct arguments *arguments, enum status parsed, struct error *err)
+static int run(struct job *job, struct session *session, struct arguments *arguments,
+               enum status parsed, struct error *err)
 {
     if (parsed == STATUS_OK && job->comm.rank == 0)
         parsed = check_outputs(arguments, err);
@@ -196,29 +200,29 @@ static int run(struct job *job, struct arguments *arguments, enum status parsed,
     status = comm_agree_runs(&job->comm, status, err);
     bool begun = status == STATUS_OK;
     if (status == STATUS_OK)
-        status = start(job, &arguments->job, err);
+        status = start(job, session, &arguments->job, err);
     for (bool again = true; again && status == STATUS_OK;) {
         again = false;
-        status = job_gather(job, arguments->job.quiet, err);
-        if (status == STATUS_OK && !job->over)
-            status = service_run(job, arguments->job.quiet, summary, &again, err);
+        status = session_gather(job, session, arguments->job.quiet, err);
+        if (status == STATUS_OK && !session->over)
+            status = service_run(session, arguments->job.quiet, summary, &again, err);
         if (status == STATUS_OK && again)
-            status = job_scatter(job, err);
+            status = session_scatter(session, err);
     }
-    job->finishing = begun;
+    session->finishing = begun;
     if (status == STATUS_OK || status == STATUS_INTERRUPTED || status == STATUS_ENDED)
-        print_report(job, summary, arguments);
+        print_report(session, summary, arguments);
     if (status != STATUS_OK)
         print_outcome(job, err);
     if (status == STATUS_INTERRUPTED && job->comm.rank == 0 && !job->also)
-        save_state(job, arguments->save_path);
-    int code = job->also ? 0 : exit_code(status, job);
+        save_state(session, arguments->save_path);
+    int code = job->also ? 0 : exit_code(status, session);
     const struct error none = {0};
     siblings_tell_end(siblings, status == STATUS_OK ? &none : err);
     tracing_end(job->tracing);
-    job_end(job, err);
+    job_end(session, err);
     meter_free(job->meter);
-    job_done(job);
+    job_done(job, session);
     free(summary);
     if (begun)
         siblings_free(siblings);
@@ -270,6 +274,7 @@ int main(int argc, char **argv)
     if (parsed == STATUS_OK && arguments.log_json)
         parsed = log_json_begin(&err);
     static struct job job;
+    static struct session session = {.job = &job};
     user_path_note();
     int signal_fd = open_signal_fd();
     if (arguments.job.supervised) {
@@ -290,15 +295,16 @@ int main(int argc, char **argv)
     log_json_set_rank(job.comm.rank);
     job.comm.signal_fd = signal_fd;
     job.comm.on_signal = leave_on_signal;
-    struct leaving leaving = {.job = &job, .options = &arguments.job};
+    struct leaving leaving = {.job = &job, .session = &session, .options = &arguments.job};
     job.comm.on_signal_argument = &leaving;
-    int code = run(&job, &arguments, parsed, &err);
+    job.comm.requests = &session.requests;
+    int code = run(&job, &session, &arguments, parsed, &err);
     if (arguments.job.supervised && code == 0 && job.comm.rank == 0 && job.comm.run == 0) {
         puts("served");
         fflush(stdout);
     }
     comm_done(&job.comm);
-    if (job.stuck) {
+    if (session.stuck) {
         fflush(NULL);
         _exit(code); /* a worker hangs in the store: nothing is there to be taken apart */
     }

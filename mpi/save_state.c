@@ -50,18 +50,18 @@ static void print_hint(const char *where, const char *state)
     text_done(&quoted);
 }
 
-void save_state(const struct job *job, const char *path)
+void save_state(const struct session *session, const char *path)
 {
-    const struct ring_service *service = &job->setup.service;
+    const struct ring_service *service = &session->job->setup.service;
     struct run_state state = {.order = service->order,
-                              .epoch = job->stop_cursor / service->steps_per_epoch,
-                              .step = job->stop_cursor % service->steps_per_epoch};
+                              .epoch = session->stop_cursor / service->steps_per_epoch,
+                              .step = session->stop_cursor % service->steps_per_epoch};
     struct text json = {0}, line = {0}, beside = {0};
     struct error err;
     run_state_print(&state, &json);
     text_append(&line, "%s\n", json.data);
     enum status status = path ? file_replace(path, line.data, line.length, &err)
-                              : write_new_state(job, &line, &beside, &err);
+                              : write_new_state(session->job, &line, &beside, &err);
     if (status != STATUS_OK && path)
         fprintf(stderr, "penstock-reader: the state is not saved: %s\n", err.message);
     if (status == STATUS_OK)

@@ -25,25 +25,26 @@ static void show_epoch(struct books *books, uint64_t epoch, uint64_t step)
     progress_part(&books->progress, books->progress_label, step, span->steps_per_epoch);
 }
 
-void books_open(struct books *books, const struct job *job, struct windows *windows,
+void books_open(struct books *books, const struct session *session, struct windows *windows,
                 struct rounds *rounds, struct service_summary *summary, bool quiet)
 {
-    const struct ring_service *span = &job->setup.service;
+    const struct job *job = session->job;
     uint64_t now_ns = clock_now_ns();
     *books = (struct books){.job = job,
+                            .session = session,
                             .windows = windows,
                             .rounds = rounds,
                             .summary = summary,
                             .now_ns = now_ns,
-                            .published = job_cursor(job, span->start_epoch, span->start_step),
-                            .epoch = span->start_epoch,
+                            .published = job_cursor(job, session->start_epoch, session->start_step),
+                            .epoch = session->start_epoch,
                             .epoch_start_ns = now_ns,
                             .epoch_cpu_ns = clock_process_cpu_ns(),
                             .show_progress = job->comm.rank == 0 && !quiet};
     if (summary->session_count++ == 0)
-        summary->first_epoch = span->start_epoch;
+        summary->first_epoch = session->start_epoch;
     progress_init(&books->progress, "", "steps", 0);
-    show_epoch(books, span->start_epoch, span->start_step);
+    show_epoch(books, session->start_epoch, session->start_step);
 }
 
 struct epoch_stats *books_epoch(struct service_summary *summary, uint64_t epoch)
@@ -180,13 +181,13 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
 static void say_serving(struct books *books, uint64_t epoch, uint64_t step)
 {
     const struct job *job = books->job;
-    const struct ring_service *span = &job->setup.service;
+    const struct session *session = books->session;
     if (!job_tells_supervisor(job) || job->comm.rank != 0 || books->said_serving ||
-        (epoch == span->start_epoch && step == span->start_step))
+        (epoch == session->start_epoch && step == session->start_step))
         return;
     books->said_serving = true;
-    printf("serving epoch %llu step %llu\n", (unsigned long long)span->start_epoch,
-           (unsigned long long)span->start_step);
+    printf("serving epoch %llu step %llu\n", (unsigned long long)session->start_epoch,
+           (unsigned long long)session->start_step);
     fflush(stdout);
 }
 

@@ -8,7 +8,7 @@
 #define PENSTOCK_MPI_ACCOUNT_BOOKS_H
 
 #include "base/progress.h"
-#include "job/job.h"
+#include "job/session.h"
 #include "read/pool.h"
 #include "rounds/rounds.h"
 #include "windows/windows.h"
@@ -68,6 +68,7 @@ void books_forget_recent(struct service_summary *summary);
 
 struct books {
     const struct job *job;           /* borrowed */
+    const struct session *session;   /* borrowed */
     struct windows *windows;         /* borrowed */
     struct rounds *rounds;           /* borrowed */
     struct service_summary *summary; /* borrowed */
@@ -88,7 +89,7 @@ struct books {
 };
 
 /* Opens the books of a session. Everything but *books is borrowed until books_close(). */
-void books_open(struct books *books, const struct job *job, struct windows *windows,
+void books_open(struct books *books, const struct session *session, struct windows *windows,
                 struct rounds *rounds, struct service_summary *summary, bool quiet);
 
 /* To be called at each turn of the loop: adds the time since the last turn to what the oldest round

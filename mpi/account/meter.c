@@ -23,6 +23,7 @@ static const uint64_t period_ns = 250000000;
 
 struct meter {
     const struct job *job;
+    const struct session *session;
     int dir, page; /* owned; -1: none */
     struct scrape *scrape;
     struct textfile *textfile;
@@ -163,9 +164,9 @@ static enum status make(struct meter *meter, struct error *err)
     return status;
 }
 
-enum status meter_new(const struct job *job, struct meter **ret_meter, struct error *err)
+enum status meter_new(const struct session *session, struct meter **ret_meter, struct error *err)
 {
-    uint32_t capacity = job->shape.trainers_served;
+    uint32_t capacity = session->job->shape.trainers_served;
     struct meter *meter = calloc(1, sizeof *meter);
     struct waits_seen *seen = calloc(capacity, sizeof *seen);
     struct metrics_snapshot *snapshot = calloc(1, metrics_snapshot_bytes(capacity));
@@ -176,7 +177,8 @@ enum status meter_new(const struct job *job, struct meter **ret_meter, struct er
         return error_set(err, STATUS_NO_MEMORY, "no memory for metrics of %" PRIu32 " trainers",
                          capacity);
     }
-    *meter = (struct meter){.job = job,
+    *meter = (struct meter){.job = session->job,
+                            .session = session,
                             .dir = -1,
                             .page = -1,
                             .seen = seen,
@@ -201,15 +203,16 @@ void meter_begin(struct meter *meter)
 {
     const struct job *job = meter->job;
     struct metrics_snapshot *snapshot = meter->snapshot;
-    uint32_t count = job->trainer_count < meter->capacity ? job->trainer_count : meter->capacity;
+    uint32_t count = meter->session->trainer_count < meter->capacity ? meter->session->trainer_count
+                                                                     : meter->capacity;
     struct metrics_trainer *old = calloc(meter->capacity, sizeof *old);
     uint32_t old_count = old ? snapshot->trainer_count : 0;
     for (uint32_t i = 0; i < old_count; i++)
         old[i] = snapshot->trainers[i];
     for (uint32_t i = 0; i < count; i++) {
-        snapshot->trainers[i] = (struct metrics_trainer){.rank = job->trainers[i].rank};
+        snapshot->trainers[i] = (struct metrics_trainer){.rank = meter->session->trainers[i].rank};
         for (uint32_t k = 0; k < old_count; k++)
-            if (old[k].rank == job->trainers[i].rank)
+            if (old[k].rank == meter->session->trainers[i].rank)
                 snapshot->trainers[i] = old[k];
     }
     free(old);
@@ -217,8 +220,7 @@ void meter_begin(struct meter *meter)
     snapshot->trainer_count = count;
     snapshot->values.sessions++;
     snapshot->state = METRICS_SERVING;
-    meter->session_start =
-        job_cursor(job, job->setup.service.start_epoch, job->setup.service.start_step);
+    meter->session_start = job_cursor(job, meter->session->start_epoch, meter->session->start_step);
     overview_begin(meter->overview);
 }
 
@@ -226,7 +228,7 @@ void meter_begin(struct meter *meter)
 static void add_trainer(struct meter *meter, uint32_t index)
 {
     const struct job *job = meter->job;
-    uint32_t peer = job->trainers[index].peer;
+    uint32_t peer = meter->session->trainers[index].peer;
     struct server_ring_view view = server_trainer_ring(job->server, peer);
     struct metrics_trainer *trainer = &meter->snapshot->trainers[index];
     struct waits_seen *seen = &meter->seen[index];
@@ -284,7 +286,7 @@ static void take(struct meter *meter, struct books *books, struct tally *tally)
     values->epoch = books->published / steps;
     values->step = books->published % steps;
     values->steps_published = meter->published_before + books->published - meter->session_start;
-    values->trainers = job->trainer_count;
+    values->trainers = meter->session->trainer_count;
     values->bad_samples = masks_samples(job->masks);
     values->store_retries = store_watch_retries(job->watch, &last);
     values->cached_rows = cached_rows(job);

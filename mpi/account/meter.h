@@ -21,10 +21,11 @@
 
 struct meter;
 
-/* Makes the page, and begins to export it. To be called when the run directory is there. `job` is
- * borrowed until meter_free(). Not collective. INVALID: readers of this node would write to one
+/* Makes the page, and begins to export it. To be called when the run directory is there. `session`
+ * is borrowed until meter_free(). Not collective. INVALID: readers of this node would write to one
  * file. IO, NO_MEMORY: as scrape_new(), textfile_new(), metrics_page_create(). */
-MUST_USE enum status meter_new(const struct job *job, struct meter **ret_meter, struct error *err);
+MUST_USE enum status meter_new(const struct session *session, struct meter **ret_meter,
+                               struct error *err);
 
 /* Where this reader's metrics are scraped, "127.0.0.1:9400"; "": nowhere. Borrowed. */
 const char *meter_address(const struct meter *meter);

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 struct tally {
-    struct job *job;
+    const struct job *job;
+    struct session *session;
     struct service_summary *summary;
     uint64_t steps;   /* of an epoch */
     uint64_t reached; /* the cursor of the trainer here that has come furthest */
@@ -18,16 +19,17 @@ struct tally {
     MPI_Request request;
 };
 
-enum status tally_new(struct job *job, struct service_summary *summary, struct tally **ret_tally,
-                      struct error *err)
+enum status tally_new(struct session *session, struct service_summary *summary,
+                      struct tally **ret_tally, struct error *err)
 {
     struct tally *tally = calloc(1, sizeof *tally);
     if (!tally)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the tally");
-    *tally = (struct tally){.job = job,
+    *tally = (struct tally){.job = session->job,
+                            .session = session,
                             .summary = summary,
-                            .steps = job->setup.service.steps_per_epoch,
-                            .first = job->setup.service.start_epoch,
+                            .steps = session->job->setup.service.steps_per_epoch,
+                            .first = session->start_epoch,
                             .request = MPI_REQUEST_NULL};
     *ret_tally = tally;
     return STATUS_OK;
@@ -56,15 +58,15 @@ static uint64_t given_cursor(const struct tally *tally, uint32_t peer, uint64_t 
 /* A process that goes on at an older checkpoint is given batches again. */
 void tally_begin(struct tally *tally, bool skipped)
 {
-    struct job *job = tally->job;
+    const struct job *job = tally->job;
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, job->given, (int)job->config.trainers, MPI_UINT64_T, MPI_MAX,
-                   job->comm.world, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, tally->session->given, (int)job->config.trainers, MPI_UINT64_T,
+                   MPI_MAX, job->comm.world, &request);
     comm_wait(&job->comm, &request);
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
-        uint64_t *given = &job->given[server_trainer_rank(job->server, peer)];
+    for (uint32_t peer = 0; peer < tally->session->trainer_count; peer++) {
+        uint64_t *given = &tally->session->given[server_trainer_rank(job->server, peer)];
         uint64_t cursor = given_cursor(tally, peer, INT64_MAX);
-        if (!skipped && (job->session_count == 1 || cursor < *given))
+        if (!skipped && (tally->session->session_count == 1 || cursor < *given))
             *given = cursor;
         if (*given > tally->reached)
             tally->reached = *given;
@@ -111,7 +113,7 @@ static uint64_t within_epoch(const struct tally *tally, uint64_t from, uint64_t 
 
 static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
 {
-    uint64_t *given = &tally->job->given[rank];
+    uint64_t *given = &tally->session->given[rank];
     while (*given < cursor) {
         uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
@@ -137,7 +139,7 @@ void tally_count(struct tally *tally, uint64_t published)
 {
     const struct job *job = tally->job;
     tally->least = UINT64_MAX;
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+    for (uint32_t peer = 0; peer < tally->session->trainer_count; peer++) {
         uint64_t cursor = given_cursor(tally, peer, published);
         count_samples(tally, server_trainer_rank(job->server, peer), cursor);
         count_steps(tally, cursor);
@@ -150,7 +152,7 @@ void tally_count(struct tally *tally, uint64_t published)
 void tally_skip(struct tally *tally, uint32_t peer, uint64_t from, uint64_t to, uint64_t published)
 {
     uint32_t rank = server_trainer_rank(tally->job->server, peer);
-    uint64_t *given = &tally->job->given[rank];
+    uint64_t *given = &tally->session->given[rank];
     uint64_t taken = from < published ? from : published;
     count_samples(tally, rank, taken);
     count_steps(tally, taken);

@@ -15,9 +15,9 @@
 
 struct tally;
 
-/* Makes a tally that counts into the epochs of `summary`. `job` and `summary` are borrowed until
- * tally_free(). Not collective. NO_MEMORY. */
-MUST_USE enum status tally_new(struct job *job, struct service_summary *summary,
+/* Makes a tally that counts into the epochs of `summary`. `session` and `summary` are borrowed
+ * until tally_free(). Not collective. NO_MEMORY. */
+MUST_USE enum status tally_new(struct session *session, struct service_summary *summary,
                                struct tally **ret_tally, struct error *err);
 
 /* Frees. To be called after tally_drain() has returned false, or if tally_begin() was not called.

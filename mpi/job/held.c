@@ -129,9 +129,7 @@ enum status held_share(const struct comm *comm, struct dataset *dataset,
     status = comm_agree(comm, comm_name_reader(comm, status, err), err);
     if (status == STATUS_OK) {
         int source[2] = {(int)getpid(), fd};
-        MPI_Request request;
-        MPI_Ibcast(source, 2, MPI_INT, 0, comm->node, &request);
-        comm_wait(comm, &request);
+        comm_broadcast(comm, source, sizeof source, 0, comm->node);
         if (comm->node_rank != 0)
             status = attach(source, dataset, ret_memory, err);
         status = comm_agree(comm, status, err);

@@ -1,6 +1,6 @@
 /* See job.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks take the
  * same way. */
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 #include "base/number.h"
 #include "job/held.h"
@@ -40,15 +40,15 @@ static enum status make_row_store(struct job *job, uint64_t rows, struct error *
     return status;
 }
 
-static enum status take_memory(struct job *job, struct error *err)
+static enum status take_memory(struct job *job, struct session *session, struct error *err)
 {
     uint64_t rows = job->setup.budget.buffer_rows;
-    job->waker.fd = -1;
+    session->waker.fd = -1;
     dataset_keep_inflated(job->dataset, job->setup.budget.inflated_bytes);
-    enum status status = waker_init(&job->waker, err);
+    enum status status = waker_init(&session->waker, err);
     if (status == STATUS_OK)
-        status =
-            pool_new(&job->placement, job->dataset, QUEUE_CAPACITY, &job->waker, &job->pool, err);
+        status = pool_new(&job->placement, job->dataset, QUEUE_CAPACITY, &session->waker,
+                          &job->pool, err);
     if (status == STATUS_OK && rows > INT32_MAX)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "%" PRIu64
@@ -57,21 +57,21 @@ static enum status take_memory(struct job *job, struct error *err)
     if (status == STATUS_OK)
         status = make_row_store(job, rows, err);
     if (status == STATUS_OK && job->setup.fetch_bytes > 0)
-        status = fetch_stage_new(job->dataset, job->setup.fetch_bytes, (uint32_t)rows, &job->waker,
-                                 &job->fetches, err);
+        status = fetch_stage_new(job->dataset, job->setup.fetch_bytes, (uint32_t)rows,
+                                 &session->waker, &job->fetches, err);
     if (status == STATUS_OK)
         row_store_use_stage(job->store, job->fetches);
     if (status == STATUS_OK)
         status = keep_stored(job, err);
     if (status == STATUS_OK)
-        watchdog_serve(job->watchdog, &job->waker);
+        watchdog_serve(job->watchdog, &session->waker);
     return comm_agree(&job->comm, status, err);
 }
 
 /* What this reader's trainers and children are up to while arrays are loaded; the first error
  * stays. */
 struct attention {
-    struct job *job;
+    struct session *session;
     enum status status;
     struct error error;
 };
@@ -80,16 +80,17 @@ static void pay_attention(void *argument)
 {
     struct attention *attention = argument;
     if (attention->status == STATUS_OK)
-        attention->status = job_keep_trainers(attention->job, &attention->error);
+        attention->status = session_keep_trainers(attention->session, &attention->error);
 }
 
 /* Loads held arrays with all cores that this process may use, and in memory that is not in use
  * before trainers are there: rings, exchange and fetches. */
-static enum status load_held(struct job *job, const struct job_options *options, struct error *err)
+static enum status load_held(struct job *job, struct session *session,
+                             const struct job_options *options, struct error *err)
 {
     enum { LEAST_THREADS = 4, MOST_THREADS = 32 }; /* a thread may wait for a file system */
     const struct budget *budget = &job->setup.budget;
-    struct attention attention = {.job = job};
+    struct attention attention = {.session = session};
     const struct held_options held = {
         .thread_count = max_u32(LEAST_THREADS, min_u32(job->core_count, MOST_THREADS)),
         .memory_bytes = budget->rings_bytes + budget->exchange_bytes + budget->fetch_bytes,
@@ -109,10 +110,8 @@ static enum status compare_options(const struct job *job, const struct job_optio
 {
     const char mine[3] = {options->quiet, options->command != NULL, options->resume != NULL};
     char first[3];
-    MPI_Request request;
     memcpy(first, mine, sizeof first);
-    MPI_Ibcast(first, sizeof first, MPI_CHAR, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, first, sizeof first, 0, job->comm.world);
     enum status status = STATUS_OK;
     if (memcmp(first, mine, sizeof first) != 0)
         status = error_set(err, STATUS_INVALID,
@@ -132,7 +131,8 @@ enum status job_agree_runs(struct job *job, enum status status, struct error *er
 }
 
 /* All that readers agree on before anything is made. */
-static enum status settle_all(struct job *job, const struct job_options *options, struct error *err)
+static enum status settle_all(struct job *job, struct session *session,
+                              const struct job_options *options, struct error *err)
 {
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
@@ -157,7 +157,7 @@ static enum status settle_all(struct job *job, const struct job_options *options
         status = job_settle_placement(job, err);
     status = job_agree_runs(job, status, err);
     if (status == STATUS_OK)
-        status = job_settle(job, options, err);
+        status = job_settle(job, session, options, err);
     status = job_agree_runs(job, status, err);
     if (status == STATUS_OK)
         status = job_agree_runs(job, job_name_run_dir(job, err), err);
@@ -179,69 +179,73 @@ static void announce(struct job *job, const struct job_options *options)
 
 /* Where trainers had stopped. Before trainers can come: they wait for the next readers if a
  * launcher dies while it passes the list on. */
-static enum status hear_of_trainers(struct job *job, const struct job_options *options,
+static enum status hear_of_trainers(struct session *session, const struct job_options *options,
                                     struct error *err)
 {
+    const struct job *job = session->job;
     enum status status = STATUS_OK;
-    job->left_off = calloc(job->config.trainers, sizeof *job->left_off);
-    job->given = calloc(job->config.trainers, sizeof *job->given);
-    job->localities = calloc(job->config.trainers, sizeof *job->localities);
-    if (!job->left_off || !job->given || !job->localities)
+    session->start_epoch = job->setup.service.start_epoch;
+    session->start_step = job->setup.service.start_step;
+    session->left_off = calloc(job->config.trainers, sizeof *session->left_off);
+    session->given = calloc(job->config.trainers, sizeof *session->given);
+    session->localities = calloc(job->config.trainers, sizeof *session->localities);
+    if (!session->left_off || !session->given || !session->localities)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
     status = comm_agree(&job->comm, status, err);
     return status != STATUS_OK ? status
                                : left_share(&job->comm, options->left_path, job->config.trainers,
                                             job_cursor(job, job->setup.service.epochs, 0),
-                                            job->left_off, &job->known_locality, err);
+                                            session->left_off, &session->known_locality, err);
 }
 
 /* Runs of --also first: where trainers find the run that they train on, they find all. */
-static enum status open_servers(struct job *job, const struct job_options *options,
-                                struct error *err)
+static enum status open_servers(struct job *job, struct session *session,
+                                const struct job_options *options, struct error *err)
 {
-    enum status status = job->also ? job_open_server(job, options, err) : STATUS_OK;
+    enum status status = job->also ? job_open_server(job, session, options, err) : STATUS_OK;
     status = job_agree_runs(job, status, err);
     if (status == STATUS_OK && !job->also)
-        status = job_open_server(job, options, err);
+        status = job_open_server(job, session, options, err);
     return job_agree_runs(job, status, err);
 }
 
-enum status job_make_ready(struct job *job, const struct job_options *options, enum status status,
-                           struct error *err)
+enum status job_make_ready(struct job *job, struct session *session,
+                           const struct job_options *options, enum status status, struct error *err)
 {
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK && options->command)
         status = job_spawn_trainers(job, options, err);
     if (status == STATUS_OK)
-        status = take_memory(job, err);
+        status = take_memory(job, session, err);
     if (status == STATUS_OK)
-        status = load_held(job, options, err);
+        status = load_held(job, session, options, err);
     return job_agree_runs(job, status, err);
 }
 
-enum status job_start(struct job *job, const struct job_options *options, struct error *err)
+enum status job_start(struct job *job, struct session *session, const struct job_options *options,
+                      struct error *err)
 {
     job->also = options->also;
     job->supervised = options->supervised;
     job->verbose = options->verbose;
-    enum status status = settle_all(job, options, err);
+    enum status status = settle_all(job, session, options, err);
     if (status == STATUS_OK) {
         announce(job, options);
-        status = job_agree_runs(job, hear_of_trainers(job, options, err), err);
+        status = job_agree_runs(job, hear_of_trainers(session, options, err), err);
     }
     if (status == STATUS_OK)
-        status = open_servers(job, options, err);
+        status = open_servers(job, session, options, err);
     return status;
 }
 
-static void free_what_workers_use(struct job *job)
+static void free_what_workers_use(struct job *job, struct waker *waker)
 {
     pool_free(job->pool);
     fetch_stage_free(job->fetches);
     row_store_free(job->store);
     stored_rows_free(job->stored);
     if (job->pool)
-        waker_done(&job->waker);
+        waker_done(waker);
     if (job->dataset)
         held_free(job->held, job->dataset);
     dataset_free(job->dataset);
@@ -249,43 +253,46 @@ static void free_what_workers_use(struct job *job)
     store_watch_free(job->watch);
 }
 
-void job_drain_workers(struct job *job)
+void session_drain_workers(struct session *session)
 {
+    const struct job *job = session->job;
     enum { PATIENCE_MS = 5000 };
-    if (!job->pool || job->stuck)
+    if (!job->pool || session->stuck)
         return;
     bool idle = pool_drain(job->pool, PATIENCE_MS);
-    job->stuck = !fetch_stage_stop(job->fetches, PATIENCE_MS) || !idle;
+    session->stuck = !fetch_stage_stop(job->fetches, PATIENCE_MS) || !idle;
 }
 
-void job_end(struct job *job, const struct error *outcome)
+void job_end(struct session *session, const struct error *outcome)
 {
+    const struct job *job = session->job;
     const uint64_t connecting_ms = 1000; /* who has had no batch yet has nothing to save */
     if (job->server && outcome->status != STATUS_OK)
         server_finish(job->server, outcome);
-    job_stop_children(job, job->session_count > 0 ? job->config.grace_s * 1000 : connecting_ms);
+    job_stop_children(job, session->session_count > 0 ? job->config.grace_s * 1000 : connecting_ms);
     children_free(job->children);
-    job_drain_workers(job);
+    session_drain_workers(session);
     watchdog_free(job->watchdog);
 }
 
-void job_done(struct job *job)
+void job_done(struct job *job, struct session *session)
 {
-    if (!job->stuck)
-        free_what_workers_use(job);
+    if (!session->stuck)
+        free_what_workers_use(job, &session->waker);
     server_free(job->server);
-    assigner_free(job->assigner);
-    if (!job->stuck) {
+    assigner_free(session->assigner);
+    if (!session->stuck) {
         plan_sources_tables_free(&job->setup.plan);
         plan_mix_free(job->setup.plan.mix);
     }
-    free(job->reader_of_trainer);
-    free(job->trainers);
-    free(job->left_off);
-    free(job->given);
-    free(job->localities);
+    free(session->reader_of_trainer);
+    free(session->trainers);
+    free(session->left_off);
+    free(session->given);
+    free(session->localities);
     free(job->seats);
     config_done(&job->config);
     /* A signal may still come: nothing is left to stop. */
-    *job = (struct job){.comm = job->comm, .stuck = job->stuck};
+    *job = (struct job){.comm = job->comm};
+    *session = (struct session){.job = job, .stuck = session->stuck};
 }

@@ -1,5 +1,5 @@
 /* Trainers that are this reader's children: started, started again, stopped. See job_internal.h. */
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 #include "base/clock.h"
 #include "base/number.h"
@@ -60,9 +60,7 @@ static struct master share_master(const struct job *job)
     snprintf(master.address, sizeof master.address, "%s", address);
     if (master.port == 0)
         master.port = free_port();
-    MPI_Request request;
-    MPI_Ibcast(&master, sizeof master, MPI_BYTE, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, &master, sizeof master, 0, job->comm.world);
     return master;
 }
 
@@ -93,7 +91,7 @@ enum status job_spawn_trainers(struct job *job, const struct job_options *option
     return comm_agree(&job->comm, status, err);
 }
 
-enum status job_restart_children(struct job *job, uint32_t *ret_count, struct error *err)
+enum status job_restart_children(const struct job *job, uint32_t *ret_count, struct error *err)
 {
     bool restarted = job->children != NULL;
     uint32_t rank = 0, count = 0;
@@ -112,13 +110,14 @@ enum status job_restart_children(struct job *job, uint32_t *ret_count, struct er
     return STATUS_OK;
 }
 
-enum status job_look_after_children(struct job *job, struct error *err)
+enum status session_look_after_children(struct session *session, struct error *err)
 {
+    const struct job *job = session->job;
     struct error end;
     uint32_t running = 0, restarted = 0;
     if (!job->children)
         return STATUS_OK;
-    enum status ended = children_poll(job->children, job->session_count > 0, &running, &end);
+    enum status ended = children_poll(job->children, session->session_count > 0, &running, &end);
     if (job->config.restarts > 0 && children_failed(job->children)) {
         enum status status = job_restart_children(job, &restarted, err);
         if (status != STATUS_OK || restarted > 0 || children_failed(job->children))
@@ -134,7 +133,7 @@ bool job_may_restart(const struct job *job)
     return job->reconnect_s > 0 && (!job->children || children_may_restart(job->children));
 }
 
-void job_stop_children(struct job *job, uint64_t grace_ms)
+void job_stop_children(const struct job *job, uint64_t grace_ms)
 {
     const uint64_t start = clock_now_ns(), ms_ns = 1000000;
     uint32_t running = job->children != NULL;

@@ -48,8 +48,8 @@ MUST_USE enum status job_share_dataset(struct job *job, struct error *err);
 MUST_USE enum status job_check_inventory(struct job *job, bool quiet, struct error *err);
 
 /* Collective: settles the shape of the run, its plan, rounds and memory, the same on every rank. */
-MUST_USE enum status job_settle(struct job *job, const struct job_options *options,
-                                struct error *err);
+MUST_USE enum status job_settle(struct job *job, struct session *session,
+                                const struct job_options *options, struct error *err);
 
 /* Collective over `where`: the reduction of all ranks' values by `operation`. Values are below
  * 2^63: MPICH 4.0 compares unsigned integers as if they were signed. */
@@ -68,8 +68,8 @@ MUST_USE enum status job_settle_placement(struct job *job, struct error *err);
 MUST_USE enum status job_name_run_dir(struct job *job, struct error *err);
 
 /* Collective: from now on trainers can connect. */
-MUST_USE enum status job_open_server(struct job *job, const struct job_options *options,
-                                     struct error *err);
+MUST_USE enum status job_open_server(struct job *job, struct session *session,
+                                     const struct job_options *options, struct error *err);
 
 /* job_children.c. Collective: starts the trainers that are this reader's children. */
 MUST_USE enum status job_spawn_trainers(struct job *job, const struct job_options *options,
@@ -77,44 +77,8 @@ MUST_USE enum status job_spawn_trainers(struct job *job, const struct job_option
 
 /* Starts this reader's failed children again, and prints so. *ret_count: how many. Errors as
  * children_restart(). */
-MUST_USE enum status job_restart_children(struct job *job, uint32_t *ret_count, struct error *err);
-
-/* Looks at this reader's children, and starts failed ones again if they may be. LOST: a child
- * failed for good; the message says how. */
-MUST_USE enum status job_look_after_children(struct job *job, struct error *err);
-
-/* job_attendance.c. One look at sockets and children before the trainers are gathered, with a sign
- * of life for trainers that are there already. To be called a few times a second while something
- * else takes long. Errors as job_gather(), of this reader alone. */
-MUST_USE enum status job_keep_trainers(struct job *job, struct error *err);
-
-/* Collective: waits until all trainers of the run have said hello to some reader.
- * Errors as job_gather(). */
-MUST_USE enum status job_await_trainers(struct job *job, bool quiet, struct error *err);
-
-/* job_attendance.c: notes the cursors of trainers that have gone on since the last session's end,
- * for those who come fresh should these die. */
-void job_note_progress(struct job *job);
-
-/* Notes the cursor of the trainer of rank `rank`, where a fresh process of this rank goes on. Tells
- * a supervisor, too: the readers may die before that process connects. */
-void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor);
-
-/* job_wishes.c. Collective: settles where the session starts, and where each trainer starts, from
- * the cursors that the trainers ask for. REFUSED: trainers have states of different steps. */
-MUST_USE enum status job_settle_start(struct job *job, bool quiet, struct error *err);
-
-/* job_locality.c. Collective: settles the locality at the first session, with order.placement
- * local: as in the run that goes on, or as it fits where the trainers are. INVALID: trainers go on
- * with different localities, or with one that cannot be; or their cursors differ and nobody knows
- * the locality. NO_MEMORY. */
-MUST_USE enum status job_settle_locality(struct job *job, struct error *err);
-
-/* Notes the locality of a trainer that goes on. A trainer of its rank that came before with another
- * one, and is gone, was of another run: its cursor is forgotten. INVALID: no trainers have that
- * number, or the run's is settled and another. Nothing is noted with order.placement fixed. */
-MUST_USE enum status job_note_locality(struct job *job, uint32_t rank, uint32_t number,
-                                       struct error *err);
+MUST_USE enum status job_restart_children(const struct job *job, uint32_t *ret_count,
+                                          struct error *err);
 
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */

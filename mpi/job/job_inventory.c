@@ -101,12 +101,10 @@ static struct pair find_pair(const struct survey *survey, uint64_t value, bool t
         pair.values[which] = other;
     }
     for (int which = 0; which < 2; which++) {
-        MPI_Request request;
         assert(pair.ranks[which] >= 0);
         memcpy(pair.nodes[which], comm->node_name, sizeof pair.nodes[which]);
-        MPI_Ibcast(pair.nodes[which], sizeof pair.nodes[which], MPI_CHAR, pair.ranks[which],
-                   comm->world, &request);
-        comm_wait(comm, &request);
+        comm_broadcast(comm, pair.nodes[which], sizeof pair.nodes[which], pair.ranks[which],
+                       comm->world);
     }
     return pair;
 }

@@ -1,5 +1,5 @@
 /* Where trainers connect: the run directory and the server. See job_internal.h. */
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -24,9 +24,7 @@ enum status job_name_run_dir(struct job *job, struct error *err)
         length =
             snprintf(job->run_dir, sizeof job->run_dir, "%s/penstock-%u-%d-%04x", rundir_parent(),
                      (unsigned)getuid(), (int)getpid(), (unsigned)(clock_now_ns() & 0xffff));
-    MPI_Request request;
-    MPI_Ibcast(job->run_dir, sizeof job->run_dir, MPI_CHAR, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_broadcast(&job->comm, job->run_dir, sizeof job->run_dir, 0, job->comm.world);
     comm_share_with_runs(&job->comm, 0, job->run_dir, sizeof job->run_dir);
     if (job->also) {
         char beside[JOB_RUN_DIR_BYTES];
@@ -48,8 +46,8 @@ enum status job_name_run_dir(struct job *job, struct error *err)
 static enum status read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
                               uint64_t *ret_cursor, struct error *err)
 {
-    struct job *job = argument;
-    const struct ring_service *service = &job->setup.service;
+    struct session *session = argument;
+    const struct ring_service *service = &session->job->setup.service;
     struct run_state state, checked;
     enum status status = run_state_parse(json, strlen(json), &state, err);
     if (status != STATUS_OK)
@@ -61,11 +59,11 @@ static enum status read_state(void *argument, uint32_t rank, const char *json, b
     if (status != STATUS_OK)
         return status;
     if (goes_on)
-        status = job_note_locality(job, rank, state.order.locality, err);
+        status = session_note_locality(session, rank, state.order.locality, err);
     if (status != STATUS_OK)
         return status;
-    job->old_states += state.version == 1;
-    *ret_cursor = job_cursor(job, state.epoch, state.step);
+    session->old_states += state.version == 1;
+    *ret_cursor = job_cursor(session->job, state.epoch, state.step);
     return STATUS_OK;
 }
 
@@ -87,7 +85,7 @@ static enum status make_server(struct job *job, const struct server_options *opt
  * do it, so the kernel is told, too. */
 static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
 {
-    struct job *job = argument;
+    const struct job *job = argument;
     struct placement_memory near = job_ring_memory(job, rank);
     struct pool_memory ring = {memory, bytes, near.numa};
     if (job->config.bind != BIND_NONE)
@@ -95,8 +93,8 @@ static int fill_ring(void *argument, uint32_t rank, void *memory, size_t bytes)
     return pool_populate(job->pool, &ring, 1, NULL, NULL);
 }
 
-enum status job_open_server(struct job *job, const struct job_options *job_options,
-                            struct error *err)
+enum status job_open_server(struct job *job, struct session *session,
+                            const struct job_options *job_options, struct error *err)
 {
     int handout = -1;
     job->reconnect_s = job->config.reconnect_timeout_s;
@@ -116,7 +114,7 @@ enum status job_open_server(struct job *job, const struct job_options *job_optio
                                          run_reserve_slots(&job->config, job->setup.shape),
                                      .sessions_follow = job->also != NULL,
                                      .read_state = read_state,
-                                     .state_argument = job,
+                                     .state_argument = session,
                                      .fill = fill_ring,
                                      .fill_argument = job,
                                      .handout = &handout};

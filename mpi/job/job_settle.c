@@ -2,6 +2,7 @@
  * job_internal.h. Every stage that can fail on one rank ends in comm_agree(), so that all ranks
  * take the same way. */
 #include "job/job_internal.h"
+#include "job/session.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -78,11 +79,8 @@ enum status job_share_dataset(struct job *job, struct error *err)
 
 uint64_t job_reduce(const struct comm *comm, uint64_t value, MPI_Op operation, MPI_Comm where)
 {
-    uint64_t result = value;
-    MPI_Request request;
-    MPI_Iallreduce(&value, &result, 1, MPI_UINT64_T, operation, where, &request);
-    comm_wait(comm, &request);
-    return result;
+    comm_reduce(comm, &value, 1, MPI_UINT64_T, operation, where);
+    return value;
 }
 
 /* Collective: the least memory of any node, and that node's name. */
@@ -96,9 +94,7 @@ static void find_least_memory(struct job *job, uint64_t also_bytes)
     uint64_t rank =
         job_reduce(comm, (uint64_t)(is_least ? comm->rank : comm->size), MPI_MIN, comm->world);
     memcpy(job->least_node, comm->node_name, sizeof job->least_node);
-    MPI_Request request;
-    MPI_Ibcast(job->least_node, sizeof job->least_node, MPI_CHAR, (int)rank, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_broadcast(comm, job->least_node, sizeof job->least_node, (int)rank, comm->world);
     job->shape.least_node = job->least_node;
     job->shape.also_bytes = also_bytes;
     job->shape.node_available_bytes -= min_u64(also_bytes, job->shape.node_available_bytes);
@@ -199,7 +195,8 @@ static enum status look_ahead(struct job *job, const struct job_options *options
     return job_agree_runs(job, status, err);
 }
 
-enum status job_settle(struct job *job, const struct job_options *options, struct error *err)
+enum status job_settle(struct job *job, struct session *session, const struct job_options *options,
+                       struct error *err)
 {
     struct {
         struct run_state state;
@@ -208,10 +205,8 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
     enum status status = look_ahead(job, options, &first.state, first.stored_row, err);
     if (status != STATUS_OK)
         return status;
-    MPI_Request request;
-    MPI_Ibcast(&first, sizeof first, MPI_BYTE, 0, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
     const struct comm *comm = &job->comm;
+    comm_broadcast(comm, &first, sizeof first, 0, comm->world);
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
         .readers_on_node =
@@ -228,6 +223,6 @@ enum status job_settle(struct job *job, const struct job_options *options, struc
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);
     if (status == STATUS_OK)
         status = plan_sources_tables_new(plan, job->setup.budget.source_windows, err);
-    job->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
+    session->old_states = job->comm.rank == 0 && options->resume && first.state.version == 1;
     return comm_agree(comm, status, err);
 }

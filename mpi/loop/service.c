@@ -42,7 +42,7 @@ static bool tell_epochs(struct service *service)
 /* One turn of all state machines; true if any moved. */
 static bool turn(struct service *service)
 {
-    struct job *job = service->job;
+    const struct job *job = service->job;
     struct error error;
     bool rounds_active = false;
     bool active = look_outside(service);
@@ -61,9 +61,11 @@ static bool turn(struct service *service)
     service_look_for_skips(service);
     service_heed_siblings(service);
     active |= tell_epochs(service);
-    bool draining = service->signal_ns && !job->stopped_by; /* the end's cursor is not agreed on */
-    if (!draining && service->left_count == job->trainer_count && service->children_running == 0 &&
-        masks_sent(job->masks) && tally_is_told(service->tally, service->books.published))
+    bool draining =
+        service->signal_ns && !service->session->stopped_by; /* the end's cursor is not agreed on */
+    if (!draining && service->left_count == service->session->trainer_count &&
+        service->children_running == 0 && masks_sent(job->masks) &&
+        tally_is_told(service->tally, service->books.published))
         stop_event_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }
@@ -112,8 +114,8 @@ static bool soon(struct service *service)
 
 static void sleep_until_woken(struct service *service, uint64_t duration_ns)
 {
-    struct job *job = service->job;
-    service->fds[0] = (struct pollfd){.fd = waker_fd(&job->waker), .events = POLLIN};
+    const struct job *job = service->job;
+    service->fds[0] = (struct pollfd){.fd = waker_fd(&service->session->waker), .events = POLLIN};
     service->fds[1] = (struct pollfd){.fd = job->comm.signal_fd, .events = POLLIN};
     size_t sockets, count = 2 + server_pollfds(job->server, service->fds + 2,
                                                service->fd_capacity - 2, &sockets);
@@ -142,7 +144,7 @@ static void turn_or_sleep(struct service *service)
         books_keep(&service->books);
         return;
     }
-    waker_arm(&service->job->waker);
+    waker_arm(&service->session->waker);
     server_arm(service->job->server, rounds_awaited_slot(service->rounds));
     bool active = turn(service);
     books_keep(&service->books);
@@ -151,30 +153,31 @@ static void turn_or_sleep(struct service *service)
     else
         sleep_until_woken(service, sleep_ns(service, service->books.now_ns - service->active_ns));
     server_disarm(service->job->server);
-    waker_disarm(&service->job->waker);
+    waker_disarm(&service->session->waker);
 }
 
-static enum status service_init(struct service *service, struct job *job,
+static enum status service_init(struct service *service, struct session *session,
                                 struct service_summary *summary, struct error *err)
 {
-    service->job = job;
-    service->fd_capacity = 8 + 4 * ((size_t)job->trainer_count + 64);
+    service->job = session->job;
+    service->session = session;
+    service->fd_capacity = 8 + 4 * ((size_t)session->trainer_count + 64);
     service->fds = calloc(service->fd_capacity, sizeof *service->fds);
-    service->left = calloc(job->trainer_count + 1, sizeof *service->left);
-    service->lost = calloc(job->trainer_count + 1, sizeof *service->lost);
+    service->left = calloc(session->trainer_count + 1, sizeof *service->left);
+    service->lost = calloc(session->trainer_count + 1, sizeof *service->lost);
     service->all_done = MPI_REQUEST_NULL;
     service->least_cursor = INT64_MAX;
     if (!service->fds || !service->left || !service->lost)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
-    enum status status = windows_new(job, &service->windows, err);
+    enum status status = windows_new(session, &service->windows, err);
     if (status == STATUS_OK)
-        status = rounds_new(job, service->windows, &service->rounds, err);
+        status = rounds_new(session, service->windows, &service->rounds, err);
     if (status == STATUS_OK)
-        status = tally_new(job, summary, &service->tally, err);
+        status = tally_new(session, summary, &service->tally, err);
     if (status == STATUS_OK)
-        status = stop_new(&job->comm, &service->stop, err);
+        status = stop_new(&session->job->comm, &service->stop, err);
     if (status == STATUS_OK)
-        status = stall_new(job, &service->stall, err);
+        status = stall_new(session, &service->stall, err);
     return status;
 }
 
@@ -193,18 +196,18 @@ static void service_done(struct service *service)
 static enum status serve(struct service *service, bool *ret_again, struct error *err)
 {
     struct error late;
-    struct job *job = service->job;
+    const struct job *job = service->job;
     while (!stop_outcome(service->stop)) {
         turn_or_sleep(service);
         meter_keep(job->meter, &service->books, service->tally);
         tracing_keep(job->tracing, service->books.now_ns, job->run_dir);
     }
-    service->job->comm.requests = NULL;
+    service->session->requests.are_looked_at = false;
     const struct error *outcome = stop_outcome(service->stop);
     bool skips = stop_skips(service->stop, &service->skip_to);
-    job->begins_anew =
+    service->session->begins_anew =
         job->also && outcome->status == STATUS_OK && !stop_restarts(service->stop) && !skips;
-    bool again = skips || job->begins_anew || stop_restarts(service->stop);
+    bool again = skips || service->session->begins_anew || stop_restarts(service->stop);
     if (stop_restarts(service->stop) && service->signal_number)
         job->comm.on_signal(job->comm.on_signal_argument, service->signal_number);
     bool endless = job->config.epochs == 0; /* it ends when all trainers have left */
@@ -241,44 +244,45 @@ struct stretch {
 };
 
 /* Serves until the session's end, or until steps are skipped. */
-static enum status run_stretch(struct job *job, bool quiet, struct service_summary *summary,
+static enum status run_stretch(struct session *session, bool quiet, struct service_summary *summary,
                                struct stretch *stretch, bool *ret_again, struct error *err)
 {
+    const struct job *job = session->job;
     struct service service = {0};
-    enum status status = service_init(&service, job, summary, err);
+    enum status status = service_init(&service, session, summary, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         stop_begin(service.stop);
         tally_begin(service.tally, stretch->skips);
         meter_begin(job->meter);
-        books_open(&service.books, job, service.windows, service.rounds, summary, quiet);
+        books_open(&service.books, session, service.windows, service.rounds, summary, quiet);
         service.active_ns = service.books.now_ns;
-        service.children_running = job->children ? job->trainer_count : 0;
+        service.children_running = job->children ? session->trainer_count : 0;
         if (stretch->signal_number)
             service_take_signal(&service, stretch->signal_number);
-        job->comm.requests = &service.requests;
+        session->requests = (struct requests){.are_looked_at = true};
         store_forbid_waiting(true); /* trainers and other readers would wait, too */
         status = serve(&service, ret_again, err);
         store_forbid_waiting(false);
         meter_end(job->meter, &service.books, service.tally);
         books_close(&service.books);
-        if (job->begins_anew)
+        if (session->begins_anew)
             books_forget_recent(summary);
     }
     service_done(&service);
     *stretch = (struct stretch){service.skips, service.signal_number};
     if (status == STATUS_OK && service.skips)
-        service_skip(job, service.skip_to, service.books.published);
+        service_skip(session, service.skip_to, service.books.published);
     return status;
 }
 
-enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
+enum status service_run(struct session *session, bool quiet, struct service_summary *summary,
                         bool *ret_again, struct error *err)
 {
     struct stretch stretch = {0};
     enum status status;
     do
-        status = run_stretch(job, quiet, summary, &stretch, ret_again, err);
+        status = run_stretch(session, quiet, summary, &stretch, ret_again, err);
     while (status == STATUS_OK && stretch.skips);
     return status;
 }

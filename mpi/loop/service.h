@@ -9,21 +9,22 @@
 
 #include "account/books.h"
 #include "base/text.h"
-#include "job/job.h"
+#include "job/session.h"
 
 /* Collective. Serves a session until everything is delivered and consumed, and adds its figures to
  * *summary, which is zero before the first session. Blocks. The same status and error on all ranks.
- * OK with *ret_again: a lost trainer is to be waited for; job_scatter() and job_gather() come next.
- * OK without: the run is complete. ENDED: the trainers left early. INTERRUPTED: a signal ended the
- * session in good order; job->stopped_by and job->stop_cursor are set. Any other status: of the
- * error that ended the session. */
-MUST_USE enum status service_run(struct job *job, bool quiet, struct service_summary *summary,
-                                 bool *ret_again, struct error *err);
+ * OK with *ret_again: a lost trainer is to be waited for; session_scatter() and session_gather()
+ * come next. OK without: the run is complete. ENDED: the trainers left early. INTERRUPTED: a signal
+ * ended the session in good order; session->stopped_by and session->stop_cursor are set. Any other
+ * status: of the error that ended the session. */
+MUST_USE enum status service_run(struct session *session, bool quiet,
+                                 struct service_summary *summary, bool *ret_again,
+                                 struct error *err);
 
 /* Collective: on rank 0 appends the table of epochs, with the cause that bounded each, to `out`,
  * the same figures as one JSON document to `json`, and as one HTML document to `page`, unless this
  * is NULL. */
-void service_describe(const struct job *job, const struct service_summary *summary,
+void service_describe(const struct session *session, const struct service_summary *summary,
                       struct text *out, struct text *json, struct text *page);
 
 #endif

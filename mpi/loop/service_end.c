@@ -2,7 +2,7 @@
  * agree on. See service_internal.h. */
 #include "loop/service_internal.h"
 
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 #include <signal.h>
 #include <string.h>
@@ -61,7 +61,7 @@ bool service_progress_to_end(struct service *service)
         service->signal_ns = service->books.now_ns;
     if (service->books.now_ns - service->signal_ns > patience_ns(service, number))
         comm->on_signal(comm->on_signal_argument, number);
-    if (stop_drains(service->stop) == 0 || service->job->stopped_by)
+    if (stop_drains(service->stop) == 0 || service->session->stopped_by)
         return false;
     if (!service->holds_rounds)
         stop_offer_end(service->stop, rounds_hold(service->rounds));
@@ -69,7 +69,7 @@ bool service_progress_to_end(struct service *service)
     if (!stop_agreed_end(service->stop, &count))
         return false;
     rounds_end_at(service->rounds, count);
-    service->job->stopped_by = number;
+    service->session->stopped_by = number;
     uint64_t epoch, step;
     rounds_end(service->rounds, &epoch, &step);
     service->ends_early = epoch < service->job->setup.service.epochs;
@@ -84,7 +84,7 @@ bool service_progress_to_end(struct service *service)
 static bool trainers_done(const struct service *service)
 {
     const struct job *job = service->job;
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+    for (uint32_t peer = 0; peer < service->session->trainer_count; peer++)
         if (!service->left[peer] && !server_trainer_done(job->server, peer))
             return false;
     return true;
@@ -96,7 +96,7 @@ bool service_end_delivery(struct service *service)
     if (!service->books.finished || service->ended)
         return false;
     if (!service->ends_early && !service->done_posted && trainers_done(service)) {
-        job_note_end(service->job); /* before anybody can hear of the end */
+        session_note_end(service->session); /* before anybody can hear of the end */
         MPI_Ibarrier(service->job->comm.world, &service->all_done);
         service->done_posted = true;
     }
@@ -120,7 +120,7 @@ void service_drain(struct service *service, bool again)
     if (again)
         pool_settle(service->job->pool);
     else
-        job_drain_workers(service->job);
+        session_drain_workers(service->session);
     tally_count(service->tally, service->books.published);
     uint64_t posted[3] = {windows_posted(service->windows), rounds_begun(service->rounds),
                           tally_posted(service->tally)};
@@ -135,7 +135,7 @@ void service_drain(struct service *service, bool again)
             break;
     }
     uint64_t epoch, samples;
-    bool tells = !again || service->job->begins_anew;
+    bool tells = !again || service->session->begins_anew;
     while (tally_drain(service->tally, posted[2], &epoch, &samples))
         if (tells)
             books_announce(&service->books, epoch, samples);
@@ -148,10 +148,6 @@ void service_drain(struct service *service, bool again)
  * UINT64_MAX. */
 void service_settle_stop_cursor(struct service *service)
 {
-    MPI_Request request;
-    uint64_t cursor = service->least_cursor;
-    MPI_Iallreduce(MPI_IN_PLACE, &cursor, 1, MPI_UINT64_T, MPI_MIN, service->job->comm.world,
-                   &request);
-    comm_wait(&service->job->comm, &request);
-    service->job->stop_cursor = cursor;
+    const struct comm *comm = &service->job->comm;
+    service->session->stop_cursor = job_reduce(comm, service->least_cursor, MPI_MIN, comm->world);
 }

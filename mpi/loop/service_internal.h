@@ -11,7 +11,8 @@
 /* A session under way. Members are grouped by the file that changes them, and are borrowed or owned
  * as service_run() made them. */
 struct service {
-    struct job *job;
+    const struct job *job;
+    struct session *session;
     struct windows *windows;
     struct rounds *rounds;
     struct stop *stop;
@@ -22,12 +23,11 @@ struct service {
     /* The loop's. */
     struct pollfd *fds;
     size_t fd_capacity;
-    bool outside_ready;       /* poll() has seen a readable socket, or a signal */
-    uint64_t outside_ns;      /* when sockets, signals and children were last looked at */
-    struct requests requests; /* for comm_test() */
-    uint64_t active_ns;       /* when something last moved */
-    bool awaits_answer;       /* the last turn was followed by no sleep, for an answer */
-    uint32_t late_answers;    /* in a row, that did not come soon */
+    bool outside_ready;    /* poll() has seen a readable socket, or a signal */
+    uint64_t outside_ns;   /* when sockets, signals and children were last looked at */
+    uint64_t active_ns;    /* when something last moved */
+    bool awaits_answer;    /* the last turn was followed by no sleep, for an answer */
+    uint32_t late_answers; /* in a row, that did not come soon */
 
     /* The trainers'. */
     bool *left; /* [trainer_count], in order of the server's trainers: it has said goodbye */
@@ -64,7 +64,7 @@ void service_look_for_skips(struct service *service);
 /* Collective, after such a session: the next one begins at the cursor `wanted`, or behind what all
  * readers have published (`published` is this reader's cursor), with the same trainers and rings.
  */
-void service_skip(struct job *job, uint64_t wanted, uint64_t published);
+void service_skip(struct session *session, uint64_t wanted, uint64_t published);
 
 /* service_end.c: takes a signal, if one has come. The first signal asks for an orderly end. A later
  * signal asks for an immediate end, unless it is an echo of the first: a terminal's ^C comes from
@@ -91,8 +91,8 @@ bool service_end_delivery(struct service *service);
  * that are being loaded, unless a session follows (`again`) that uses them. */
 void service_drain(struct service *service, bool again);
 
-/* Collective: sets job->stop_cursor to the least cursor at which a trainer stopped. All trainers
- * stopped there, unless one left early. */
+/* Collective: sets session->stop_cursor to the least cursor at which a trainer stopped. All
+ * trainers stopped there, unless one left early. */
 void service_settle_stop_cursor(struct service *service);
 
 #endif

@@ -3,13 +3,13 @@
 #include "loop/service_internal.h"
 
 #include "base/number.h"
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 /* Counts what trainers skip, as they say so. */
 static void take_skips(struct service *service)
 {
     uint64_t from, to;
-    for (uint32_t peer = 0; peer < service->job->trainer_count; peer++)
+    for (uint32_t peer = 0; peer < service->session->trainer_count; peer++)
         if (server_take_skip(service->job->server, peer, &from, &to))
             tally_skip(service->tally, peer, from, to, service->books.published);
 }
@@ -20,7 +20,7 @@ static uint64_t least_wanted(const struct service *service)
 {
     const struct job *job = service->job;
     uint64_t least = STOP_WANTS_NOTHING;
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+    for (uint32_t peer = 0; peer < service->session->trainer_count; peer++) {
         uint64_t wanted = server_trainer_wanted(job->server, peer);
         if (!service->left[peer] && wanted < least)
             least = wanted;
@@ -34,10 +34,10 @@ static uint64_t least_wanted(const struct service *service)
  * lease a batch that keeps them from it. */
 static void skip_unwanted(struct service *service)
 {
-    const struct ring_service *run = &service->job->setup.service;
+    const struct session *session = service->session;
     bool far;
     uint64_t wanted = stop_wanted(service->stop, &far);
-    uint64_t start = job_cursor(service->job, run->start_epoch, run->start_step);
+    uint64_t start = job_cursor(service->job, session->start_epoch, session->start_step);
     if (far && wanted > start && wanted != STOP_WANTS_NOTHING)
         stop_skip(service->stop, wanted);
 }
@@ -55,23 +55,23 @@ void service_look_for_skips(struct service *service)
 
 /* Readers go on delivering while they hear of the decision: what all of them have published
  * meanwhile does not come again. It would fill slots behind a leased batch for nothing. */
-static uint64_t go_on_at(const struct job *job, uint64_t wanted, uint64_t published)
+static uint64_t go_on_at(const struct session *session, uint64_t wanted, uint64_t published)
 {
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &published, 1, MPI_UINT64_T, MPI_MIN, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    const struct job *job = session->job;
+    published = job_reduce(&job->comm, published, MPI_MIN, job->comm.world);
     uint64_t last = job_cursor(job, job->setup.service.epochs, 0) - 1;
     return min_u64(max_u64(wanted, published), last);
 }
 
-void service_skip(struct job *job, uint64_t wanted, uint64_t published)
+void service_skip(struct session *session, uint64_t wanted, uint64_t published)
 {
-    struct ring_service *run = &job->setup.service;
-    uint64_t cursor = go_on_at(job, wanted, published);
-    run->start_epoch = cursor / run->steps_per_epoch;
-    run->start_step = cursor % run->steps_per_epoch;
+    const struct job *job = session->job;
+    uint64_t steps = job->setup.service.steps_per_epoch;
+    uint64_t cursor = go_on_at(session, wanted, published);
+    session->start_epoch = cursor / steps;
+    session->start_step = cursor % steps;
     server_skip(job->server, cursor);
     row_store_forget_uses(job->store);
-    if (job->assigner)
-        assigner_go_on(job->assigner, job->reader_of_trainer);
+    if (session->assigner)
+        assigner_go_on(session->assigner, session->reader_of_trainer);
 }

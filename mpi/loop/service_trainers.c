@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "job/job_internal.h"
+#include "job/session_internal.h"
 
 static const uint64_t ms_ns = 1000000;
 
@@ -68,7 +68,7 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
         return;
     }
     const uint64_t deadline = clock_now_ns() + 100 * ms_ns;
-    struct job *job = service->job;
+    const struct job *job = service->job;
     if (job->also && job->reconnect_s == 0 && loss->status == STATUS_LOST) {
         /* The run that is trained on knows better what becomes of a trainer that is gone. */
         note_left(service, peer, server_trainer_cursor(job->server, peer));
@@ -91,14 +91,14 @@ static void handle_loss(struct service *service, uint32_t peer, const struct err
 
 static bool serve_sockets(struct service *service)
 {
-    struct job *job = service->job;
+    const struct job *job = service->job;
     struct error error;
     bool active = false;
     enum status refused = server_progress(job->server, &active, &error);
     (void)refused; /* the late trainer was told; those that are served need not know */
     if (server_take_warning(job->server, &error))
         stop_event_warning(service->stop, &error);
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+    for (uint32_t peer = 0; peer < service->session->trainer_count; peer++) {
         if (service->left[peer])
             continue;
         enum server_peer state = server_trainer_state(job->server, peer, &error);
@@ -140,14 +140,14 @@ static void watch_trainers(struct service *service)
 
 bool service_look_at_trainers(struct service *service)
 {
-    struct job *job = service->job;
+    const struct job *job = service->job;
     struct error error;
     bool active = serve_sockets(service);
     if (job->children &&
         children_poll(job->children, true, &service->children_running, &error) != STATUS_OK)
         tell_loss(service, &error);
     watch_trainers(service);
-    if (service->left_count == job->trainer_count)
+    if (service->left_count == service->session->trainer_count)
         stop_event_left(service->stop);
     stop_watch_early(service->stop, job->config.early_leave == EARLY_LEAVE_FAIL);
     return active;

@@ -15,19 +15,19 @@ struct last {
 };
 
 struct stall {
-    const struct job *job;
+    const struct session *session;
     uint64_t looked_ns;
     uint64_t cursor;    /* of the stall that was warned of */
     uint64_t next_ns;   /* how long it has to last for the next warning; 0: none was given */
     struct last last[]; /* [trainer_count] */
 };
 
-enum status stall_new(const struct job *job, struct stall **ret_stall, struct error *err)
+enum status stall_new(const struct session *session, struct stall **ret_stall, struct error *err)
 {
-    struct stall *stall = calloc(1, sizeof *stall + job->trainer_count * sizeof stall->last[0]);
+    struct stall *stall = calloc(1, sizeof *stall + session->trainer_count * sizeof stall->last[0]);
     if (!stall)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the service");
-    stall->job = job;
+    stall->session = session;
     *ret_stall = stall;
     return STATUS_OK;
 }
@@ -46,10 +46,10 @@ static bool is_busy(const struct job *job, uint32_t peer)
 
 static void update(struct stall *stall, uint64_t now_ns)
 {
-    for (uint32_t peer = 0; peer < stall->job->trainer_count; peer++) {
+    for (uint32_t peer = 0; peer < stall->session->trainer_count; peer++) {
         struct last *last = &stall->last[peer];
-        uint64_t cursor = server_trainer_cursor(stall->job->server, peer);
-        if (last->since_ns == 0 || cursor != last->cursor || !is_busy(stall->job, peer))
+        uint64_t cursor = server_trainer_cursor(stall->session->job->server, peer);
+        if (last->since_ns == 0 || cursor != last->cursor || !is_busy(stall->session->job, peer))
             *last = (struct last){.cursor = cursor, .since_ns = now_ns};
     }
 }
@@ -58,8 +58,8 @@ static void update(struct stall *stall, uint64_t now_ns)
 static bool find_least(const struct stall *stall, uint64_t now_ns, struct last *ret_least)
 {
     struct last least = {.cursor = UINT64_MAX};
-    for (uint32_t peer = 0; peer < stall->job->trainer_count; peer++)
-        if (is_busy(stall->job, peer) && stall->last[peer].cursor < least.cursor)
+    for (uint32_t peer = 0; peer < stall->session->trainer_count; peer++)
+        if (is_busy(stall->session->job, peer) && stall->last[peer].cursor < least.cursor)
             least = stall->last[peer];
     *ret_least = (struct last){.cursor = least.cursor, .since_ns = now_ns - least.since_ns};
     return least.cursor != UINT64_MAX;
@@ -68,10 +68,10 @@ static bool find_least(const struct stall *stall, uint64_t now_ns, struct last *
 static void describe(const struct stall *stall, const struct last *least, struct error *ret_warning)
 {
     enum { MOST_NAMES = 8 };
-    const struct job *job = stall->job;
+    const struct job *job = stall->session->job;
     uint32_t named = 0;
     struct text names = {0};
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
+    for (uint32_t peer = 0; peer < stall->session->trainer_count; peer++)
         if (is_busy(job, peer) && stall->last[peer].cursor == least->cursor && named++ < MOST_NAMES)
             text_append(&names, "%s%" PRIu32 " (process %ld)", named > 1 ? ", " : "",
                         server_trainer_rank(job->server, peer),
@@ -88,7 +88,7 @@ static void describe(const struct stall *stall, const struct last *least, struct
 bool stall_look(struct stall *stall, uint64_t now_ns, bool waiting, struct error *ret_warning,
                 bool *ret_first)
 {
-    uint64_t patience_ns = stall->job->config.stall_warning_s * second_ns;
+    uint64_t patience_ns = stall->session->job->config.stall_warning_s * second_ns;
     struct last least;
     if (patience_ns == 0 || now_ns - stall->looked_ns < second_ns / 2)
         return false;

@@ -9,12 +9,13 @@
 #ifndef PENSTOCK_MPI_LOOP_STALL_H
 #define PENSTOCK_MPI_LOOP_STALL_H
 
-#include "job/job.h"
+#include "job/session.h"
 
 struct stall;
 
-/* `job` is borrowed until stall_free(). *ret_stall is the caller's. NO_MEMORY. */
-MUST_USE enum status stall_new(const struct job *job, struct stall **ret_stall, struct error *err);
+/* `session` is borrowed until stall_free(). *ret_stall is the caller's. NO_MEMORY. */
+MUST_USE enum status stall_new(const struct session *session, struct stall **ret_stall,
+                               struct error *err);
 void stall_free(struct stall *stall);
 
 /* Looks at this reader's trainers, at most twice a second. `waiting`: nothing moves before one of

@@ -344,10 +344,7 @@ bool stop_restarts(const struct stop *stop)
 
 void stop_agree_highest(struct stop *stop, uint64_t *values, int count)
 {
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_MAX, stop->comm->control,
-                   &request);
-    comm_wait(stop->comm, &request);
+    comm_reduce(stop->comm, values, (size_t)count, MPI_UINT64_T, MPI_MAX, stop->comm->control);
 }
 
 /* Rank 0 takes the events that came too late to matter, so that no send is left open, however MPI

@@ -227,7 +227,7 @@ void comm_back_off(unsigned *idle)
 bool comm_test(const struct comm *comm, MPI_Request *request)
 {
     int complete = 0;
-    if (comm->requests)
+    if (comm->requests && comm->requests->are_looked_at)
         return requests_ask(comm->requests, request);
     MPI_Test(request, &complete, MPI_STATUS_IGNORE);
     return complete;
@@ -246,6 +246,21 @@ void comm_wait(const struct comm *comm, MPI_Request *request)
     }
 }
 
+void comm_reduce(const struct comm *comm, void *values, size_t count, MPI_Datatype type,
+                 MPI_Op operation, MPI_Comm where)
+{
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, type, operation, where, &request);
+    comm_wait(comm, &request);
+}
+
+void comm_broadcast(const struct comm *comm, void *bytes, size_t size, int root, MPI_Comm where)
+{
+    MPI_Request request;
+    MPI_Ibcast(bytes, (int)size, MPI_BYTE, root, where, &request);
+    comm_wait(comm, &request);
+}
+
 enum status comm_name_reader(const struct comm *comm, enum status status, struct error *err)
 {
     bool everywhere = status == STATUS_INVALID || status == STATUS_UNSUPPORTED;
@@ -256,18 +271,14 @@ enum status comm_name_reader(const struct comm *comm, enum status status, struct
 
 enum status comm_agree(const struct comm *comm, enum status status, struct error *err)
 {
-    int mine = status == STATUS_OK ? INT_MAX : comm->rank;
-    int first = INT_MAX;
-    MPI_Request request;
-    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->world, &request);
-    comm_wait(comm, &request);
+    int first = status == STATUS_OK ? INT_MAX : comm->rank;
+    comm_reduce(comm, &first, 1, MPI_INT, MPI_MIN, comm->world);
     if (first == INT_MAX)
         return STATUS_OK;
     struct error failure = *err;
     if (first == comm->rank)
         failure.rank = comm->rank;
-    MPI_Ibcast(&failure, sizeof failure, MPI_BYTE, first, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_broadcast(comm, &failure, sizeof failure, first, comm->world);
     *err = failure;
     return (enum status)failure.status;
 }
@@ -276,10 +287,8 @@ enum status comm_agree_runs(const struct comm *comm, enum status status, struct 
 {
     if (comm->run_count == 1)
         return status;
-    int mine = status == STATUS_OK ? INT_MAX : comm->run, first = INT_MAX;
-    MPI_Request request;
-    MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm->all, &request);
-    comm_wait(comm, &request);
+    int first = status == STATUS_OK ? INT_MAX : comm->run;
+    comm_reduce(comm, &first, 1, MPI_INT, MPI_MIN, comm->all);
     if (first == INT_MAX)
         return STATUS_OK;
     comm_share_with_runs(comm, first, err, sizeof *err);
@@ -288,20 +297,15 @@ enum status comm_agree_runs(const struct comm *comm, enum status status, struct 
 
 void comm_share_with_runs(const struct comm *comm, int run, void *bytes, size_t size)
 {
-    if (comm->run_count == 1)
-        return;
-    MPI_Request request;
-    MPI_Ibcast(bytes, (int)size, MPI_BYTE, comm->leaders[run], comm->all, &request);
-    comm_wait(comm, &request);
+    if (comm->run_count > 1)
+        comm_broadcast(comm, bytes, size, comm->leaders[run], comm->all);
 }
 
 void comm_share(const struct comm *comm, void **bytes, size_t *size)
 {
     enum { PIECE_BYTES = 1 << 30 };
     uint64_t total = *size;
-    MPI_Request request;
-    MPI_Ibcast(&total, 1, MPI_UINT64_T, 0, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_broadcast(comm, &total, sizeof total, 0, comm->world);
     unsigned char *data = *bytes;
     if (comm->rank != 0) {
         data = calloc(1, total + 1);
@@ -313,8 +317,7 @@ void comm_share(const struct comm *comm, void **bytes, size_t *size)
     }
     for (uint64_t done = 0; done < total; done += PIECE_BYTES) {
         uint64_t piece = total - done < PIECE_BYTES ? total - done : PIECE_BYTES;
-        MPI_Ibcast(data + done, (int)piece, MPI_BYTE, 0, comm->world, &request);
-        comm_wait(comm, &request);
+        comm_broadcast(comm, data + done, piece, 0, comm->world);
     }
     *bytes = data;
     *size = total;

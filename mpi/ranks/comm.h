@@ -50,7 +50,7 @@ struct comm {
     void *on_signal_argument;
     bool is_hasty; /* the launcher kills processes 0.25 s after SIGTERM, others wait a second or
                       more */
-    struct requests *requests; /* borrowed; NULL outside the service loop */
+    struct requests *requests; /* borrowed; NULL: there is no service loop */
 };
 
 /* Collective. Initialises MPI, and makes the communicators for `run_count` runs. *ret_comm is the
@@ -70,6 +70,15 @@ bool comm_test(const struct comm *comm, MPI_Request *request);
 
 /* Waits for a request: tests, looks for signals, and sleeps. */
 void comm_wait(const struct comm *comm, MPI_Request *request);
+
+/* Collective over `where`, one of comm's: reduces `count` values of all ranks, which become the
+ * result. Waits as comm_wait() does, and so does the next one. Values of 64 bits are below 2^63:
+ * MPICH 4.0 compares unsigned integers as if they were signed. */
+void comm_reduce(const struct comm *comm, void *values, size_t count, MPI_Datatype type,
+                 MPI_Op operation, MPI_Comm where);
+
+/* Collective over `where`: gives all ranks `size` bytes of rank `root`. */
+void comm_broadcast(const struct comm *comm, void *bytes, size_t size, int root, MPI_Comm where);
 
 /* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms. `*idle` starts at 0. */
 void comm_back_off(unsigned *idle);

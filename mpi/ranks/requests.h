@@ -21,6 +21,7 @@ enum { REQUESTS_MOST = 64 };
 
 /* Zero-initialised: nothing is asked about. */
 struct requests {
+    bool are_looked_at; /* the service loop turns: see comm_test() */
     uint32_t count;
     MPI_Request *asked[REQUESTS_MOST];
     MPI_Request copies[REQUESTS_MOST]; /* of the asked, for MPI */

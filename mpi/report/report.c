@@ -237,9 +237,10 @@ static void append_filled(const struct job *job, const struct all_epochs *all, s
     text_append(json, "}");
 }
 
-static void append_report(const struct job *job, const struct service_summary *summary,
+static void append_report(const struct session *session, const struct service_summary *summary,
                           const struct all_epochs *all, struct text *out, struct text *json)
 {
+    const struct job *job = session->job;
     text_append(out, "%5s %8s %8s %9s %11s %9s %11s %11s  %s\n", "epoch", "steps", "samples",
                 "seconds", "samples/s", "GB/s", "from store", "exchanged", "bounded by");
     text_append(json,
@@ -254,8 +255,8 @@ static void append_report(const struct job *job, const struct service_summary *s
                 ",\"ring_pages\":{\"hugetlb\":%" PRIu64 ",\"transparent\":%" PRIu64
                 ",\"plain\":%" PRIu64 "},\"epochs\":[",
                 masks_samples(job->masks), job->setup.layout.total_bytes,
-                job->ring_pages[RING_PAGES_HUGETLB], job->ring_pages[RING_PAGES_TRANSPARENT],
-                job->ring_pages[RING_PAGES_PLAIN]);
+                session->ring_pages[RING_PAGES_HUGETLB],
+                session->ring_pages[RING_PAGES_TRANSPARENT], session->ring_pages[RING_PAGES_PLAIN]);
     for (uint64_t i = 0; i < all->epoch_count; i++) {
         struct epoch_line line = report_epoch(summary, all, i);
         append_row(job, &line, out);
@@ -281,9 +282,7 @@ static uint64_t count_epochs(const struct comm *comm, const struct service_summa
     while (count > 0 && summary->epochs[count - 1].steps == 0 &&
            summary->epochs[count - 1].work.read.stored_bytes == 0)
         count--;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_reduce(comm, &count, 1, MPI_UINT64_T, MPI_MAX, comm->world);
     return count;
 }
 
@@ -293,9 +292,7 @@ static void gather_timeline(const struct comm *comm, const struct series *series
 {
     const uint64_t least_bin_ns = 250000000;
     uint64_t end_ns = series_duration_ns(series);
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, &end_ns, 1, MPI_UINT64_T, MPI_MAX, comm->world, &request);
-    comm_wait(comm, &request);
+    comm_reduce(comm, &end_ns, 1, MPI_UINT64_T, MPI_MAX, comm->world);
     uint64_t bins = size_divide_up(end_ns, least_bin_ns);
     ret_timeline->end_ns = end_ns;
     ret_timeline->bins = bins < TIMELINE_BINS ? (uint32_t)bins : TIMELINE_BINS;
@@ -304,6 +301,7 @@ static void gather_timeline(const struct comm *comm, const struct series *series
             ret_timeline->points[i][m] = series_value(series, (enum series_member)m,
                                                       bins ? end_ns * i / ret_timeline->bins : 0);
     bool root = comm->rank == 0;
+    MPI_Request request;
     MPI_Ireduce(root ? MPI_IN_PLACE : ret_timeline->points, ret_timeline->points,
                 (int)(ret_timeline->bins + 1) * SERIES_MEMBERS, MPI_DOUBLE, MPI_SUM, 0, comm->world,
                 &request);
@@ -344,13 +342,14 @@ static void gather(const struct job *job, const struct service_summary *summary,
     gather_timeline(comm, meter_series(job->meter), &all->timeline);
 }
 
-void service_describe(const struct job *job, const struct service_summary *summary,
+void service_describe(const struct session *session, const struct service_summary *summary,
                       struct text *out, struct text *json, struct text *page)
 {
+    const struct job *job = session->job;
     struct all_epochs all = {0};
     gather(job, summary, &all);
     if (job->comm.rank == 0) {
-        append_report(job, summary, &all, out, json);
+        append_report(session, summary, &all, out, json);
         if (page)
             report_page(job, summary, &all, page);
     }

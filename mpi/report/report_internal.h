@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_MPI_REPORT_REPORT_INTERNAL_H
 #define PENSTOCK_MPI_REPORT_REPORT_INTERNAL_H
 
-#include "job/job.h"
+#include "job/session.h"
 #include "loop/service.h"
 #include "metrics/series.h"
 

@@ -30,20 +30,22 @@ static int by_address(const void *a, const void *b)
     return left->slots < right->slots ? -1 : left->slots > right->slots;
 }
 
-enum status copies_init(struct copies *copies, const struct job *job, struct error *err)
+enum status copies_init(struct copies *copies, const struct session *session, struct error *err)
 {
+    const struct job *job = session->job;
     copies->job = job;
+    copies->session = session;
     copies->numa_count = pool_placement(job->pool)->numa_count;
     copies->sample_bytes = job->setup.layout.slot_stride / job->setup.layout.batch_size;
-    copies->rings = calloc(job->trainer_count + 1, sizeof *copies->rings);
+    copies->rings = calloc(session->trainer_count + 1, sizeof *copies->rings);
     if (!copies->rings)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
-    for (uint32_t i = 0; i < job->trainer_count; i++) {
-        const struct job_trainer *trainer = &job->trainers[i];
+    for (uint32_t i = 0; i < session->trainer_count; i++) {
+        const struct job_trainer *trainer = &session->trainers[i];
         copies->rings[i] =
             (struct ring_numa){server_slot(job->server, trainer->peer, 0), trainer->numa};
     }
-    qsort(copies->rings, job->trainer_count, sizeof *copies->rings, by_address);
+    qsort(copies->rings, session->trainer_count, sizeof *copies->rings, by_address);
     return STATUS_OK;
 }
 
@@ -54,7 +56,7 @@ void copies_done(struct copies *copies)
 
 static uint32_t numa_of_slot(const struct copies *copies, const unsigned char *slot)
 {
-    uint32_t low = 0, high = copies->job->trainer_count;
+    uint32_t low = 0, high = copies->session->trainer_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (copies->rings[middle].slots <= slot)

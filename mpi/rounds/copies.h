@@ -4,19 +4,21 @@
 #ifndef PENSTOCK_MPI_ROUNDS_COPIES_H
 #define PENSTOCK_MPI_ROUNDS_COPIES_H
 
-#include "job/job.h"
+#include "job/session.h"
 #include "rounds/round.h"
 
 struct copies {
-    const struct job *job; /* borrowed */
+    const struct job *job; /* borrowed, and so is */
+    const struct session *session;
     uint32_t numa_count;
     uint64_t sample_bytes;   /* in slots: of ragged fields the most there is room for */
-    struct ring_numa *rings; /* [job->trainer_count], in order of address; owned */
+    struct ring_numa *rings; /* [session->trainer_count], in order of address; owned */
 };
 
 /* To be called when the trainers have their rings. NO_MEMORY. copies_done() is fine after a
  * failure, too. */
-MUST_USE enum status copies_init(struct copies *copies, const struct job *job, struct error *err);
+MUST_USE enum status copies_init(struct copies *copies, const struct session *session,
+                                 struct error *err);
 void copies_done(struct copies *copies);
 
 /* The NUMA node of a lane's buffers. */

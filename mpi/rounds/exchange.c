@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
+#include "base/tables.h"
 #include "plan/budget/budget.h"
 
 #include <assert.h>
@@ -60,8 +61,9 @@ struct exchange {
     MPI_Request sink_request; /* of sink_lane */
     uint32_t sink_lane;
     uint32_t lane_count;
-    int *counts;        /* backing of all lanes' counts: [lanes][parts][4][size] */
-    uint64_t *discards; /* backing of all lanes' discards */
+    struct tables tables; /* of the lanes, and */
+    int *counts;          /* backing of all lanes' counts: [lanes][parts][4][size] */
+    uint64_t *discards;   /* backing of all lanes' discards */
     struct lane lanes[];
 };
 
@@ -102,28 +104,6 @@ static enum status check_sizes(const struct exchange_sizes *sizes, struct error 
     if (sizes->record_bytes / EXCHANGE_UNIT_BYTES > INT_MAX)
         return error_set(err, STATUS_INVALID, "a sample of %s is too large for MPI",
                          size_format(sizes->record_bytes).text);
-    return STATUS_OK;
-}
-
-/* Zeroed and touched, since the batch path is to find it in memory. */
-static void *table_new(uint64_t count, size_t item_bytes)
-{
-    void *table = calloc(count + 1, item_bytes);
-    if (table)
-        memory_touch(table, count * item_bytes);
-    return table;
-}
-
-static enum status tables_init(struct lane *lane, uint64_t sends, uint64_t receives,
-                               struct error *err)
-{
-    lane->sends.capacity = sends;
-    lane->sends.messages = table_new(sends, sizeof *lane->sends.messages);
-    lane->receives.capacity = receives;
-    lane->receives.requests = table_new(receives, sizeof(MPI_Request));
-    if (!lane->sends.messages || !lane->receives.requests)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a round of %llu messages",
-                         (unsigned long long)(sends + receives));
     return STATUS_OK;
 }
 
@@ -178,8 +158,16 @@ static enum status lane_init(struct exchange *exchange, uint32_t index, struct e
         buffer = packed->receive + receive_bytes(sizes, part);
     }
     lane->discards = exchange->discards + index * size;
-    return tables_init(lane, sizes->send_samples * sizes->sample_messages,
-                       sizes->receive_samples * sizes->sample_messages, err);
+    lane->sends.capacity = sizes->send_samples * sizes->sample_messages;
+    lane->sends.messages =
+        tables_take(&exchange->tables, lane->sends.capacity, sizeof *lane->sends.messages);
+    lane->receives.capacity = sizes->receive_samples * sizes->sample_messages;
+    lane->receives.requests =
+        tables_take(&exchange->tables, lane->receives.capacity, sizeof(MPI_Request));
+    return exchange->tables.failed
+               ? error_set(err, STATUS_NO_MEMORY, "no memory for a round of %llu messages",
+                           (unsigned long long)(lane->sends.capacity + lane->receives.capacity))
+               : STATUS_OK;
 }
 
 enum status exchange_new(const struct comm *comm, uint32_t lane_count,
@@ -200,10 +188,10 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     exchange->types[EXCHANGE_TAILS] = type_of(EXCHANGE_UNIT_BYTES);
     exchange->sink_request = MPI_REQUEST_NULL;
     exchange->buffers_bytes = lane_count * lane_bytes(sizes);
-    exchange->counts =
-        calloc((size_t)lane_count * EXCHANGE_PARTS * 4 * (size_t)comm->size, sizeof(int));
-    exchange->discards = calloc((size_t)lane_count * (size_t)comm->size, sizeof(uint64_t));
-    if (!exchange->counts || !exchange->discards)
+    size_t all = (size_t)lane_count * (size_t)comm->size;
+    exchange->counts = tables_take(&exchange->tables, all * EXCHANGE_PARTS * 4, sizeof(int));
+    exchange->discards = tables_take(&exchange->tables, all, sizeof(uint64_t));
+    if (exchange->tables.failed)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the exchange's tables");
     exchange->sink_bytes = sizes->message_bytes;
     if (status == STATUS_OK)
@@ -226,17 +214,11 @@ void exchange_free(struct exchange *exchange)
 {
     if (!exchange)
         return;
-    for (uint32_t i = 0; i < exchange->lane_count; i++) {
-        struct lane *lane = &exchange->lanes[i];
-        free(lane->sends.messages);
-        free(lane->receives.requests);
-    }
     memory_unmap(exchange->buffers, exchange->buffers_bytes);
     memory_unmap(exchange->sink, exchange->sink_bytes);
     for (enum exchange_part part = 0; part < EXCHANGE_PARTS; part++)
         MPI_Type_free(&exchange->types[part]);
-    free(exchange->discards);
-    free(exchange->counts);
+    tables_done(&exchange->tables);
     free(exchange);
 }
 

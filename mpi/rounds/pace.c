@@ -19,7 +19,8 @@ struct pace_sample {
 enum { SAMPLE_NUMBERS = sizeof(struct pace_sample) / sizeof(uint64_t) };
 
 struct pace {
-    struct job *job;
+    const struct job *job;
+    const struct session *session;
     uint64_t posted, passed; /* meetings */
     uint64_t interval;       /* rounds between two: as many as have PACE_ROUNDS steps, or stripes */
     MPI_Request request;
@@ -35,13 +36,15 @@ struct pace {
 
 _Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), "sent as numbers");
 
-enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err)
+enum status pace_new(const struct session *session, struct pace **ret_pace, struct error *err)
 {
+    const struct job *job = session->job;
     struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
     if (!pace)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d reader%s",
                          job->comm.size, count_plural((uint64_t)job->comm.size));
     pace->job = job;
+    pace->session = session;
     pace->interval = max_u64(PACE_ROUNDS / job->setup.shape.steps_per_round, 1);
     pace->request = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
@@ -104,10 +107,10 @@ static bool note_waits(struct pace *pace)
 
 static void tell_assigner(struct pace *pace)
 {
-    if (!pace->job->assigner)
+    if (!pace->session->assigner)
         return;
     for (int r = 0; r < pace->job->comm.size; r++)
-        assigner_note_pace(pace->job->assigner, (uint32_t)r, pace->all[r].row_ns,
+        assigner_note_pace(pace->session->assigner, (uint32_t)r, pace->all[r].row_ns,
                            pace->all[r].waited_for > 0);
 }
 

@@ -8,12 +8,13 @@
 #ifndef PENSTOCK_MPI_ROUNDS_PACE_H
 #define PENSTOCK_MPI_ROUNDS_PACE_H
 
-#include "job/job.h"
+#include "job/session.h"
 
 struct pace;
 
-/* `job` is borrowed until pace_free(). *ret_pace is the caller's. NO_MEMORY. */
-MUST_USE enum status pace_new(struct job *job, struct pace **ret_pace, struct error *err);
+/* `session` is borrowed until pace_free(). *ret_pace is the caller's. NO_MEMORY. */
+MUST_USE enum status pace_new(const struct session *session, struct pace **ret_pace,
+                              struct error *err);
 void pace_free(struct pace *pace);
 
 enum { PACE_ROUNDS = 8 }; /* no reader is more than twice this many rounds ahead of another */

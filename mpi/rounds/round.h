@@ -15,7 +15,7 @@
 #ifndef PENSTOCK_MPI_ROUNDS_ROUND_H
 #define PENSTOCK_MPI_ROUNDS_ROUND_H
 
-#include "job/job.h"
+#include "job/session.h"
 #include "plan/rounds/locality.h"
 #include "rounds/exchange.h"
 #include "run/fragment_sources.h"
@@ -122,6 +122,7 @@ struct round {
     struct round_tails *tails; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
     const struct job *job;
+    const struct session *session;
     struct round_times *times;
     _Atomic uint32_t tasks; /* plans and copies under way */
     _Atomic bool planned;   /* a worker has listed all */

@@ -26,18 +26,18 @@ void round_reset(struct round *round, struct windows *windows)
         round_match_begin(round);
 }
 
-/* This reader's trainer of that rank; job->trainers is in order of rank. */
-static const struct job_trainer *find_trainer(const struct job *job, uint32_t rank)
+/* This reader's trainer of that rank; session->trainers is in order of rank. */
+static const struct job_trainer *find_trainer(const struct session *session, uint32_t rank)
 {
-    uint32_t low = 0, high = job->trainer_count;
+    uint32_t low = 0, high = session->trainer_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (job->trainers[middle].rank <= rank)
+        if (session->trainers[middle].rank <= rank)
             low = middle;
         else
             high = middle;
     }
-    return &job->trainers[low];
+    return &session->trainers[low];
 }
 
 static unsigned char *slot_base(const struct round *round, const struct job_trainer *trainer,
@@ -60,8 +60,8 @@ static void sum_displacements(const int *counts, int *displacements, int size)
 static uint32_t table_of(const struct round *round, const struct job_trainer *trainer,
                          uint64_t step)
 {
-    uint64_t first = (step - round->reach.round.first_step) * round->job->trainer_count;
-    return (uint32_t)(first + (uint64_t)(trainer - round->job->trainers));
+    uint64_t first = (step - round->reach.round.first_step) * round->session->trainer_count;
+    return (uint32_t)(first + (uint64_t)(trainer - round->session->trainers));
 }
 
 /* The trainer in whose local batch a destination is. Where positions are destinations, they come in
@@ -82,10 +82,10 @@ static void walk_to(struct recipient_walk *walk, const struct round *round, uint
     const struct plan *plan = &round->reach.epoch.plan;
     struct plan_recipient recipient = plan_recipient_of(plan, destination);
     walk->local = plan_local_batch_at(plan, recipient.step, recipient.trainer);
-    walk->reader = job->reader_of_trainer[recipient.trainer];
+    walk->reader = round->session->reader_of_trainer[recipient.trainer];
     if (walk->reader != (uint32_t)job->comm.rank)
         return;
-    const struct job_trainer *trainer = find_trainer(job, recipient.trainer);
+    const struct job_trainer *trainer = find_trainer(round->session, recipient.trainer);
     walk->slot = slot_base(round, trainer, recipient.step);
     walk->table = table_of(round, trainer, recipient.step);
 }
@@ -125,26 +125,28 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
-static int tail_units(const struct round_tails *tails, uint32_t source, uint64_t frame)
+/* A sample's tail, which begins behind `units` of those that travel as it does and were counted
+ * before: tails are numbered for each reader from 0, as records. */
+static void note_tail(const struct round_tails *tails, uint32_t source, uint64_t frame,
+                      uint32_t table, int *units, struct round_tail *ret_tail)
 {
-    return (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
+    *ret_tail = (struct round_tail){.frame = frame, .at = (uint64_t)*units, .table = table};
+    *units += (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
 }
 
-/* Where the sample's tail goes, or its slot's starts are. Tails are numbered for each reader from
- * 0, as records. `fill` has its offset in the row. */
+/* Where the sample's tail goes, or its slot's starts are. `fill` has its offset in the row. */
 static void note_fill_tail(struct round *round, const struct fill *fill,
                            const struct recipient_walk *walk, const struct window *window,
                            uint64_t row)
 {
     struct round_tails *tails = round->tails;
     struct round_tail *tail = &tails->fills[fill - round->fills];
-    tail->frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
-    tail->table = walk->table;
-    if (fill->batch_index != FILL_REMOTE)
-        return;
-    int *units = &tails->counts.send_counts[walk->reader];
-    tail->at = (uint64_t)*units;
-    *units += tail_units(tails, window->source, tail->frame);
+    uint64_t frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
+    if (fill->batch_index == FILL_REMOTE)
+        note_tail(tails, window->source, frame, walk->table,
+                  &tails->counts.send_counts[walk->reader], tail);
+    else
+        *tail = (struct round_tail){.frame = frame, .table = walk->table};
 }
 
 static inline void list_fill(struct round *round, const struct recipient_walk *walk,
@@ -227,17 +229,6 @@ static uint32_t source_of(const struct round *round, const struct round_run *run
     return round->fill_sources ? run->windows[i]->source : 0;
 }
 
-static void note_arrival_tail(struct round *round, const struct round_run *run, size_t i,
-                              uint32_t reader)
-{
-    uint64_t frame = run->frames[i];
-    struct round_tails *tails = round->tails;
-    struct round_tail *tail = &tails->arrivals[round->arrival_count];
-    int *units = &tails->counts.receive_counts[reader];
-    *tail = (struct round_tail){.at = (uint64_t)*units, .frame = frame, .table = run->table};
-    *units += tail_units(tails, source_of(round, run, i), frame);
-}
-
 static void note_lengths(const struct round *round, const struct round_run *run)
 {
     const struct round_tails *tails = round->tails;
@@ -260,7 +251,9 @@ static void list_run(struct round *round, const struct round_run *run)
         if (reader == me)
             continue;
         if (round->tails)
-            note_arrival_tail(round, run, i, reader);
+            note_tail(round->tails, source_of(round, run, i), run->frames[i], run->table,
+                      &round->tails->counts.receive_counts[reader],
+                      &round->tails->arrivals[round->arrival_count]);
         round->arrivals[round->arrival_count++] =
             (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
@@ -273,12 +266,11 @@ static void list_run(struct round *round, const struct round_run *run)
 /* Visits the positions of my trainers in this round in ascending order. */
 static void list_arrivals(struct round *round, bool dressed)
 {
-    const struct job *job = round->job;
     const struct plan *plan = &round->reach.epoch.plan;
     struct round_run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < job->trainer_count; i++) {
-            const struct job_trainer *trainer = &job->trainers[i];
+        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
+            const struct job_trainer *trainer = &round->session->trainers[i];
             uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
             struct round_slice slice =
                 round_slice_at(plan, &round->reach.round, step, trainer->rank);
@@ -295,11 +287,11 @@ static void list_arrivals(struct round *round, bool dressed)
 
 /* Whether a destination in a step is of one of this reader's trainers. Most are not: so this is
  * plan_recipient_of() without divisions. */
-static bool is_mine(const struct job *job, struct divider step_samples, uint64_t destination)
+static bool is_mine(const struct round *round, struct divider step_samples, uint64_t destination)
 {
-    uint64_t trainers = job->setup.plan.trainer_count;
+    uint64_t trainers = round->job->setup.plan.trainer_count;
     uint64_t trainer = divide(step_samples, (destination + 1) * trainers - 1);
-    return job->reader_of_trainer[trainer] == (uint32_t)job->comm.rank;
+    return round->session->reader_of_trainer[trainer] == (uint32_t)round->job->comm.rank;
 }
 
 /* Visits all positions of a step in this round in ascending order, and lists those whose
@@ -307,7 +299,6 @@ static bool is_mine(const struct job *job, struct divider step_samples, uint64_t
  * that runs are long. */
 static void list_matched(struct round *round, uint64_t step, bool dressed)
 {
-    const struct job *job = round->job;
     const struct plan *plan = &round->reach.epoch.plan;
     struct round_slice stripe = round_stripe_at(plan, &round->reach.round, step);
     struct divider step_samples = divider_of(plan_step_samples(plan, step));
@@ -318,7 +309,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     run.count = 0;
     for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
         uint64_t destination = destination_of(round, p);
-        if (!is_mine(job, step_samples, destination - step_first))
+        if (!is_mine(round, step_samples, destination - step_first))
             continue;
         bool valid = p < plan->sample_count;
         walk_to(&walk, round, destination);
@@ -342,38 +333,34 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     list_run(round, &run);
 }
 
-/* Records are numbered through, once it is known how many each reader has, and so are the units of
- * tails. */
-static void number_tails(struct round *round)
+static void sum_counts(const struct exchange_counts *counts, int size)
 {
-    struct round_tails *tails = round->tails;
-    const struct exchange_counts *counts = &tails->counts;
-    int size = round->job->comm.size;
     sum_displacements(counts->send_counts, counts->send_displacements, size);
     sum_displacements(counts->receive_counts, counts->receive_displacements, size);
-    for (uint64_t i = 0; i < round->fill_count; i++) {
-        const struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            tails->fills[i].at += (uint64_t)counts->send_displacements[fill->to.remote.reader];
-    }
-    for (uint64_t i = 0; i < round->arrival_count; i++)
-        tails->arrivals[i].at += (uint64_t)counts->receive_displacements[round->arrivals[i].reader];
 }
 
+/* Records are numbered through, once it is known how many each reader has, and so are the units of
+ * tails. */
 static void number_records(struct round *round)
 {
-    const struct exchange_counts *counts = &round->counts;
-    int size = round->job->comm.size;
-    sum_displacements(counts->send_counts, counts->send_displacements, size);
-    sum_displacements(counts->receive_counts, counts->receive_displacements, size);
+    struct round_tails *tails = round->tails;
+    sum_counts(&round->counts, round->job->comm.size);
+    if (tails)
+        sum_counts(&tails->counts, round->job->comm.size);
     for (uint64_t i = 0; i < round->fill_count; i++) {
         struct fill *fill = &round->fills[i];
-        if (fill->batch_index == FILL_REMOTE)
-            fill->to.remote.record += (uint32_t)counts->send_displacements[fill->to.remote.reader];
+        if (fill->batch_index != FILL_REMOTE)
+            continue;
+        uint32_t reader = fill->to.remote.reader;
+        fill->to.remote.record += (uint32_t)round->counts.send_displacements[reader];
+        if (tails)
+            tails->fills[i].at += (uint64_t)tails->counts.send_displacements[reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
-        arrival->record += (uint64_t)counts->receive_displacements[arrival->reader];
+        arrival->record += (uint64_t)round->counts.receive_displacements[arrival->reader];
+        if (tails)
+            tails->arrivals[i].at += (uint64_t)tails->counts.receive_displacements[arrival->reader];
     }
 }
 
@@ -387,10 +374,9 @@ static void clear_counts(const struct round *round, const struct exchange_counts
 /* All samples of the round's slots are noted. */
 static void start_slots(const struct round *round)
 {
-    const struct job *job = round->job;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < job->trainer_count; i++) {
-            const struct job_trainer *trainer = &job->trainers[i];
+        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
+            const struct job_trainer *trainer = &round->session->trainers[i];
             struct plan_local_batch local =
                 plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
             tails_start(round->tails->tails->of[0], local.count,
@@ -418,8 +404,6 @@ static void list_all(struct round *round, bool dressed)
         list_arrivals(round, dressed);
     if (exchanged)
         number_records(round);
-    if (exchanged && round->tails)
-        number_tails(round);
     if (dressed && round->tails)
         start_slots(round);
 }

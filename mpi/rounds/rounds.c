@@ -26,8 +26,8 @@ static bool scatters(const struct rounds *rounds)
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 {
     const struct job *job = rounds->job;
-    for (uint32_t i = 0; i < job->trainer_count; i++)
-        if (!server_slot_free(job->server, job->trainers[i].peer, last_sequence))
+    for (uint32_t i = 0; i < rounds->session->trainer_count; i++)
+        if (!server_slot_free(job->server, rounds->session->trainers[i].peer, last_sequence))
             return false;
     return true;
 }
@@ -43,7 +43,7 @@ void rounds_prepare(struct rounds *rounds, struct round *round)
     if (round->serial == rounds->opened)
         return;
     round->serial = rounds->opened;
-    round_reach_at(&round->reach, &rounds->job->setup, round->serial);
+    round_reach_at(&round->reach, rounds->session, round->serial);
 }
 
 /* Starts the next round if its windows are planned and its slots are free. One round is planned at
@@ -210,8 +210,8 @@ static void publish(struct rounds *rounds, struct round *round)
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
          step++) {
         uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
-        for (uint32_t i = 0; i < job->trainer_count; i++) {
-            const struct job_trainer *trainer = &job->trainers[i];
+        for (uint32_t i = 0; i < rounds->session->trainer_count; i++) {
+            const struct job_trainer *trainer = &rounds->session->trainers[i];
             struct plan_local_batch local = plan_local_batch_at(plan, step, trainer->rank);
             struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
             *header = (struct slot_header){
@@ -304,7 +304,7 @@ bool rounds_finished(const struct rounds *rounds)
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,
                                 uint64_t *ret_step)
 {
-    uint64_t most = span_rounds(&rounds->job->setup).count;
+    uint64_t most = span_rounds(rounds->session).count;
     uint64_t serial = rounds->published < most ? rounds->published : most - 1;
     rounds_begin_of(rounds, serial, ret_epoch, ret_step);
     if (rounds->published == rounds->span.count)

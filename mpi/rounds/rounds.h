@@ -17,7 +17,7 @@
 #ifndef PENSTOCK_MPI_ROUNDS_ROUNDS_H
 #define PENSTOCK_MPI_ROUNDS_ROUNDS_H
 
-#include "job/job.h"
+#include "job/session.h"
 #include "rounds/exchange.h"
 #include "windows/windows.h"
 
@@ -34,7 +34,7 @@ enum round_block {
 
 struct rounds;
 
-MUST_USE enum status rounds_new(struct job *job, struct windows *windows,
+MUST_USE enum status rounds_new(const struct session *session, struct windows *windows,
                                 struct rounds **ret_rounds, struct error *err);
 void rounds_free(struct rounds *rounds);
 

@@ -17,7 +17,7 @@ uint64_t rounds_hold(struct rounds *rounds)
 
 void rounds_end_at(struct rounds *rounds, uint64_t count)
 {
-    uint64_t most = span_rounds(&rounds->job->setup).count;
+    uint64_t most = span_rounds(rounds->session).count;
     rounds->span.count = count < most ? count : most;
     rounds->end_is_open = false;
 }
@@ -26,12 +26,12 @@ void rounds_begin_of(const struct rounds *rounds, uint64_t serial, uint64_t *ret
                      uint64_t *ret_step)
 {
     const struct run_setup *setup = &rounds->job->setup;
-    const struct ring_service *service = &setup->service;
+    const struct session *session = rounds->session;
     struct span_index at = span_at(&rounds->span, serial);
     *ret_epoch = at.epoch;
     *ret_step = round_at(&setup->plan, setup->shape, at.index).first_step;
-    if (at.epoch == service->start_epoch && *ret_step < service->start_step)
-        *ret_step = service->start_step;
+    if (at.epoch == session->start_epoch && *ret_step < session->start_step)
+        *ret_step = session->start_step;
 }
 
 void rounds_end(const struct rounds *rounds, uint64_t *ret_epoch, uint64_t *ret_step)

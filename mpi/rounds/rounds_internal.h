@@ -19,7 +19,8 @@
  * complete a round that is posted.
  */
 struct rounds {
-    struct job *job;
+    const struct job *job;
+    const struct session *session;
     struct windows *windows;
     struct span span;          /* the rounds of the session; fewer after an early end */
     bool end_is_open;          /* an early end is not agreed on yet */

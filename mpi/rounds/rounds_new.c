@@ -107,7 +107,7 @@ static void tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint
     struct tables *tables = &rounds->tables;
     if (!rounds->tails)
         return;
-    uint64_t slots = (uint64_t)job->trainer_count * job->setup.shape.steps_per_round;
+    uint64_t slots = (uint64_t)rounds->session->trainer_count * job->setup.shape.steps_per_round;
     uint64_t starts = rounds->tails->of[0]->starts_count;
     assert(starts ==
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
@@ -133,6 +133,7 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->trace = claim_trace(lane);
     round->serial = UINT64_MAX; /* none yet */
     round->job = rounds->job;
+    round->session = rounds->session;
     round->fragments = rounds->fragments;
     round->times = &rounds->times;
     round->matching = &rounds->matching;
@@ -158,36 +159,39 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
 
 static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
-    struct job *job = rounds->job;
+    const struct job *job = rounds->job;
     enum status status = STATUS_OK;
     uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
-    uint64_t receive = round_max_received(&job->setup.plan, job->setup.shape, job->trainer_count);
+    uint64_t receive =
+        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->trainer_count);
     if (job->comm.size > 1) {
         status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
             status = populate_buffers(rounds, err);
         if (status == STATUS_OK)
-            status = pace_new(job, &rounds->pace, err);
+            status = pace_new(rounds->session, &rounds->pace, err);
     }
     for (uint32_t i = 0; i < rounds->lane_count && status == STATUS_OK; i++)
         status = lane_init(rounds, i, send, receive, err);
     return status;
 }
 
-enum status rounds_new(struct job *job, struct windows *windows, struct rounds **ret_rounds,
-                       struct error *err)
+enum status rounds_new(const struct session *session, struct windows *windows,
+                       struct rounds **ret_rounds, struct error *err)
 {
+    const struct job *job = session->job;
     struct rounds *rounds = calloc(1, sizeof *rounds);
     if (!rounds)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
     rounds->job = job;
+    rounds->session = session;
     rounds->windows = windows;
-    rounds->span = span_rounds(&job->setup);
+    rounds->span = span_rounds(session);
     rounds->lane_count = job->setup.shape.in_flight;
     enum status status = fragment_sources_new(job->dataset, &rounds->fragments, err);
     if (status == STATUS_OK) {
         fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
-        status = copies_init(&rounds->copies, job, err);
+        status = copies_init(&rounds->copies, session, err);
     }
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
         status = all_tails_init(rounds, err);

@@ -3,18 +3,20 @@
 
 #include "base/number.h"
 
-struct span span_rounds(const struct run_setup *setup)
+struct span span_rounds(const struct session *session)
 {
+    const struct run_setup *setup = &session->job->setup;
     uint64_t first =
-        setup->service.start_step / setup->shape.steps_per_round * setup->shape.stripes_per_step;
-    return span_of(rounds_per_epoch(&setup->plan, setup->shape), first, setup->service.start_epoch,
+        session->start_step / setup->shape.steps_per_round * setup->shape.stripes_per_step;
+    return span_of(rounds_per_epoch(&setup->plan, setup->shape), first, session->start_epoch,
                    setup->service.epochs);
 }
 
-struct span span_steps(const struct run_setup *setup)
+struct span span_steps(const struct session *session)
 {
-    return span_of(setup->plan.steps_per_epoch, setup->service.start_step,
-                   setup->service.start_epoch, setup->service.epochs);
+    const struct run_setup *setup = &session->job->setup;
+    return span_of(setup->plan.steps_per_epoch, session->start_step, session->start_epoch,
+                   setup->service.epochs);
 }
 
 /* Padding repeats samples of the last window, which is there with the last sample. */
@@ -36,19 +38,19 @@ static void reach_mix(struct round_reach *reach, const struct plan *plan)
         reach->sources[s] = (struct reach_source){.first_draw = first[s], .end_draw = end[s]};
 }
 
-void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial)
+void round_reach_at(struct round_reach *ret_reach, const struct session *session, uint64_t serial)
 {
+    const struct run_setup *setup = &session->job->setup;
     const struct plan *plan = &setup->plan;
-    const struct ring_service *service = &setup->service;
-    struct span rounds = span_rounds(setup), steps = span_steps(setup);
+    struct span rounds = span_rounds(session), steps = span_steps(session);
     struct span_index at = span_at(&rounds, serial);
     struct round_reach *reach = ret_reach;
     reach->round = round_at(plan, setup->shape, at.index);
     reach->absolute_round = round_absolute(plan, setup->shape, at.epoch, at.index);
     reach->epoch_begin = round_absolute_position(plan, at.epoch, 0);
     reach->source_count = plan_source_count(plan);
-    if (at.epoch == service->start_epoch && reach->round.first_step < service->start_step)
-        reach->round.first_step = service->start_step;
+    if (at.epoch == session->start_epoch && reach->round.first_step < session->start_step)
+        reach->round.first_step = session->start_step;
     reach->first_sequence = span_serial(&steps, at.epoch, reach->round.first_step);
     plan_epoch_init(&reach->epoch, plan, at.epoch);
     if (plan->mix)

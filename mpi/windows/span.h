@@ -4,8 +4,8 @@
 #ifndef PENSTOCK_MPI_WINDOWS_SPAN_H
 #define PENSTOCK_MPI_WINDOWS_SPAN_H
 
+#include "job/session.h"
 #include "plan/order/mix.h"
-#include "run/setup.h"
 
 /* A series with `per_epoch` elements in each epoch, which starts at element `first` of
  * `first_epoch`. */
@@ -42,10 +42,10 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
 }
 
 /* The rounds, from the one that carries the first step. */
-struct span span_rounds(const struct run_setup *setup);
+struct span span_rounds(const struct session *session);
 
 /* The steps. */
-struct span span_steps(const struct run_setup *setup);
+struct span span_steps(const struct session *session);
 
 /* What a round needs of one source: draws that follow one another, and the windows that hold them.
  * A draw is a sample, counted through all epochs: without a mix epoch * samples + position, padding
@@ -67,6 +67,6 @@ struct round_reach {
 };
 
 /* But for the windows. plan_epoch_init() of the round's epoch, and plan_step_draws(). */
-void round_reach_at(struct round_reach *ret_reach, const struct run_setup *setup, uint64_t serial);
+void round_reach_at(struct round_reach *ret_reach, const struct session *session, uint64_t serial);
 
 #endif

@@ -68,32 +68,34 @@ static enum status tables_init(struct windows *windows, struct error *err)
 }
 
 /* Absolute. */
-static uint64_t start_position(const struct plan *plan, const struct ring_service *service)
+static uint64_t start_position(const struct plan *plan, const struct session *session)
 {
     struct plan_epoch epoch = {.plan = *plan};
     if (plan->cuts.items > 0)
-        plan_epoch_init(&epoch, plan, service->start_epoch);
-    return round_absolute_position(plan, service->start_epoch,
-                                   plan_step_first(&epoch.plan, service->start_step));
+        plan_epoch_init(&epoch, plan, session->start_epoch);
+    return round_absolute_position(plan, session->start_epoch,
+                                   plan_step_first(&epoch.plan, session->start_step));
 }
 
-enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err)
+enum status windows_new(const struct session *session, struct windows **ret_windows,
+                        struct error *err)
 {
+    const struct job *job = session->job;
     const struct plan *plan = &job->setup.plan;
-    const struct ring_service *service = &job->setup.service;
     uint32_t count = plan_source_count(plan);
     struct windows *windows = calloc(1, sizeof *windows + count * sizeof windows->sources[0]);
     if (!windows)
         return error_set(err, STATUS_NO_MEMORY, "no memory for windows");
     windows->job = job;
+    windows->session = session;
     windows->source_count = count;
-    windows->round_count = span_rounds(&job->setup).count;
+    windows->round_count = span_rounds(session).count;
     windows->pending_load = ROW_NONE;
-    windows->taken_epoch = service->start_epoch;
+    windows->taken_epoch = session->start_epoch;
     plan_merge_start(&windows->order, plan,
-                     service->start_epoch * plan->steps_per_epoch + service->start_step,
-                     mul_sat(service->epochs, plan->steps_per_epoch));
-    windows->start = start_position(plan, service);
+                     session->start_epoch * plan->steps_per_epoch + session->start_step,
+                     mul_sat(job->setup.service.epochs, plan->steps_per_epoch));
+    windows->start = start_position(plan, session);
     windows_read_for(windows, 0);
     enum status status = STATUS_OK;
     for (uint32_t s = 0; s < count && status == STATUS_OK; s++)
@@ -138,9 +140,9 @@ struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch
 static void assign(struct windows *windows, struct window *window)
 {
     struct assigner_stats before, after;
-    assigner_stats(windows->job->assigner, &before);
-    assigner_window(windows->job->assigner, &window->epoch, &window->plan, window->owners);
-    assigner_stats(windows->job->assigner, &after);
+    assigner_stats(windows->session->assigner, &before);
+    assigner_window(windows->session->assigner, &window->epoch, &window->plan, window->owners);
+    assigner_stats(windows->session->assigner, &after);
     windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
         (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
 }
@@ -148,10 +150,9 @@ static void assign(struct windows *windows, struct window *window)
 /* Takes the next entry of a source's ring and starts its assignment. */
 static void post(struct windows *windows, uint32_t s)
 {
-    struct job *job = windows->job;
+    const struct job *job = windows->job;
     struct window_source *source = &windows->sources[s];
     const struct plan_merge_source *next = &windows->order.sources[s];
-    const struct ring_service *service = &job->setup.service;
     struct window *window = windows_at(windows, s, source->posted);
     window->source = s;
     window->start = windows->start;
@@ -161,8 +162,9 @@ static void post(struct windows *windows, uint32_t s)
     plan_window_at(&window->plan, &window->epoch, next->serial % source->plan->window_count);
     window->first_draw =
         window->epoch.epoch * source->plan->sample_count + window->plan.first_position;
-    window->run_epoch = max_u64(next->due / job->setup.plan.steps_per_epoch, service->start_epoch);
-    if (job->assigner)
+    window->run_epoch =
+        max_u64(next->due / job->setup.plan.steps_per_epoch, windows->session->start_epoch);
+    if (windows->session->assigner)
         assign(windows, window);
     MPI_Ibcast(window->owners, (int)window->plan.row_count, MPI_UINT16_T, 0, job->comm.windows,
                &window->request);

@@ -16,7 +16,7 @@
 #ifndef PENSTOCK_MPI_WINDOWS_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_WINDOWS_H
 
-#include "job/job.h"
+#include "job/session.h"
 #include "windows/span.h"
 
 #include <stdatomic.h>
@@ -44,7 +44,8 @@ struct window {
 
 struct windows;
 
-MUST_USE enum status windows_new(struct job *job, struct windows **ret_windows, struct error *err);
+MUST_USE enum status windows_new(const struct session *session, struct windows **ret_windows,
+                                 struct error *err);
 
 /* Frees. Rows that are being loaded go on. NULL is fine. */
 void windows_free(struct windows *windows);

@@ -20,7 +20,8 @@ struct window_source {
 };
 
 struct windows {
-    struct job *job;
+    const struct job *job;
+    const struct session *session;
     uint64_t round_count;
     size_t capacity;         /* of all rings together */
     struct plan_merge order; /* in which windows are posted */

@@ -5,7 +5,7 @@
 /* Has a claimed row read, which this reader keeps or not. */
 static void begin_load(struct windows *windows, uint64_t row, int32_t buffer, bool keep)
 {
-    struct job *job = windows->job;
+    const struct job *job = windows->job;
     bool has = job->stored && stored_rows_has(job->stored, row);
     if (job->stored && keep)
         (void)stored_rows_keep(job->stored, row); /* without room it is read again next time */
@@ -93,7 +93,7 @@ void windows_read_for(struct windows *windows, uint64_t serial)
     windows->reading.serial = serial;
     windows->reading.found = false;
     if (serial < windows->round_count)
-        round_reach_at(&windows->reading.reach, &windows->job->setup, serial);
+        round_reach_at(&windows->reading.reach, windows->session, serial);
 }
 
 /* Finds the windows of the round being read for. False: they are not all planned. */

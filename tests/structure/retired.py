@@ -87,7 +87,7 @@ WORDS = (
     Name(part("report"), "pace_sample, stop_event, inspection, bad_list", only=r"^src/(?:plan|run|read|dataset)/|^src/cli/inspect|^mpi/(?:rounds/pace|loop/stop|ranks/masks)"),
 
     # A session is a stretch of delivery; a trainer has a loader.
-    Name(r"session_(?:open|next|release|close|leave|fail|place|header|batch)|struct session", "loader_..."),
+    Name(r"session_(?:open|next|release|close|leave|fail|place|header|batch)|struct session", "loader_...", only=r"^(?:src|python)/"),
 
     # Messages, connections, leases.
     Name(r"message_(?:hello|welcome|wait|goodbye|fail|type|send|receive|wish)|MESSAGE_\w+", "protocol_..., PROTOCOL_...", only=r"^src/delivery/"),

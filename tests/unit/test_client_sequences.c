@@ -1,7 +1,7 @@
 /* A trainer of any length of life sees every batch, and after each death goes on behind the last
  * one that was released, in order: random sequences of takes, releases in any order, deaths of the
  * trainer, deaths of its reader, and sessions that end for another's sake, against a model of two
- * numbers. What a job of readers does between sessions (mpi/job/job_sessions.c) is played here, for
+ * numbers. What a job of readers does between sessions (mpi/job/session.c) is played here, for
  * one trainer. Deaths are sessions and servers that are freed without a word. */
 #include "delivery_support.h"
 

@@ -191,6 +191,7 @@ void comm_back_off(unsigned *idle)
 /* A session of rank 1 from epoch 0 on. */
 struct scene {
     struct job job;
+    struct session session;
     struct dataset dataset;
     struct service_summary summary;
     struct books books;
@@ -200,10 +201,11 @@ static void open_scene(struct scene *scene)
 {
     memset(scene, 0, sizeof *scene);
     memset(&session, 0, sizeof session);
+    scene->session.job = &scene->job;
     scene->job.comm.rank = 1;
     scene->job.dataset = &scene->dataset;
     scene->job.setup.service = (struct ring_service){.steps_per_epoch = STEPS, .epochs = EPOCHS};
-    books_open(&scene->books, &scene->job, NULL, NULL, &scene->summary, true);
+    books_open(&scene->books, &scene->session, NULL, NULL, &scene->summary, true);
 }
 
 /* The oldest round is this step's now. */
@@ -276,15 +278,15 @@ static void every_epoch_has_its_own_samples(void **state)
     struct error err;
     open_scene(&scene);
     scene.job.comm.rank = 0;
-    scene.job.config.trainers = scene.job.trainer_count = 2;
-    scene.job.trainers = (struct job_trainer *)ranks;
-    scene.job.given = given;
-    scene.job.session_count = 1;
+    scene.job.config.trainers = scene.session.trainer_count = 2;
+    scene.session.trainers = (struct job_trainer *)ranks;
+    scene.session.given = given;
+    scene.session.session_count = 1;
     scene.job.setup.plan.sample_count = 2 * STEPS * SAMPLES;
     for (int times = 0; times < 2; times++) {
         trainers[0] = trainers[1] = 0;
         books_forget_recent(&scene.summary); /* what was not told */
-        assert_int_equal(tally_new(&scene.job, &scene.summary, &tally, &err), STATUS_OK);
+        assert_int_equal(tally_new(&scene.session, &scene.summary, &tally, &err), STATUS_OK);
         tally_begin(tally, false);
         assert_int_equal(tell_all(&scene, tally, 600, 3), 600);
         tally_free(tally);
@@ -308,14 +310,14 @@ static void batches_by_budget_add_up(void **state)
     open_scene(&scene);
     for (uint32_t t = 0; t < MOST_TRAINERS; t++)
         ranks[t] = (struct job_trainer){.rank = t, .peer = t};
-    scene.job.config.trainers = scene.job.trainer_count = MOST_TRAINERS;
-    scene.job.trainers = ranks;
-    scene.job.given = given;
+    scene.job.config.trainers = scene.session.trainer_count = MOST_TRAINERS;
+    scene.session.trainers = ranks;
+    scene.session.given = given;
     scene.job.setup.plan = (struct plan){.sample_count = 18,
                                          .steps_per_epoch = STEPS,
                                          .trainer_count = MOST_TRAINERS,
                                          .cuts = {.items = 1}};
-    assert_int_equal(tally_new(&scene.job, &scene.summary, &tally, &err), STATUS_OK);
+    assert_int_equal(tally_new(&scene.session, &scene.summary, &tally, &err), STATUS_OK);
     for (uint64_t cursor = 1; cursor <= STEPS; cursor++)
         for (uint32_t t = 0; t < MOST_TRAINERS; t++) {
             trainers[t] = cursor;

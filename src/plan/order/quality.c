@@ -2,6 +2,7 @@
 #include "plan/order/quality.h"
 
 #include "base/number.h"
+#include "base/tables.h"
 #include "plan/order/tables.h"
 #include "plan/permutation/permutation.h"
 
@@ -11,27 +12,21 @@
 /* What stands at consecutive positions, and memory for sorting. */
 struct sequence {
     uint64_t count;
+    struct tables tables;              /* those that follow */
     uint64_t *indices, *rows, *sorted; /* [count] */
 };
 
-static void sequence_done(struct sequence *sequence)
+static enum status sequence_init(struct sequence *ret_sequence, uint64_t count, struct error *err)
 {
-    free(sequence->indices);
-    free(sequence->rows);
-    free(sequence->sorted);
-}
-
-static enum status sequence_new(struct sequence *ret_sequence, uint64_t count, struct error *err)
-{
-    *ret_sequence = (struct sequence){.count = count,
-                                      .indices = calloc(count, sizeof(uint64_t)),
-                                      .rows = calloc(count, sizeof(uint64_t)),
-                                      .sorted = calloc(count, sizeof(uint64_t))};
-    if (ret_sequence->indices && ret_sequence->rows && ret_sequence->sorted)
-        return STATUS_OK;
-    sequence_done(ret_sequence);
-    return error_set(err, STATUS_NO_MEMORY, "no memory to measure the order of %llu samples",
-                     (unsigned long long)count);
+    struct sequence sequence = {.count = count};
+    sequence.indices = tables_take(&sequence.tables, count, sizeof(uint64_t));
+    sequence.rows = tables_take(&sequence.tables, count, sizeof(uint64_t));
+    sequence.sorted = tables_take(&sequence.tables, count, sizeof(uint64_t));
+    *ret_sequence = sequence;
+    return sequence.tables.failed
+               ? error_set(err, STATUS_NO_MEMORY, "no memory to measure the order of %llu samples",
+                           (unsigned long long)count)
+               : STATUS_OK;
 }
 
 /* Takes what stands at `position`, which is not padding. */
@@ -133,12 +128,11 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
     struct plan own = *plan;
     struct plan_epoch epoch;
     struct sequence sequence;
-    enum status status = sequence_new(&sequence, count, err);
-    if (status)
-        return status;
-    status = plan_tables_new(&own, 1, 1, err);
+    enum status status = sequence_init(&sequence, count, err);
+    if (!status)
+        status = plan_tables_new(&own, 1, 1, err);
     if (status) {
-        sequence_done(&sequence);
+        tables_done(&sequence.tables);
         return status;
     }
     plan_epoch_init(&epoch, &own, epoch_number);
@@ -153,6 +147,6 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
     *ret_uniform = measure(&sequence, plan);
     *ret_samples = count;
     plan_tables_free(own.tables);
-    sequence_done(&sequence);
+    tables_done(&sequence.tables);
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
-/* Who is there: waits for the trainers of a session. See job_internal.h. */
-#include "job/job_internal.h"
+/* Who is there: waits for the trainers of a session. See session_internal.h. */
+#include "job/session_internal.h"
 
 #include "base/clock.h"
 #include "base/number.h"
@@ -14,8 +14,9 @@
 static const uint64_t second_ns = 1000000000u;
 
 /* One look at sockets and children while trainers connect. */
-static enum status look_around(struct job *job, struct error *err)
+static enum status look_around(struct session *session, struct error *err)
 {
+    const struct job *job = session->job;
     bool active;
     comm_heed_signals(&job->comm);
     struct error warning;
@@ -23,38 +24,39 @@ static enum status look_around(struct job *job, struct error *err)
     if (server_take_warning(job->server, &warning))
         fprintf(stderr, "penstock-reader: warning: reader %d on %s: %s\n", job->comm.rank,
                 job->comm.node_name, warning.message);
-    if (status == STATUS_REFUSED && job->session_count > 0)
+    if (status == STATUS_REFUSED && session->session_count > 0)
         status = STATUS_OK; /* a stranger was told; those who were there before need not know */
     if (status == STATUS_OK)
-        status = job_look_after_children(job, err);
+        status = session_look_after_children(session, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "reader %d on %s: ", job->comm.rank, job->comm.node_name);
     return STATUS_OK;
 }
 
-enum status job_keep_trainers(struct job *job, struct error *err)
+enum status session_keep_trainers(struct session *session, struct error *err)
 {
-    enum status status = look_around(job, err);
+    const struct job *job = session->job;
+    enum status status = look_around(session, err);
     if (status == STATUS_OK)
         server_announce(job->server, server_trainer_count(job->server),
                         (uint32_t)job->config.trainers);
     return status;
 }
 
-static void wait_a_little(struct job *job, uint64_t duration_ns, enum status *status,
+static void wait_a_little(struct session *session, uint64_t duration_ns, enum status *status,
                           struct error *err)
 {
     const uint64_t often_ns = 2000000;
     uint64_t end = clock_now_ns() + duration_ns;
     do {
         if (*status == STATUS_OK)
-            *status = look_around(job, err);
+            *status = look_around(session, err);
         clock_sleep_ns(max_u64(often_ns, duration_ns / 5));
     } while (clock_now_ns() < end);
 }
 
 /* Collective: which trainers are missing, as "3, 5 and 2 more". */
-static void name_missing(struct job *job, struct text *out)
+static void name_missing(const struct job *job, struct text *out)
 {
     enum { MOST_NAMES = 16 };
     uint32_t *there = calloc(job->config.trainers, sizeof *there);
@@ -63,10 +65,7 @@ static void name_missing(struct job *job, struct text *out)
     assert(there);                    /* the analyser does not know that MPI_Abort() stays away */
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
         there[server_trainer_rank(job->server, peer)] = 1;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, there, (int)job->config.trainers, MPI_UINT32_T, MPI_SUM,
-                   job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    comm_reduce(&job->comm, there, job->config.trainers, MPI_UINT32_T, MPI_SUM, job->comm.world);
     uint64_t missing = 0;
     for (uint64_t rank = 0; rank < job->config.trainers; rank++)
         if (there[rank] == 0 && missing++ < MOST_NAMES)
@@ -77,12 +76,13 @@ static void name_missing(struct job *job, struct text *out)
 }
 
 /* Collective. */
-static enum status too_late(struct job *job, uint64_t connected, uint64_t timeout_s,
+static enum status too_late(const struct session *session, uint64_t connected, uint64_t timeout_s,
                             struct error *err)
 {
+    const struct job *job = session->job;
     struct text missing = {0};
     name_missing(job, &missing);
-    bool first_session = job->session_count == 0;
+    bool first_session = session->session_count == 0;
     enum status status =
         error_set(err, STATUS_TIMEOUT,
                   "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
@@ -94,25 +94,26 @@ static enum status too_late(struct job *job, uint64_t connected, uint64_t timeou
     return status;
 }
 
-void job_note_cursor(struct job *job, uint32_t rank, uint64_t cursor)
+void session_note_cursor(struct session *session, uint32_t rank, uint64_t cursor)
 {
-    if (job->left_off[rank] >= cursor + 1)
+    if (session->left_off[rank] >= cursor + 1)
         return;
-    job->left_off[rank] = cursor + 1;
-    if (job_tells_supervisor(job))
+    session->left_off[rank] = cursor + 1;
+    if (job_tells_supervisor(session->job))
         printf("left %u %llu\n", rank, (unsigned long long)cursor);
 }
 
-void job_note_progress(struct job *job)
+void session_note_progress(struct session *session)
 {
+    const struct job *job = session->job;
     uint32_t rank;
     uint64_t cursor;
     while (server_take_parted(job->server, &rank, &cursor))
-        job_note_cursor(job, rank, cursor);
+        session_note_cursor(session, rank, cursor);
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++)
         if (server_trainer_wish(job->server, peer, &cursor) == WISH_CONTINUE)
-            job_note_cursor(job, server_trainer_rank(job->server, peer),
-                            server_trainer_cursor(job->server, peer));
+            session_note_cursor(session, server_trainer_rank(job->server, peer),
+                                server_trainer_cursor(job->server, peer));
     fflush(stdout);
 }
 
@@ -121,14 +122,15 @@ static uint64_t end_cursor(const struct job *job)
     return job_cursor(job, job->setup.service.epochs, 0);
 }
 
-void job_note_end(struct job *job)
+void session_note_end(struct session *session)
 {
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        job_note_cursor(job, server_trainer_rank(job->server, peer), end_cursor(job));
+    for (uint32_t peer = 0; peer < session->trainer_count; peer++)
+        session_note_cursor(session, server_trainer_rank(session->job->server, peer),
+                            end_cursor(session->job));
     fflush(stdout);
 }
 
-void job_finish_well(struct job *job)
+void job_finish_well(const struct job *job)
 {
     struct error end;
     error_set(&end, STATUS_ENDED, "all epochs are consumed");
@@ -139,12 +141,13 @@ void job_finish_well(struct job *job)
 
 /* Trainers here that have their last batch, and lost their reader before they heard of the end; or
  * that died after it. */
-static uint64_t count_at_end(const struct job *job)
+static uint64_t count_at_end(const struct session *session)
 {
+    const struct job *job = session->job;
     uint64_t count = 0, cursor;
     for (uint32_t peer = 0; peer < server_trainer_count(job->server); peer++) {
         enum protocol_wish wish = server_trainer_wish(job->server, peer, &cursor);
-        uint64_t left = job->left_off[server_trainer_rank(job->server, peer)];
+        uint64_t left = session->left_off[server_trainer_rank(job->server, peer)];
         count += (wish == WISH_CONTINUE && cursor == end_cursor(job)) ||
                  (wish != WISH_STATE && left == end_cursor(job) + 1);
     }
@@ -152,24 +155,24 @@ static uint64_t count_at_end(const struct job *job)
 }
 
 /* Whether, as the readers before these told, all trainers had their last batch. */
-static bool all_had_all(const struct job *job)
+static bool all_had_all(const struct session *session)
 {
-    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
-        if (job->left_off[rank] != end_cursor(job) + 1)
+    for (uint64_t rank = 0; rank < session->job->config.trainers; rank++)
+        if (session->left_off[rank] != end_cursor(session->job) + 1)
             return false;
     return true;
 }
 
 /* On rank 0, once in a run. */
-static void warn_of_states(struct job *job, uint64_t old_states)
+static void warn_of_states(struct session *session, uint64_t old_states)
 {
     struct text warning = {0};
-    if (old_states == 0 || job->told_of_states)
+    if (old_states == 0 || session->told_of_states)
         return;
-    job->told_of_states = true;
-    if (job->comm.rank != 0)
+    session->told_of_states = true;
+    if (session->job->comm.rank != 0)
         return;
-    run_state_describe_gaps(&job->setup.service, &warning);
+    run_state_describe_gaps(&session->job->setup.service, &warning);
     fprintf(stderr, "penstock-reader: warning: %s\n", warning.data);
     text_done(&warning);
 }
@@ -177,24 +180,21 @@ static void warn_of_states(struct job *job, uint64_t old_states)
 /* What ranks tell one another, added up. */
 enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, OVER, NOTES };
 
-static void compare_notes(struct job *job, bool failed, bool late, bool over,
+static void compare_notes(const struct session *session, bool failed, bool late, bool over,
                           uint64_t ret_notes[NOTES])
 {
-    const uint64_t mine[NOTES] = {
-        [CONNECTED] = server_trainer_count(job->server),
-        [AT_END] = count_at_end(job),
-        [FAILED] = failed,
-        [LATE] = late,
-        [OLD_STATES] = job->old_states,
-        [OVER] = over,
-    };
-    MPI_Request request;
-    MPI_Iallreduce(mine, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world, &request);
-    comm_wait(&job->comm, &request);
+    const struct job *job = session->job;
+    ret_notes[CONNECTED] = server_trainer_count(job->server);
+    ret_notes[AT_END] = count_at_end(session);
+    ret_notes[FAILED] = failed;
+    ret_notes[LATE] = late;
+    ret_notes[OLD_STATES] = session->old_states;
+    ret_notes[OVER] = over;
+    comm_reduce(&job->comm, ret_notes, NOTES, MPI_UINT64_T, MPI_SUM, job->comm.world);
 }
 
 /* What rank 0 heard of other runs: true if this one is over. */
-static bool hear_siblings(struct job *job, enum status *status, struct error *err)
+static bool hear_siblings(const struct job *job, enum status *status, struct error *err)
 {
     const struct siblings_news *news = siblings_hear(job->siblings);
     bool in_order = news->outcome.status == STATUS_OK || news->outcome.status == STATUS_ENDED;
@@ -225,33 +225,34 @@ static void say_waiting(const struct job *job, uint64_t connected, uint64_t *tol
 }
 
 /* Ranks compare notes every few milliseconds. */
-enum status job_await_trainers(struct job *job, bool quiet, struct error *err)
+enum status session_await_trainers(struct session *session, bool quiet, struct error *err)
 {
+    const struct job *job = session->job;
     const uint64_t linger_s = 5;
-    uint64_t timeout_s = job->session_count ? job->reconnect_s : job->config.connect_timeout_s;
+    uint64_t timeout_s = session->session_count ? job->reconnect_s : job->config.connect_timeout_s;
     if (job->supervised && job->comm.run_count > 1) /* trainers may be busy with another run */
         timeout_s = max_u64(timeout_s, job->reconnect_s);
-    if (all_had_all(job) && timeout_s > linger_s)
+    if (all_had_all(session) && timeout_s > linger_s)
         timeout_s = linger_s; /* for those that still want to hear of the end */
     uint64_t start = clock_now_ns(), told = start, notes[NOTES];
     enum status status = STATUS_OK;
     for (;;) {
-        wait_a_little(job, pause_ns(job, start), &status, err);
-        job_note_progress(job);
+        wait_a_little(session, pause_ns(job, start), &status, err);
+        session_note_progress(session);
         bool over = hear_siblings(job, &status, err);
         bool late = !job->also && clock_now_ns() - start > timeout_s * second_ns;
-        compare_notes(job, status != STATUS_OK, late, over, notes);
-        warn_of_states(job, notes[OLD_STATES]);
+        compare_notes(session, status != STATUS_OK, late, over, notes);
+        warn_of_states(session, notes[OLD_STATES]);
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
         if (notes[CONNECTED] >= job->config.trainers)
             return STATUS_OK;
-        job->over = notes[OVER] > 0 || (notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
-                                        (notes[CONNECTED] > 0 || all_had_all(job)));
-        if (job->over)
+        session->over = notes[OVER] > 0 || (notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
+                                            (notes[CONNECTED] > 0 || all_had_all(session)));
+        if (session->over)
             return STATUS_OK;
         if (notes[LATE])
-            return too_late(job, notes[CONNECTED], timeout_s, err);
+            return too_late(session, notes[CONNECTED], timeout_s, err);
         server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
         if (!quiet)
             say_waiting(job, notes[CONNECTED], &told);

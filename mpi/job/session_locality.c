@@ -1,6 +1,6 @@
-/* The locality: where trainers are, as the plan knows. Settled once in a run. See job_internal.h.
- */
-#include "job/job_internal.h"
+/* The locality: where trainers are, as the plan knows. Settled once in a run. See
+ * session_internal.h. */
+#include "job/session_internal.h"
 
 #include "base/number.h"
 #include "base/size.h"
@@ -31,31 +31,32 @@ static enum status check_sound(const struct job *job, uint32_t number, struct er
                      count_each(trainers, "trainer").text, number);
 }
 
-enum status job_note_locality(struct job *job, uint32_t rank, uint32_t number, struct error *err)
+enum status session_note_locality(struct session *session, uint32_t rank, uint32_t number,
+                                  struct error *err)
 {
-    if (job->setup.plan.locality == 0)
+    if (session->job->setup.plan.locality == 0)
         return STATUS_OK;
-    enum status status = check_sound(job, number, err);
+    enum status status = check_sound(session->job, number, err);
     if (status != STATUS_OK)
         return status;
-    if (job->session_count > 0)
-        return number == job->known_locality ? STATUS_OK
-                                             : refuse_two(job->known_locality, number, err);
-    if (job->localities[rank] && job->localities[rank] != number) {
-        job_note_progress(job); /* takes what the server has of the one before */
-        job->left_off[rank] = 0;
+    if (session->session_count > 0)
+        return number == session->known_locality ? STATUS_OK
+                                                 : refuse_two(session->known_locality, number, err);
+    if (session->localities[rank] && session->localities[rank] != number) {
+        session_note_progress(session); /* takes what the server has of the one before */
+        session->left_off[rank] = 0;
     }
-    job->localities[rank] = number;
+    session->localities[rank] = number;
     return STATUS_OK;
 }
 
 /* Whether trainers that are gone had stopped at different steps. The same on all ranks. */
-static bool left_apart(const struct job *job)
+static bool left_apart(const struct session *session)
 {
     uint64_t first = 0;
-    for (uint32_t t = 0; t < job->setup.plan.trainer_count; t++) {
-        first = first ? first : job->left_off[t];
-        if (job->left_off[t] && job->left_off[t] != first)
+    for (uint32_t t = 0; t < session->job->setup.plan.trainer_count; t++) {
+        first = first ? first : session->left_off[t];
+        if (session->left_off[t] && session->left_off[t] != first)
             return true;
     }
     return false;
@@ -63,8 +64,9 @@ static bool left_apart(const struct job *job)
 
 /* Collective: a trainer that is there says which run it is of. One of its rank that was at another
  * reader, with another number, and is gone, was of another run: its cursor is forgotten, too. */
-static enum status forget_strangers(struct job *job, struct error *err)
+static enum status forget_strangers(struct session *session, struct error *err)
 {
+    const struct job *job = session->job;
     size_t trainers = job->config.trainers;
     uint32_t *told = calloc(trainers, sizeof *told);
     enum status status =
@@ -72,30 +74,28 @@ static enum status forget_strangers(struct job *job, struct error *err)
              : error_set(err, STATUS_NO_MEMORY, "no memory for the localities of trainers");
     status = comm_agree(&job->comm, status, err);
     for (size_t t = 0; status == STATUS_OK && t < trainers; t++)
-        if (job->reader_of_trainer[t] == (uint32_t)job->comm.rank)
-            told[t] = job->localities[t];
+        if (session->reader_of_trainer[t] == (uint32_t)job->comm.rank)
+            told[t] = session->localities[t];
     if (status == STATUS_OK) {
-        MPI_Request request;
-        MPI_Iallreduce(MPI_IN_PLACE, told, (int)trainers, MPI_UINT32_T, MPI_MAX, job->comm.world,
-                       &request);
-        comm_wait(&job->comm, &request);
-        job_note_progress(job); /* takes what the server has of those that are gone */
+        comm_reduce(&job->comm, told, trainers, MPI_UINT32_T, MPI_MAX, job->comm.world);
+        session_note_progress(session); /* takes what the server has of those that are gone */
     }
     for (size_t t = 0; status == STATUS_OK && t < trainers; t++) {
-        if (told[t] == 0 || job->localities[t] == 0 || job->localities[t] == told[t])
+        if (told[t] == 0 || session->localities[t] == 0 || session->localities[t] == told[t])
             continue;
-        job->localities[t] = 0;
-        job->left_off[t] = 0;
+        session->localities[t] = 0;
+        session->left_off[t] = 0;
     }
     free(told);
     return status;
 }
 
 /* The least and the most of the numbers that are known here. */
-static void range_known(const struct job *job, uint32_t *least, uint32_t *most)
+static void range_known(const struct session *session, uint32_t *least, uint32_t *most)
 {
-    for (uint64_t i = 0; i <= job->config.trainers; i++) {
-        uint32_t number = i < job->config.trainers ? job->localities[i] : job->known_locality;
+    for (uint64_t i = 0; i <= session->job->config.trainers; i++) {
+        uint32_t number =
+            i < session->job->config.trainers ? session->localities[i] : session->known_locality;
         *least = number ? min_u32(*least, number) : *least;
         *most = max_u32(*most, number);
     }
@@ -103,15 +103,16 @@ static void range_known(const struct job *job, uint32_t *least, uint32_t *most)
 
 /* Collective: the number that trainers, or a supervisor, have of the run that goes on; 0: nobody
  * has one. INVALID: they have different ones, or one that cannot be, or need one. */
-static enum status share_known(const struct job *job, uint32_t *ret_number, struct error *err)
+static enum status share_known(const struct session *session, uint32_t *ret_number,
+                               struct error *err)
 {
-    const struct comm *comm = &job->comm;
+    const struct comm *comm = &session->job->comm;
     uint32_t least = UINT32_MAX, most = 0;
-    range_known(job, &least, &most);
+    range_known(session, &least, &most);
     least = (uint32_t)job_reduce(comm, least, MPI_MIN, comm->world);
     most = (uint32_t)job_reduce(comm, most, MPI_MAX, comm->world);
     *ret_number = most;
-    if (most == 0 && left_apart(job))
+    if (most == 0 && left_apart(session))
         return error_set(err, STATUS_INVALID,
                          "--left: cursors differ, and a line 'locality NUMBER' is missing: samples "
                          "could be delivered twice");
@@ -119,26 +120,24 @@ static enum status share_known(const struct job *job, uint32_t *ret_number, stru
         return STATUS_OK;
     if (least != most)
         return refuse_two(least, most, err);
-    return check_sound(job, *ret_number, err);
+    return check_sound(session->job, *ret_number, err);
 }
 
 /* Collective: the node of each trainer, named by the lowest rank there. */
-static void share_nodes(const struct job *job, uint32_t *ret_node_of_trainer)
+static void share_nodes(const struct session *session, uint32_t *ret_node_of_trainer)
 {
-    const struct comm *comm = &job->comm;
-    uint32_t trainers = job->setup.plan.trainer_count;
+    const struct comm *comm = &session->job->comm;
+    uint32_t trainers = session->job->setup.plan.trainer_count;
     uint32_t node = (uint32_t)job_reduce(comm, (uint64_t)comm->rank, MPI_MIN, comm->node);
     for (uint32_t t = 0; t < trainers; t++)
-        ret_node_of_trainer[t] = job->reader_of_trainer[t] == (uint32_t)comm->rank ? node : 0;
-    MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, ret_node_of_trainer, (int)trainers, MPI_UINT32_T, MPI_MAX,
-                   comm->world, &request);
-    comm_wait(comm, &request);
+        ret_node_of_trainer[t] = session->reader_of_trainer[t] == (uint32_t)comm->rank ? node : 0;
+    comm_reduce(comm, ret_node_of_trainer, trainers, MPI_UINT32_T, MPI_MAX, comm->world);
 }
 
 /* Collective: the number that fits where the trainers are now. */
-static enum status find(const struct job *job, uint32_t *ret_number, struct error *err)
+static enum status find(const struct session *session, uint32_t *ret_number, struct error *err)
 {
+    const struct job *job = session->job;
     uint32_t trainers = job->setup.plan.trainer_count;
     uint32_t *node_of_trainer = calloc(trainers, sizeof *node_of_trainer);
     enum status status =
@@ -146,8 +145,8 @@ static enum status find(const struct job *job, uint32_t *ret_number, struct erro
                         : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
-        share_nodes(job, node_of_trainer);
-        *ret_number = locality_find(node_of_trainer, job->reader_of_trainer, trainers);
+        share_nodes(session, node_of_trainer);
+        *ret_number = locality_find(node_of_trainer, session->reader_of_trainer, trainers);
         if (*ret_number == 0)
             status = error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
         status = comm_agree(&job->comm, status, err);
@@ -156,25 +155,25 @@ static enum status find(const struct job *job, uint32_t *ret_number, struct erro
     return status;
 }
 
-enum status job_settle_locality(struct job *job, struct error *err)
+enum status session_settle_locality(struct job *job, struct session *session, struct error *err)
 {
     if (job->setup.plan.locality == 0)
         return STATUS_OK;
-    if (job->session_count == 0) {
+    if (session->session_count == 0) {
         uint32_t number;
-        enum status status = forget_strangers(job, err);
+        enum status status = forget_strangers(session, err);
         if (status == STATUS_OK)
-            status = share_known(job, &number, err);
+            status = share_known(session, &number, err);
         if (status == STATUS_OK && number == 0)
-            status = find(job, &number, err);
+            status = find(session, &number, err);
         if (status != STATUS_OK)
             return status;
-        job->known_locality = number;
+        session->known_locality = number;
         plan_set_locality(&job->setup.plan, number);
         job->setup.service.order.locality = number;
         server_set_locality(job->server, number);
     }
     if (job_tells_supervisor(job) && job->comm.rank == 0)
-        printf("locality %" PRIu32 "\n", job->known_locality);
+        printf("locality %" PRIu32 "\n", session->known_locality);
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
-/* Where a session starts, from what trainers ask for. See job_internal.h. */
-#include "job/job_internal.h"
+/* Where a session starts, from what trainers ask for. See session_internal.h. */
+#include "job/session_internal.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -52,10 +52,10 @@ static enum status check_states(const struct job *job, const struct wishes *wish
 }
 
 /* Where a trainer's first batch is, if it is known without the others': true. */
-static bool own_cursor(const struct job *job, const struct wishes *wishes, uint64_t rank,
+static bool own_cursor(const struct session *session, const struct wishes *wishes, uint64_t rank,
                        uint64_t *ret_cursor)
 {
-    uint64_t wish = wishes->wish[rank], left_off = job->left_off[rank];
+    uint64_t wish = wishes->wish[rank], left_off = session->left_off[rank];
     if (!wish && !left_off)
         return false;
     bool has_state = wish % 2 == 1;
@@ -79,28 +79,29 @@ static bool any_goes_on(const struct job *job, const struct wishes *wishes)
 
 /* All trainers of a run of --also were started again: where each of them was is of no use, for they
  * go on together. */
-static void begin_together(struct job *job, const struct wishes *wishes)
+static void begin_together(struct session *session, const struct wishes *wishes)
 {
-    if (!job->also || any_goes_on(job, wishes))
+    if (!session->job->also || any_goes_on(session->job, wishes))
         return;
-    memset(job->left_off, 0, wishes->count * sizeof *job->left_off);
-    job->setup.service.start_epoch = job->setup.service.start_step = 0;
+    memset(session->left_off, 0, wishes->count * sizeof *session->left_off);
+    session->start_epoch = session->start_step = 0;
 }
 
-static uint64_t least_cursor(const struct job *job, const struct wishes *wishes)
+static uint64_t least_cursor(const struct session *session, const struct wishes *wishes)
 {
-    const struct ring_service *service = &job->setup.service;
     uint64_t least = UINT64_MAX, cursor;
     for (uint64_t t = 0; t < wishes->count; t++)
-        if (own_cursor(job, wishes, t, &cursor) && cursor < least)
+        if (own_cursor(session, wishes, t, &cursor) && cursor < least)
             least = cursor;
-    return least < UINT64_MAX ? least : job_cursor(job, service->start_epoch, service->start_step);
+    return least < UINT64_MAX ? least
+                              : job_cursor(session->job, session->start_epoch, session->start_step);
 }
 
 /* Collective: every rank learns what all trainers ask for. */
-static void share_wishes(struct job *job, const struct wishes *wishes)
+static void share_wishes(struct session *session, const struct wishes *wishes)
 {
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++) {
+    const struct job *job = session->job;
+    for (uint32_t peer = 0; peer < session->trainer_count; peer++) {
         uint64_t cursor;
         enum protocol_wish wish = server_trainer_wish(job->server, peer, &cursor);
         if (wish != WISH_FRESH)
@@ -110,7 +111,7 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
     MPI_Request requests[2];
     MPI_Iallreduce(MPI_IN_PLACE, wishes->wish, (int)wishes->count, MPI_UINT64_T, MPI_SUM,
                    job->comm.world, &requests[0]);
-    MPI_Iallreduce(MPI_IN_PLACE, job->left_off, (int)wishes->count, MPI_UINT64_T, MPI_MAX,
+    MPI_Iallreduce(MPI_IN_PLACE, session->left_off, (int)wishes->count, MPI_UINT64_T, MPI_MAX,
                    job->comm.world, &requests[1]);
     comm_wait(&job->comm, &requests[0]);
     comm_wait(&job->comm, &requests[1]);
@@ -118,20 +119,22 @@ static void share_wishes(struct job *job, const struct wishes *wishes)
 
 /* What a supervisor has heard before may be of another session, which trainers have gone back
  * behind since: it knows better before any of them hears of its cursor. */
-static void tell_first_cursors(const struct job *job, const struct wishes *wishes)
+static void tell_first_cursors(const struct session *session, const struct wishes *wishes)
 {
     uint64_t cursor;
-    for (uint32_t peer = 0; job_tells_supervisor(job) && peer < job->trainer_count; peer++) {
-        uint32_t rank = server_trainer_rank(job->server, peer);
-        if (own_cursor(job, wishes, rank, &cursor))
+    for (uint32_t peer = 0; job_tells_supervisor(session->job) && peer < session->trainer_count;
+         peer++) {
+        uint32_t rank = server_trainer_rank(session->job->server, peer);
+        if (own_cursor(session, wishes, rank, &cursor))
             printf("left %u %llu\n", rank, (unsigned long long)cursor);
     }
     fflush(stdout);
 }
 
-enum status job_settle_start(struct job *job, bool quiet, struct error *err)
+enum status session_settle_start(struct session *session, bool quiet, struct error *err)
 {
-    struct ring_service *service = &job->setup.service;
+    const struct job *job = session->job;
+    const struct ring_service *service = &job->setup.service;
     struct wishes wishes = {.count = job->config.trainers};
     wishes.wish = calloc(wishes.count, sizeof *wishes.wish);
     enum status status = STATUS_OK;
@@ -143,23 +146,23 @@ enum status job_settle_start(struct job *job, bool quiet, struct error *err)
         return status;
     }
     assert(wishes.wish); /* comm_agree() returns OK only where every rank came with it */
-    share_wishes(job, &wishes);
-    begin_together(job, &wishes);
+    share_wishes(session, &wishes);
+    begin_together(session, &wishes);
     status = check_states(job, &wishes, err);
-    uint64_t before = job_cursor(job, service->start_epoch, service->start_step);
-    uint64_t start = status == STATUS_OK ? least_cursor(job, &wishes) : before, cursor;
+    uint64_t before = job_cursor(job, session->start_epoch, session->start_step);
+    uint64_t start = status == STATUS_OK ? least_cursor(session, &wishes) : before, cursor;
     server_set_start(job->server, start);
-    service->start_epoch = start / service->steps_per_epoch;
-    service->start_step = start % service->steps_per_epoch;
-    for (uint32_t peer = 0; peer < job->trainer_count; peer++)
-        if (own_cursor(job, &wishes, server_trainer_rank(job->server, peer), &cursor))
+    session->start_epoch = start / service->steps_per_epoch;
+    session->start_step = start % service->steps_per_epoch;
+    for (uint32_t peer = 0; peer < session->trainer_count; peer++)
+        if (own_cursor(session, &wishes, server_trainer_rank(job->server, peer), &cursor))
             server_set_first(job->server, peer, cursor);
     if (status == STATUS_OK)
-        tell_first_cursors(job, &wishes);
-    if (job->comm.rank == 0 && !quiet && (start != before || job->session_count > 0))
+        tell_first_cursors(session, &wishes);
+    if (job->comm.rank == 0 && !quiet && (start != before || session->session_count > 0))
         fprintf(stderr, "trainers go on from epoch %" PRIu64 " step %" PRIu64 "\n",
-                service->start_epoch, service->start_step);
-    memset(job->left_off, 0, wishes.count * sizeof *job->left_off);
+                session->start_epoch, session->start_step);
+    memset(session->left_off, 0, wishes.count * sizeof *session->left_off);
     free(wishes.wish);
     return status;
 }
