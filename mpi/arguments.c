@@ -122,7 +122,7 @@ static enum status parse_option(struct arguments *arguments, int option, char **
         arguments->job.resume = optarg;
         return STATUS_OK;
     case 'j':
-        target = is_page(optarg) ? &arguments->page_path : &arguments->report_path;
+        target = is_page(optarg) ? &arguments->html_path : &arguments->report_path;
         if (*target)
             return error_set(err, STATUS_INVALID, "--report is given twice: '%s' and '%s'", *target,
                              optarg);
@@ -172,7 +172,7 @@ void arguments_choose_also(struct arguments *arguments, const struct also_run *r
                                           .quiet = arguments->job.quiet,
                                           .verbose = arguments->job.verbose,
                                           .supervised = arguments->job.supervised};
-    arguments->report_path = arguments->page_path = NULL;
+    arguments->report_path = arguments->html_path = NULL;
     arguments->save_path = arguments->trace_path = NULL;
 }
 

@@ -10,7 +10,7 @@ struct arguments {
     struct job_options job;
     char *settings[ARGUMENTS_MAX_SETTINGS];
     struct also_list also;
-    const char *report_path, *page_path; /* the report as JSON, and as HTML */
+    const char *report_path, *html_path; /* the report as JSON, and as HTML */
     const char *save_path, *trace_path;
     bool help, version, log_json;
 };

@@ -111,7 +111,7 @@ static void leave_on_signal(void *argument, int signal_number)
 /* Before a run that ends in writing: rank 0 writes. */
 static enum status check_outputs(const struct arguments *arguments, struct error *err)
 {
-    const char *const paths[] = {arguments->report_path, arguments->page_path,
+    const char *const paths[] = {arguments->report_path, arguments->html_path,
                                  arguments->save_path};
     enum status status = STATUS_OK;
     for (int i = 0; i < 3 && status == STATUS_OK; i++)
@@ -133,13 +133,13 @@ static void print_report(const struct session *session, const struct service_sum
 {
     const struct job *job = session->job;
     struct text table = {0}, json = {0}, page = {0};
-    service_describe(session, summary, &table, &json, arguments->page_path ? &page : NULL);
+    service_describe(session, summary, &table, &json, arguments->html_path ? &page : NULL);
     if (job->comm.rank == 0 && !arguments->job.quiet)
         fprintf(stderr, "%s%s%s%s", job->also ? "run '" : "", job->also ? job->also : "",
                 job->also ? "':\n" : "", table.data);
     if (job->comm.rank == 0) {
         write_report(arguments->report_path, &json);
-        write_report(arguments->page_path, &page);
+        write_report(arguments->html_path, &page);
     }
     text_done(&table);
     text_done(&json);

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "delivery/ring/rundir.h"
 #include "job/job_internal.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 #include "store/kind/watch.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static uint64_t now_ms(void)
 static void write_page(struct meter *meter)
 {
     meter->snapshot->now_ms = now_ms();
-    metrics_page_write(meter->page, meter->snapshot);
+    metrics_file_write(meter->page, meter->snapshot);
 }
 
 /* What does not change during a run. */
@@ -147,7 +147,7 @@ static enum status make(struct meter *meter, struct error *err)
     enum status status = rundir_open(meter->job->run_dir, false, &meter->dir, err);
     if (status == STATUS_OK)
         status =
-            metrics_page_create(meter->dir, (uint32_t)meter->job->comm.rank, &meter->page, err);
+            metrics_file_create(meter->dir, (uint32_t)meter->job->comm.rank, &meter->page, err);
     if (status != STATUS_OK)
         return status;
     fill_constants(meter);

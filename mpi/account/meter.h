@@ -1,7 +1,7 @@
-/* The meter: puts this reader's metrics into its metrics page, a few times a second, and has them
+/* The meter: puts this reader's metrics into its metrics file, a few times a second, and has them
  * exported where the configuration says so.
  *
- *     service --meter_keep()--> metrics page (RUN_DIR/reader-3.metrics) --> penstock top
+ *     service --meter_keep()--> metrics file (RUN_DIR/reader-3.metrics) --> penstock top
  *                                                                       --> scrape.h    HTTP
  *                                                                       --> textfile.h  a file
  *                 --overview.h--> rank 0's overview, for penstock top on its node
@@ -23,7 +23,7 @@ struct meter;
 
 /* Makes the page, and begins to export it. To be called when the run directory is there. `session`
  * is borrowed until meter_free(). Not collective. INVALID: readers of this node would write to one
- * file. IO, NO_MEMORY: as scrape_new(), textfile_new(), metrics_page_create(). */
+ * file. IO, NO_MEMORY: as scrape_new(), textfile_new(), metrics_file_create(). */
 MUST_USE enum status meter_new(const struct session *session, struct meter **ret_meter,
                                struct error *err);
 

@@ -2,7 +2,7 @@
 #include "account/scrape.h"
 
 #include "base/text.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -42,7 +42,7 @@ static enum MHD_Result answer_metrics(const struct scrape *scrape,
     struct metrics_snapshot *snapshot;
     struct text text = {0};
     struct error error;
-    if (metrics_page_read(scrape->dir, scrape->reader, &snapshot, &error) != STATUS_OK) {
+    if (metrics_file_read(scrape->dir, scrape->reader, &snapshot, &error) != STATUS_OK) {
         text_append(&text, "%s\n", error.message);
         return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", &text);
     }

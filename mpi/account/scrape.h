@@ -1,9 +1,9 @@
 /* Scrapes: gives a reader's metrics to Prometheus by HTTP, in a thread of its own.
  *
- * GET /metrics answers with the snapshot in the reader's metrics page (metrics/page.h). So a scrape
- * takes no lock of the reader, and what is told is as old as the page is, a quarter of a second at
- * most. Only the address that metrics.listen names is bound. A few connections are served at once,
- * and each is closed when it is silent for long.
+ * GET /metrics answers with the snapshot in the reader's metrics file (metrics/metrics_file.h). So
+ * a scrape takes no lock of the reader, and what is told is as old as the page is, a quarter of a
+ * second at most. Only the address that metrics.listen names is bound. A few connections are served
+ * at once, and each is closed when it is silent for long.
  */
 #ifndef PENSTOCK_MPI_ACCOUNT_SCRAPE_H
 #define PENSTOCK_MPI_ACCOUNT_SCRAPE_H

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -33,7 +33,7 @@ static void write_once(struct textfile *textfile)
     struct metrics_snapshot *snapshot;
     struct error error;
     struct text text = {0};
-    if (metrics_page_read(textfile->dir, textfile->reader, &snapshot, &error) != STATUS_OK)
+    if (metrics_file_read(textfile->dir, textfile->reader, &snapshot, &error) != STATUS_OK)
         return;
     metrics_text(snapshot, &text);
     free(snapshot);

@@ -1,6 +1,6 @@
 /* The text file of a reader's metrics, for the textfile collector of Prometheus' node_exporter.
  *
- * A thread writes the snapshot in the reader's metrics page to the file every few seconds: to a
+ * A thread writes the snapshot in the reader's metrics file to the file every few seconds: to a
  * temporary name, which is then renamed, and without timestamps, as the collector asks.
  */
 #ifndef PENSTOCK_MPI_ACCOUNT_TEXTFILE_H

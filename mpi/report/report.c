@@ -106,7 +106,7 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
 
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)
 {
-    uint64_t record_bytes = job->setup.record_bytes + job->setup.demand.ragged.mean_tail_bytes;
+    uint64_t record_bytes = job->setup.record_bytes + job->setup.demand.ragged.mean_trailer_bytes;
     return sum->foreseen_samples * record_bytes;
 }
 
@@ -351,7 +351,7 @@ void service_describe(const struct session *session, const struct service_summar
     if (job->comm.rank == 0) {
         append_report(session, summary, &all, out, json);
         if (page)
-            report_page(job, summary, &all, page);
+            report_html(job, summary, &all, page);
     }
     free(all.epochs);
     free(all.durations_ns);

@@ -1,4 +1,4 @@
-/* What the report is made of, on rank 0: for report.c (table and JSON) and report_page.c (HTML). */
+/* What the report is made of, on rank 0: for report.c (table and JSON) and report_html.c (HTML). */
 #ifndef PENSTOCK_MPI_REPORT_REPORT_INTERNAL_H
 #define PENSTOCK_MPI_REPORT_REPORT_INTERNAL_H
 
@@ -48,7 +48,7 @@ struct epoch_line report_epoch(const struct service_summary *summary, const stru
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum);
 
 /* Appends the report as one HTML file that needs no other file, no network and no script. */
-void report_page(const struct job *job, const struct service_summary *summary,
+void report_html(const struct job *job, const struct service_summary *summary,
                  const struct all_epochs *all, struct text *out);
 
 #endif

@@ -146,8 +146,9 @@ typedef uint32_t numa_of_copy(const struct copies *copies, const struct round *r
 
 /* Where the copies from `begin` on are made, and the end of those, at most `end`, that are made
  * there, too. They are in order of position, so that each trainer's come together. */
-static uint64_t cut(const struct copies *copies, const struct round *round, numa_of_copy *numa_of,
-                    uint32_t lane, uint64_t begin, uint64_t end, uint32_t *ret_numa)
+static uint64_t same_numa_end(const struct copies *copies, const struct round *round,
+                              numa_of_copy *numa_of, uint32_t lane, uint64_t begin, uint64_t end,
+                              uint32_t *ret_numa)
 {
     if (copies->numa_count == 1) {
         *ret_numa = 0;
@@ -163,7 +164,7 @@ static uint64_t cut(const struct copies *copies, const struct round *round, numa
 /* Whether workers have anything to do for fills [begin, end). */
 static bool needs_copies(const struct round *round, uint64_t begin, uint64_t end)
 {
-    if (round->fragments->packed_bytes > 0 || round->tails)
+    if (round->fragments->packed_bytes > 0 || round->trailers)
         return true;
     for (uint64_t i = begin; i < end; i++)
         if (round->fills[i].batch_index != FILL_REMOTE)
@@ -184,7 +185,7 @@ enum status copies_next_fills(const struct copies *copies, struct round *round, 
     uint64_t ready_end = begin + ready;
     bool whole = ready == wanted || ready_end == round->fill_count;
     uint32_t numa;
-    uint64_t end = cut(copies, round, numa_of_fill, lane, begin, ready_end, &numa);
+    uint64_t end = same_numa_end(copies, round, numa_of_fill, lane, begin, ready_end, &numa);
     if (!whole && end == ready_end && atomic_load(&round->tasks) > 0)
         return STATUS_OK;
     if (needs_copies(round, begin, end) &&
@@ -202,7 +203,7 @@ bool copies_scatter(const struct copies *copies, struct round *round)
         uint64_t left = round->arrival_count - round->scatter_next;
         uint64_t end = round->scatter_next + (left < wanted ? left : wanted);
         uint32_t numa;
-        end = cut(copies, round, numa_of_arrival, 0, round->scatter_next, end, &numa);
+        end = same_numa_end(copies, round, numa_of_arrival, 0, round->scatter_next, end, &numa);
         if (!submit_copies(copies, round, numa, round_scatter_task, round->scatter_next, end))
             return active;
         round->scatter_next = end;

@@ -53,7 +53,7 @@ struct lane {
 struct exchange {
     const struct comm *comm;
     struct exchange_sizes sizes;
-    MPI_Datatype types[EXCHANGE_PARTS]; /* of a record, of a unit of tails */
+    MPI_Datatype types[EXCHANGE_PARTS]; /* of a record, of a unit of trailers */
     unsigned char *buffers;             /* of all lanes, in one mapping, so that huge pages fit */
     size_t buffers_bytes;
     unsigned char *sink; /* where discarded messages go */
@@ -95,12 +95,13 @@ static enum status check_sizes(const struct exchange_sizes *sizes, struct error 
                          "a round of %llu records is too large for MPI: lower "
                          "exchange.steps_per_round or exchange.buffer_limit",
                          (unsigned long long)sizes->send_samples);
-    if (max_u64(sizes->send_tail_bytes, sizes->receive_tail_bytes) / EXCHANGE_UNIT_BYTES > INT_MAX)
+    if (max_u64(sizes->send_trailer_bytes, sizes->receive_trailer_bytes) / EXCHANGE_UNIT_BYTES >
+        INT_MAX)
         return error_set(
             err, STATUS_INVALID,
             "a round may have %s of ragged fields, and MPI takes 32 GiB at most: lower "
             "exchange.steps_per_round or batch.global_size",
-            size_format(max_u64(sizes->send_tail_bytes, sizes->receive_tail_bytes)).text);
+            size_format(max_u64(sizes->send_trailer_bytes, sizes->receive_trailer_bytes)).text);
     if (sizes->record_bytes / EXCHANGE_UNIT_BYTES > INT_MAX)
         return error_set(err, STATUS_INVALID, "a sample of %s is too large for MPI",
                          size_format(sizes->record_bytes).text);
@@ -110,14 +111,14 @@ static enum status check_sizes(const struct exchange_sizes *sizes, struct error 
 static size_t send_bytes(const struct exchange_sizes *sizes, enum exchange_part part)
 {
     size_t bytes = part == EXCHANGE_RECORDS ? sizes->send_samples * sizes->record_bytes
-                                            : sizes->send_tail_bytes;
+                                            : sizes->send_trailer_bytes;
     return size_round_up(bytes, MEMORY_PAGE_BYTES);
 }
 
 static size_t receive_bytes(const struct exchange_sizes *sizes, enum exchange_part part)
 {
     size_t bytes = part == EXCHANGE_RECORDS ? sizes->receive_samples * sizes->record_bytes
-                                            : sizes->receive_tail_bytes;
+                                            : sizes->receive_trailer_bytes;
     return size_round_up(bytes, MEMORY_PAGE_BYTES);
 }
 
@@ -133,7 +134,7 @@ static size_t lane_bytes(const struct exchange_sizes *sizes)
 static bool travels(const struct exchange *exchange, enum exchange_part part)
 {
     return part == EXCHANGE_RECORDS ? exchange->sizes.record_bytes > 0
-                                    : exchange->sizes.send_tail_bytes > 0;
+                                    : exchange->sizes.send_trailer_bytes > 0;
 }
 
 static enum status lane_init(struct exchange *exchange, uint32_t index, struct error *err)
@@ -185,7 +186,7 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     exchange->lane_count = lane_count;
     exchange->sizes = *sizes;
     exchange->types[EXCHANGE_RECORDS] = type_of(sizes->record_bytes);
-    exchange->types[EXCHANGE_TAILS] = type_of(EXCHANGE_UNIT_BYTES);
+    exchange->types[EXCHANGE_TRAILERS] = type_of(EXCHANGE_UNIT_BYTES);
     exchange->sink_request = MPI_REQUEST_NULL;
     exchange->buffers_bytes = lane_count * lane_bytes(sizes);
     size_t all = (size_t)lane_count * (size_t)comm->size;
@@ -371,8 +372,8 @@ void exchange_post(struct exchange *exchange, uint32_t lane)
 static bool test_packed(const struct exchange *exchange, struct lane *lane)
 {
     bool records = comm_test(exchange->comm, &lane->parts[EXCHANGE_RECORDS].request);
-    bool tails = comm_test(exchange->comm, &lane->parts[EXCHANGE_TAILS].request);
-    return records && tails;
+    bool trailers = comm_test(exchange->comm, &lane->parts[EXCHANGE_TRAILERS].request);
+    return records && trailers;
 }
 
 bool exchange_test(struct exchange *exchange, uint32_t lane_index)

@@ -17,9 +17,10 @@
  * sent. Lanes do not wait for one another, since each lane has a communicator: MPI looks for a
  * message's receive among the lane's own receives. Very large pieces travel in several messages.
  *
- * Tails: where samples have ragged fields, a record has a tail of any length (dataset/ragged.h).
- * Tails travel as packed records do, in a second MPI_Ialltoallv of the lane, with buffers and
- * counts of their own. Counts are in units of EXCHANGE_UNIT_BYTES. Both readers know all lengths.
+ * Trailers: where samples have ragged fields, a record has a trailer of any length
+ * (dataset/ragged.h). Trailers travel as packed records do, in a second MPI_Ialltoallv of the lane,
+ * with buffers and counts of their own. Counts are in units of EXCHANGE_UNIT_BYTES. Both readers
+ * know all lengths.
  *
  * MPI moves only inside MPI calls, so the owner tests often. Main thread only; nothing blocks.
  */
@@ -35,10 +36,10 @@
 struct exchange;
 
 /* What travels packed. */
-enum exchange_part { EXCHANGE_RECORDS, EXCHANGE_TAILS, EXCHANGE_PARTS };
+enum exchange_part { EXCHANGE_RECORDS, EXCHANGE_TRAILERS, EXCHANGE_PARTS };
 enum { EXCHANGE_UNIT_BYTES = 16 };
 
-/* Records, or units of tails, per peer, in order of rank; displacements are running sums. */
+/* Records, or units of trailers, per peer, in order of rank; displacements are running sums. */
 struct exchange_counts {
     int *send_counts, *send_displacements;
     int *receive_counts, *receive_displacements;
@@ -52,14 +53,14 @@ struct exchange_sizes {
     uint64_t record_bytes;                  /* a multiple of 16 */
     uint64_t sample_messages;
     uint64_t message_bytes; /* of the largest, ROUND_MESSAGE_BYTES at most */
-    /* Of all tails, multiples of EXCHANGE_UNIT_BYTES. send_tail_bytes 0: there are none, on no
-     * rank. */
-    uint64_t send_tail_bytes, receive_tail_bytes;
+    /* Of all trailers, multiples of EXCHANGE_UNIT_BYTES. send_trailer_bytes 0: there are none, on
+     * no rank. */
+    uint64_t send_trailer_bytes, receive_trailer_bytes;
 };
 
 /* Allocates all buffers and tables. The packed buffers are not touched: see exchange_buffers().
  * `comm` is borrowed until exchange_free(). NO_MEMORY. INVALID: a round has more than 2^31 samples
- * or units of tails, or MPI cannot describe the record. */
+ * or units of trailers, or MPI cannot describe the record. */
 MUST_USE enum status exchange_new(const struct comm *comm, uint32_t lane_count,
                                   const struct exchange_sizes *sizes,
                                   struct exchange **ret_exchange, struct error *err);
@@ -95,12 +96,12 @@ void exchange_discard(struct exchange *exchange, uint32_t lane, int peer, uint64
 
 /* The memory that holds all buffers of the lane, borrowed. Nobody has touched it: the
  * caller does so on the NUMA node where the buffers are to lie. NULL and 0 where nothing is packed
- * and there are no tails. */
+ * and there are no trailers. */
 unsigned char *exchange_buffers(const struct exchange *exchange, uint32_t lane, size_t *ret_bytes);
 
 /* Collective, in the same order of rounds on all ranks: starts the lane's packed part, then its
- * tails. Counts and send buffers must not change until the lane is complete. Does nothing where
- * nothing is packed and there are no tails. */
+ * trailers. Counts and send buffers must not change until the lane is complete. Does nothing where
+ * nothing is packed and there are no trailers. */
 void exchange_post(struct exchange *exchange, uint32_t lane);
 
 /* Whether everything started in the lane is complete. Moves all lanes on. */

@@ -10,7 +10,7 @@
  *     zero-copy  row ~~~ slot
  *
  * Items of ragged fields go the first or the second way, beside the rest of their sample: as its
- * tail (run/tails.h).
+ * trailer (run/trailers.h).
  */
 #ifndef PENSTOCK_MPI_ROUNDS_ROUND_H
 #define PENSTOCK_MPI_ROUNDS_ROUND_H
@@ -19,7 +19,7 @@
 #include "plan/rounds/locality.h"
 #include "rounds/exchange.h"
 #include "run/fragment_sources.h"
-#include "run/tails.h"
+#include "run/trailers.h"
 #include "windows/item_merge.h"
 #include "windows/span.h"
 #include "windows/windows.h"
@@ -59,19 +59,19 @@ struct arrival {
 };
 
 /* What ragged fields add to a fill or an arrival. */
-struct round_tail {
+struct round_trailer {
     uint64_t frame; /* the sample's anchor */
-    uint64_t at;    /* where its tail begins in the send or the receive buffer, in units */
-    uint32_t table; /* of the sample's slot: see struct round_tails */
+    uint64_t at;    /* where its trailer begins in the send or the receive buffer, in units */
+    uint32_t table; /* of the sample's slot: see struct round_trailers */
 };
 
-/* A round's tails. The slots of its steps have a table of starts each: of step s of the round and
- * this reader's trainer i the table s * trainer_count + i. */
-struct round_tails {
-    const struct tail_sources *tails; /* borrowed from the rounds, and so is */
-    struct found_rows *found;         /* of each worker: see round_copy.h */
-    struct round_tail *fills, *arrivals;
-    uint64_t *starts; /* [tables][tails->starts_count] */
+/* A round's trailers. The slots of its steps have a table of starts each: of step s of the round
+ * and this reader's trainer i the table s * trainer_count + i. */
+struct round_trailers {
+    const struct trailer_sources *trailers; /* borrowed from the rounds, and so is */
+    struct found_rows *found;               /* of each worker: see round_copy.h */
+    struct round_trailer *fills, *arrivals;
+    uint64_t *starts; /* [tables][trailers->starts_count] */
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts; /* of units */
@@ -119,7 +119,7 @@ struct round {
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts;
-    struct round_tails *tails; /* NULL: there are no ragged fields */
+    struct round_trailers *trailers; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
     const struct job *job;
     const struct session *session;
@@ -132,9 +132,9 @@ struct round {
 };
 
 /* The table of starts of a slot. */
-static inline uint64_t *round_starts(const struct round_tails *tails, uint32_t table)
+static inline uint64_t *round_starts(const struct round_trailers *trailers, uint32_t table)
 {
-    return tails->starts + table * tails->tails->of[0]->starts_count;
+    return trailers->starts + table * trailers->trailers->of[0]->starts_count;
 }
 
 /* The fragments of a fill's sample. */

@@ -75,9 +75,9 @@ struct found_row {
     int32_t buffer; /* -1: none */
     uint32_t source;
     uint64_t first, end; /* its frames, which no other row of the source has */
-    const struct tails *tails;
+    const struct trailers *trailers;
     struct row_store_pages pages;
-    struct tail_row lies;
+    struct trailer_row lies;
 };
 
 enum { FOUND_ROWS = 32 };
@@ -103,7 +103,7 @@ static const struct found_row *find_row(const struct round *round, uint64_t i,
     const struct row_store *store = round->job->store;
     int32_t buffer = *round->fills[i].buffer;
     uint32_t source = round->fill_sources ? round->fill_sources[i] : 0;
-    uint64_t frame = round->tails->fills[i].frame, row;
+    uint64_t frame = round->trailers->fills[i].frame, row;
     struct found_row *found = &rows->rows[(uint32_t)buffer % FOUND_ROWS];
     if (found->buffer == buffer && found->source == source && frame >= found->first &&
         frame < found->end)
@@ -111,50 +111,52 @@ static const struct found_row *find_row(const struct round *round, uint64_t i,
     dataset_source_of_row(round->job->dataset, row_store_row(store, buffer), &row);
     found->buffer = buffer;
     found->source = source;
-    found->tails = round->tails->tails->of[source];
-    found->first = dataset_row_first(found->tails->dataset, row);
-    found->end = found->first + dataset_row_frames(found->tails->dataset, row);
-    tails_find(found->tails, row, row_store_pages(store, buffer, &found->pages), &found->lies);
+    found->trailers = round->trailers->trailers->of[source];
+    found->first = dataset_row_first(found->trailers->dataset, row);
+    found->end = found->first + dataset_row_frames(found->trailers->dataset, row);
+    trailers_find(found->trailers, row, row_store_pages(store, buffer, &found->pages),
+                  &found->lies);
     return found;
 }
 
 /* Where the items of a fill's ragged fields lie. */
 struct found {
-    const struct tails *tails;
+    const struct trailers *trailers;
     struct row_store_pages pages;
-    struct tail_row lies;
-    struct tail_source source;
+    struct trailer_row lies;
+    struct trailer_source source;
 };
 enum { FOUND_AHEAD = 2 }; /* fills: the CPU is told of one while the one before is copied */
 
-static void find_tail(const struct round *round, uint64_t i, struct found_rows *rows,
-                      struct found *ret_found)
+static void find_trailer(const struct round *round, uint64_t i, struct found_rows *rows,
+                         struct found *ret_found)
 {
     const struct fill *fill = &round->fills[i];
     const struct found_row *row = find_row(round, i, rows);
-    ret_found->tails = row->tails;
+    ret_found->trailers = row->trailers;
     ret_found->pages = row->pages; /* `rows` may forget them */
-    tails_copy_row(row->tails, &row->lies, &ret_found->pages.pages, &ret_found->lies);
+    trailers_copy_row(row->trailers, &row->lies, &ret_found->pages.pages, &ret_found->lies);
     ret_found->source =
-        (struct tail_source){&ret_found->lies, round->tails->fills[i].frame,
-                             is_good(round_fragments_of(round, i), fill,
-                                     row_store_data(round->job->store, *fill->buffer))};
-    tails_fetch_widths(ret_found->tails, &ret_found->source);
+        (struct trailer_source){&ret_found->lies, round->trailers->fills[i].frame,
+                                is_good(round_fragments_of(round, i), fill,
+                                        row_store_data(round->job->store, *fill->buffer))};
+    trailers_fetch_widths(ret_found->trailers, &ret_found->source);
 }
 
-/* The items of a fill's ragged fields, to its slot or its tail. `next`: those of the next fill;
+/* The items of a fill's ragged fields, to its slot or its trailer. `next`: those of the next fill;
  * NULL: there is none. */
-static void fill_tail(const struct round *round, const struct fill *fill, const struct found *found,
-                      const struct found *next)
+static void fill_trailer(const struct round *round, const struct fill *fill,
+                         const struct found *found, const struct found *next)
 {
-    const struct round_tails *tails = round->tails;
-    const struct round_tail *tail = &tails->fills[fill - round->fills];
-    bool alike = next && next->tails == found->tails;
+    const struct round_trailers *trailers = round->trailers;
+    const struct round_trailer *trailer = &trailers->fills[fill - round->fills];
+    bool alike = next && next->trailers == found->trailers;
     if (fill->batch_index == FILL_REMOTE)
-        tails_pack(found->tails, &found->source, tails->send + tail->at * TAIL_UNIT_BYTES);
+        trailers_pack(found->trailers, &found->source,
+                      trailers->send + trailer->at * TRAILER_UNIT_BYTES);
     else
-        tails_fill(found->tails, &found->source, alike ? &next->source : NULL, fill->to.slot,
-                   fill->batch_index, round_starts(tails, tail->table));
+        trailers_fill(found->trailers, &found->source, alike ? &next->source : NULL, fill->to.slot,
+                      fill->batch_index, round_starts(trailers, trailer->table));
 }
 
 /* Samples lie scattered in memory: the CPU is told of those that come a little later. */
@@ -165,10 +167,10 @@ static void fetch_ahead(const struct round *round, uint64_t i)
     const struct fragment *first = &fragments->all[0];
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
     __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
-    if (round->tails)
-        tails_fetch_offsets(
-            round->tails->tails->of[round->fill_sources ? round->fill_sources[i] : 0],
-            round->tails->fills[i].frame);
+    if (round->trailers)
+        trailers_fetch_offsets(
+            round->trailers->trailers->of[round->fill_sources ? round->fill_sources[i] : 0],
+            round->trailers->fills[i].frame);
 }
 
 /* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
@@ -209,12 +211,12 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
-    struct found_rows *rows = round->tails ? &round->tails->found[worker->index] : NULL;
+    struct found_rows *rows = round->trailers ? &round->trailers->found[worker->index] : NULL;
     struct found found[FOUND_AHEAD + 1];
     for (uint64_t i = begin; i < end && i < begin + FETCH_AHEAD; i++)
         fetch_ahead(round, i);
     for (uint64_t i = begin; rows && i < end && i < begin + FOUND_AHEAD; i++)
-        find_tail(round, i, rows, &found[i % (FOUND_AHEAD + 1)]);
+        find_trailer(round, i, rows, &found[i % (FOUND_AHEAD + 1)]);
     for (uint64_t i = begin; i < end; i++) {
         const struct fill *fill = &round->fills[i];
         const unsigned char *row = row_store_data(store, *fill->buffer);
@@ -228,10 +230,11 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
         else
             fill_slot(round, fragments, fill, next, row);
         if (rows && i + FOUND_AHEAD < end)
-            find_tail(round, i + FOUND_AHEAD, rows, &found[(i + FOUND_AHEAD) % (FOUND_AHEAD + 1)]);
+            find_trailer(round, i + FOUND_AHEAD, rows,
+                         &found[(i + FOUND_AHEAD) % (FOUND_AHEAD + 1)]);
         if (rows)
-            fill_tail(round, fill, &found[i % (FOUND_AHEAD + 1)],
-                      has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
+            fill_trailer(round, fill, &found[i % (FOUND_AHEAD + 1)],
+                         has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
         if (!remote || fragments->messages == 0)
             note_use(&uses, *fill->buffer);
     }
@@ -259,15 +262,15 @@ static void take_record(const struct fragments *fragments, const struct arrival 
 }
 
 /* The items of an arrival's ragged fields. */
-static void take_tail(const struct round *round, const struct fragments *fragments,
-                      const struct arrival *arrival, const unsigned char *record)
+static void take_trailer(const struct round *round, const struct fragments *fragments,
+                         const struct arrival *arrival, const unsigned char *record)
 {
-    const struct round_tails *tails = round->tails;
-    const struct round_tail *tail = &tails->arrivals[arrival - round->arrivals];
-    tails_take(tails->tails->of[arrival->source], tail->frame,
-               tails->received + tail->at * TAIL_UNIT_BYTES,
-               !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
-               arrival->batch_index, round_starts(tails, tail->table));
+    const struct round_trailers *trailers = round->trailers;
+    const struct round_trailer *trailer = &trailers->arrivals[arrival - round->arrivals];
+    trailers_take(trailers->trailers->of[arrival->source], trailer->frame,
+                  trailers->received + trailer->at * TRAILER_UNIT_BYTES,
+                  !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
+                  arrival->batch_index, round_starts(trailers, trailer->table));
 }
 
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
@@ -282,8 +285,8 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
         const unsigned char *record =
             packed ? round->received + arrival->record * record_bytes : NULL;
         take_record(fragments, arrival, record);
-        if (round->tails)
-            take_tail(round, fragments, arrival, record);
+        if (round->trailers)
+            take_trailer(round, fragments, arrival, record);
     }
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
     worker->stats.copy_ns += copy_ns;

@@ -80,7 +80,7 @@ static void dress_fields(const struct dataset *dataset, const struct ring_layout
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
         if (field->ragged)
-            continue; /* see run/tails.h */
+            continue; /* see run/trailers.h */
         if (field->source == FIELD_MADE)
             make(dataset, f, &layout->fields[f], samples);
         else if (field->source == FIELD_HELD && field->step_count > 0)

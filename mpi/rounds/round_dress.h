@@ -10,7 +10,7 @@
 enum { ROUND_RUN_MOST = 256 };
 struct round_run {
     unsigned char *slot;  /* NULL: the samples are counted alone */
-    uint32_t table;       /* of the slot's starts: see struct round_tails */
+    uint32_t table;       /* of the slot's starts: see struct round_trailers */
     uint32_t batch_index; /* of the first */
     bool valid;           /* or all are padding */
     size_t count;

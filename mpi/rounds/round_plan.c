@@ -125,28 +125,29 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
     round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
 }
 
-/* A sample's tail, which begins behind `units` of those that travel as it does and were counted
- * before: tails are numbered for each reader from 0, as records. */
-static void note_tail(const struct round_tails *tails, uint32_t source, uint64_t frame,
-                      uint32_t table, int *units, struct round_tail *ret_tail)
+/* A sample's trailer, which begins behind `units` of those that travel as it does and were counted
+ * before: trailers are numbered for each reader from 0, as records. */
+static void note_trailer(const struct round_trailers *trailers, uint32_t source, uint64_t frame,
+                         uint32_t table, int *units, struct round_trailer *ret_trailer)
 {
-    *ret_tail = (struct round_tail){.frame = frame, .at = (uint64_t)*units, .table = table};
-    *units += (int)(dataset_tail_bytes(tails->tails->of[source]->dataset, frame) / TAIL_UNIT_BYTES);
+    *ret_trailer = (struct round_trailer){.frame = frame, .at = (uint64_t)*units, .table = table};
+    *units += (int)(dataset_trailer_bytes(trailers->trailers->of[source]->dataset, frame) /
+                    TRAILER_UNIT_BYTES);
 }
 
-/* Where the sample's tail goes, or its slot's starts are. `fill` has its offset in the row. */
-static void note_fill_tail(struct round *round, const struct fill *fill,
-                           const struct recipient_walk *walk, const struct window *window,
-                           uint64_t row)
+/* Where the sample's trailer goes, or its slot's starts are. `fill` has its offset in the row. */
+static void note_fill_trailer(struct round *round, const struct fill *fill,
+                              const struct recipient_walk *walk, const struct window *window,
+                              uint64_t row)
 {
-    struct round_tails *tails = round->tails;
-    struct round_tail *tail = &tails->fills[fill - round->fills];
+    struct round_trailers *trailers = round->trailers;
+    struct round_trailer *trailer = &trailers->fills[fill - round->fills];
     uint64_t frame = plan_row_first(&window->epoch.plan, row) + fill->offset;
     if (fill->batch_index == FILL_REMOTE)
-        note_tail(tails, window->source, frame, walk->table,
-                  &tails->counts.send_counts[walk->reader], tail);
+        note_trailer(trailers, window->source, frame, walk->table,
+                     &trailers->counts.send_counts[walk->reader], trailer);
     else
-        *tail = (struct round_tail){.frame = frame, .table = walk->table};
+        *trailer = (struct round_trailer){.frame = frame, .table = walk->table};
 }
 
 static inline void list_fill(struct round *round, const struct recipient_walk *walk,
@@ -171,8 +172,8 @@ static inline void list_fill(struct round *round, const struct recipient_walk *w
         fill->to.remote.record = (uint32_t)round->counts.send_counts[walk->reader]++;
         fill->batch_index = FILL_REMOTE;
     }
-    if (round->tails)
-        note_fill_tail(round, fill, walk, window, window->rows[item->window_row]);
+    if (round->trailers)
+        note_fill_trailer(round, fill, walk, window, window->rows[item->window_row]);
 }
 
 static inline void list_item(struct round *round, struct recipient_walk *walk,
@@ -231,29 +232,29 @@ static uint32_t source_of(const struct round *round, const struct round_run *run
 
 static void note_lengths(const struct round *round, const struct round_run *run)
 {
-    const struct round_tails *tails = round->tails;
-    uint64_t *starts = round_starts(tails, run->table);
+    const struct round_trailers *trailers = round->trailers;
+    uint64_t *starts = round_starts(trailers, run->table);
     for (size_t i = 0; i < run->count; i++)
-        tails_note(tails->tails->of[source_of(round, run, i)], run->frames[i],
-                   run->batch_index + (uint32_t)i, starts);
+        trailers_note(trailers->trailers->of[source_of(round, run, i)], run->frames[i],
+                      run->batch_index + (uint32_t)i, starts);
 }
 
-/* Records and tails are numbered for each reader from 0. */
+/* Records and trailers are numbered for each reader from 0. */
 static void list_run(struct round *round, const struct round_run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
     if (run->slot)
         round_dress(round, run);
-    if (run->slot && round->tails)
+    if (run->slot && round->trailers)
         note_lengths(round, run);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t reader = assign_reader(run->owners[i]);
         if (reader == me)
             continue;
-        if (round->tails)
-            note_tail(round->tails, source_of(round, run, i), run->frames[i], run->table,
-                      &round->tails->counts.receive_counts[reader],
-                      &round->tails->arrivals[round->arrival_count]);
+        if (round->trailers)
+            note_trailer(round->trailers, source_of(round, run, i), run->frames[i], run->table,
+                         &round->trailers->counts.receive_counts[reader],
+                         &round->trailers->arrivals[round->arrival_count]);
         round->arrivals[round->arrival_count++] =
             (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
@@ -340,27 +341,28 @@ static void sum_counts(const struct exchange_counts *counts, int size)
 }
 
 /* Records are numbered through, once it is known how many each reader has, and so are the units of
- * tails. */
+ * trailers. */
 static void number_records(struct round *round)
 {
-    struct round_tails *tails = round->tails;
+    struct round_trailers *trailers = round->trailers;
     sum_counts(&round->counts, round->job->comm.size);
-    if (tails)
-        sum_counts(&tails->counts, round->job->comm.size);
+    if (trailers)
+        sum_counts(&trailers->counts, round->job->comm.size);
     for (uint64_t i = 0; i < round->fill_count; i++) {
         struct fill *fill = &round->fills[i];
         if (fill->batch_index != FILL_REMOTE)
             continue;
         uint32_t reader = fill->to.remote.reader;
         fill->to.remote.record += (uint32_t)round->counts.send_displacements[reader];
-        if (tails)
-            tails->fills[i].at += (uint64_t)tails->counts.send_displacements[reader];
+        if (trailers)
+            trailers->fills[i].at += (uint64_t)trailers->counts.send_displacements[reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
         arrival->record += (uint64_t)round->counts.receive_displacements[arrival->reader];
-        if (tails)
-            tails->arrivals[i].at += (uint64_t)tails->counts.receive_displacements[arrival->reader];
+        if (trailers)
+            trailers->arrivals[i].at +=
+                (uint64_t)trailers->counts.receive_displacements[arrival->reader];
     }
 }
 
@@ -379,10 +381,10 @@ static void start_slots(const struct round *round)
             const struct job_trainer *trainer = &round->session->trainers[i];
             struct plan_local_batch local =
                 plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
-            tails_start(round->tails->tails->of[0], local.count,
-                        plan_step_bound(&round->reach.epoch, step),
-                        round_starts(round->tails, table_of(round, trainer, step)),
-                        slot_base(round, trainer, step));
+            trailers_start(round->trailers->trailers->of[0], local.count,
+                           plan_step_bound(&round->reach.epoch, step),
+                           round_starts(round->trailers, table_of(round, trainer, step)),
+                           slot_base(round, trainer, step));
         }
 }
 
@@ -391,8 +393,8 @@ static void list_all(struct round *round, bool dressed)
     bool exchanged = round->counts.send_counts != NULL;
     if (exchanged)
         clear_counts(round, &round->counts);
-    if (exchanged && round->tails)
-        clear_counts(round, &round->tails->counts);
+    if (exchanged && round->trailers)
+        clear_counts(round, &round->trailers->counts);
     if (round->matching->matcher)
         round_match_finish(round);
     list_fills(round);
@@ -404,7 +406,7 @@ static void list_all(struct round *round, bool dressed)
         list_arrivals(round, dressed);
     if (exchanged)
         number_records(round);
-    if (dressed && round->tails)
+    if (dressed && round->trailers)
         start_slots(round);
 }
 

@@ -20,7 +20,7 @@ static bool has_zero_copy(const struct rounds *rounds)
 /* Whether workers have anything to do for samples that came from other readers. */
 static bool scatters(const struct rounds *rounds)
 {
-    return rounds->fragments->packed_bytes > 0 || rounds->fragments->finishes || rounds->tails;
+    return rounds->fragments->packed_bytes > 0 || rounds->fragments->finishes || rounds->trailers;
 }
 
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
@@ -102,11 +102,11 @@ void rounds_post(struct rounds *rounds, struct round *round)
     uint64_t records = 0, units = 0;
     for (int peer = 0; peer < rounds->job->comm.size; peer++) {
         records += (uint64_t)round->counts.send_counts[peer];
-        if (round->tails)
-            units += (uint64_t)round->tails->counts.send_counts[peer];
+        if (round->trailers)
+            units += (uint64_t)round->trailers->counts.send_counts[peer];
     }
     sent->records += records;
-    sent->bytes += records * rounds->fragments->record_bytes + units * TAIL_UNIT_BYTES;
+    sent->bytes += records * rounds->fragments->record_bytes + units * TRAILER_UNIT_BYTES;
     round->posted_ns = clock_now_ns();
     rounds->posted++;
 }

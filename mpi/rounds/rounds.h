@@ -76,8 +76,8 @@ bool rounds_exchanging(const struct rounds *rounds);
 uint64_t rounds_posted_ns(const struct rounds *rounds);
 
 /* What was sent to other readers in rounds of `epoch` since the last call: records, and bytes of
- * records and tails. Counts anew from 0. To be called as soon as the epoch is published: only a few
- * epochs are counted at once. */
+ * records and trailers. Counts anew from 0. To be called as soon as the epoch is published: only a
+ * few epochs are counted at once. */
 struct rounds_sent {
     uint64_t records, bytes;
 };

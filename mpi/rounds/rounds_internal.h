@@ -26,9 +26,9 @@ struct rounds {
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
     struct fragment_sources *fragments;
-    struct tail_sources *tails;                         /* NULL: there are no ragged fields */
-    struct round_tails lane_tails[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
-    struct found_rows *found;                           /* likewise, [workers, and the owner] */
+    struct trailer_sources *trailers;                         /* NULL: there are no ragged fields */
+    struct round_trailers lane_trailers[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
+    struct found_rows *found; /* likewise, [workers, and the owner] */
     uint64_t published, posted, begun, opened;
     struct pace *pace;                            /* NULL with one reader */
     struct rounds_sent sent[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for

@@ -16,8 +16,8 @@ _Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in t
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
-_Static_assert(sizeof(struct round_tail) == BUDGET_TAIL_BYTES, "counted in the budget");
-_Static_assert(sizeof *(struct round_tails){0}.starts == BUDGET_START_BYTES,
+_Static_assert(sizeof(struct round_trailer) == BUDGET_TRAILER_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round_trailers){0}.starts == BUDGET_START_BYTES,
                "counted in the budget");
 _Static_assert(sizeof *(struct round){0}.fill_sources == BUDGET_MIXED_FILL_BYTES,
                "counted in the budget");
@@ -34,8 +34,9 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
                                    .record_bytes = fragments->packed_bytes,
                                    .sample_messages = fragments->messages,
                                    .message_bytes = fragments->message_bytes,
-                                   .send_tail_bytes = job->setup.budget.send_tail_bytes,
-                                   .receive_tail_bytes = job->setup.budget.receive_tail_bytes};
+                                   .send_trailer_bytes = job->setup.budget.send_trailer_bytes,
+                                   .receive_trailer_bytes =
+                                       job->setup.budget.receive_trailer_bytes};
     return exchange_new(&job->comm, rounds->lane_count, &sizes, &rounds->exchange, err);
 }
 
@@ -90,38 +91,38 @@ static struct trace_track *claim_trace(uint32_t lane)
     return trace_claim(name);
 }
 
-static enum status all_tails_init(struct rounds *rounds, struct error *err)
+static enum status all_trailers_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
     rounds->found = found_rows_new(pool_worker_count(job->pool) + 1);
     if (!rounds->found)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
-    return tail_sources_new(job->dataset, &job->setup.layout, &rounds->tails, err);
+    return trailer_sources_new(job->dataset, &job->setup.layout, &rounds->trailers, err);
 }
 
-/* The tails' part of a lane, if there are ragged fields. */
-static void tails_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive)
+/* The trailers' part of a lane, if there are ragged fields. */
+static void trailers_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive)
 {
     const struct job *job = rounds->job;
-    struct round_tails *tails = &rounds->lane_tails[lane];
+    struct round_trailers *trailers = &rounds->lane_trailers[lane];
     struct tables *tables = &rounds->tables;
-    if (!rounds->tails)
+    if (!rounds->trailers)
         return;
     uint64_t slots = (uint64_t)rounds->session->trainer_count * job->setup.shape.steps_per_round;
-    uint64_t starts = rounds->tails->of[0]->starts_count;
+    uint64_t starts = rounds->trailers->of[0]->starts_count;
     assert(starts ==
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
-    *tails =
-        (struct round_tails){.tails = rounds->tails,
-                             .found = rounds->found,
-                             .fills = tables_take(tables, send, sizeof *tails->fills),
-                             .arrivals = tables_take(tables, receive, sizeof *tails->arrivals),
-                             .starts = tables_take(tables, slots * starts, sizeof *tails->starts)};
-    rounds->lanes[lane].tails = tails;
+    *trailers = (struct round_trailers){
+        .trailers = rounds->trailers,
+        .found = rounds->found,
+        .fills = tables_take(tables, send, sizeof *trailers->fills),
+        .arrivals = tables_take(tables, receive, sizeof *trailers->arrivals),
+        .starts = tables_take(tables, slots * starts, sizeof *trailers->starts)};
+    rounds->lanes[lane].trailers = trailers;
     if (rounds->exchange) {
-        tails->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
-        tails->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_TAILS);
-        tails->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_TAILS);
+        trailers->send = exchange_send_buffer(rounds->exchange, lane, EXCHANGE_TRAILERS);
+        trailers->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_TRAILERS);
+        trailers->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_TRAILERS);
     }
 }
 
@@ -151,7 +152,7 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
         round->received = exchange_receive_buffer(rounds->exchange, lane, EXCHANGE_RECORDS);
         round->counts = exchange_counts(rounds->exchange, lane, EXCHANGE_RECORDS);
     }
-    tails_init(rounds, lane, send, receive);
+    trailers_init(rounds, lane, send, receive);
     return tables->failed ? error_set(err, STATUS_NO_MEMORY, "no memory for rounds of %llu samples",
                                       (unsigned long long)send)
                           : STATUS_OK;
@@ -194,7 +195,7 @@ enum status rounds_new(const struct session *session, struct windows *windows,
         status = copies_init(&rounds->copies, session, err);
     }
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
-        status = all_tails_init(rounds, err);
+        status = all_trailers_init(rounds, err);
     if (status == STATUS_OK)
         status = matching_init(rounds, err);
     if (status == STATUS_OK && job->setup.plan.mix)
@@ -220,7 +221,7 @@ void rounds_free(struct rounds *rounds)
     copies_done(&rounds->copies);
     matcher_free(rounds->matching.matcher);
     tables_done(&rounds->tables);
-    tail_sources_free(rounds->tails);
+    trailer_sources_free(rounds->trailers);
     free(rounds->found);
     fragment_sources_free(rounds->fragments);
     free(rounds);

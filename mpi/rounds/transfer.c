@@ -52,9 +52,9 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
     if (nothing_is_zero_copy(round))
         return false;
     uint64_t before = round->sent_next, sent = exchange_sent(exchange, lane);
-    /* Workers that still copy packed fields or tails of these rows need them, too. A task is
+    /* Workers that still copy packed fields or trailers of these rows need them, too. A task is
      * counted before its samples are sent. */
-    if ((round->fragments->packed_bytes > 0 || round->tails) &&
+    if ((round->fragments->packed_bytes > 0 || round->trailers) &&
         atomic_load_explicit(&round->tasks, memory_order_acquire) > 0)
         return false;
     for (; round->sent_count < sent; round->sent_next++) {

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The columns are those of METRICS_TABLE, and so is the order: metrics pages have it. */
+/* The columns are those of METRICS_TABLE, and so is the order: metrics files have it. */
 #define COUNTER_TABLE(READ, WORK, EPOCH, OTHER)                                                   \
     EPOCH("samples_delivered_total", samples, COUNTER, COUNT, "",                                 \
           "samples that this reader's trainers were given: batches that are released (with "      \

@@ -20,7 +20,8 @@
  *     FIELD_MADE  what a sample says of the steps of another field: which are real, and of which
  *                 documents they are; in no memory, made for each sample by dataset_make()
  *     FIELD_RAGGED  a column of a ragged field, or its items as a dense tensor (ragged.h): read row
- *                 by row into pages beside the row buffer, and exchanged as part of a sample's tail
+ *                 by row into pages beside the row buffer, and exchanged as part of a sample's
+ * trailer
  *
  * The leading array is that of the direct field with the most bytes a frame (first by name on a
  * tie). The row length C is row_chunks of its chunks, but at most the frames of a store. A ragged

@@ -25,12 +25,12 @@
  * without items has none. The pages of a row's first ragged field come first, then those of the
  * next.
  *
- * In a mix each source has its own offsets, rows, pages and tails. struct ragged of the mix has
+ * In a mix each source has its own offsets, rows, pages and trailers. struct ragged of the mix has
  * sums (item_count, sample_items), what is largest in any source (most_frame_items, sizes of items
  * and pages), and lengths of the samples and rows of all sources together. The mix has no offsets.
  *
- * Where a sample is sent, its items travel as its tail: for each ragged field in order, for each
- * column in order, the items of its frames, one step after another, without gaps. The tail as a
+ * Where a sample is sent, its items travel as its trailer: for each ragged field in order, for each
+ * column in order, the items of its frames, one step after another, without gaps. The trailer as a
  * whole is padded to 16 bytes. A step outside the episode has the items of the frame that stands in
  * its place, or none with samples.fill zero. Sender and receiver know all lengths from the offsets,
  * which each node holds.
@@ -55,7 +55,7 @@ enum {
     RAGGED_MAX_FIELDS = 8,
     RAGGED_MAX_COLUMNS = 9, /* of a field: at most eight of indices, and one of values */
     RAGGED_MAX_RANK = 8,
-    RAGGED_TAIL_ALIGNMENT = 16,
+    RAGGED_TRAILER_ALIGNMENT = 16,
 };
 
 /* How trainers get a ragged field F. */
@@ -110,9 +110,9 @@ struct ragged {
     uint64_t page_items;         /* items of a page */
     size_t columns_bytes;        /* of a page: of its items; multiple of 64, as is */
     size_t page_bytes;           /* all of a page */
-    size_t tail_item_bytes;      /* of one item in a tail: of all columns */
+    size_t trailer_item_bytes;   /* of one item in a trailer: of all columns */
     bool is_held;                /* all items are held, so that rows have no pages of them, and
-                                  * tails no part: tail_item_bytes is 0 */
+                                  * trailers no part: trailer_item_bytes is 0 */
     const uint64_t *offsets;     /* [entries + 1]; NULL before dataset_hold() or dataset_attach() */
     const int64_t *entries;      /* [frames]: which entry a frame has; NULL likewise, and where the
                                   * field is not joined */
@@ -198,20 +198,20 @@ uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row);
 uint64_t dataset_most_row_pages(const struct dataset *dataset);
 uint64_t dataset_most_pages(const struct dataset *dataset, uint64_t rows);
 
-/* The bytes of a sample's tail, padded. `frame` is the sample's anchor. After dataset_hold() or
+/* The bytes of a sample's trailer, padded. `frame` is the sample's anchor. After dataset_hold() or
  * dataset_attach(). The dataset is no mix. */
-size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame);
+size_t dataset_trailer_bytes(const struct dataset *dataset, uint64_t frame);
 
-/* The most bytes of the tails of any `samples` samples together, each padded; 0 without ragged
+/* The most bytes of the trailers of any `samples` samples together, each padded; 0 without ragged
  * fields. Known when the dataset is open. */
-uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples);
+uint64_t dataset_most_trailer(const struct dataset *dataset, uint64_t samples);
 
 /* The same of a mix, of `samples` among draws that follow one another: each source has draws[d] of
  * them at most, and none of its samples comes more than copies[d] times. */
 uint64_t mix_most_items(const struct dataset *mix, size_t ragged, const uint64_t *draws,
                         const uint64_t *copies, uint64_t samples);
-uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
-                       uint64_t samples);
+uint64_t mix_most_trailer(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
+                          uint64_t samples);
 
 /* Items of one column that lie together: `count` of them, or up to the next item that does not. */
 struct ragged_extent {

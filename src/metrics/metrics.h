@@ -2,8 +2,8 @@
  * values, the text for Prometheus, docs/run/metrics.md, the report's figures and `penstock top`.
  *
  * A snapshot has all metrics of one reader and its trainers at one time. The reader makes one a few
- * times a second (mpi/account/meter.h), and puts it in its metrics page (page.h). Everybody else
- * reads pages. Values are integers: counts, bytes, nanoseconds, milliseconds since 1970. The
+ * times a second (mpi/account/meter.h), and puts it in its metrics file (metrics_file.h). Everybody
+ * else reads pages. Values are integers: counts, bytes, nanoseconds, milliseconds since 1970. The
  * functions here are pure.
  */
 #ifndef PENSTOCK_METRICS_METRICS_H

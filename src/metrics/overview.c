@@ -20,7 +20,7 @@ enum status metrics_overview_create(int dir, uint32_t reader_count, uint32_t mos
     struct metrics_overview_head head = {.magic = MAGIC,
                                          .version = VERSION,
                                          .reader_count = reader_count,
-                                         .page_bytes = sizeof(struct metrics_page_head) +
+                                         .page_bytes = sizeof(struct metrics_file_head) +
                                                        metrics_snapshot_bytes(most_trainers)};
     int fd = openat(dir, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -51,7 +51,7 @@ void metrics_overview_put(const struct metrics_overview *overview,
                           const struct metrics_snapshot *snapshot)
 {
     if (snapshot->reader < overview->reader_count)
-        metrics_page_write_at(overview->fd, page_offset(overview, snapshot->reader), snapshot);
+        metrics_file_write_at(overview->fd, page_offset(overview, snapshot->reader), snapshot);
 }
 
 static enum status check(int fd, struct metrics_overview *ret_overview, struct error *err)
@@ -90,7 +90,7 @@ enum status metrics_overview_get(const struct metrics_overview *overview, uint32
                                  struct metrics_snapshot **ret_snapshot, struct error *err)
 {
     enum status status =
-        metrics_page_read_at(overview->fd, page_offset(overview, reader), ret_snapshot, err);
+        metrics_file_read_at(overview->fd, page_offset(overview, reader), ret_snapshot, err);
     if (status == STATUS_OK && (*ret_snapshot)->reader != reader) {
         free(*ret_snapshot);
         status = error_set(err, STATUS_CORRUPT, "the page is of another reader");

@@ -1,5 +1,5 @@
-/* The overview: a file in the run directory of reader 0's node with the metrics pages (page.h) of
- * the readers of other nodes.
+/* The overview: a file in the run directory of reader 0's node with the metrics files
+ * (metrics_file.h) of the readers of other nodes.
  *
  *     RUN_DIR/reader-0.overview   | struct metrics_overview_head | page of reader 0 | of 1 | ...
  *
@@ -11,7 +11,7 @@
 #ifndef PENSTOCK_METRICS_OVERVIEW_H
 #define PENSTOCK_METRICS_OVERVIEW_H
 
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 
 #include <stdbool.h>
 
@@ -48,7 +48,7 @@ void metrics_overview_put(const struct metrics_overview *overview,
 MUST_USE enum status metrics_overview_watch(int dir, struct metrics_overview *ret_overview,
                                             struct error *err);
 
-/* Reads the page of reader `reader`. Errors as of metrics_page_read(). */
+/* Reads the page of reader `reader`. Errors as of metrics_file_read(). */
 MUST_USE enum status metrics_overview_get(const struct metrics_overview *overview, uint32_t reader,
                                           struct metrics_snapshot **ret_snapshot,
                                           struct error *err);

@@ -95,7 +95,7 @@ static enum fetch_kind kind_of(const struct zarr_piece *piece)
 {
     return piece->kind == ZARR_PIECE_VALUE   ? FETCH_WHOLE
            : piece->kind == ZARR_PIECE_RANGE ? FETCH_RANGE
-                                             : FETCH_TAIL;
+                                             : FETCH_SUFFIX;
 }
 
 /* Makes fetches of what is wanted, of indices alone if the buffer is `indexing`. What there is no

@@ -351,15 +351,15 @@ static void give_out_epoch(struct model *model, uint64_t number,
     else if (model->matcher)
         exchanged = samples * share;
     double record_bytes = (double)model->setup.record_bytes;
-    double tail_bytes = (double)model->setup.demand.ragged.mean_tail_bytes;
+    double trailer_bytes = (double)model->setup.demand.ragged.mean_trailer_bytes;
     if (model->matcher) {
         record_bytes *= model->records;
-        tail_bytes *= model->items;
+        trailer_bytes *= model->items;
     }
     *ret_epoch = (struct run_forecast_epoch){
         .rows_kept = extend(model, before.kept_rows, middle.kept_rows, after.kept_rows),
         .rows_read = extend(model, before.read_rows, middle.read_rows, after.read_rows),
-        .exchanged_bytes = exchanged * model->sample_scale * (record_bytes + tail_bytes),
+        .exchanged_bytes = exchanged * model->sample_scale * (record_bytes + trailer_bytes),
     };
 }
 

@@ -67,7 +67,7 @@ struct fragment_padding {
 };
 
 /* A field in a slot: that of the batch's sample b lies at offset + b * bytes. Of ragged fields,
- * which run/tails.h delivers, `bytes` is 0. */
+ * which run/trailers.h delivers, `bytes` is 0. */
 struct fragment_field {
     size_t offset, bytes;
 };

@@ -1,5 +1,5 @@
 /* The items of one frame of a ragged field, wherever they lie: in pages of a row, or together in a
- * tail (dataset/ragged.h). They are visited piece by piece: items that follow one another in
+ * trailer (dataset/ragged.h). They are visited piece by piece: items that follow one another in
  * memory, in every column. Pure. */
 #ifndef PENSTOCK_RUN_RAGGED_ITEMS_H
 #define PENSTOCK_RUN_RAGGED_ITEMS_H

@@ -131,14 +131,14 @@ uint64_t setup_cut_items(const struct dataset *dataset, const struct plan *plan,
     return most;
 }
 
-uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan)
+uint64_t setup_step_trailer(const struct dataset *dataset, const struct plan *plan)
 {
-    uint64_t bytes = mul_sat(plan->global_batch, RAGGED_TAIL_ALIGNMENT);
+    uint64_t bytes = mul_sat(plan->global_batch, RAGGED_TRAILER_ALIGNMENT);
     if (plan->cuts.items == 0)
         return 0;
     for (size_t r = 0; r < dataset->ragged_count; r++)
         bytes = add_sat(bytes, mul_sat(setup_cut_items(dataset, plan, r, 1),
-                                       dataset->ragged[r].tail_item_bytes));
+                                       dataset->ragged[r].trailer_item_bytes));
     return bytes;
 }
 

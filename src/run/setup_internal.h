@@ -21,8 +21,8 @@ bool setup_is_budget(const struct dataset *dataset, const struct plan *plan, siz
 uint64_t setup_cut_items(const struct dataset *dataset, const struct plan *plan, size_t number,
                          uint64_t trainers);
 
-/* The most bytes of the tails of all samples of a step; 0 without a budget. */
-uint64_t setup_step_tail(const struct dataset *dataset, const struct plan *plan);
+/* The most bytes of the trailers of all samples of a step; 0 without a budget. */
+uint64_t setup_step_trailer(const struct dataset *dataset, const struct plan *plan);
 
 /* setup_memory.c: the dataset's ragged fields, for the plans of memory and rounds. */
 struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan *plan);

@@ -79,7 +79,7 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
     double all = 0, steps = 0; /* bytes of all items, once, and as often as the steps have them */
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-        double bytes = (double)ragged->item_count * (double)ragged->tail_item_bytes;
+        double bytes = (double)ragged->item_count * (double)ragged->trailer_item_bytes;
         all += bytes;
         steps += bytes * (double)max_u64(ragged->step_count, 1);
         sample_steps += max_u64(ragged->step_count, 1);
@@ -87,14 +87,15 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
     }
     return (struct plan_ragged){.dataset = dataset,
                                 .page_bytes = dataset->page_bytes,
-                                .mean_tail_bytes = (uint64_t)(steps / (double)dataset->frame_count),
+                                .mean_trailer_bytes =
+                                    (uint64_t)(steps / (double)dataset->frame_count),
                                 .sample_steps = sample_steps,
                                 .last_starts = last_starts,
                                 .mean_row_bytes = (uint64_t)(all / (double)dataset->row_count),
-                                .step_tail_bytes = setup_step_tail(dataset, plan),
+                                .step_trailer_bytes = setup_step_trailer(dataset, plan),
                                 .most_pages = dataset_most_pages,
-                                .most_tail = dataset_most_tail,
-                                .most_mixed_tail = mix_most_tail};
+                                .most_trailer = dataset_most_trailer,
+                                .most_mixed_trailer = mix_most_trailer};
 }
 
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,

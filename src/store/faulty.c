@@ -128,14 +128,14 @@ static enum status get_ranges(const struct store *store, const char *key,
     return STATUS_OK;
 }
 
-static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                            uint64_t *ret_total, struct error *err)
+static enum status get_suffix(const struct store *store, const char *key, void *buffer, size_t size,
+                              uint64_t *ret_total, struct error *err)
 {
     struct faulty *faulty = faulty_of(store);
     enum status status = befall(faulty, key, atomic_fetch_add(&faulty->reads, 1), err);
     if (status == STATUS_OK)
         status =
-            store->inner->operations->get_tail(store->inner, key, buffer, size, ret_total, err);
+            store->inner->operations->get_suffix(store->inner, key, buffer, size, ret_total, err);
     if (status == STATUS_OK && key_drawn(faulty, DRAW_KEY_CORRUPT, key, faulty->rates.corrupt))
         damage(buffer, size);
     return status;
@@ -161,7 +161,7 @@ static void free_faulty(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_tail = get_tail,
+    .get_suffix = get_suffix,
     .get_text = get_text,
     .free = free_faulty,
 };

@@ -202,12 +202,13 @@ bool store_lend(const struct store *store, const char *key, const struct store_r
     return fetched_lend(fetched, store, key, range, capacity, ret_bytes, ret_size);
 }
 
-enum status store_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                           uint64_t *ret_total, struct error *err)
+enum status store_get_suffix(const struct store *store, const char *key, void *buffer, size_t size,
+                             uint64_t *ret_total, struct error *err)
 {
     struct attempts a = {.store = store, .key = key};
     while (attempt(&a, err))
-        a.status = a.store->operations->get_tail(a.store, a.key, buffer, size, ret_total, &a.cause);
+        a.status =
+            a.store->operations->get_suffix(a.store, a.key, buffer, size, ret_total, &a.cause);
     return a.status;
 }
 

@@ -189,8 +189,8 @@ bool store_lend(const struct store *store, const char *key, const struct store_r
 /* Reads the last `size` bytes of the value of `key`. *ret_total is the number of bytes of the
  * value. Errors as of store_get_ranges(). CORRUPT also: the value has fewer than `size` bytes.
  * UNSUPPORTED also: a server gives neither the end of the value nor its decoded length. */
-MUST_USE enum status store_get_tail(const struct store *store, const char *key, void *buffer,
-                                    size_t size, uint64_t *ret_total, struct error *err);
+MUST_USE enum status store_get_suffix(const struct store *store, const char *key, void *buffer,
+                                      size_t size, uint64_t *ret_total, struct error *err);
 
 /* As store_get(), into malloc'ed memory that is NUL-terminated and returned: the caller frees
  * *ret_text. For metadata. CORRUPT: the value has more than `limit` bytes. */

@@ -116,9 +116,9 @@ static enum status settle(struct world *world, const struct dataset_options *opt
                           struct error *err)
 {
     struct dataset *dataset = &world->dataset;
-    enum status status = select_fields(world->hierarchies[0], options, world->private.origins,
-                                       &dataset->field_count, world->private.ragged_origins,
-                                       &dataset->ragged_count, err);
+    enum status status =
+        select_fields(world->hierarchies[0], options, world->private.origins, &dataset->field_count,
+                      world->private.ragged_origins, &dataset->ragged_count, err);
     if (status == STATUS_OK)
         status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)

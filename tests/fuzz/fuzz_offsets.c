@@ -45,7 +45,7 @@ static void set_up(struct world *world, struct input *input, enum dtype dtype, u
     origin->columns[0].views = &world->column;
     origin->first_item = world->items;
     private->raggeds[0] = (struct ragged){
-        .page_items = 1 + take_byte(input), .column_count = 1, .tail_item_bytes = 3};
+        .page_items = 1 + take_byte(input), .column_count = 1, .trailer_item_bytes = 3};
 }
 
 static void check_rows(struct world *world, const uint64_t *offsets)
@@ -53,7 +53,7 @@ static void check_rows(struct world *world, const uint64_t *offsets)
     static struct ragged_lengths lengths; /* too large for a stack */
     struct dataset *dataset = &world->dataset;
     struct ragged *ragged = &world->private.raggeds[0];
-    uint64_t items = 0, pages = 0, longest = 0, tails = 0;
+    uint64_t items = 0, pages = 0, longest = 0, trailers = 0;
 
     memset(&lengths, 0, sizeof lengths);
     ragged->offsets = offsets;
@@ -78,13 +78,13 @@ static void check_rows(struct world *world, const uint64_t *offsets)
 
         lengths_add(&lengths.samples, count);
         longest = count > longest ? count : longest;
-        tails += dataset_tail_bytes(dataset, frame);
+        trailers += dataset_trailer_bytes(dataset, frame);
     }
     CHECK(ragged_most_items(ragged, 1) == longest);
     CHECK(ragged_most_items(ragged, dataset->frame_count) >= items);
     CHECK(ragged_most_items(ragged, dataset->frame_count) <= items + items / 32);
     CHECK(dataset_most_pages(dataset, dataset->row_count) >= pages);
-    CHECK(dataset_most_tail(dataset, dataset->frame_count) >= tails);
+    CHECK(dataset_most_trailer(dataset, dataset->frame_count) >= trailers);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

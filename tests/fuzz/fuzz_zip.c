@@ -29,7 +29,7 @@ static void look_at(const struct store *store, const char *key)
         return;
     }
     CHECK(status == STATUS_OK && info.bytes == size);
-    CHECK(store_get_tail(store, key, piece, size / 2, &total, &err) == STATUS_OK);
+    CHECK(store_get_suffix(store, key, piece, size / 2, &total, &err) == STATUS_OK);
     CHECK(total == size && memcmp(piece, value + size - size / 2, size / 2) == 0);
     const struct store_range range = {size / 3, size / 3, piece};
     CHECK(store_get_ranges(store, key, &range, 1, NULL, &err) == STATUS_OK);

@@ -51,8 +51,8 @@ static enum status get_ranges(const struct store *store, const char *key,
     return STATUS_OK;
 }
 
-static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                            uint64_t *ret_total, struct error *err)
+static enum status get_suffix(const struct store *store, const char *key, void *buffer, size_t size,
+                              uint64_t *ret_total, struct error *err)
 {
     const struct memory_value *value = find(of(store), key);
     if (!value)
@@ -131,7 +131,7 @@ static void release(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_tail = get_tail,
+    .get_suffix = get_suffix,
     .get_text = get_text,
     .list = list,
     .free = release,

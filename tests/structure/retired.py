@@ -98,7 +98,7 @@ WORDS = (
     Name(r"held(?:_\w+)?|\w+_held|[A-Z_]*HELD", "leased (a slot), kept (a row); held is an array that each node has whole",
          only=r"^src/(?:delivery|read|store)/"),
 
-    Name(part("kept"), "a row alone is kept, in its home's memory", only=r"^src/(?:client|delivery|server)/"),
+    Name(part("kept"), "a row alone is kept, in its home's memory", only=r"^src/delivery/"),
 
     # Nodes and shares.
     Word("domain", "NUMA node (numa, struct numa_node)", but={
@@ -111,6 +111,11 @@ WORDS = (
     Name(r"wanting|wants_\w+|WANTED_BY_\w+", "near (a row's near reader)", only=r"^(?:src/plan|tests/unit)/"),
     Word("rank 0's directory", "home table"),
     Word("directory of kept rows", "home table"),
+
+    # A tail is a ring's, a page is memory.
+    Name(part("tail"), "trailer (of a sample), suffix (of a value)", only=r"^(?:src/(?:run|plan|dataset|store/kind)|mpi)/"),
+    Name(r"metrics_page\w*", "metrics_file"),
+    Name(r"report_page", "report_html"),
 
     # Metadata is a dataset's.
     Name(r"metadata_credentials", "credentials_ask_endpoint"),

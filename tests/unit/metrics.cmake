@@ -1,5 +1,5 @@
 penstock_unit_test(metrics text LINKS metrics delivery/ring base)
 penstock_unit_test(metrics verdict LINKS metrics base)
-penstock_unit_test(metrics page LINKS metrics delivery/ring base)
+penstock_unit_test(metrics file LINKS metrics delivery/ring base)
 penstock_unit_test(metrics overview LINKS metrics delivery/ring base)
 penstock_unit_test(metrics series LINKS metrics base)

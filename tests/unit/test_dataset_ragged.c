@@ -214,7 +214,7 @@ static void check_samples(const struct ragged_world *world, const struct dataset
                           const int32_t *steps, size_t step_count)
 {
     const struct ragged *ragged = &dataset->ragged[0];
-    uint64_t lengths[WORLD_FRAMES] = {0}, tails = 0, count = 0;
+    uint64_t lengths[WORLD_FRAMES] = {0}, trailers = 0, count = 0;
 
     for (uint64_t frame = 0; frame < dataset->frame_count; frame++) {
         uint64_t row;
@@ -222,16 +222,16 @@ static void check_samples(const struct ragged_world *world, const struct dataset
             continue;
         for (size_t k = 0; k < (step_count ? step_count : 1); k++)
             lengths[count] += model_step(world, frame, step_count ? steps[k] : 0);
-        uint64_t bytes = lengths[count] * ragged->tail_item_bytes;
-        assert_int_equal(dataset_tail_bytes(dataset, frame), (bytes + 15) / 16 * 16);
-        tails += (bytes + 15) / 16 * 16;
+        uint64_t bytes = lengths[count] * ragged->trailer_item_bytes;
+        assert_int_equal(dataset_trailer_bytes(dataset, frame), (bytes + 15) / 16 * 16);
+        trailers += (bytes + 15) / 16 * 16;
         count++;
     }
     assert_int_equal(count, dataset->sample_count);
     qsort(lengths, count, sizeof *lengths, descending);
     for (uint64_t n = 1; n <= count; n = 2 * n)
         expect_most(ragged_most_items(ragged, n), lengths, n);
-    assert_true(dataset_most_tail(dataset, count) >= tails);
+    assert_true(dataset_most_trailer(dataset, count) >= trailers);
     assert_int_equal(ragged_most_items(ragged, 1), lengths[0]);
 }
 
@@ -253,7 +253,7 @@ static void check_unpacked(const struct ragged_world *world, const struct datase
     assert_int_equal(other->row_length, dataset->row_length);
     for (uint64_t n = 1; n < 9; n++) {
         assert_int_equal(dataset_most_pages(other, n), dataset_most_pages(dataset, n));
-        assert_int_equal(dataset_most_tail(other, n), dataset_most_tail(dataset, n));
+        assert_int_equal(dataset_most_trailer(other, n), dataset_most_trailer(dataset, n));
     }
     dataset_attach(other, memory);
     check_rows(world, other);
@@ -404,7 +404,7 @@ static void forms(void **state)
     assert_string_equal(dataset->fields[dataset->ragged[0].lengths_field].name, "e.offsets");
     assert_string_equal(dataset->fields[dataset->ragged[0].columns[0].field].name, "e.a");
     assert_int_equal(dataset->ragged[0].values, 2);
-    assert_int_equal(dataset->ragged[0].tail_item_bytes, 14);
+    assert_int_equal(dataset->ragged[0].trailer_item_bytes, 14);
     uint64_t mean_bytes = dataset->ragged[0].item_count * 14 / dataset->frame_count;
     assert_in_range(dataset->sample_bytes, 8 + mean_bytes - 1, 8 + mean_bytes + 2);
     dataset_free(dataset);

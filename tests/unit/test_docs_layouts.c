@@ -56,7 +56,7 @@ struct shared {
 #define ORDER    "src/delivery/ring/order.h"
 #define HANDOUT  "src/delivery/ring/handout.h"
 #define PROTOCOL "src/delivery/ring/protocol.h"
-#define PAGE     "src/metrics/page.h"
+#define PAGE     "src/metrics/metrics_file.h"
 #define OVERVIEW "src/metrics/overview.h"
 #define ERROR    "src/base/error.h"
 #define CACHE    "src/store/cache/disk_cache_internal.h"
@@ -103,9 +103,9 @@ static const struct shared structs[] = {
       M(handout_item, u64, shape), M(handout_item, u64, data_bytes),
       M(handout_item, u64, data_offset), M(handout_item, u64, text_bytes),
       M(handout_item, u64, text_offset)}},
-    {S(metrics_page_head, PAGE),
-     {M(metrics_page_head, u64, magic), M(metrics_page_head, u32, version),
-      M(metrics_page_head, u32, bytes), M(metrics_page_head, u64, checksum)}},
+    {S(metrics_file_head, PAGE),
+     {M(metrics_file_head, u64, magic), M(metrics_file_head, u32, version),
+      M(metrics_file_head, u32, bytes), M(metrics_file_head, u64, checksum)}},
     {S(metrics_overview_head, OVERVIEW),
      {M(metrics_overview_head, u64, magic), M(metrics_overview_head, u32, version),
       M(metrics_overview_head, u32, reader_count), M(metrics_overview_head, u64, page_bytes)}},
@@ -507,16 +507,16 @@ static void heads_of_metrics(void **state)
     (void)state;
     struct metrics_snapshot snapshot = {.reader = 1};
     struct metrics_overview overview;
-    struct metrics_page_head head;
+    struct metrics_file_head head;
     struct metrics_overview_head all;
     size_t size;
     int fd;
-    assert_int_equal(metrics_page_create(folder_fd, 0, &fd, NULL), STATUS_OK);
-    metrics_page_write(fd, &snapshot);
+    assert_int_equal(metrics_file_create(folder_fd, 0, &fd, NULL), STATUS_OK);
+    metrics_file_write(fd, &snapshot);
     close(fd);
     read_file("reader-0.metrics", &head, sizeof head, &size);
-    check_value(&(struct value){"metrics_page_head", "magic", head.magic, true});
-    check_value(&(struct value){"metrics_page_head", "version", head.version, false});
+    check_value(&(struct value){"metrics_file_head", "magic", head.magic, true});
+    check_value(&(struct value){"metrics_file_head", "version", head.version, false});
 
     assert_int_equal(metrics_overview_create(folder_fd, 2, 0, &overview, NULL), STATUS_OK);
     metrics_overview_close(&overview);

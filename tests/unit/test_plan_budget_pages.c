@@ -29,7 +29,7 @@ static uint64_t most_pages(const struct dataset *dataset, uint64_t rows)
 }
 
 /* One sample of 1 MiB, the others have 1 KiB. */
-static uint64_t most_tail(const struct dataset *dataset, uint64_t samples)
+static uint64_t most_trailer(const struct dataset *dataset, uint64_t samples)
 {
     (void)dataset;
     return samples == 0 ? 0 : MIB + (samples - 1) * KIB;
@@ -95,7 +95,7 @@ static struct budget_demand make_demand(const struct plan *plan, uint32_t reader
                    .sample_steps = 3, /* of two fields */
                    .last_starts = 2,
                    .most_pages = most_pages,
-                   .most_tail = most_tail},
+                   .most_trailer = most_trailer},
         .ring_bytes = 20 * MIB,
         .scratch_bytes = MIB,
         .keep = BUDGET_KEEP_DECODED,
@@ -234,7 +234,7 @@ static void all_ways_to_keep(void **state)
     }
 }
 
-/* The tails of a round, to send and to receive. */
+/* The trailers of a round, to send and to receive. */
 static void exchange(void **state)
 {
     (void)state;
@@ -242,19 +242,19 @@ static void exchange(void **state)
     struct plan plan = make_plan(100000, 100, 100, 256, PLAN_DROP);
     struct budget_demand demand = make_demand(&plan, 4);
     struct budget b = settle(&demand);
-    assert_int_equal(b.send_tail_bytes, MIB + 511 * KIB);
-    assert_int_equal(b.receive_tail_bytes, MIB + 511 * KIB);
+    assert_int_equal(b.send_trailer_bytes, MIB + 511 * KIB);
+    assert_int_equal(b.receive_trailer_bytes, MIB + 511 * KIB);
     assert_int_equal(b.exchange_bytes, 2 * (2 * 512 * 16 + 2 * (MIB + 511 * KIB)));
     demand.reader_count = 1;
     assert_int_equal(settle(&demand).exchange_bytes, 0);
-    assert_int_equal(settle(&demand).send_tail_bytes, 0);
+    assert_int_equal(settle(&demand).send_trailer_bytes, 0);
     /* 100 samples in rows of 50: the last step of 64 has 36, and then 28 of the last window's 50.
      */
     plan = make_plan(100, 50, 1, 64, PLAN_PAD);
     demand = make_demand(&plan, 4);
     demand.shape.steps_per_round = 1;
     b = settle(&demand);
-    assert_int_equal(b.send_tail_bytes, 2 * (MIB + 31 * KIB));
+    assert_int_equal(b.send_trailer_bytes, 2 * (MIB + 31 * KIB));
 }
 
 /* Starts of each slot of a round, what the round notes of records, and what threads remember of
@@ -271,10 +271,10 @@ static void starts(void **state)
             demand.ragged.page_bytes = 0;
         without = demand;
         without.ragged.sample_steps = 0;
-        uint64_t tails = settle_plan(&demand) - settle_plan(&without);
-        assert_int_equal(tails, 2 * (2 * (256 * 3 + 2) * BUDGET_START_BYTES) +
-                                    records * BUDGET_TAIL_BYTES +
-                                    (demand.worker_count + 1) * BUDGET_FOUND_BYTES);
+        uint64_t trailers = settle_plan(&demand) - settle_plan(&without);
+        assert_int_equal(trailers, 2 * (2 * (256 * 3 + 2) * BUDGET_START_BYTES) +
+                                       records * BUDGET_TRAILER_BYTES +
+                                       (demand.worker_count + 1) * BUDGET_FOUND_BYTES);
     }
 }
 
@@ -318,8 +318,8 @@ static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps
                                         .packed_bytes = 16,
                                         .ragged = {.page_bytes = PAGE,
                                                    .sample_steps = 1,
-                                                   .mean_tail_bytes = mean,
-                                                   .most_tail = most_tail}};
+                                                   .mean_trailer_bytes = mean,
+                                                   .most_trailer = most_trailer}};
     return round_shape_choose(plan, 4, 16, &record, steps, limit, ret_shape, err);
 }
 

@@ -140,7 +140,7 @@ static void test_pieces(void **state)
     assert_int_equal(store_get_ranges(store, "shard", ranges, 3, NULL, &err), STATUS_OK);
     assert_string_equal(a, "789");
     assert_string_equal(b, "01234");
-    assert_int_equal(store_get_tail(store, "shard", tail, 3, &total, &err), STATUS_OK);
+    assert_int_equal(store_get_suffix(store, "shard", tail, 3, &total, &err), STATUS_OK);
     assert_string_equal(tail, "789");
     assert_int_equal(total, 10);
 
@@ -151,11 +151,11 @@ static void test_pieces(void **state)
     assert_int_equal(store_get_ranges(store, "shard", &nowhere, 1, NULL, &err), STATUS_CORRUPT);
     total = 99;
     char much[11];
-    assert_int_equal(store_get_tail(store, "shard", much, 11, &total, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_suffix(store, "shard", much, 11, &total, &err), STATUS_CORRUPT);
     assert_int_equal(total, 99);
     assert_int_equal(store_get_ranges(store, "none", past, 1, NULL, &err), STATUS_NOT_FOUND);
-    assert_int_equal(store_get_tail(store, "none", much, 1, &total, &err), STATUS_NOT_FOUND);
-    assert_int_equal(store_get_tail(store, "../x", much, 1, &total, &err), STATUS_INVALID);
+    assert_int_equal(store_get_suffix(store, "none", much, 1, &total, &err), STATUS_NOT_FOUND);
+    assert_int_equal(store_get_suffix(store, "../x", much, 1, &total, &err), STATUS_INVALID);
 }
 
 static void test_text_is_terminated(void **state)

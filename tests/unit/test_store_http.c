@@ -78,7 +78,7 @@ static void test_whole_values(void **state)
 static void test_ranges(void **state)
 {
     const struct fetch range = {.kind = FETCH_RANGE, .offset = 10, .size = 5};
-    struct fetch tail = {.kind = FETCH_TAIL, .size = 5};
+    struct fetch tail = {.kind = FETCH_SUFFIX, .size = 5};
     struct error err;
     (void)state;
     expect("HTTP/1.1 206 x\nContent-Range: bytes 10-14/100", range, 5, HTTP_GOOD, 0);

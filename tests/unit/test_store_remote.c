@@ -33,7 +33,7 @@ static void test_no_more_is_passed_over_than_is_said(void **state)
     uint64_t before = server.sent;
     assert_int_equal(store_get_ranges(store, "large", &far, 1, NULL, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "the server has no ranges"));
-    assert_int_equal(store_get_tail(store, "large", buffer, 1000, &total, &err),
+    assert_int_equal(store_get_suffix(store, "large", buffer, 1000, &total, &err),
                      STATUS_UNSUPPORTED);
     assert_in_range(server.sent - before, 0, 100 * MIB); /* of three gigabytes */
     store_free(store);
@@ -49,13 +49,13 @@ static void test_the_end_of_what_comes_whole(void **state)
     for (size_t size = 1; size <= 21; size++) {
         char buffer[32] = "";
         uint64_t total;
-        assert_int_equal(store_get_tail(store, "digits", buffer, size, &total, &err), STATUS_OK);
+        assert_int_equal(store_get_suffix(store, "digits", buffer, size, &total, &err), STATUS_OK);
         assert_string_equal(buffer, digits + 21 - size);
         assert_int_equal(total, 21);
     }
     char buffer[32];
     uint64_t total;
-    assert_int_equal(store_get_tail(store, "digits", buffer, 22, &total, &err), STATUS_CORRUPT);
+    assert_int_equal(store_get_suffix(store, "digits", buffer, 22, &total, &err), STATUS_CORRUPT);
     assert_int_equal(store_stat(store, "digits", &info, &err), STATUS_OK);
     assert_int_equal(info.bytes, 21);
     store_free(store);
@@ -124,7 +124,8 @@ static void test_no_end_is_counted_in_encoded_bytes(void **state)
     char buffer[16];
     uint64_t total;
     (void)state;
-    assert_int_equal(store_get_tail(store, "no-end", buffer, 10, &total, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(store_get_suffix(store, "no-end", buffer, 10, &total, &err),
+                     STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "Content-Encoding"));
     assert_int_equal(store_stat(store, "no-end", &info, &err), STATUS_OK);
     assert_int_equal(info.bytes, server.encoded_bytes);

@@ -21,8 +21,8 @@ static enum status fetch_piece(void *argument, const struct zarr_piece *piece, s
 
     assert_true(piece->bytes <= sizeof bytes);
     struct store_range range = {piece->offset, piece->bytes, bytes};
-    enum status status = piece->kind == ZARR_PIECE_TAIL
-                             ? store_get_tail(store, piece->key, bytes, piece->bytes, &total, err)
+    enum status status = piece->kind == ZARR_PIECE_SUFFIX
+                             ? store_get_suffix(store, piece->key, bytes, piece->bytes, &total, err)
                              : store_get_ranges(store, piece->key, &range, 1, NULL, err);
     assert_true(status == STATUS_OK || (piece->is_index && status == STATUS_NOT_FOUND));
     if (piece->is_index) {

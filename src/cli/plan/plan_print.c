@@ -128,7 +128,7 @@ static double decoded_own_row_bytes(const struct dataset *dataset)
     }
     for (size_t r = 0; r < dataset->ragged_count; r++)
         bytes += (double)dataset->ragged[r].item_count *
-                 (double)dataset->ragged[r].tail_item_bytes / (double)dataset->row_count;
+                 (double)dataset->ragged[r].trailer_item_bytes / (double)dataset->row_count;
     return bytes;
 }
 

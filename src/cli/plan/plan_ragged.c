@@ -80,7 +80,7 @@ void plan_ragged_json(const struct dataset *dataset, const struct run_setup *set
                 "\"ragged\":{\"page_bytes\":%zu,\"mean_row_pages\":%.6g,\"most_row_pages\":%" PRIu64
                 ",\"send_bytes\":%" PRIu64 ",\"receive_bytes\":%" PRIu64 ",\"fields\":[",
                 dataset->page_bytes, mean_pages(dataset), dataset_most_row_pages(dataset),
-                setup->budget.send_tail_bytes, setup->budget.receive_tail_bytes);
+                setup->budget.send_trailer_bytes, setup->budget.receive_trailer_bytes);
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         text_append(out,

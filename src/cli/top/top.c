@@ -1,8 +1,8 @@
 /* `penstock top`: what a running job does. Main thread.
  *
- * Reads the metrics pages in the run directory (metrics/page.h), which readers write anyway, twice
- * or again and again, and shows what changed. On reader 0's node the pages of other nodes' readers
- * come there, too, while it looks (metrics/overview.h).
+ * Reads the metrics files in the run directory (metrics/metrics_file.h), which readers write
+ * anyway, twice or again and again, and shows what changed. On reader 0's node the pages of other
+ * nodes' readers come there, too, while it looks (metrics/overview.h).
  */
 #include "base/clock.h"
 #include "base/text.h"

@@ -27,7 +27,7 @@ static enum status look_here(const struct top_watch *watch, struct top_look *loo
     size_t count = rundir_readers(watch->dir, readers, TOP_MOST_READERS);
     for (size_t i = 0; i < count; i++) {
         enum status status =
-            metrics_page_read(watch->dir, readers[i], &look->snapshots[look->count], err);
+            metrics_file_read(watch->dir, readers[i], &look->snapshots[look->count], err);
         if (status == STATUS_OK)
             look->count++;
         else if (status != STATUS_NOT_FOUND)

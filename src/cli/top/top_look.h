@@ -29,7 +29,7 @@ MUST_USE enum status top_watch_begin(struct top_watch *watch, int dir, struct er
 void top_watch_end(struct top_watch *watch);
 
 /* Looks. *ret_look is the caller's, for top_look_done(). NOT_FOUND: as above. UNSUPPORTED, CORRUPT,
- * IO, NO_MEMORY: as metrics_page_read(). */
+ * IO, NO_MEMORY: as metrics_file_read(). */
 MUST_USE enum status top_look_take(const struct top_watch *watch, struct top_look *ret_look,
                                    struct error *err);
 void top_look_done(struct top_look *look);

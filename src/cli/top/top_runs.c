@@ -3,7 +3,7 @@
 
 #include "cli/top/top_look.h"
 #include "delivery/ring/rundir.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -20,7 +20,7 @@ static void look_at_readers(int dir, const uint32_t *readers, struct top_run *ru
 {
     for (size_t r = 0; r < run->here; r++) {
         struct metrics_snapshot *snapshot;
-        if (metrics_page_read(dir, readers[r], &snapshot, NULL) != STATUS_OK)
+        if (metrics_file_read(dir, readers[r], &snapshot, NULL) != STATUS_OK)
             continue;
         if (run->readers == 0) {
             free(run->name);

@@ -10,7 +10,7 @@
 #include "cli/common/options.h"
 #include "cli/trace/trace_merge.h"
 #include "delivery/ring/rundir.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 #include "metrics/trace_call.h"
 
 #include <argp.h>
@@ -107,7 +107,7 @@ static enum status await_serving(int dir, uint32_t reader, struct metrics_snapsh
     const uint64_t turn_ns = 20000000;
     uint64_t end_ns = clock_now_ns() + PATIENCE_S * UINT64_C(1000000000);
     for (;;) {
-        enum status status = metrics_page_read(dir, reader, ret_snapshot, err);
+        enum status status = metrics_file_read(dir, reader, ret_snapshot, err);
         if (status != STATUS_OK || (*ret_snapshot)->state == METRICS_SERVING)
             return status;
         free(*ret_snapshot);

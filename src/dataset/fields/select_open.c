@@ -2,7 +2,6 @@
  * opening, by one thread. */
 #include "dataset/fields/select_internal.h"
 
-
 #include <assert.h>
 #include <stdlib.h>
 

@@ -136,7 +136,7 @@ static enum fetch_kind kind_of(const struct zarr_piece *piece)
 {
     return piece->kind == ZARR_PIECE_VALUE   ? FETCH_WHOLE
            : piece->kind == ZARR_PIECE_RANGE ? FETCH_RANGE
-                                             : FETCH_TAIL;
+                                             : FETCH_SUFFIX;
 }
 
 /* Makes fetches of the pieces that are wanted, of indices alone or of none, as far as there is

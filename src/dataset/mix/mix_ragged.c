@@ -1,5 +1,5 @@
 /* See ragged.h: the ragged fields of a mix. Each source has its own offsets,
- * pages and tails. The mix says what all sources have together, and at most. */
+ * pages and trailers. The mix says what all sources have together, and at most. */
 #include "dataset/mix/mix.h"
 
 #include "base/number.h"
@@ -100,7 +100,7 @@ static void add_ragged(struct ragged *sum, const struct ragged *ragged)
     sum->page_items = max_u64(sum->page_items, ragged->page_items);
     sum->columns_bytes = max_u64(sum->columns_bytes, ragged->columns_bytes);
     sum->page_bytes = max_u64(sum->page_bytes, ragged->page_bytes);
-    sum->tail_item_bytes = max_u64(sum->tail_item_bytes, ragged->tail_item_bytes);
+    sum->trailer_item_bytes = max_u64(sum->trailer_item_bytes, ragged->trailer_item_bytes);
     sum->is_held &= ragged->is_held;
 }
 
@@ -161,20 +161,22 @@ uint64_t mix_most_items(const struct dataset *mix, size_t ragged, const uint64_t
     return lengths_most(&together, samples);
 }
 
-uint64_t mix_most_tail(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
-                       uint64_t samples)
+uint64_t mix_most_trailer(const struct dataset *mix, const uint64_t *draws, const uint64_t *copies,
+                          uint64_t samples)
 {
     uint64_t bytes = 0;
     bool is_padded = false;
 
     for (uint32_t d = 0; d < mix->source_count; d++)
         for (size_t r = 0; r < mix->ragged_count; r++)
-            is_padded |= mix->sources[d]->ragged[r].tail_item_bytes % RAGGED_TAIL_ALIGNMENT != 0;
+            is_padded |=
+                mix->sources[d]->ragged[r].trailer_item_bytes % RAGGED_TRAILER_ALIGNMENT != 0;
     for (size_t r = 0; r < mix->ragged_count; r++)
         bytes = add_sat(bytes, mul_sat(mix_most_items(mix, r, draws, copies, samples),
-                                       mix->ragged[r].tail_item_bytes));
+                                       mix->ragged[r].trailer_item_bytes));
     if (is_padded)
-        bytes = add_sat(bytes, mul_sat(samples, RAGGED_TAIL_ALIGNMENT - 1));
-    return bytes > UINT64_MAX - RAGGED_TAIL_ALIGNMENT ? UINT64_MAX
-                                                      : size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
+        bytes = add_sat(bytes, mul_sat(samples, RAGGED_TRAILER_ALIGNMENT - 1));
+    return bytes > UINT64_MAX - RAGGED_TRAILER_ALIGNMENT
+               ? UINT64_MAX
+               : size_round_up(bytes, RAGGED_TRAILER_ALIGNMENT);
 }

@@ -152,7 +152,7 @@ static void lay_out_columns(const struct dataset *dataset, const struct ragged_o
                                    .dtype = column_dtype(origin, c),
                                    .item_bytes = column_bytes(origin, c),
                                    .field = find_field(dataset, origin, c)};
-        ragged->tail_item_bytes += ragged->columns[c].item_bytes;
+        ragged->trailer_item_bytes += ragged->columns[c].item_bytes;
     }
 }
 
@@ -181,10 +181,10 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
     if (origin->is_held) {
         ragged->is_held = true;
         ragged->page_items = 1;
-        ragged->tail_item_bytes = 0;
+        ragged->trailer_item_bytes = 0;
         return STATUS_OK;
     }
-    uint64_t items = page_items(longest_chunk(dataset, origin), ragged->tail_item_bytes);
+    uint64_t items = page_items(longest_chunk(dataset, origin), ragged->trailer_item_bytes);
     return lay_out_pages(dataset->store_count, origin, items, ragged, err);
 }
 
@@ -259,7 +259,7 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
 
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged)
 {
-    unsigned __int128 bytes = (unsigned __int128)ragged->item_count * ragged->tail_item_bytes;
+    unsigned __int128 bytes = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes;
 
     return max_u64((uint64_t)(bytes / dataset->frame_count), 1);
 }
@@ -287,7 +287,7 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
     uint64_t items = max_u64(ragged->item_count, 1); /* of none: all frames are a row */
 
     if (chunks == 0)
-        chunks = min_u64(most_bytes / ragged->tail_item_bytes / chunk, most_chunks);
+        chunks = min_u64(most_bytes / ragged->trailer_item_bytes / chunk, most_chunks);
     chunks = min_u64(max_u64(chunks, 1), size_divide_up(items, chunk));
     unsigned __int128 frames = (unsigned __int128)chunks * chunk * dataset->frame_count / items;
 
@@ -316,7 +316,7 @@ uint64_t ragged_row_bytes(const struct dataset *dataset)
 
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-        unsigned __int128 all = (unsigned __int128)ragged->item_count * ragged->tail_item_bytes *
+        unsigned __int128 all = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes *
                                 dataset->row_length / dataset->frame_count;
 
         bytes += all > LIMIT_BYTES ? LIMIT_BYTES : (uint64_t)all;

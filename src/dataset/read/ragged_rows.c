@@ -1,4 +1,4 @@
-/* See ragged.h: lengths, rows and tails of ragged fields. Pure; any thread. */
+/* See ragged.h: lengths, rows and trailers of ragged fields. Pure; any thread. */
 #include "dataset/read/ragged_rows.h"
 
 #include "base/number.h"
@@ -28,7 +28,7 @@ uint64_t dataset_most_row_pages(const struct dataset *dataset)
     return dataset_most_pages(dataset, 1);
 }
 
-uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples)
+uint64_t dataset_most_trailer(const struct dataset *dataset, uint64_t samples)
 {
     uint64_t bytes = 0, count = min_u64(samples, dataset->sample_count);
     bool is_padded = false;
@@ -36,13 +36,15 @@ uint64_t dataset_most_tail(const struct dataset *dataset, uint64_t samples)
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
 
-        bytes = add_sat(bytes, mul_sat(ragged_most_items(ragged, count), ragged->tail_item_bytes));
-        is_padded |= ragged->tail_item_bytes % RAGGED_TAIL_ALIGNMENT != 0;
+        bytes =
+            add_sat(bytes, mul_sat(ragged_most_items(ragged, count), ragged->trailer_item_bytes));
+        is_padded |= ragged->trailer_item_bytes % RAGGED_TRAILER_ALIGNMENT != 0;
     }
     if (is_padded)
-        bytes = add_sat(bytes, mul_sat(count, RAGGED_TAIL_ALIGNMENT - 1));
-    return bytes > UINT64_MAX - RAGGED_TAIL_ALIGNMENT ? UINT64_MAX
-                                                      : size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
+        bytes = add_sat(bytes, mul_sat(count, RAGGED_TRAILER_ALIGNMENT - 1));
+    return bytes > UINT64_MAX - RAGGED_TRAILER_ALIGNMENT
+               ? UINT64_MAX
+               : size_round_up(bytes, RAGGED_TRAILER_ALIGNMENT);
 }
 
 /* Rows
@@ -136,13 +138,13 @@ uint64_t dataset_sample_items(const struct dataset *dataset, size_t ragged, uint
     return ragged_sample_items(dataset, &dataset->ragged[ragged], frame);
 }
 
-size_t dataset_tail_bytes(const struct dataset *dataset, uint64_t frame)
+size_t dataset_trailer_bytes(const struct dataset *dataset, uint64_t frame)
 {
     size_t bytes = 0;
 
     for (size_t r = 0; r < dataset->ragged_count; r++)
         if (!dataset->ragged[r].is_held)
             bytes += ragged_sample_items(dataset, &dataset->ragged[r], frame) *
-                     dataset->ragged[r].tail_item_bytes;
-    return size_round_up(bytes, RAGGED_TAIL_ALIGNMENT);
+                     dataset->ragged[r].trailer_item_bytes;
+    return size_round_up(bytes, RAGGED_TRAILER_ALIGNMENT);
 }

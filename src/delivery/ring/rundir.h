@@ -4,8 +4,8 @@
  *     RUN_DIR/reader-3.sock where reader 3 listens
  *     RUN_DIR/reader-3.lock locked by reader 3 while reader 3 lives; holds its pid, and in a second
  *                           line the mark of what has started it, which may clean up behind it
- *     RUN_DIR/reader-3.metrics  reader 3's metrics page (metrics/page.h)
- *     RUN_DIR/reader-0.overview metrics pages of readers of other nodes (metrics/overview.h)
+ *     RUN_DIR/reader-3.metrics  reader 3's metrics file (metrics/metrics_file.h)
+ *     RUN_DIR/reader-0.overview metrics files of readers of other nodes (metrics/overview.h)
  *     RUN_DIR/reader-3.trace    what reader 3 did, when `penstock trace` asks
  *     RUN_DIR/penstock-run.lock of penstock-run --restarts, which makes the directory then
  *     RUN_DIR/reader-3.json     where Prometheus finds the reader's metrics, with metrics.listen

@@ -43,11 +43,11 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
-/* The tails of so many records of a round. */
-static uint64_t tail_bytes(const struct budget_demand *d, uint64_t records)
+/* The trailers of so many records of a round. */
+static uint64_t trailer_bytes(const struct budget_demand *d, uint64_t records)
 {
     uint64_t positions = mul_sat(d->shape.steps_per_round, d->plan->global_batch);
-    return d->reader_count > 1 ? plan_ragged_tail(&d->ragged, d->plan, positions, records) : 0;
+    return d->reader_count > 1 ? plan_ragged_trailer(&d->ragged, d->plan, positions, records) : 0;
 }
 
 static uint64_t exchange_bytes(const struct budget_demand *d, const struct budget *b)
@@ -59,8 +59,8 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
     uint64_t receive =
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served),
                 add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
-    uint64_t tails = add_sat(b->send_tail_bytes, b->receive_tail_bytes);
-    return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), tails));
+    uint64_t trailers = add_sat(b->send_trailer_bytes, b->receive_trailer_bytes);
+    return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), trailers));
 }
 
 /* Items and rows of the windows of a source that are planned at once, and the source's tables. */
@@ -83,16 +83,16 @@ static uint64_t found_bytes(const struct budget_demand *d)
     return d->ragged.sample_steps == 0 ? 0 : mul_sat(threads, BUDGET_FOUND_BYTES);
 }
 
-/* What a round notes of its tails. */
-static uint64_t round_tails_bytes(const struct budget_demand *d)
+/* What a round notes of its trailers. */
+static uint64_t round_trailers_bytes(const struct budget_demand *d)
 {
     uint64_t records = add_sat(round_max_records(d->plan, d->shape),
                                round_max_received(d->plan, d->shape, d->trainers_served));
     uint64_t slots = mul_sat(d->shape.steps_per_round, d->trainers_served);
     uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
-    return d->ragged.sample_steps == 0
-               ? 0
-               : add_sat(mul_sat(records, BUDGET_TAIL_BYTES), mul_sat(starts, BUDGET_START_BYTES));
+    return d->ragged.sample_steps == 0 ? 0
+                                       : add_sat(mul_sat(records, BUDGET_TRAILER_BYTES),
+                                                 mul_sat(starts, BUDGET_START_BYTES));
 }
 
 /* What the windows take, records of the rounds under way, and the assigner's home table, which rank
@@ -109,7 +109,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
         mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(
         assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
-        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_tails_bytes(d))));
+        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_trailers_bytes(d))));
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
@@ -184,9 +184,9 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
-        .send_tail_bytes = tail_bytes(d, round_max_records(d->plan, d->shape)),
-        .receive_tail_bytes =
-            tail_bytes(d, round_max_received(d->plan, d->shape, d->trainers_served)),
+        .send_trailer_bytes = trailer_bytes(d, round_max_records(d->plan, d->shape)),
+        .receive_trailer_bytes =
+            trailer_bytes(d, round_max_received(d->plan, d->shape, d->trainers_served)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,

@@ -21,9 +21,9 @@ enum {
     BUDGET_ROOM_BYTES = 8,           /* of one whose fragments may shift: run/fragments.h */
     BUDGET_KEY_BYTES = 8,            /* of one whose fragments have crops */
     BUDGET_ARRIVAL_BYTES = 24,       /* of a record that it may receive */
-    BUDGET_TAIL_BYTES = 24,          /* of a record sent or received, where it has a tail */
-    BUDGET_START_BYTES = 8,          /* of a start of a slot's samples: run/tails.h */
-    BUDGET_FOUND_BYTES = 10240,      /* of a worker or the main thread, where there are tails */
+    BUDGET_TRAILER_BYTES = 24,       /* of a record sent or received, where it has a trailer */
+    BUDGET_START_BYTES = 8,          /* of a start of a slot's samples: run/trailers.h */
+    BUDGET_FOUND_BYTES = 10240,      /* of a worker or the main thread, where there are trailers */
     BUDGET_DESTINATION_BYTES = 12,   /* of a position of round_max_matched() */
     BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
     BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */
@@ -80,8 +80,9 @@ struct budget {
     uint64_t planned_windows;                 /* windows planned at once, of all sources together */
     uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
     uint64_t pages;                           /* of these buffers' rows, for ragged fields */
-    uint64_t send_tail_bytes, receive_tail_bytes; /* of a round's tails; in exchange_bytes */
-    uint64_t stored_bytes;                        /* for rows that stay as stored */
+    uint64_t send_trailer_bytes,
+        receive_trailer_bytes; /* of a round's trailers; in exchange_bytes */
+    uint64_t stored_bytes;     /* for rows that stay as stored */
     uint64_t
         inflated_bytes; /* what else is left, for values that stay inflated; in scratch_bytes */
     uint64_t rows_bytes, pages_bytes, held_bytes, rings_bytes, exchange_bytes, scratch_bytes,

@@ -119,10 +119,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
     text_append(out, "  %u round%s in flight, %s record%s each at most", demand->shape.in_flight,
                 count_plural(demand->shape.in_flight), count_format(records).text,
                 count_plural(records));
-    if (budget->send_tail_bytes > 0)
+    if (budget->send_trailer_bytes > 0)
         text_append(out, "; of ragged fields up to %s to send and %s to receive",
-                    size_format(budget->send_tail_bytes).text,
-                    size_format(budget->receive_tail_bytes).text);
+                    size_format(budget->send_trailer_bytes).text,
+                    size_format(budget->receive_trailer_bytes).text);
     text_append(out, "\n");
     describe_line(out, "decoding", budget->scratch_bytes);
     text_append(out, "  %u thread%s", demand->worker_count, count_plural(demand->worker_count));

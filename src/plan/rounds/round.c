@@ -21,8 +21,8 @@ enum {
 
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
-static enum status cut_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
-                            struct round_shape *ret_shape, struct error *err)
+static enum status stripe_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
+                               struct round_shape *ret_shape, struct error *err)
 {
     uint64_t least = mul_sat(plan->trainer_count, record_bytes);
     uint64_t records = limit / least;
@@ -45,7 +45,7 @@ static uint64_t packed_bytes(const struct plan *plan, const struct round_record 
 {
     uint64_t positions = mul_sat(steps, plan->global_batch);
     return add_sat(mul_sat(positions, record->packed_bytes),
-                   plan_ragged_tail(&record->ragged, plan, positions, positions));
+                   plan_ragged_trailer(&record->ragged, plan, positions, positions));
 }
 
 static enum status check_steps(const struct plan *plan, const struct round_record *record,
@@ -101,7 +101,7 @@ static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uin
                              const struct round_record *record, uint64_t limit)
 {
     uint64_t pairs = (uint64_t)reader_count * reader_count;
-    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
+    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_trailer_bytes), 1);
     uint64_t steps = size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES),
                                     max_u64(sent_bytes(plan, reader_count, bytes), 1));
     steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
@@ -119,7 +119,7 @@ uint64_t round_alone_bytes(uint32_t worker_count)
 static uint64_t choose_steps_alone(const struct plan *plan, uint64_t most_slots,
                                    const struct round_record *record, uint32_t steps_per_round)
 {
-    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_tail_bytes), 1);
+    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_trailer_bytes), 1);
     uint64_t steps = round_alone_bytes(record->worker_count) / mul_sat(plan->global_batch, bytes);
     if (steps_per_round > 0)
         steps = steps_per_round;
@@ -147,7 +147,7 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     if (step_bytes > buffer_limit_bytes)
         return record->ragged.sample_steps > 0
                    ? refuse_step(step_bytes, buffer_limit_bytes, err)
-                   : cut_step(plan, record->packed_bytes, buffer_limit_bytes, ret_shape, err);
+                   : stripe_step(plan, record->packed_bytes, buffer_limit_bytes, ret_shape, err);
     uint64_t steps = steps_per_round
                          ? steps_per_round
                          : choose_steps(plan, reader_count, most_slots, record, buffer_limit_bytes);
@@ -158,8 +158,8 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     return STATUS_OK;
 }
 
-uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *plan,
-                          uint64_t positions, uint64_t records)
+uint64_t plan_ragged_trailer(const struct plan_ragged *ragged, const struct plan *plan,
+                             uint64_t positions, uint64_t records)
 {
     if (ragged->page_bytes == 0)
         return 0;
@@ -167,15 +167,16 @@ uint64_t plan_ragged_tail(const struct plan_ragged *ragged, const struct plan *p
     if (plan->mix) {
         struct plan_mix_most draws;
         plan_mix_most(plan, positions, &draws);
-        most = ragged->most_mixed_tail(ragged->dataset, draws.draws, draws.copies, records);
+        most = ragged->most_mixed_trailer(ragged->dataset, draws.draws, draws.copies, records);
     } else {
         uint64_t copies = plan_most_copies(plan, positions);
-        most = mul_sat(copies, ragged->most_tail(ragged->dataset, size_divide_up(records, copies)));
+        most =
+            mul_sat(copies, ragged->most_trailer(ragged->dataset, size_divide_up(records, copies)));
     }
     if (plan->cuts.items == 0)
         return most;
     uint64_t steps = size_divide_up(positions, plan->global_batch);
-    return min_u64(most, mul_sat(steps, ragged->step_tail_bytes));
+    return min_u64(most, mul_sat(steps, ragged->step_trailer_bytes));
 }
 
 uint64_t rounds_per_epoch(const struct plan *plan, struct round_shape shape)

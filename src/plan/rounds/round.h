@@ -33,7 +33,7 @@ enum { ROUND_MESSAGE_BYTES = 16 << 20 };
 struct round_record {
     uint64_t bytes;            /* of its record */
     uint64_t packed_bytes;     /* of these, that are packed */
-    struct plan_ragged ragged; /* its tail, which is packed, too */
+    struct plan_ragged ragged; /* its trailer, which is packed, too */
     uint32_t worker_count;     /* threads of a reader, which copy it */
 };
 
@@ -119,7 +119,7 @@ struct round_item {
 };
 
 /* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send
- * or deliver, in the order it is due. Padding's repeats included, undelivered tails left out.
+ * or deliver, in the order it is due. Padding's repeats included, undelivered trailers left out.
  * `epoch` and `window` may be of a source of a mix (mix.h): then the samples are placed by their
  * draws, in any epoch of the run. `ret_items` must hold round_window_capacity() items. Returns
  * their number. `owners` as from assigner_window(). */

@@ -276,7 +276,7 @@ static void free_directory(struct store *store)
 static const struct store_operations operations = {
     .get = directory_get,
     .get_ranges = directory_get_ranges,
-    .get_tail = directory_get_tail,
+    .get_suffix = directory_get_suffix,
     .get_text = directory_get_text,
     .put = directory_put,
     .list = list,

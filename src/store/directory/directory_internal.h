@@ -34,8 +34,8 @@ MUST_USE enum status directory_get(const struct store *store, const char *key, s
 MUST_USE enum status directory_get_ranges(const struct store *store, const char *key,
                                           const struct store_range *ranges, size_t count,
                                           uint64_t total, struct error *err);
-MUST_USE enum status directory_get_tail(const struct store *store, const char *key, void *buffer,
-                                        size_t size, uint64_t *ret_total, struct error *err);
+MUST_USE enum status directory_get_suffix(const struct store *store, const char *key, void *buffer,
+                                          size_t size, uint64_t *ret_total, struct error *err);
 MUST_USE enum status directory_get_text(const struct store *store, const char *key, size_t limit,
                                         char **ret_text, size_t *ret_size, struct error *err);
 

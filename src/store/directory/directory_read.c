@@ -217,7 +217,7 @@ enum status directory_get_ranges(const struct store *store, const char *key,
     return status;
 }
 
-static enum status read_tail(const struct directory *directory, const char *key, int fd,
+static enum status read_suffix(const struct directory *directory, const char *key, int fd,
                              void *buffer, size_t size, uint64_t *ret_total, struct error *err)
 {
     struct stat info;
@@ -230,15 +230,15 @@ static enum status read_tail(const struct directory *directory, const char *key,
     return read_piece(directory, key, fd, &(struct store_range){total - size, size, buffer}, err);
 }
 
-enum status directory_get_tail(const struct store *store, const char *key, void *buffer,
-                               size_t size, uint64_t *ret_total, struct error *err)
+enum status directory_get_suffix(const struct store *store, const char *key, void *buffer,
+                                 size_t size, uint64_t *ret_total, struct error *err)
 {
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_value(directory, key, &fd, err);
     if (status)
         return status;
-    status = read_tail(directory, key, fd, buffer, size, ret_total, err);
+    status = read_suffix(directory, key, fd, buffer, size, ret_total, err);
     close(fd);
     return status;
 }

@@ -19,7 +19,8 @@ static const uint64_t second_ns = 1000000000;
 
 size_t http_client_expected_bytes(const struct fetch *fetch)
 {
-    return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL ? fetch->size : fetch->capacity;
+    return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_SUFFIX ? fetch->size
+                                                                     : fetch->capacity;
 }
 
 uint64_t http_client_deadline_ns(const struct http_client *client, const struct fetch *fetch)

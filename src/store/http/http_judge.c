@@ -8,7 +8,7 @@
 
 static bool is_range(const struct fetch *fetch)
 {
-    return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_TAIL;
+    return fetch->kind == FETCH_RANGE || fetch->kind == FETCH_SUFFIX;
 }
 
 enum http_body http_body_is(const struct http_answer *answer, const struct fetch *fetch)
@@ -126,8 +126,8 @@ static enum http_verdict judge_range(const struct http_answer *answer, struct fe
     return got == fetch->size ? HTTP_GOOD : ends_early(err, got, fetch->size);
 }
 
-static enum http_verdict judge_tail(const struct http_answer *answer, struct fetch *fetch,
-                                    size_t got, struct error *err)
+static enum http_verdict judge_suffix(const struct http_answer *answer, struct fetch *fetch,
+                                      size_t got, struct error *err)
 {
     if (!answer->has_range || !answer->has_total || answer->range_last != answer->range_all - 1) {
         error_set(err, STATUS_UNSUPPORTED,
@@ -152,15 +152,15 @@ static enum http_verdict judge_whole(const struct http_answer *answer, uint64_t 
 static enum http_verdict judge_range_of_all(const struct http_answer *answer, struct fetch *fetch,
                                             const struct http_try *made, struct error *err)
 {
-    bool is_tail = fetch->kind == FETCH_TAIL;
-    uint64_t end = is_tail ? fetch->size : fetch->offset + fetch->size;
-    bool is_there = is_tail ? made->seen >= end : made->got == fetch->size;
+    bool is_suffix = fetch->kind == FETCH_SUFFIX;
+    uint64_t end = is_suffix ? fetch->size : fetch->offset + fetch->size;
+    bool is_there = is_suffix ? made->seen >= end : made->got == fetch->size;
     enum http_verdict verdict = HTTP_GOOD;
-    if (is_tail || !is_there) /* nothing is left out on purpose */
+    if (is_suffix || !is_there) /* nothing is left out on purpose */
         verdict = judge_whole(answer, made->seen, err);
     if (verdict == HTTP_GOOD && !is_there)
         return too_short(err, made->seen, end);
-    if (verdict == HTTP_GOOD && is_tail)
+    if (verdict == HTTP_GOOD && is_suffix)
         fetch->total = made->seen;
     return verdict;
 }
@@ -203,7 +203,7 @@ enum http_verdict http_judge(const struct http_answer *answer,
         return judge_range_of_all(answer, fetch, made, err);
     if (fetch->kind == FETCH_RANGE)
         return judge_range(answer, fetch, made->got, err);
-    if (fetch->kind == FETCH_TAIL)
-        return judge_tail(answer, fetch, made->got, err);
+    if (fetch->kind == FETCH_SUFFIX)
+        return judge_suffix(answer, fetch, made->got, err);
     return judge_whole(answer, made->seen, err);
 }

@@ -97,7 +97,7 @@ static bool take_of_all(struct transfer *transfer, const char *bytes, size_t siz
     transfer->too_long = before > HTTP_PASS_BYTES && !transfer->enough;
     if (transfer->too_long || transfer->enough)
         return false;
-    if (fetch->kind == FETCH_TAIL)
+    if (fetch->kind == FETCH_SUFFIX)
         keep_last(transfer, bytes, size);
     if (fetch->kind == FETCH_RANGE)
         keep_range(transfer, bytes, size);
@@ -218,7 +218,7 @@ static bool set_request(struct transfer *transfer, const struct fetch *fetch, ui
         snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)fetch->offset,
                  (unsigned long long)(fetch->offset + fetch->size - 1));
         asked = range;
-    } else if (fetch->kind == FETCH_TAIL) {
+    } else if (fetch->kind == FETCH_SUFFIX) {
         snprintf(range, sizeof range, "-%zu", fetch->size);
         asked = range;
     }
@@ -362,7 +362,7 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
         verdict = judge_encoding(transfer, err);
     else
         verdict = judge_trouble(transfer, code, err);
-    if (verdict == HTTP_GOOD && body == HTTP_BODY_ALL && fetch->kind == FETCH_TAIL) {
+    if (verdict == HTTP_GOOD && body == HTTP_BODY_ALL && fetch->kind == FETCH_SUFFIX) {
         end_ring(transfer->out, fetch->size, (size_t)(transfer->made.seen % fetch->size));
         transfer->made.got = fetch->size;
     }

@@ -16,11 +16,11 @@
 #include "store/store.h"
 
 enum fetch_kind {
-    FETCH_WHOLE, /* the value, at most `capacity` bytes */
-    FETCH_RANGE, /* `size` bytes at `offset`; `size` is at least 1 */
-    FETCH_TAIL,  /* the last `size` bytes; `size` is at least 1 */
-    FETCH_STAT,  /* no bytes: total and version */
-    FETCH_QUERY, /* inside src/store: a page of a listing; `key` is the page's query */
+    FETCH_WHOLE,  /* the value, at most `capacity` bytes */
+    FETCH_RANGE,  /* `size` bytes at `offset`; `size` is at least 1 */
+    FETCH_SUFFIX, /* the last `size` bytes; `size` is at least 1 */
+    FETCH_STAT,   /* no bytes: total and version */
+    FETCH_QUERY,  /* inside src/store: a page of a listing; `key` is the page's query */
 };
 
 struct fetch {
@@ -40,11 +40,11 @@ struct fetch {
 
     /* The store sets these before done(). `status` is one of store_get() or store_get_ranges(). */
     enum status status;
-    size_t got;       /* bytes in `buffer`; set if `status` is OK */
-    uint64_t total;   /* FETCH_TAIL, FETCH_STAT: bytes of the value. FETCH_WHOLE of a value that was
-                         too long: bytes of the value, or 0 if unknown */
-    bool encoded;     /* FETCH_STAT: `total` is the length before decoding */
-    uint64_t version; /* FETCH_STAT: as in struct store_info */
+    size_t got;     /* bytes in `buffer`; set if `status` is OK */
+    uint64_t total; /* FETCH_SUFFIX, FETCH_STAT: bytes of the value. FETCH_WHOLE of a value that was
+                       too long: bytes of the value, or 0 if unknown */
+    bool encoded;   /* FETCH_STAT: `total` is the length before decoding */
+    uint64_t version;   /* FETCH_STAT: as in struct store_info */
     struct error error; /* set if `status` is not OK */
 
     struct { /* the store's */

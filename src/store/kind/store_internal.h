@@ -4,7 +4,7 @@
  * at once. Keys and prefixes are well-formed: store.c has checked them. The contracts are those of
  * store.h. An operation that may be NULL says so.
  *
- * A store around another store (`inner`; faulty.c) has get, get_ranges, get_tail and get_text
+ * A store around another store (`inner`; faulty.c) has get, get_ranges, get_suffix and get_text
  * alone, and is not remote. For all other calls store.c asks the inner store.
  * A joined store (joined.c) has identify, fetch_stop and free alone: store.c first finds the store
  * that has the key.
@@ -31,8 +31,8 @@ struct store_operations {
     enum status (*get_ranges)(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, uint64_t total,
                               struct error *err);
-    enum status (*get_tail)(const struct store *store, const char *key, void *buffer, size_t size,
-                            uint64_t *ret_total, struct error *err);
+    enum status (*get_suffix)(const struct store *store, const char *key, void *buffer, size_t size,
+                              uint64_t *ret_total, struct error *err);
     enum status (*get_text)(const struct store *store, const char *key, size_t limit,
                             char **ret_text, size_t *ret_size, struct error *err);
     /* NULL: such stores are read-only. */

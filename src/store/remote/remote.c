@@ -116,10 +116,10 @@ static enum status stat_value(const struct store *store, const char *key,
 }
 
 /* By a range from the end; servers that have none of those are asked for the size first. */
-static enum status get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                            uint64_t *ret_total, struct error *err)
+static enum status get_suffix(const struct store *store, const char *key, void *buffer, size_t size,
+                              uint64_t *ret_total, struct error *err)
 {
-    struct fetch fetch = {.kind = FETCH_TAIL, .key = key, .size = size, .buffer = buffer};
+    struct fetch fetch = {.kind = FETCH_SUFFIX, .key = key, .size = size, .buffer = buffer};
     enum status status = size > 0 ? run_one(store, &fetch, err) : STATUS_UNSUPPORTED;
     if (status == STATUS_OK)
         *ret_total = fetch.total;
@@ -229,7 +229,7 @@ static void release(struct store *store)
 static const struct store_operations operations = {
     .get = get,
     .get_ranges = get_ranges,
-    .get_tail = get_tail,
+    .get_suffix = get_suffix,
     .get_text = get_text,
     .list = list,
     .usage = usage,

@@ -187,7 +187,7 @@ static void release(struct store *store)
 static const struct store_operations operations = {
     .get = zip_get,
     .get_ranges = zip_get_ranges,
-    .get_tail = zip_get_tail,
+    .get_suffix = zip_get_suffix,
     .get_text = zip_get_text,
     .list = list,
     .names = names,

@@ -42,8 +42,8 @@ MUST_USE enum status zip_get(const struct store *store, const char *key, store_b
 MUST_USE enum status zip_get_ranges(const struct store *store, const char *key,
                                     const struct store_range *ranges, size_t count, uint64_t total,
                                     struct error *err);
-MUST_USE enum status zip_get_tail(const struct store *store, const char *key, void *buffer,
-                                  size_t size, uint64_t *ret_total, struct error *err);
+MUST_USE enum status zip_get_suffix(const struct store *store, const char *key, void *buffer,
+                                    size_t size, uint64_t *ret_total, struct error *err);
 MUST_USE enum status zip_get_text(const struct store *store, const char *key, size_t limit,
                                   char **ret_text, size_t *ret_size, struct error *err);
 

@@ -280,8 +280,8 @@ enum status zip_get_ranges(const struct store *store, const char *key,
     return status;
 }
 
-enum status zip_get_tail(const struct store *store, const char *key, void *buffer, size_t size,
-                         uint64_t *ret_total, struct error *err)
+enum status zip_get_suffix(const struct store *store, const char *key, void *buffer, size_t size,
+                           uint64_t *ret_total, struct error *err)
 {
     const struct zip *zip = zip_of(store);
     struct zip_entry *entry;

@@ -155,9 +155,9 @@ uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t 
  * whoever fetches ahead of the read. Pieces come in the order of the reads. Inner chunks of shards
  * come as the ranges that read them. Chunks in the disk cache are left out. */
 enum zarr_piece_kind {
-    ZARR_PIECE_VALUE, /* all of the value, at most `bytes` */
-    ZARR_PIECE_RANGE, /* `bytes` bytes at `offset` */
-    ZARR_PIECE_TAIL,  /* the last `bytes` bytes; the size of the value is wanted, too */
+    ZARR_PIECE_VALUE,  /* all of the value, at most `bytes` */
+    ZARR_PIECE_RANGE,  /* `bytes` bytes at `offset` */
+    ZARR_PIECE_SUFFIX, /* the last `bytes` bytes; the size of the value is wanted, too */
 };
 struct zarr_piece {
     enum zarr_piece_kind kind;
@@ -186,7 +186,7 @@ MUST_USE enum status zarr_list_pieces(struct zarr_chunk_reader *reader,
 /* Gives the bytes of an index that zarr_list_pieces() listed to the cache of indices; without a
  * cache, to the reader alone. The disk cache gets the index later, from the read that is the first
  * to use the index. `bytes` is borrowed; NULL: the store has no such value. `value_bytes` is the
- * size of the whole value, for a ZARR_PIECE_TAIL. CORRUPT: the index does not decode. */
+ * size of the whole value, for a ZARR_PIECE_SUFFIX. CORRUPT: the index does not decode. */
 MUST_USE enum status zarr_take_index(struct zarr_chunk_reader *reader,
                                      const struct zarr_piece *piece, const void *bytes,
                                      uint64_t value_bytes, struct error *err);

@@ -21,7 +21,7 @@ enum status shard_index_piece(const struct shard_extent *extent, struct zarr_pie
                          "the inner shard's %" PRIu64 " bytes have no room for its index of %zu",
                          extent->bytes, level->index_bytes);
     *ret_piece = (struct zarr_piece){
-        .kind = is_value && !level->index_at_start ? ZARR_PIECE_TAIL : ZARR_PIECE_RANGE,
+        .kind = is_value && !level->index_at_start ? ZARR_PIECE_SUFFIX : ZARR_PIECE_RANGE,
         .array = extent->name.array,
         .key = extent->key,
         .offset = extent->offset,
@@ -45,9 +45,9 @@ static enum status read_index(struct zarr_chunk_reader *reader, const struct zar
     enum status status;
 
     *ret_shard_bytes = piece->shard_bytes;
-    if (piece->kind == ZARR_PIECE_TAIL)
-        status = store_get_tail(reader->store, piece->key, reader->raw_index, piece->bytes,
-                                ret_shard_bytes, err);
+    if (piece->kind == ZARR_PIECE_SUFFIX)
+        status = store_get_suffix(reader->store, piece->key, reader->raw_index, piece->bytes,
+                                  ret_shard_bytes, err);
     else
         status = store_get_ranges(reader->store, piece->key, &range, 1, reader->fetched, err);
     if (status == STATUS_OK)
@@ -179,7 +179,7 @@ enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_
         .name = extent.name,
         .absent = bytes == NULL,
         .is_new = bytes != NULL,
-        .shard_bytes = piece->kind == ZARR_PIECE_TAIL ? value_bytes : piece->shard_bytes,
+        .shard_bytes = piece->kind == ZARR_PIECE_SUFFIX ? value_bytes : piece->shard_bytes,
         .entries = index->entries,
     };
     if (bytes) {

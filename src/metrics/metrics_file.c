@@ -1,5 +1,5 @@
-/* See page.h. */
-#include "metrics/page.h"
+/* See metrics_file.h. */
+#include "metrics/metrics_file.h"
 
 #include "base/clock.h"
 
@@ -17,7 +17,7 @@ enum { VERSION = 2, MOST_TRAINERS = 65536, TRIES = 50 };
 
 static const uint64_t MAGIC = UINT64_C(0x534d454b434f5453); /* "STOCKEMS", little endian */
 
-_Static_assert(sizeof(struct metrics_page_head) == 24, "shared layout");
+_Static_assert(sizeof(struct metrics_file_head) == 24, "shared layout");
 _Static_assert(sizeof(struct metrics_snapshot) % 8 == 0, "shared layout: no padding at the end");
 
 struct name {
@@ -31,7 +31,7 @@ static struct name page_name(uint32_t reader)
     return name;
 }
 
-enum status metrics_page_create(int dir, uint32_t reader, int *ret_fd, struct error *err)
+enum status metrics_file_create(int dir, uint32_t reader, int *ret_fd, struct error *err)
 {
     struct name name = page_name(reader);
     int fd = openat(dir, name.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -41,15 +41,15 @@ enum status metrics_page_create(int dir, uint32_t reader, int *ret_fd, struct er
     return STATUS_OK;
 }
 
-void metrics_page_write(int fd, const struct metrics_snapshot *snapshot)
+void metrics_file_write(int fd, const struct metrics_snapshot *snapshot)
 {
-    metrics_page_write_at(fd, 0, snapshot);
+    metrics_file_write_at(fd, 0, snapshot);
 }
 
-void metrics_page_write_at(int fd, uint64_t offset, const struct metrics_snapshot *snapshot)
+void metrics_file_write_at(int fd, uint64_t offset, const struct metrics_snapshot *snapshot)
 {
     size_t bytes = metrics_snapshot_bytes(snapshot->trainer_count);
-    struct metrics_page_head head = {.magic = MAGIC,
+    struct metrics_file_head head = {.magic = MAGIC,
                                      .version = VERSION,
                                      .bytes = (uint32_t)bytes,
                                      .checksum = XXH3_64bits(snapshot, bytes)};
@@ -78,7 +78,7 @@ static bool is_possible(const struct metrics_snapshot *snapshot, size_t bytes)
 static enum status read_once(int fd, uint64_t offset, struct metrics_snapshot **ret_snapshot,
                              struct error *err)
 {
-    struct metrics_page_head head;
+    struct metrics_file_head head;
     ssize_t got = pread(fd, &head, sizeof head, (off_t)offset);
     if (got == 0 || (got == sizeof head && head.magic == 0 && head.bytes == 0))
         return error_set(err, STATUS_NOT_FOUND, "the page is empty");
@@ -103,7 +103,7 @@ static enum status read_once(int fd, uint64_t offset, struct metrics_snapshot **
     return STATUS_OK;
 }
 
-enum status metrics_page_read_at(int fd, uint64_t offset, struct metrics_snapshot **ret_snapshot,
+enum status metrics_file_read_at(int fd, uint64_t offset, struct metrics_snapshot **ret_snapshot,
                                  struct error *err)
 {
     const uint64_t pause_ns = 1000000;
@@ -115,7 +115,7 @@ enum status metrics_page_read_at(int fd, uint64_t offset, struct metrics_snapsho
     return status == STATUS_TIMEOUT ? STATUS_CORRUPT : status;
 }
 
-enum status metrics_page_read(int dir, uint32_t reader, struct metrics_snapshot **ret_snapshot,
+enum status metrics_file_read(int dir, uint32_t reader, struct metrics_snapshot **ret_snapshot,
                               struct error *err)
 {
     struct name name = page_name(reader);
@@ -123,7 +123,7 @@ enum status metrics_page_read(int dir, uint32_t reader, struct metrics_snapshot 
     if (fd < 0)
         return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                                "open '%s' in the run directory", name.text);
-    enum status status = metrics_page_read_at(fd, 0, ret_snapshot, err);
+    enum status status = metrics_file_read_at(fd, 0, ret_snapshot, err);
     close(fd);
     return status ? error_prefix(err, status, "'%s' in the run directory: ", name.text) : STATUS_OK;
 }

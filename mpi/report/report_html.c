@@ -1,7 +1,7 @@
-/* The report as a page: report_page(). All text from outside is escaped. */
+/* The report as a page: report_html(). All text from outside is escaped. */
 #include "base/size.h"
 #include "job/job_internal.h"
-#include "metrics/page.h"
+#include "metrics/metrics_file.h"
 #include "report/report_chart.h"
 #include "report/report_internal.h"
 
@@ -399,7 +399,7 @@ static void append_settings(const struct job *job, struct text *out)
     text_done(&config);
 }
 
-void report_page(const struct job *job, const struct service_summary *summary,
+void report_html(const struct job *job, const struct service_summary *summary,
                  const struct all_epochs *all, struct text *out)
 {
     append_head(job, summary, all, out);

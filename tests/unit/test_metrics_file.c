@@ -1,5 +1,5 @@
-/* The metrics page: what was written is read, and nothing else is taken for a snapshot. */
-#include "metrics/page.h"
+/* The metrics file: what was written is read, and nothing else is taken for a snapshot. */
+#include "metrics/metrics_file.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static struct folder folder_new(void)
     struct folder folder = {.path = "/tmp/penstock-test-XXXXXX"};
     assert_non_null(mkdtemp(folder.path));
     folder.dir = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(metrics_page_create(folder.dir, 2, &folder.page, NULL), STATUS_OK);
+    assert_int_equal(metrics_file_create(folder.dir, 2, &folder.page, NULL), STATUS_OK);
     return folder;
 }
 
@@ -49,15 +49,15 @@ static void what_is_written_is_read(void **state)
     (void)state;
     struct folder folder = folder_new();
     struct metrics_snapshot *written = make(3), *found;
-    assert_int_equal(metrics_page_read(folder.dir, 2, &found, NULL), STATUS_NOT_FOUND); /* empty */
-    assert_int_equal(metrics_page_read(folder.dir, 1, &found, NULL), STATUS_NOT_FOUND);
-    metrics_page_write(folder.page, written);
-    assert_int_equal(metrics_page_read(folder.dir, 2, &found, NULL), STATUS_OK);
+    assert_int_equal(metrics_file_read(folder.dir, 2, &found, NULL), STATUS_NOT_FOUND); /* empty */
+    assert_int_equal(metrics_file_read(folder.dir, 1, &found, NULL), STATUS_NOT_FOUND);
+    metrics_file_write(folder.page, written);
+    assert_int_equal(metrics_file_read(folder.dir, 2, &found, NULL), STATUS_OK);
     assert_memory_equal(found, written, metrics_snapshot_bytes(3));
     free(found);
     written->trainer_count = 1; /* a shorter one over a longer one */
-    metrics_page_write(folder.page, written);
-    assert_int_equal(metrics_page_read(folder.dir, 2, &found, NULL), STATUS_OK);
+    metrics_file_write(folder.page, written);
+    assert_int_equal(metrics_file_read(folder.dir, 2, &found, NULL), STATUS_OK);
     assert_int_equal(found->trainer_count, 1);
     free(found);
     free(written);
@@ -70,19 +70,19 @@ static void nothing_else_is_a_snapshot(void **state)
     (void)state;
     struct folder folder = folder_new();
     struct metrics_snapshot *written = make(1), *found;
-    metrics_page_write(folder.page, written);
-    size_t size = sizeof(struct metrics_page_head) + metrics_snapshot_bytes(1);
+    metrics_file_write(folder.page, written);
+    size_t size = sizeof(struct metrics_file_head) + metrics_snapshot_bytes(1);
     unsigned char *page = malloc(size);
     int fd = openat(folder.dir, "reader-2.metrics", O_RDWR | O_CLOEXEC);
     assert_int_equal(pread(fd, page, size, 0), size);
-    for (size_t i = 0; i < size; i += i < sizeof(struct metrics_page_head) ? 1 : 97) {
+    for (size_t i = 0; i < size; i += i < sizeof(struct metrics_file_head) ? 1 : 97) {
         unsigned char wrong = page[i] ^ 0x40;
         assert_int_equal(pwrite(fd, &wrong, 1, (off_t)i), 1);
-        assert_int_not_equal(metrics_page_read(folder.dir, 2, &found, NULL), STATUS_OK);
+        assert_int_not_equal(metrics_file_read(folder.dir, 2, &found, NULL), STATUS_OK);
         assert_int_equal(pwrite(fd, &page[i], 1, (off_t)i), 1);
     }
     assert_int_equal(ftruncate(fd, (off_t)size - 1), 0);
-    assert_int_equal(metrics_page_read(folder.dir, 2, &found, NULL), STATUS_CORRUPT);
+    assert_int_equal(metrics_file_read(folder.dir, 2, &found, NULL), STATUS_CORRUPT);
     close(fd);
     free(page);
     free(written);
