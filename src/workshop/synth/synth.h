@@ -1,7 +1,7 @@
-/* Synthetic datasets of `penstock synth`. Internal to cli/.
+/* Synthetic datasets of `penstock synth`.
  *
  *   synth.c          the command: options, summary
- *   synth_layouts.c  which arrays a dataset has
+ *   synth_layouts.c  which arrays a dataset has: tables
  *   synth_content.c  the numbers: pure functions of (seed, array, index)
  *   synth_series.c   the same for frames that follow one another: robots, weather, tokens
  *   synth_ragged.c   the same for samples of unequal lengths: events, cells, documents

@@ -141,6 +141,7 @@ const struct synth_layout *synth_layout_find(const char *name)
     return NULL;
 }
 
+/* The number that a row has, or that stands for it. */
 static uint64_t resolve(const struct synth_sizes *sizes, uint64_t number)
 {
     switch (number) {
