@@ -88,10 +88,10 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
         decoder->number = video;
         status = video_open(bench->list.videos[video].path, &decoder->video, err);
     }
-    const struct cuts *cuts = &bench->plan.videos[video].cuts;
+    const struct video_segments *segments = &bench->plan.videos[video].segments;
     return status ? status
                   : decode(decoder->video,
-                           &cuts->segments[number - bench->plan.first_segments[video]], err);
+                           &segments->list[number - bench->plan.first_segments[video]], err);
 }
 
 static enum status measure(struct bench *bench, const char *folder, uint32_t thread_count,

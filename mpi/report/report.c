@@ -164,15 +164,6 @@ struct epoch_line report_epoch(const struct service_summary *summary, const stru
     return line;
 }
 
-/* A host name as a JSON string takes it. */
-static void plain_name(const char *name, char *ret_plain)
-{
-    snprintf(ret_plain, COMM_NODE_NAME_BYTES, "%s", name);
-    for (char *c = ret_plain; *c; c++)
-        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
-            *c = '_';
-}
-
 /* Lines as strings: words and numbers of our own. */
 static void append_lines(const char *lines, struct text *json)
 {
@@ -188,9 +179,9 @@ static void append_lines(const char *lines, struct text *json)
 static void append_reader(const struct job *job, const struct all_epochs *all, uint64_t reader,
                           uint64_t first_epoch, struct text *json)
 {
-    char node[COMM_NODE_NAME_BYTES];
-    plain_name(job->seats[reader].node, node);
-    text_append(json, "{\"rank\":%" PRIu64 ",\"node\":\"%s\",\"seats\":", reader, node);
+    text_append(json, "{\"rank\":%" PRIu64 ",\"node\":", reader);
+    text_append_json(json, job->seats[reader].node);
+    text_append(json, ",\"seats\":");
     append_lines(job->seats[reader].seats, json);
     text_append(json, ",\"epochs\":[");
     for (uint64_t i = 0; i < all->epoch_count; i++) {

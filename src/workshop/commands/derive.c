@@ -14,27 +14,8 @@
 
 struct options {
     struct derive_options derive;
-    char **inputs, **copies;
     struct cli_settings settings;
 };
-
-static void parse_inputs(void *input, const struct argp_state *state, const char *option,
-                         char *argument)
-{
-    struct options *options = input;
-    free(options->inputs);
-    options->inputs = cli_names(state, option, argument, &options->derive.input_count);
-    options->derive.inputs = (const char *const *)options->inputs;
-}
-
-static void parse_copies(void *input, const struct argp_state *state, const char *option,
-                         char *argument)
-{
-    struct options *options = input;
-    free(options->copies);
-    options->copies = cli_names(state, option, argument, &options->derive.copy_count);
-    options->derive.copies = (const char *const *)options->copies;
-}
 
 static void parse_field(void *options, const struct argp_state *state, const char *option,
                         char *argument)
@@ -58,17 +39,15 @@ static const struct cli_option option_table[] = {
      CLI_TEXT(derive.encoding.command)},
     {"field", 'f', "NAME", "the array's name", CLI_OWN(parse_field)},
     {"from", 0, "A,B,...", "arrays of SRC that CMD gets (the one with the most bytes)",
-     CLI_OWN(parse_inputs)},
-    {"with", 0, "A,B,...", "arrays of SRC that DST has, too (none)", CLI_OWN(parse_copies)},
+     CLI_OWN_IN(derive.inputs, cli_making_names)},
+    {"with", 0, "A,B,...", "arrays of SRC that DST has, too (none)",
+     CLI_OWN_IN(derive.copies, cli_making_names)},
     CLI_ENCODING_OPTIONS(derive.encoding),
     {"chunk", 'c', "N", "samples of a chunk (about 1 MiB of them)",
      CLI_COUNT(derive.chunk, 1, INT64_MAX / 2)},
     {"shard", 's', "N", "samples of a shard, rounded up to whole chunks (no shards)",
      CLI_COUNT(derive.shard, 1, INT64_MAX / 2)},
-    {"codec", 0, "NAME", "as of penstock rechunk (zstd)", CLI_TEXT(derive.codec)},
-    {"level", 0, "N", "the codec's level (1)", CLI_OWN_IN(derive.level, cli_making_level)},
-    {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (bitshuffle)",
-     CLI_TEXT(derive.shuffle)},
+    CLI_CODEC_OPTIONS(derive),
     CLI_MAKING_OPTIONS(derive.making),
 };
 
@@ -90,9 +69,7 @@ static const char help[] =
     "command, source or option is refused. Under mpirun or srun each process writes its part with "
     "N "
     "processes of its own, as of penstock rechunk.\n"
-    "\n"
-    "Exit code: 0 this part is done; 1 failed, and the same command can go on; 4 failed, and will "
-    "fail again: wrong usage, or a source that cannot be read.\n"
+    "\n" CLI_MAKING_EXIT_CODES "a source that cannot be read.\n"
     "\n"
     "Examples:\n"
     "  penstock derive frames.zarr latents.zarr --field latents --run 'python3 encode.py' --with "
@@ -115,18 +92,6 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
-static enum status run(struct options *options, struct making_result *ret_result, struct error *err)
-{
-    struct store *source;
-    enum status status =
-        cli_settings_open_store(&options->settings, options->derive.source, &source, err);
-    if (status)
-        return status;
-    status = derive_run(&options->derive, source, ret_result, err);
-    store_free(source);
-    return status;
-}
-
 int cli_derive(int argc, char **argv)
 {
     struct options options = {
@@ -135,17 +100,21 @@ int cli_derive(int argc, char **argv)
                    .codec = "zstd",
                    .level = 1},
     };
+    struct store *source = NULL;
     struct making_result result;
     struct error err;
     cli_parse(&command, argc, argv, &options);
     cli_making_settle(&options.derive.making);
-    int code = EXIT_SUCCESS;
-    if (run(&options, &result, &err) != STATUS_OK)
-        code = cli_fail(argv[0], &err);
-    else
+    enum status status =
+        cli_settings_open_store(&options.settings, options.derive.source, &source, &err);
+    if (!status)
+        status = derive_run(&options.derive, source, &result, &err);
+    int code = status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    if (!status)
         cli_making_tell(&options.derive.making, &result, ", and reads as it was written");
-    free(options.inputs);
-    free(options.copies);
+    store_free(source);
+    free(options.derive.inputs.names);
+    free(options.derive.copies.names);
     cli_settings_done(&options.settings);
     return code;
 }

@@ -119,10 +119,7 @@ static const struct cli_option option_table[] = {
     {"chunk", 'c', "N", "segments of a chunk (1)", CLI_COUNT(ingest.chunk, 1, INT64_MAX / 2)},
     {"shard", 's', "N", "segments of a shard, rounded up to whole chunks (no shards)",
      CLI_COUNT(ingest.shard, 1, INT64_MAX / 2)},
-    {"codec", 0, "NAME", "as of penstock rechunk (zstd)", CLI_TEXT(ingest.codec)},
-    {"level", 0, "N", "the codec's level (1)", CLI_OWN_IN(ingest.level, cli_making_level)},
-    {"shuffle", 0, "HOW", "shuffle of blosc: noshuffle, shuffle or bitshuffle (bitshuffle)",
-     CLI_TEXT(ingest.shuffle)},
+    CLI_CODEC_OPTIONS(ingest),
     CLI_MAKING_OPTIONS(ingest.making),
 };
 
@@ -151,9 +148,7 @@ static const char help[] =
     "\n"
     "After an interruption, the same command goes on. Under mpirun or srun each process writes its "
     "part, as of penstock rechunk.\n"
-    "\n"
-    "Exit code: 0 this part is done; 1 failed, and the same command can go on; 4 failed, and will "
-    "fail again: wrong usage, or a list that cannot be used.\n"
+    "\n" CLI_MAKING_EXIT_CODES "a list that cannot be used.\n"
     "\n"
     "Examples:\n"
     "  penstock ingest video recordings/ frames.zarr\n"

@@ -33,6 +33,13 @@ void cli_making_level(void *level, const struct argp_state *state, const char *o
     *(int *)level = (int)cli_count(state, option, argument, 0, 22);
 }
 
+void cli_making_names(void *input, const struct argp_state *state, const char *option,
+                      char *argument)
+{
+    struct making_names *list = input;
+    list->names = cli_names(state, option, argument, &list->count);
+}
+
 /* A whole number from the environment; false: there is none. */
 static bool from_environment(const char *name, uint32_t *ret_value)
 {

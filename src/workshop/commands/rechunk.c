@@ -12,7 +12,6 @@
 
 struct options {
     struct rechunk_options rechunk;
-    char **paths;
     struct cli_settings settings;
 };
 
@@ -27,15 +26,6 @@ static struct rechunk_shape parse_shape(const struct argp_state *state, const ch
         shape.lengths[shape.rank++] = cli_count(state, option, number, 1, INT64_MAX / 2);
     }
     return shape;
-}
-
-static void parse_paths(void *input, const struct argp_state *state, const char *option,
-                        char *argument)
-{
-    struct options *options = input;
-    free(options->paths);
-    options->paths = cli_names(state, option, argument, &options->rechunk.path_count);
-    options->rechunk.paths = (const char *const *)options->paths;
 }
 
 static void parse_shuffle(void *options, const struct argp_state *state, const char *option,
@@ -92,7 +82,8 @@ static const struct cli_option option_table[] = {
      "they are (no differences)",
      CLI_OWN(parse_delta)},
     {"format", 0, "3", "the Zarr version to write: 3", CLI_OWN(parse_format)},
-    {"arrays", 0, "A,B,...", "only these arrays (all)", CLI_OWN(parse_paths)},
+    {"arrays", 0, "A,B,...", "only these arrays (all)",
+     CLI_OWN_IN(rechunk.paths, cli_making_names)},
     CLI_MAKING_OPTIONS(rechunk.making),
 };
 
@@ -111,9 +102,7 @@ static const char help[] =
     "Under mpirun or srun each process writes its part (by OMPI_COMM_WORLD_RANK, PMI_RANK or "
     "SLURM_PROCID). The processes need only a common file system; the last one to end writes the "
     "metadata. With other launchers, start each process with --part.\n"
-    "\n"
-    "Exit code: 0 this part is done; 1 failed, and the same command can go on; 4 failed, and will "
-    "fail again: wrong usage, or a source that cannot be read.\n"
+    "\n" CLI_MAKING_EXIT_CODES "a source that cannot be read.\n"
     "\n"
     "Examples:\n"
     "  penstock rechunk latents.zarr train.zarr --chunk 8\n"
@@ -134,18 +123,6 @@ static const struct cli_command command = {
     .settings_offset = offsetof(struct options, settings),
 };
 
-static enum status run(struct options *options, struct making_result *ret_result, struct error *err)
-{
-    struct store *source;
-    enum status status =
-        cli_settings_open_store(&options->settings, options->rechunk.source, &source, err);
-    if (status)
-        return status;
-    status = rechunk_run(&options->rechunk, source, ret_result, err);
-    store_free(source);
-    return status;
-}
-
 int cli_rechunk(int argc, char **argv)
 {
     struct options options = {
@@ -153,18 +130,22 @@ int cli_rechunk(int argc, char **argv)
                     .codec = "blosc-zstd",
                     .level = RECHUNK_LEVEL_AUTO},
     };
+    struct store *source = NULL;
     struct making_result result;
     struct error err;
     cli_parse(&command, argc, argv, &options);
     cli_making_settle(&options.rechunk.making);
-    int code = EXIT_SUCCESS;
-    if (run(&options, &result, &err) != STATUS_OK)
-        code = cli_fail(argv[0], &err);
-    else {
+    enum status status =
+        cli_settings_open_store(&options.settings, options.rechunk.source, &source, &err);
+    if (!status)
+        status = rechunk_run(&options.rechunk, source, &result, &err);
+    int code = status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    if (!status) {
         cli_making_tell(&options.rechunk.making, &result, ", and reads as the source does");
         printf("%s", result.hint);
     }
-    free(options.paths);
+    store_free(source);
+    free(options.rechunk.paths.names);
     cli_settings_done(&options.settings);
     return code;
 }

@@ -24,7 +24,7 @@ struct derive {
     struct zarr_hierarchy *hierarchy;
     struct target *inputs; /* in order of path; owned, what is in them is borrowed */
     size_t input_count;
-    const char **names; /* of the field and the copies, in order; [copy_count + 1] */
+    const char **names; /* of the field and the copies, in order; [copies.count + 1] */
     struct encoding_plan plan;
     struct encoding *encoding;
     struct targets targets;
@@ -56,11 +56,12 @@ static enum status find_named(struct derive *derive, struct error *err)
 {
     const struct derive_options *options = derive->options;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < options->input_count && !status; i++) {
-        const struct zarr_node *node = zarr_hierarchy_find(derive->hierarchy, options->inputs[i]);
+    for (size_t i = 0; i < options->inputs.count && !status; i++) {
+        const struct zarr_node *node =
+            zarr_hierarchy_find(derive->hierarchy, options->inputs.names[i]);
         if (!node)
             return error_set(err, STATUS_NOT_FOUND, "'%s' has no array '%s'", options->source,
-                             options->inputs[i]);
+                             options->inputs.names[i]);
         status = add_input(derive, node, err);
     }
     if (status)
@@ -89,7 +90,7 @@ static enum status find_largest(struct derive *derive, struct error *err)
 
 static enum status find_inputs(struct derive *derive, struct error *err)
 {
-    size_t count = derive->options->input_count;
+    size_t count = derive->options->inputs.count;
     enum status status = zarr_hierarchy_open(derive->source, &derive->hierarchy, err);
     if (status)
         return status;
@@ -107,13 +108,13 @@ static int compare_names(const void *a, const void *b)
 static enum status sort_names(struct derive *derive, struct error *err)
 {
     const struct derive_options *options = derive->options;
-    derive->names = calloc(options->copy_count + 1, sizeof *derive->names);
+    derive->names = calloc(options->copies.count + 1, sizeof *derive->names);
     if (!derive->names)
         return error_set(err, STATUS_NO_MEMORY, "no memory for arrays");
-    for (size_t i = 0; i < options->copy_count; i++)
-        derive->names[i] = options->copies[i];
-    derive->names[options->copy_count] = options->field;
-    qsort(derive->names, options->copy_count + 1, sizeof *derive->names, compare_names);
+    for (size_t i = 0; i < options->copies.count; i++)
+        derive->names[i] = options->copies.names[i];
+    derive->names[options->copies.count] = options->field;
+    qsort(derive->names, options->copies.count + 1, sizeof *derive->names, compare_names);
     return STATUS_OK;
 }
 
@@ -135,7 +136,7 @@ static enum status make_request(const struct derive *derive, struct digest_text 
             zarr_hierarchy_find(derive->hierarchy, derive->inputs[i].array.path);
         text_append(&text, "%s\n%s\n", node->array.path, node->document);
     }
-    for (size_t i = 0; i <= options->copy_count && !status; i++) {
+    for (size_t i = 0; i <= options->copies.count && !status; i++) {
         const struct zarr_node *node = zarr_hierarchy_find(derive->hierarchy, derive->names[i]);
         if (derive->names[i] != options->field)
             text_append(&text, "with %s\n%s\n", derive->names[i], node ? node->document : "");
@@ -225,7 +226,7 @@ static enum status add_arrays(struct derive *derive, const struct target_wish *w
     const struct derive_options *options = derive->options;
     const char **names = derive->names;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i <= options->copy_count && !status; i++) {
+    for (size_t i = 0; i <= options->copies.count && !status; i++) {
         if (i > 0 && strcmp(names[i - 1], names[i]) == 0)
             status =
                 error_set(err, STATUS_INVALID, "two arrays would have the name '%s'", names[i]);

@@ -14,14 +14,12 @@
 struct derive_options {
     struct making_options making;
     struct encoding_options encoding;
-    const char *source;        /* uri, for messages and the attributes */
-    const char *field;         /* the array's name */
-    const char *const *inputs; /* paths of the source's arrays; none: the one with the most bytes */
-    size_t input_count;
-    const char *const *copies; /* arrays of the source's root group that are copied beside it */
-    size_t copy_count;
-    uint64_t chunk, shard; /* samples; chunk 0: about 1 MiB; shard 0: none */
-    const char *codec;     /* as of rechunk_options */
+    const char *source;         /* uri, for messages and the attributes */
+    const char *field;          /* the array's name */
+    struct making_names inputs; /* paths of the source's arrays; none: the one with most bytes */
+    struct making_names copies; /* arrays of the source's root group that are copied beside it */
+    uint64_t chunk, shard;      /* samples; chunk 0: about 1 MiB; shard 0: none */
+    const char *codec;          /* as of rechunk_options */
     int level;
     const char *shuffle;
 };

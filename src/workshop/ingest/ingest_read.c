@@ -74,8 +74,8 @@ static enum status read_segment(struct reader *reader, uint64_t segment, unsigne
     uint64_t i = segment - ingest->plan.first_segments[number];
     const char *path = ingest->list.videos[number].path;
     const unsigned char *pictures;
-    enum status status =
-        segment_reader_use(reader->segments, path, number, &ingest->plan.videos[number].cuts, err);
+    enum status status = segment_reader_use(reader->segments, path, number,
+                                            &ingest->plan.videos[number].segments, err);
     if (status) /* the plan says that the video is good */
         return error_prefix(err, STATUS_IO, "video '%s', which could be read before: ", path);
     status = segment_read(reader->segments, i, &pictures, err);
@@ -113,9 +113,9 @@ static size_t video_of(const struct ingest *ingest, uint64_t segment)
 static void put_start(const struct ingest *ingest, uint64_t i, void *item)
 {
     size_t number = video_of(ingest, i);
-    const struct cuts *cuts = &ingest->plan.videos[number].cuts;
+    const struct video_segments *segments = &ingest->plan.videos[number].segments;
     uint64_t at = i - ingest->plan.first_segments[number];
-    *(double *)item = (double)cuts->segments[at].start * av_q2d(cuts->time_base);
+    *(double *)item = (double)segments->list[at].start * av_q2d(segments->time_base);
 }
 
 static void put_video(const struct ingest *ingest, uint64_t i, void *item)
@@ -136,12 +136,12 @@ static void put_text(const struct ingest *ingest, uint64_t i, void *item)
 
 static void put_duration(const struct ingest *ingest, uint64_t i, void *item)
 {
-    *(double *)item = ingest->plan.videos[i].cuts.duration;
+    *(double *)item = ingest->plan.videos[i].segments.duration;
 }
 
 static void put_fps(const struct ingest *ingest, uint64_t i, void *item)
 {
-    *(double *)item = ingest->plan.videos[i].cuts.fps;
+    *(double *)item = ingest->plan.videos[i].segments.fps;
 }
 
 /* UTF-8 in code points; a byte that is none stands for itself. */

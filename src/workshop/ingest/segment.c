@@ -34,7 +34,7 @@ struct segment_reader {
     struct picture_maker maker;
     uint64_t number; /* of the video */
     struct video *video;
-    const struct cuts *cuts;
+    const struct video_segments *segments;
     struct pass pass;
     int64_t shown;   /* the last pts that came out of the decoder */
     bool from_start; /* decoding begins at the file's start, not at the segment's keyframe */
@@ -70,7 +70,7 @@ static struct draft *open_draft(struct segment_reader *reader, uint64_t number)
             continue;
         draft->is_open = true;
         draft->number = number;
-        draft->segment = &reader->cuts->segments[number];
+        draft->segment = &reader->segments->list[number];
         draft->crop = choose_crop(reader, number);
         draft->made_count = 0;
         memset(draft->made, 0, reader->wish->frame_count * sizeof *draft->made);
@@ -118,10 +118,11 @@ static enum status choose_frames(struct segment_reader *reader, struct draft *dr
     for (uint64_t i = 0; i < segment->packet_count; i++)
         if (all[i] != AV_NOPTS_VALUE && all[i] >= segment->key_pts)
             times[count++] = all[i];
-    count = cuts_sort(times, count);
+    count = video_segments_sort(times, count);
     if (count > 0) {
         draft->last_pts = times[count - 1];
-        cuts_choose(times, count, reader->cuts, segment->start, reader->wish, draft->chosen);
+        video_segments_choose(times, count, reader->segments, segment->start, reader->wish,
+                              draft->chosen);
     }
     free(times);
     return count > 0 ? STATUS_OK : error_set(err, STATUS_CORRUPT, "a segment has no frames");
@@ -144,9 +145,9 @@ static enum status join(struct segment_reader *reader, uint64_t number, uint64_t
 {
     struct pass *pass = &reader->pass;
     *ret_draft = NULL;
-    if (!pass->is_open || number >= reader->cuts->segment_count)
+    if (!pass->is_open || number >= reader->segments->count)
         return STATUS_OK;
-    const struct video_segment *segment = &reader->cuts->segments[number];
+    const struct video_segment *segment = &reader->segments->list[number];
     uint64_t first = pass_find_key(pass, segment->key_pts);
     struct draft *draft = first < end ? open_draft(reader, number) : NULL;
     if (!draft)
@@ -219,7 +220,7 @@ static enum status make_pictures(struct segment_reader *reader, struct draft *dr
         } else {
             AVRational shape =
                 av_guess_sample_aspect_ratio(reader->video->format, reader->video->stream, frame);
-            double most = fmax(reader->cuts->ratio, SEGMENT_RATIO);
+            double most = fmax(reader->segments->ratio, SEGMENT_RATIO);
             enum status status = picture_check_ratio(frame, shape, most, err);
             if (!status)
                 status = picture_make(&reader->maker, frame, &reader->video->orientation, shape,
@@ -307,7 +308,7 @@ static enum status begin_pass(struct segment_reader *reader, uint64_t number,
     reader->from_start = false;
     reader->shown = INT64_MIN;
     enum status status =
-        pass_begin(&reader->pass, reader->video, reader->cuts->segments[number].key_pts, err);
+        pass_begin(&reader->pass, reader->video, reader->segments->list[number].key_pts, err);
     return status ? status : join(reader, number, 1, ret_draft, err);
 }
 
@@ -399,7 +400,7 @@ enum status segment_read(struct segment_reader *reader, uint64_t i,
 {
     struct draft *draft = NULL;
     enum status status = STATUS_OK;
-    if (reader->cuts->segments[i].times)
+    if (reader->segments->list[i].times)
         draft = open_untimed(reader, i);
     else
         status = read_timed(reader, i, &draft, err);
@@ -416,14 +417,14 @@ enum status segment_read(struct segment_reader *reader, uint64_t i,
  * ------------------------------------------------------------------------------------------- */
 
 enum status segment_reader_use(struct segment_reader *reader, const char *path, uint64_t number,
-                               const struct cuts *cuts, struct error *err)
+                               const struct video_segments *segments, struct error *err)
 {
     if (reader->video && reader->number == number)
         return STATUS_OK;
     close_video(reader);
     reader->is_strict = reader->is_strict && reader->number == number;
     reader->number = number;
-    reader->cuts = cuts;
+    reader->segments = segments;
     return video_open(path, &reader->video, err);
 }
 

@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_WORKSHOP_INGEST_SEGMENT_H
 #define PENSTOCK_WORKSHOP_INGEST_SEGMENT_H
 
-#include "workshop/ingest/cuts.h"
+#include "workshop/ingest/video_segments.h"
 
 struct segment_reader;
 
@@ -23,9 +23,10 @@ MUST_USE enum status segment_reader_new(const struct segment_wish *wish, uint32_
                                         struct error *err);
 void segment_reader_free(struct segment_reader *reader);
 
-/* Opens a video, if another one is open; `path` and `cuts` are borrowed. Errors of video_open(). */
+/* Opens a video, if another one is open; `path` and `segments` are borrowed. Errors of
+ * video_open(). */
 MUST_USE enum status segment_reader_use(struct segment_reader *reader, const char *path,
-                                        uint64_t number, const struct cuts *cuts,
+                                        uint64_t number, const struct video_segments *segments,
                                         struct error *err);
 
 /* Decodes segment `i` of the video: wish->frame_count pictures, valid until the next call. Errors

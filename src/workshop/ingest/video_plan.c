@@ -52,7 +52,7 @@ static enum status look_at(void *argument, void *state, uint64_t number, struct 
     (void)state;
     enum status status = video_open(look->list->videos[number].path, &video, err);
     if (!status)
-        status = cuts_read(video, number, look->wish, &planned->cuts, err);
+        status = video_segments_read(video, number, look->wish, &planned->segments, err);
     video_close(video);
     if (!status)
         return STATUS_OK;
@@ -92,7 +92,7 @@ static void append_segment(const struct video_segment *segment, uint32_t frame_c
 
 static void append_video(const struct planned_video *video, uint32_t frame_count, struct text *out)
 {
-    const struct cuts *cuts = &video->cuts;
+    const struct video_segments *segments = &video->segments;
     if (video->reason) {
         text_append(out, "{\"reason\":");
         text_append_json(out, video->reason);
@@ -102,11 +102,12 @@ static void append_video(const struct planned_video *video, uint32_t frame_count
     text_append(out,
                 "{\"time_base\":[%d,%d],\"begin\":%" PRId64 ",\"duration\":%.17g,\"fps\":%.17g,"
                 "\"width\":%d,\"height\":%d,\"ratio\":%.17g,\"segments\":[",
-                cuts->time_base.num, cuts->time_base.den, cuts->begin, cuts->duration, cuts->fps,
-                cuts->width, cuts->height, cuts->ratio);
-    for (size_t i = 0; i < cuts->segment_count; i++) {
+                segments->time_base.num, segments->time_base.den, segments->begin,
+                segments->duration, segments->fps, segments->width, segments->height,
+                segments->ratio);
+    for (size_t i = 0; i < segments->count; i++) {
         text_append(out, i > 0 ? "," : "");
-        append_segment(&cuts->segments[i], frame_count, out);
+        append_segment(&segments->list[i], frame_count, out);
     }
     text_append(out, "]}\n");
 }
@@ -139,31 +140,30 @@ static enum status parse_segment(struct json_object *list, uint32_t frame_count,
     return STATUS_OK;
 }
 
-static enum status parse_cuts(struct json_object *object, uint32_t frame_count, struct cuts *cuts,
-                              struct error *err)
+static enum status parse_segments(struct json_object *object, uint32_t frame_count,
+                                  struct video_segments *segments, struct error *err)
 {
-    struct json_object *base = NULL, *begin = NULL, *segments = NULL;
+    struct json_object *base = NULL, *begin = NULL, *list = NULL;
     json_object_object_get_ex(object, "time_base", &base);
     json_object_object_get_ex(object, "begin", &begin);
-    json_object_object_get_ex(object, "segments", &segments);
-    if (!json_object_is_type(base, json_type_array) ||
-        !json_object_is_type(segments, json_type_array))
+    json_object_object_get_ex(object, "segments", &list);
+    if (!json_object_is_type(base, json_type_array) || !json_object_is_type(list, json_type_array))
         return error_set(err, STATUS_CORRUPT, "the plan of videos is damaged");
-    cuts->time_base = (AVRational){(int)number_in(base, 0), (int)number_in(base, 1)};
-    cuts->begin = json_object_get_int64(begin);
-    cuts->duration = member_of(object, "duration");
-    cuts->fps = member_of(object, "fps");
-    cuts->width = (int)member_of(object, "width");
-    cuts->height = (int)member_of(object, "height");
-    cuts->ratio = member_of(object, "ratio");
-    cuts->segment_count = json_object_array_length(segments);
-    cuts->segments = calloc(cuts->segment_count + 1, sizeof *cuts->segments);
-    if (!cuts->segments)
+    segments->time_base = (AVRational){(int)number_in(base, 0), (int)number_in(base, 1)};
+    segments->begin = json_object_get_int64(begin);
+    segments->duration = member_of(object, "duration");
+    segments->fps = member_of(object, "fps");
+    segments->width = (int)member_of(object, "width");
+    segments->height = (int)member_of(object, "height");
+    segments->ratio = member_of(object, "ratio");
+    segments->count = json_object_array_length(list);
+    segments->list = calloc(segments->count + 1, sizeof *segments->list);
+    if (!segments->list)
         return no_memory(err);
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < cuts->segment_count && !status; i++)
-        status = parse_segment(json_object_array_get_idx(segments, i), frame_count,
-                               &cuts->segments[i], err);
+    for (size_t i = 0; i < segments->count && !status; i++)
+        status =
+            parse_segment(json_object_array_get_idx(list, i), frame_count, &segments->list[i], err);
     return status;
 }
 
@@ -178,7 +178,7 @@ static enum status parse_video(const char *line, uint32_t frame_count, struct pl
         video->reason = strdup(json_object_get_string(reason));
         status = video->reason ? STATUS_OK : no_memory(err);
     } else {
-        status = parse_cuts(object, frame_count, &video->cuts, err);
+        status = parse_segments(object, frame_count, &video->segments, err);
     }
     json_object_put(object);
     return status;
@@ -251,15 +251,15 @@ static enum status lock_folder(int folder_fd, int *ret_fd, struct error *err)
  * ------------------------------------------------------------------------------------------- */
 
 /* The most segments whose keyframes are before the end of the first of them. */
-static uint64_t count_shared(const struct cuts *cuts, const struct segment_wish *wish)
+static uint64_t count_shared(const struct video_segments *segments, const struct segment_wish *wish)
 {
-    uint64_t most = cuts->segment_count > 0;
-    if (most == 0 || cuts->segments[0].times)
+    uint64_t most = segments->count > 0;
+    if (most == 0 || segments->list[0].times)
         return most;
-    int64_t length = llrint(wish->seconds / av_q2d(cuts->time_base));
-    for (size_t i = 0, end = 1; i < cuts->segment_count; i++) {
-        int64_t last = cuts->begin + cuts->segments[i].start + length;
-        while (end < cuts->segment_count && cuts->segments[end].key_pts <= last)
+    int64_t length = llrint(wish->seconds / av_q2d(segments->time_base));
+    for (size_t i = 0, end = 1; i < segments->count; i++) {
+        int64_t last = segments->begin + segments->list[i].start + length;
+        while (end < segments->count && segments->list[end].key_pts <= last)
             end++;
         most = max_u64(most, end - i);
     }
@@ -270,14 +270,14 @@ static void count_all(struct video_plan *plan, const struct segment_wish *wish)
 {
     for (size_t i = 0; i < plan->count; i++) {
         const struct planned_video *video = &plan->videos[i];
-        const struct cuts *cuts = &video->cuts;
+        const struct video_segments *segments = &video->segments;
         plan->first_segments[i] = plan->segment_count;
-        plan->segment_count += video->reason ? 0 : cuts->segment_count;
+        plan->segment_count += video->reason ? 0 : segments->count;
         plan->bad_count += video->reason != NULL;
         plan->most_pixels =
-            max_u64(plan->most_pixels, (uint64_t)cuts->width * (uint64_t)cuts->height);
-        plan->most_ratio = fmax(plan->most_ratio, cuts->ratio);
-        plan->most_shared = max_u64(plan->most_shared, count_shared(cuts, wish));
+            max_u64(plan->most_pixels, (uint64_t)segments->width * (uint64_t)segments->height);
+        plan->most_ratio = fmax(plan->most_ratio, segments->ratio);
+        plan->most_shared = max_u64(plan->most_shared, count_shared(segments, wish));
     }
     plan->first_segments[plan->count] = plan->segment_count;
 }
@@ -355,7 +355,7 @@ void video_plan_done(struct video_plan *plan)
 {
     for (size_t i = 0; plan->videos && i < plan->count; i++) {
         free(plan->videos[i].reason);
-        cuts_done(&plan->videos[i].cuts);
+        video_segments_done(&plan->videos[i].segments);
     }
     free(plan->videos);
     free(plan->first_segments);

@@ -3,14 +3,14 @@
 #ifndef PENSTOCK_WORKSHOP_INGEST_VIDEO_PLAN_H
 #define PENSTOCK_WORKSHOP_INGEST_VIDEO_PLAN_H
 
-#include "workshop/ingest/cuts.h"
 #include "workshop/ingest/video_list.h"
+#include "workshop/ingest/video_segments.h"
 
 #include <stdint.h>
 
 struct planned_video {
     char *reason; /* why the video is left out; NULL: it is not; owned */
-    struct cuts cuts;
+    struct video_segments segments;
 };
 
 struct video_plan {

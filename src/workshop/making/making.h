@@ -24,6 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Paths of arrays, as a command line names them; borrowed, but the list. */
+struct making_names {
+    char **names; /* [count] */
+    size_t count;
+};
+
 struct making_options {
     const char *destination; /* directory */
     bool verify;             /* read back and compare what is written */

@@ -165,8 +165,8 @@ static enum status rechunk_all(struct rechunk *rechunk, struct making_result *re
                                struct error *err)
 {
     const struct rechunk_options *options = rechunk->options;
-    struct zarr_wanted wanted = {.paths = options->path_count > 0 ? options->paths : NULL,
-                                 .path_count = options->path_count};
+    struct zarr_wanted wanted = {.paths = (const char *const *)options->paths.names,
+                                 .path_count = options->paths.count};
     enum status status =
         zarr_hierarchy_open_wanted(rechunk->source, &wanted, &rechunk->hierarchy, err);
     if (!status)

@@ -30,9 +30,8 @@ enum { RECHUNK_LEVEL_AUTO = -1 };
 
 struct rechunk_options {
     struct making_options making;
-    const char *source;       /* uri, for messages */
-    const char *const *paths; /* of arrays to take; none: all */
-    size_t path_count;
+    const char *source;         /* uri, for messages */
+    struct making_names paths;  /* of arrays to take; none: all */
     struct rechunk_shape chunk; /* not given: about 1 MiB */
     struct rechunk_shape shard; /* not given: none */
     const char *codec;          /* "none", "zstd", "gzip", "lz4", "blosc-zstd", ..., "+crc32c" */

@@ -249,19 +249,20 @@ static enum status add_groups(struct targets *targets, const struct store *store
 
 static bool is_wanted(const struct rechunk_options *options, const struct zarr_node *node)
 {
-    bool wanted = options->path_count == 0;
-    for (size_t i = 0; i < options->path_count && !wanted; i++)
-        wanted = strcmp(options->paths[i] + (options->paths[i][0] == '/'), node->array.path) == 0;
+    bool wanted = options->paths.count == 0;
+    for (size_t i = 0; i < options->paths.count && !wanted; i++)
+        wanted = strcmp(options->paths.names[i] + (options->paths.names[i][0] == '/'),
+                        node->array.path) == 0;
     return wanted;
 }
 
 static enum status check_names(const struct rechunk_options *options,
                                const struct zarr_hierarchy *hierarchy, struct error *err)
 {
-    for (size_t i = 0; i < options->path_count; i++)
-        if (!zarr_hierarchy_find(hierarchy, options->paths[i]))
+    for (size_t i = 0; i < options->paths.count; i++)
+        if (!zarr_hierarchy_find(hierarchy, options->paths.names[i]))
             return error_set(err, STATUS_NOT_FOUND, "'%s' has no array '%s'", options->source,
-                             options->paths[i]);
+                             options->paths.names[i]);
     if (hierarchy->node_count == 0)
         return error_set(err, STATUS_NOT_FOUND, "'%s' has no arrays", options->source);
     return STATUS_OK;
@@ -356,7 +357,7 @@ static enum status make_all(const struct rechunk_options *options, const struct 
         if (!status)
             status = add_groups(targets, store, hierarchy->format, node->array.path, err);
     }
-    if (!status && hierarchy->groups_incomplete && options->path_count == 0)
+    if (!status && hierarchy->groups_incomplete && options->paths.count == 0)
         return error_set(
             err, STATUS_UNSUPPORTED,
             "'%s' has more than %d groups, or one whose path is not valid: say what to copy "
@@ -364,7 +365,7 @@ static enum status make_all(const struct rechunk_options *options, const struct 
             options->source, ZARR_MAX_GROUPS);
     if (!status)
         status = check_delta(options, targets, err);
-    for (size_t i = 0; i < hierarchy->group_count && options->path_count == 0 && !status; i++)
+    for (size_t i = 0; i < hierarchy->group_count && options->paths.count == 0 && !status; i++)
         status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
                            strlen(hierarchy->groups[i]), err);
     if (status)

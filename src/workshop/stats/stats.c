@@ -23,19 +23,11 @@ struct options {
     struct making_options making;
     const char *by[MOST_BY];
     size_t by_count;
-    char **fields; /* [field_count], owned; NULL: all that have numbers */
-    size_t field_count;
+    struct making_names fields; /* none: all that have numbers */
     double quantiles[STATS_MOST_QUANTILES];
     size_t quantile_count;
     struct cli_settings settings;
 };
-
-static void parse_fields(void *input, const struct argp_state *state, const char *option,
-                         char *argument)
-{
-    struct options *options = input;
-    options->fields = cli_names(state, option, argument, &options->field_count);
-}
 
 static void parse_by(void *input, const struct argp_state *state, const char *option,
                      char *argument)
@@ -66,7 +58,7 @@ static void parse_quantiles(void *input, const struct argp_state *state, const c
 static const struct cli_option option_table[] = {
     {"output", 'o', "DST", "the store to write", CLI_TEXT(making.destination)},
     {"fields", 0, "FIELD[,FIELD]", "of these fields alone, and read no other (all with numbers)",
-     CLI_OWN(parse_fields)},
+     CLI_OWN_IN(fields, cli_making_names)},
     {"by", 0, "[FIELD=]AXIS[,AXIS]",
      "axes that have entries of their own, by number or name, of one field or of all others that "
      "have them; FIELD= alone: one entry; may be repeated, and adds up (samples' only axis, else "
@@ -75,11 +67,7 @@ static const struct cli_option option_table[] = {
      CLI_EACH(parse_by)},
     {"quantiles", 0, "Q[,Q]", "from 0 to 1, or none (0.01,0.05,0.25,0.5,0.75,0.95,0.99)",
      CLI_OWN(parse_quantiles)},
-    {"threads", 'j', "N", "threads, or auto (one per CPU)", CLI_THREADS(making.thread_count, 1024)},
-    {"memory", 'm', "SIZE",
-     "most memory of this process, or auto (half of the node's free memory, shared by its "
-     "processes)",
-     CLI_BYTES(making.memory_bytes)},
+    CLI_WORK_OPTIONS(making),
 };
 
 static void check(const void *input, const struct argp_state *state)
@@ -376,8 +364,8 @@ static enum status run(const struct options *options, struct config *config, str
     if (status)
         return status;
     leave_out(config);
-    status = stats_open(config, (const char *const *)options->fields, options->field_count, &notes,
-                        &dataset, err);
+    status = stats_open(config, (const char *const *)options->fields.names, options->fields.count,
+                        &notes, &dataset, err);
     if (!status) {
         status = run_on(options, config, dataset, &notes, err);
         dataset_free(dataset);
@@ -396,7 +384,7 @@ int cli_stats(int argc, char **argv)
     cli_making_settle(&options.making);
     enum status status = run(&options, &config, &err);
     config_done(&config);
-    free(options.fields);
+    free(options.fields.names);
     cli_settings_done(&options.settings);
     return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

@@ -1,7 +1,7 @@
-/* Synthetic datasets of `penstock synth`. Internal to cli/.
+/* Synthetic datasets of `penstock synth`.
  *
  *   synth.c          the command: options, summary
- *   synth_layouts.c  which arrays a dataset has
+ *   synth_layouts.c  which arrays a dataset has: tables
  *   synth_content.c  the numbers: pure functions of (seed, array, index)
  *   synth_series.c   the same for frames that follow one another: robots, weather, tokens
  *   synth_ragged.c   the same for samples of unequal lengths: events, cells, documents
@@ -26,20 +26,20 @@ typedef void synth_fill(const struct synth_array *array, uint64_t index, void *r
 struct synth_array {
     const char *name;       /* may have groups in front: "meta/episode_ends" */
     const char *dimensions; /* names of the axes, "time latitude"; NULL: none */
-    const char *attributes; /* members of a JSON object; NULL: none */
-    bool text;              /* uint32 [n, w] that is stored as n texts of w characters, UTF-32 */
     enum dtype dtype;
-    int rank;
     uint64_t shape[ZARR_MAX_RANK];
     uint64_t chunk_length; /* along axis 0; the other axes are not divided */
+    uint64_t range; /* of the array that this one points into, or that points into this: entries */
     synth_fill *fill;
+    const char *attributes; /* members of a JSON object; NULL: none */
+    bool text;              /* uint32 [n, w] that is stored as n texts of w characters, UTF-32 */
+    uint64_t side;          /* values are 0 to before this number */
+    uint64_t grain; /* of latents: noise of each value, in percent of the nodes' deviation */
+    bool long_tail; /* a few samples have many times as many items as the others */
+    int rank;
     uint64_t seed;
     uint64_t stream;      /* tells the arrays of one dataset apart */
     uint64_t entry_items; /* product of shape[1..] */
-    uint64_t range; /* of the array that this one points into, or that points into this: entries */
-    uint64_t side;  /* values are 0 to before this number */
-    uint64_t grain; /* of latents: noise of each value, in percent of the nodes' deviation */
-    bool long_tail; /* a few samples have many times as many items as the others */
 };
 
 /* float16 [20, 4, 32, 32] that look like latents of a video autoencoder, at any such shape with 4

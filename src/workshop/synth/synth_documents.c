@@ -141,130 +141,102 @@ enum status synth_put_group(const struct store *store, enum zarr_format format, 
     return status ? status : put_text(store, ".zattrs", attributes, err);
 }
 
-static enum status put_array(const struct store *store, enum zarr_format format,
-                             const struct synth_array *array, const char *document,
-                             struct error *err)
+/* Writes a document of a node, and appends it to `all`, the members of the consolidated metadata,
+ * each with a comma before. `name` is the document's in v2. */
+static enum status put_document(const struct store *store, enum zarr_format format,
+                                const char *path, const char *name, const char *document,
+                                struct text *all, struct error *err)
 {
     char key[ZARR_KEY_BYTES];
-    snprintf(key, sizeof key, "%s/%s", array->name, format == ZARR_V2 ? ".zarray" : "zarr.json");
-    enum status status = put_text(store, key, document, err);
+    snprintf(key, sizeof key, "%s/%s", path, format == ZARR_V2 ? name : "zarr.json");
+    text_append(all, ", \"%s\": %s", format == ZARR_V2 ? key : path, document);
+    return put_text(store, key, document, err);
+}
+
+static enum status put_array(const struct store *store, enum zarr_format format,
+                             const struct synth_array *array, const char *document,
+                             struct text *all, struct error *err)
+{
+    enum status status = put_document(store, format, array->name, ".zarray", document, all, err);
     if (status || format == ZARR_V3)
         return status;
     struct text attributes_text = {0};
     append_attributes(array, format, &attributes_text);
-    snprintf(key, sizeof key, "%s/.zattrs", array->name);
-    status = put_text(store, key, attributes_text.data, err);
+    status = put_document(store, format, array->name, ".zattrs", attributes_text.data, all, err);
     text_done(&attributes_text);
     return status;
 }
 
-/* The document of arrays[i]'s group; in v2 attributes have a document of their own. */
-static void append_group(const struct synth_dataset *dataset, size_t i, struct text *out)
-{
-    bool has_attributes = i == 0 && dataset->group_attributes[0];
-    if (dataset->format == ZARR_V3 && has_attributes)
-        text_append(out, "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": %s}",
-                    dataset->group_attributes);
-    else
-        text_append(out, "%s", group_document(dataset->format));
-}
-
-/* The length of the name of arrays[i]'s group, where the group is the first array's of its own; or
- * 0. */
-static int new_group(const struct synth_dataset *dataset, size_t i)
+/* Whether arrays[i] is the first of its group, whose path is *ret_path; false for the root's. */
+static bool begins_group(const struct synth_dataset *dataset, size_t i,
+                         char ret_path[ZARR_PATH_BYTES])
 {
     const char *name = dataset->arrays[i].name, *slash = strchr(name, '/');
     size_t length = slash ? (size_t)(slash - name) + 1 : 0;
     for (size_t j = 0; j < i; j++)
         if (strncmp(dataset->arrays[j].name, name, length) == 0)
-            return 0;
-    return length ? (int)length - 1 : 0;
+            return false;
+    snprintf(ret_path, ZARR_PATH_BYTES, "%.*s", length ? (int)length - 1 : 0, name);
+    return length > 0;
 }
 
+/* The group of arrays[i], where that is the group's first; in v2 attributes have a document of
+ * their own. */
 static enum status put_group(const struct store *store, const struct synth_dataset *dataset,
-                             size_t i, int length, struct error *err)
+                             size_t i, struct text *all, struct error *err)
 {
-    const char *name = dataset->arrays[i].name;
+    char path[ZARR_PATH_BYTES];
+    enum zarr_format format = dataset->format;
+    const char *own = i == 0 ? dataset->group_attributes : "";
     struct text document = {0};
-    char key[ZARR_KEY_BYTES];
-    snprintf(key, sizeof key, "%.*s/%s", length, name,
-             dataset->format == ZARR_V2 ? ".zgroup" : "zarr.json");
-    append_group(dataset, i, &document);
-    enum status status = put_text(store, key, document.data, err);
+    if (!begins_group(dataset, i, path))
+        return STATUS_OK;
+    if (format == ZARR_V3 && *own)
+        text_append(&document, "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": %s}",
+                    own);
+    else
+        text_append(&document, "%s", group_document(format));
+    enum status status = put_document(store, format, path, ".zgroup", document.data, all, err);
+    if (!status && format == ZARR_V2 && *own)
+        status = put_document(store, format, path, ".zattrs", own, all, err);
     text_done(&document);
-    if (status || dataset->format == ZARR_V3 || i > 0 || !dataset->group_attributes[0])
-        return status;
-    snprintf(key, sizeof key, "%.*s/.zattrs", length, name);
-    return put_text(store, key, dataset->group_attributes, err);
-}
-
-static enum status put_groups(const struct store *store, const struct synth_dataset *dataset,
-                              struct error *err)
-{
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < dataset->array_count && !status; i++) {
-        int length = new_group(dataset, i);
-        if (length > 0)
-            status = put_group(store, dataset, i, length, err);
-    }
     return status;
 }
 
-static void append_consolidated_v2(const struct synth_dataset *dataset,
-                                   const struct text *documents, struct text *out)
+static enum status put_consolidated(const struct store *store, enum zarr_format format,
+                                    const struct text *all, struct error *err)
 {
-    text_append(out,
-                "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zattrs\": %s, "
-                "\".zgroup\": {\"zarr_format\": 2}",
-                attributes);
-    for (size_t i = 0; i < dataset->array_count; i++) {
-        const char *name = dataset->arrays[i].name;
-        int group = new_group(dataset, i);
-        if (group)
-            text_append(out, ", \"%.*s/.zgroup\": %s", group, name, group_document(ZARR_V2));
-        if (group && i == 0 && dataset->group_attributes[0])
-            text_append(out, ", \"%.*s/.zattrs\": %s", group, name, dataset->group_attributes);
-        text_append(out, ", \"%s/.zarray\": %s, \"%s/.zattrs\": ", name, documents[i].data, name);
-        append_attributes(&dataset->arrays[i], ZARR_V2, out);
-    }
-    text_append(out, "}}");
-}
-
-static void append_consolidated_v3(const struct synth_dataset *dataset,
-                                   const struct text *documents, struct text *out)
-{
-    text_append(out,
-                "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": %s, "
-                "\"consolidated_metadata\": {\"kind\": \"inline\", \"must_understand\": false, "
-                "\"metadata\": {",
-                attributes);
-    for (size_t i = 0; i < dataset->array_count; i++) {
-        const char *name = dataset->arrays[i].name;
-        int group = new_group(dataset, i);
-        if (group) {
-            text_append(out, "%s\"%.*s\": ", i ? ", " : "", group, name);
-            append_group(dataset, i, out);
-        }
-        text_append(out, "%s\"%s\": %s", i || group ? ", " : "", name, documents[i].data);
-    }
-    text_append(out, "}}}");
+    struct text root = {0};
+    if (format == ZARR_V2)
+        text_append(&root,
+                    "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zattrs\": %s, "
+                    "\".zgroup\": %s%s}}",
+                    attributes, group_document(format), all->data);
+    else
+        text_append(&root,
+                    "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": %s, "
+                    "\"consolidated_metadata\": {\"kind\": \"inline\", \"must_understand\": false, "
+                    "\"metadata\": {%s}}}",
+                    attributes, all->data + strlen(", "));
+    enum status status =
+        put_text(store, format == ZARR_V2 ? ".zmetadata" : "zarr.json", root.data, err);
+    text_done(&root);
+    return status;
 }
 
 enum status synth_put_metadata(const struct store *store, const struct synth_dataset *dataset,
                                const struct text *documents, struct error *err)
 {
-    enum status status = put_groups(store, dataset, err);
-    for (size_t i = 0; i < dataset->array_count && !status; i++)
-        status = put_array(store, dataset->format, &dataset->arrays[i], documents[i].data, err);
-    if (status)
-        return status;
-    struct text root = {0};
-    if (dataset->format == ZARR_V2)
-        append_consolidated_v2(dataset, documents, &root);
-    else
-        append_consolidated_v3(dataset, documents, &root);
-    const char *key = dataset->format == ZARR_V2 ? ".zmetadata" : "zarr.json";
-    status = put_text(store, key, root.data, err);
-    text_done(&root);
+    struct text all = {0};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < dataset->array_count && !status; i++) {
+        status = put_group(store, dataset, i, &all, err);
+        if (!status)
+            status = put_array(store, dataset->format, &dataset->arrays[i], documents[i].data, &all,
+                               err);
+    }
+    if (!status)
+        status = put_consolidated(store, dataset->format, &all, err);
+    text_done(&all);
     return status;
 }

@@ -1,5 +1,5 @@
-/* See cuts.h. */
-#include "workshop/ingest/cuts.h"
+/* See video_segments.h. */
+#include "workshop/ingest/video_segments.h"
 
 #include "base/number.h"
 #include "base/random.h"
@@ -88,7 +88,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-size_t cuts_sort(int64_t *times, size_t count)
+size_t video_segments_sort(int64_t *times, size_t count)
 {
     size_t kept = 0;
     qsort(times, count, sizeof *times, compare_times);
@@ -143,7 +143,7 @@ static enum status find_times(struct video *video, struct seen *seen, struct err
         take_times(seen);
     else
         status = decode_times(video, seen, err);
-    seen->time_count = cuts_sort(seen->times, seen->time_count);
+    seen->time_count = video_segments_sort(seen->times, seen->time_count);
     if (!status && seen->time_count == 0)
         status = error_set(err, STATUS_CORRUPT,
                            "no frame has a time, as in streams without a container; convert the "
@@ -166,19 +166,20 @@ static int64_t last_duration(const struct seen *seen)
  * ------------------------------------------------------------------------------------------- */
 
 /* The moment of frame k, in ticks. */
-static int64_t moment(const struct cuts *cuts, int64_t start, const struct segment_wish *wish,
-                      uint32_t k)
+static int64_t moment(const struct video_segments *segments, int64_t start,
+                      const struct segment_wish *wish, uint32_t k)
 {
-    double ticks = (double)k * cuts->time_base.den / (wish->fps * cuts->time_base.num);
-    return cuts->begin + start + llrint(ticks);
+    double ticks = (double)k * segments->time_base.den / (wish->fps * segments->time_base.num);
+    return segments->begin + start + llrint(ticks);
 }
 
-void cuts_choose(const int64_t *times, size_t count, const struct cuts *cuts, int64_t start,
-                 const struct segment_wish *wish, int64_t *ret_chosen)
+void video_segments_choose(const int64_t *times, size_t count,
+                           const struct video_segments *segments, int64_t start,
+                           const struct segment_wish *wish, int64_t *ret_chosen)
 {
     size_t at = 0;
     for (uint32_t k = 0; k < wish->frame_count; k++) {
-        int64_t when = moment(cuts, start, wish, k);
+        int64_t when = moment(segments, start, wish, k);
         while (at + 1 < count && times[at + 1] <= when)
             at++;
         ret_chosen[k] = times[at];
@@ -212,14 +213,14 @@ static enum status find_packets(const struct seen *seen, const int64_t *chosen, 
     return STATUS_OK;
 }
 
-static enum status plan_segment(const struct seen *seen, const struct cuts *cuts,
+static enum status plan_segment(const struct seen *seen, const struct video_segments *segments,
                                 const struct segment_wish *wish, struct video_segment *segment,
                                 struct error *err)
 {
     int64_t *chosen = malloc(wish->frame_count * sizeof *chosen);
     if (!chosen)
         return no_memory(err);
-    cuts_choose(seen->times, seen->time_count, cuts, segment->start, wish, chosen);
+    video_segments_choose(seen->times, seen->time_count, segments, segment->start, wish, chosen);
     enum status status = STATUS_OK;
     if (seen->timed) {
         status = find_packets(seen, chosen, wish->frame_count, segment, err);
@@ -242,29 +243,29 @@ static int64_t choose_start(const struct segment_wish *wish, uint64_t number, ui
 }
 
 static enum status plan_segments(const struct seen *seen, uint64_t number,
-                                 const struct segment_wish *wish, struct cuts *cuts,
+                                 const struct segment_wish *wish, struct video_segments *segments,
                                  struct error *err)
 {
-    double tick = av_q2d(cuts->time_base);
+    double tick = av_q2d(segments->time_base);
     int64_t shown = last_duration(seen);
-    int64_t span = seen->times[seen->time_count - 1] - cuts->begin + shown;
+    int64_t span = seen->times[seen->time_count - 1] - segments->begin + shown;
     int64_t length = llrint(wish->seconds / tick), room = span - length;
-    cuts->duration = (double)span * tick;
-    cuts->fps = span > 0 ? (double)seen->time_count / cuts->duration : 0;
+    segments->duration = (double)span * tick;
+    segments->fps = span > 0 ? (double)seen->time_count / segments->duration : 0;
     if (room < 0 && -room > shown / 2) /* else it is rounding */
         return error_set(err, STATUS_INVALID, "the video has %.2f s, and a segment %.2f s",
-                         cuts->duration, wish->seconds);
+                         segments->duration, wish->seconds);
     room = room > 0 ? room : 0;
-    uint64_t fit = (uint64_t)(cuts->duration / wish->seconds + 1e-6);
-    cuts->segment_count = min_u64(wish->most, max_u64(fit, 1));
-    cuts->segments = calloc(cuts->segment_count, sizeof *cuts->segments);
-    if (!cuts->segments)
+    uint64_t fit = (uint64_t)(segments->duration / wish->seconds + 1e-6);
+    segments->count = min_u64(wish->most, max_u64(fit, 1));
+    segments->list = calloc(segments->count, sizeof *segments->list);
+    if (!segments->list)
         return no_memory(err);
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < cuts->segment_count && !status; i++) {
-        struct video_segment *segment = &cuts->segments[i];
-        segment->start = choose_start(wish, number, i, cuts->segment_count, (uint64_t)room);
-        status = plan_segment(seen, cuts, wish, segment, err);
+    for (size_t i = 0; i < segments->count && !status; i++) {
+        struct video_segment *segment = &segments->list[i];
+        segment->start = choose_start(wish, number, i, segments->count, (uint64_t)room);
+        status = plan_segment(seen, segments, wish, segment, err);
     }
     return status;
 }
@@ -273,7 +274,8 @@ static enum status plan_segments(const struct seen *seen, uint64_t number,
  * ------------------------------------------------------------------------------------------- */
 
 /* Decodes from the start until there is a frame. */
-static enum status try_decoder(struct video *video, struct cuts *cuts, struct error *err)
+static enum status try_decoder(struct video *video, struct video_segments *segments,
+                               struct error *err)
 {
     bool more = true, taken = false;
     enum status status = video_rewind(video, err);
@@ -289,41 +291,42 @@ static enum status try_decoder(struct video *video, struct cuts *cuts, struct er
     if (status)
         return status;
     AVRational shape = av_guess_sample_aspect_ratio(video->format, video->stream, video->frame);
-    cuts->width = video->frame->width;
-    cuts->height = video->frame->height;
-    cuts->ratio = picture_ratio(video->frame, shape);
+    segments->width = video->frame->width;
+    segments->height = video->frame->height;
+    segments->ratio = picture_ratio(video->frame, shape);
     return picture_check_ratio(video->frame, shape, PICTURE_MOST_RATIO, err);
 }
 
-enum status cuts_read(struct video *video, uint64_t number, const struct segment_wish *wish,
-                      struct cuts *ret_cuts, struct error *err)
+enum status video_segments_read(struct video *video, uint64_t number,
+                                const struct segment_wish *wish,
+                                struct video_segments *ret_segments, struct error *err)
 {
     struct seen seen = {0};
-    struct cuts cuts = {.time_base = video->stream->time_base};
+    struct video_segments segments = {.time_base = video->stream->time_base};
     enum status status = read_packets(video, &seen, err);
     if (!status)
         status = check_index(video, &seen, err);
     if (!status)
         status = find_times(video, &seen, err);
     if (!status) {
-        cuts.begin = seen.times[0];
-        status = plan_segments(&seen, number, wish, &cuts, err);
+        segments.begin = seen.times[0];
+        status = plan_segments(&seen, number, wish, &segments, err);
     }
     if (!status)
-        status = try_decoder(video, &cuts, err);
+        status = try_decoder(video, &segments, err);
     free(seen.packets);
     free(seen.times);
     if (status)
-        cuts_done(&cuts);
+        video_segments_done(&segments);
     else
-        *ret_cuts = cuts;
+        *ret_segments = segments;
     return status;
 }
 
-void cuts_done(struct cuts *cuts)
+void video_segments_done(struct video_segments *segments)
 {
-    for (size_t i = 0; cuts->segments && i < cuts->segment_count; i++)
-        free(cuts->segments[i].times);
-    free(cuts->segments);
-    *cuts = (struct cuts){0};
+    for (size_t i = 0; segments->list && i < segments->count; i++)
+        free(segments->list[i].times);
+    free(segments->list);
+    *segments = (struct video_segments){0};
 }
