@@ -5,6 +5,7 @@
 #include "arguments.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/launcher.h"
 #include "base/text.h"
 #include "check_mpi.h"
 #include "delivery/ring/rundir.h"
@@ -239,12 +240,8 @@ static void *say_alive(void *unused)
 
 static void start_saying_alive(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    const char *rank = NULL;
-    for (size_t i = 0; !rank && i < sizeof names / sizeof names[0]; i++)
-        rank = getenv(names[i]);
     pthread_t thread;
-    if ((!rank || strcmp(rank, "0") == 0) && pthread_create(&thread, NULL, say_alive, NULL) == 0)
+    if (strcmp(launcher_rank(), "0") == 0 && pthread_create(&thread, NULL, say_alive, NULL) == 0)
         pthread_detach(thread);
 }
 

@@ -2,6 +2,7 @@
 #include "ranks/comm.h"
 
 #include "base/clock.h"
+#include "base/launcher.h"
 #include "base/size.h"
 
 #include <limits.h>
@@ -18,13 +19,34 @@
  * before Slurm's, which is about mpirun's daemons then. */
 static long launched_count(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *count = getenv(names[i]);
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
+        const char *count = launcher_value(launchers[i].size);
         if (count)
             return strtol(count, NULL, 10);
     }
     return 1;
+}
+
+/* What a process of its own says to a launcher that has started more. A launcher that tells ranks
+ * alone, as PALS with PMIx, is known by those above 0. */
+static enum status check_alone(long launched, struct error *err)
+{
+    const struct launcher *half = launched > 1 ? NULL : launcher_of_half();
+    if (half && strcmp(launcher_value(half->rank), "0") != 0)
+        return error_set(
+            err, STATUS_MPI,
+            "%s says that this is process %s, but MPI knows of this one alone, so that each would "
+            "deliver everything: start it by a launcher of the MPI that this program is built with "
+            "(with PALS: --pmi pmix or --pmi cray)",
+            half->name, launcher_value(half->rank));
+    return launched <= 1
+               ? STATUS_OK
+               : error_set(
+                     err, STATUS_MPI,
+                     "the launcher has started %ld processes, but MPI knows of this one alone, "
+                     "so that each would deliver everything: use the mpirun of the MPI that this "
+                     "program is built with, or another --mpi with srun (srun --mpi=list)",
+                     launched);
 }
 
 /* Whether Open MPI has started all processes of the job on this node. */
@@ -39,9 +61,9 @@ static bool is_local(long launched)
 static void warn_of_small_shm(void)
 {
     const uint64_t least_bytes = UINT64_C(16) << 20;
-    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    if (!local_rank)
-        local_rank = getenv("MPI_LOCALRANKID");
+    const char *local_rank = NULL;
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS && !local_rank; i++)
+        local_rank = launcher_value(launchers[i].local_rank);
     struct statvfs info;
     if ((local_rank && strcmp(local_rank, "0") != 0) || statvfs("/dev/shm", &info) != 0)
         return;
@@ -133,13 +155,9 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
                         .is_hasty = getenv("PRTE_LAUNCHED") != NULL}; /* Open MPI 5 */
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
-    if (comm.size == 1 && launched > 1)
-        return error_set(
-            err, STATUS_MPI,
-            "the launcher has started %ld processes, but MPI knows of this one alone, "
-            "so that each would deliver everything: use the mpirun of the MPI that this "
-            "program is built with, or another --mpi with srun (srun --mpi=list)",
-            launched);
+    enum status status = comm.size == 1 ? check_alone(launched, err) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
     if (run_count > 1 && !divide(run_count, &comm, &base)) {
         ret_comm->rank = comm.rank;
         return error_set(err, STATUS_INVALID,
