@@ -30,6 +30,7 @@ struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
     enum launcher_count local_count;
+    bool zero_is_nobody; /* rank 0 without a size is set where no launcher is, too */
 };
 
 enum { LAUNCHER_TORCHRUN, LAUNCHER_OPEN_MPI, LAUNCHERS = 9 };
@@ -45,8 +46,9 @@ bool launcher_is_whole(const struct launcher *launcher);
 /* The first launcher of programs, which torchrun is not, that says rank and size; NULL: none. */
 const struct launcher *launcher_of_program(void);
 
-/* The first launcher of programs that says a rank, and no size; NULL: none. A Slurm batch script,
- * which has SLURM_PROCID=0, was launched by none. */
+/* The first launcher of programs that says a rank, and no size; NULL: none. By no launcher come
+ * SLURM_PROCID=0, of Slurm's batch scripts, and PMIX_RANK=0, which Open MPI 4 sets in a program
+ * that was started alone. */
 const struct launcher *launcher_of_half(void);
 
 /* This program's rank in its launcher's words, "0" without one, for those that may not ask MPI yet.

@@ -91,6 +91,7 @@ static void innermost_launcher_counts(void **state)
          5,
          6}, /* the node with more cores has more tasks */
         {{JSRUN}, 7, 12, 1, 6},
+        {{"PMIX_RANK=0"}, 0, 1, 0, 1}, /* Open MPI 4, a program that was started alone */
         {{"PMIX_RANK=3", "WORLD_SIZE=4"}, 3, 4, 0, 1},
         {{"JOB_COMPLETION_INDEX=1", "WORLD_SIZE=2"}, 1, 2, 0, 1},
         {{TORCHRUN, OPEN_MPI, SLURM_OF_PARENT}, 5, 8, 1, 4},
