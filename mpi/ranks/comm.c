@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 /* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
- * before Slurm's, which is about mpirun's daemons then. */
+ * before Slurm's, which is about mpirun's daemons then. A launcher that tells ranks alone, as PALS
+ * with PMIx, has started one more than this rank at least, or what penstock-run says in WORLD_SIZE.
+ */
 static long launched_count(void)
 {
     for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
@@ -24,29 +26,12 @@ static long launched_count(void)
         if (count)
             return strtol(count, NULL, 10);
     }
-    return 1;
-}
-
-/* What a process of its own says to a launcher that has started more. A launcher that tells ranks
- * alone, as PALS with PMIx, is known by those above 0. */
-static enum status check_alone(long launched, struct error *err)
-{
-    const struct launcher *half = launched > 1 ? NULL : launcher_of_half();
-    if (half && strcmp(launcher_value(half->rank), "0") != 0)
-        return error_set(
-            err, STATUS_MPI,
-            "%s says that this is process %s, but MPI knows of this one alone, so that each would "
-            "deliver everything: start it by a launcher of the MPI that this program is built with "
-            "(with PALS: --pmi pmix or --pmi cray)",
-            half->name, launcher_value(half->rank));
-    return launched <= 1
-               ? STATUS_OK
-               : error_set(
-                     err, STATUS_MPI,
-                     "the launcher has started %ld processes, but MPI knows of this one alone, "
-                     "so that each would deliver everything: use the mpirun of the MPI that this "
-                     "program is built with, or another --mpi with srun (srun --mpi=list)",
-                     launched);
+    const struct launcher *half = launcher_of_half();
+    long least = half ? strtol(launcher_value(half->rank), NULL, 10) + 1 : 1;
+    const char *size =
+        least > 1 || (half && half->local_rank) ? launcher_value("WORLD_SIZE") : NULL;
+    long count = size ? strtol(size, NULL, 10) : 1;
+    return count > least ? count : least;
 }
 
 /* Whether Open MPI has started all processes of the job on this node. */
@@ -155,9 +140,13 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
                         .is_hasty = getenv("PRTE_LAUNCHED") != NULL}; /* Open MPI 5 */
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
-    enum status status = comm.size == 1 ? check_alone(launched, err) : STATUS_OK;
-    if (status != STATUS_OK)
-        return status;
+    if (comm.size == 1 && launched > 1)
+        return error_set(
+            err, STATUS_MPI,
+            "the launcher has started %ld processes, but MPI knows of this one alone, "
+            "so that each would deliver everything: use the mpirun of the MPI that this "
+            "program is built with, or another --mpi with srun (srun --mpi=list), --pmi with PALS",
+            launched);
     if (run_count > 1 && !divide(run_count, &comm, &base)) {
         ret_comm->rank = comm.rank;
         return error_set(err, STATUS_INVALID,

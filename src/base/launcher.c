@@ -11,15 +11,15 @@
 /* clang-format off */
 const struct launcher launchers[LAUNCHERS] = {
     /* name           rank                    size                    local rank                    local size                    which is, nobody */
-    {"torchrun",      "RANK",                 "WORLD_SIZE",           "LOCAL_RANK",                 "LOCAL_WORLD_SIZE",           HERE},
-    {"Open MPI",      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", HERE},
-    {"MPICH",         "PMI_RANK",             "PMI_SIZE",             "MPI_LOCALRANKID",            "MPI_LOCALNRANKS",            HERE},
-    {"PALS",          "PALS_RANKID",          NULL,                   "PALS_LOCAL_RANKID",          "PALS_LOCAL_SIZE",            HERE},
-    {"Flux",          "FLUX_TASK_RANK",       "FLUX_JOB_SIZE",        "FLUX_TASK_LOCAL_ID",         "FLUX_JOB_SIZE",              OF_ALL},
-    {"jsrun",         "JSM_NAMESPACE_RANK",   "JSM_NAMESPACE_SIZE",   "JSM_NAMESPACE_LOCAL_RANK",   "JSM_NAMESPACE_LOCAL_SIZE",   HERE},
+    {"torchrun",      "RANK",                 "WORLD_SIZE",           "LOCAL_RANK",                 "LOCAL_WORLD_SIZE",           HERE, false},
+    {"Open MPI",      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", HERE, false},
+    {"MPICH",         "PMI_RANK",             "PMI_SIZE",             "MPI_LOCALRANKID",            "MPI_LOCALNRANKS",            HERE, false},
+    {"PALS",          "PALS_RANKID",          NULL,                   "PALS_LOCAL_RANKID",          "PALS_LOCAL_SIZE",            HERE, false},
+    {"Flux",          "FLUX_TASK_RANK",       "FLUX_JOB_SIZE",        "FLUX_TASK_LOCAL_ID",         "FLUX_JOB_SIZE",              OF_ALL, false},
+    {"jsrun",         "JSM_NAMESPACE_RANK",   "JSM_NAMESPACE_SIZE",   "JSM_NAMESPACE_LOCAL_RANK",   "JSM_NAMESPACE_LOCAL_SIZE",   HERE, false},
     {"srun",          "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",              "SLURM_STEP_TASKS_PER_NODE",  BY_NODE, true},
     {"a PMIx server", "PMIX_RANK",            NULL,                   NULL,                         NULL,                         HERE, true},
-    {"Kubernetes",    "JOB_COMPLETION_INDEX", NULL,                   NULL,                         NULL,                         HERE},
+    {"Kubernetes",    "JOB_COMPLETION_INDEX", NULL,                   NULL,                         NULL,                         HERE, false},
 };
 /* clang-format on */
 
