@@ -149,3 +149,40 @@ for alone in "PALS_RANKID=1" "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" "PMIX_RANK=3" "J
     if env $alone timeout 60 "$bin/penstock-reader" -- true 2>err; then fail "a reader of its own by $alone"; fi
     contains "$(cat err)" "but MPI knows of this one alone"
 done
+
+# Every name that penstock-run gives to Open MPI is one that the Open MPI of this build has. ORTE lists them. PRRTE lists none:
+# its libraries have the names in them, or what stands behind a framework's and a component's name.
+# shellcheck disable=SC2086,SC1091,SC2046
+launcher=$($mpirun --version 2>&1 | (. "$bin/../libexec/penstock/mca.sh" && mca_launcher "$(cat)"))
+known() {
+    if [ "$launcher" = orte ]; then
+        grep -q ":param:$1:value:" names
+    else
+        grep -qaE "(^|[^[:alnum:]_])(${1#*_}|${1#*_*_}|$1)([^[:alnum:]_]|$)" libraries
+    fi
+}
+if [ "$launcher" = orte ]; then
+    "$(dirname "$(readlink -f "$(command -v $mpirun)")")"/ompi_info --all --parsable >names || fail "ompi_info"
+elif [ "$launcher" ]; then
+    cat $(ldd "$bin/penstock-reader" "$(command -v prterun prte | head -n 1)" 2>/dev/null | grep -oE '/[^ ]*lib(mpi|open-pal|prrte)\.so[^ ]*' | sort -u) >libraries
+fi
+for setting in ${launcher:+$(. "$bin/../libexec/penstock/mca.sh" && awk 'NF { print $1 }' <<<"$MCA_NAMES")}; do
+    for name in $(. "$bin/../libexec/penstock/mca.sh" && mca_names "$launcher" "$setting"); do
+        known "$name" || fail "$launcher has no setting $name"
+    done
+done
+[ ! "$launcher" ] || ! known plm_no_such_agent || fail "every name is known"
+
+# Pods of an Indexed Job, without ssh: pod 0 has others run what its agent is given, and tells them the end.
+pods=$(dirname "$0")/../../launch/kubernetes/pods.py
+export PODS_PORT=$((20000 + $$ % 10000)) PODS_FIRST=127.0.0.1
+words=(--job train --service svc --pods 2 --hostfile "$PWD/pods" --patience 20)
+JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" -- true &
+code=0
+# shellcheck disable=SC2016
+JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" -- sh -c '
+    $HYDRA_LAUNCHER_EXEC -x train-1.svc "echo \$JOB_COMPLETION_INDEX; exit 3" >>said || echo "$?" >>said
+    $OMPI_MCA_plm_rsh_agent train-1 echo "\"two words\"" && exit 5' >said || code=$?
+[ "$(cat said)" = $'1\ntwo words\n3' ] || [ "$(sort said | tr '\n' ' ')" = "1 3 two words " ] || fail "pods have run: $(cat said)"
+[ "$code" -eq 5 ] && [ "$(cat pods)" = $'train-0.svc\ntrain-1.svc' ] || fail "pod 0 ends with $code"
+wait $! && fail "pod 1 does not hear how pod 0 has ended" || [ $? -eq 5 ]
