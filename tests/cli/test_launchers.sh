@@ -177,12 +177,28 @@ done
 pods=$(dirname "$0")/../../launch/kubernetes/pods.py
 export PODS_PORT=$((20000 + $$ % 10000)) PODS_FIRST=127.0.0.1
 words=(--job train --service svc --pods 2 --hostfile "$PWD/pods" --patience 20)
-JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" -- true &
+JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" -- true >other &
 code=0
 # shellcheck disable=SC2016
 JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" -- sh -c '
     $HYDRA_LAUNCHER_EXEC -x train-1.svc "echo \$JOB_COMPLETION_INDEX; exit 3" >>said || echo "$?" >>said
     $OMPI_MCA_plm_rsh_agent train-1 echo "\"two words\"" && exit 5' >said || code=$?
-[ "$(cat said)" = $'1\ntwo words\n3' ] || [ "$(sort said | tr '\n' ' ')" = "1 3 two words " ] || fail "pods have run: $(cat said)"
+[ "$(cat said other)" = $'3\n1\ntwo words' ] || fail "pods have run: $(cat said other)"
 [ "$code" -eq 5 ] && [ "$(cat pods)" = $'train-0.svc\ntrain-1.svc' ] || fail "pod 0 ends with $code"
 wait $! && fail "pod 1 does not hear how pod 0 has ended" || [ $? -eq 5 ]
+
+# The manifests' commands, with the hosts that an operator or pods.py writes.
+python3 - "$(dirname "$0")/../../launch/kubernetes" <<'PY' >manifests || fail "a manifest cannot be read"
+import glob, re, sys
+for path in sorted(glob.glob(sys.argv[1] + "/*.yaml")):
+    [words] = re.findall(r"penstock-run, (-c[^]]*)\]", open(path).read())
+    print(path.split("/")[-1], *[word.strip().strip('"') for word in words.split(",")])
+PY
+[ "$(wc -l <manifests)" -eq 3 ] || fail "manifests: $(cat manifests)"
+printf 'penstock-%d.penstock slots=1\n' 0 1 2 3 >written
+while read -r name _ _ words; do
+    # shellcheck disable=SC2086
+    made prrte "mpiexec -np 4 $spread penstock-0.penstock:1,penstock-1.penstock:1,penstock-2.penstock:1,penstock-3.penstock:1" "" \
+        --set batch.global_size=96 $(sed "s,/tmp/pods\|/etc/mpi/hostfile,$PWD/written," <<<"$words")
+    grep -q -- '--nproc-per-node=8 ' out || fail "$name: $(cat out)"
+done <manifests
