@@ -187,6 +187,7 @@ JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" -- sh -c '
 [ "$code" -eq 5 ] && [ "$(cat pods)" = $'train-0.svc\ntrain-1.svc' ] || fail "pod 0 ends with $code"
 wait $! && fail "pod 1 does not hear how pod 0 has ended" || [ $? -eq 5 ]
 
+unset PENSTOCK_DELIVERY_TRAINERS
 # The manifests' commands, with the hosts that an operator or pods.py writes.
 python3 - "$(dirname "$0")/../../launch/kubernetes" <<'PY' >manifests || fail "a manifest cannot be read"
 import glob, re, sys
