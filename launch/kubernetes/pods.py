@@ -69,7 +69,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        try:
+            self.wfile.write(text)
+        except ConnectionError:
+            pass  # who has asked is gone
 
     def log_message(self, *_):
         pass
@@ -85,23 +88,33 @@ def agent(words):
     """What mpirun calls instead of ssh: [OPTION...] HOST COMMAND..."""
     while words[0].startswith("-"):
         words = words[1:]
-    return ask("127.0.0.1", "/run", pod=words[0].split(".")[0], command=" ".join(words[1:]))["code"]
+    pod, command = words[0].split(".")[0], " ".join(words[1:])
+    if pod == os.environ["PODS_OWN"]:
+        return subprocess.call(["sh", "-c", command])
+    return ask("127.0.0.1", "/run", pod=pod, command=command)["code"]
+
+
+def write_agent(arguments):
+    """In all pods, since Open MPI's daemons look whether it is there; only pod 0 can use it."""
+    script = os.path.join(os.path.dirname(arguments.hostfile), "pods-agent")
+    with open(script, "w") as file:
+        file.write(f'#!/bin/sh\nexec "{sys.executable}" "{os.path.abspath(__file__)}" --agent "$@"\n')
+    os.chmod(script, 0o755)
+    return script
 
 
 def lead(arguments):
     """Pod 0: the command, with the pods' names in a file."""
     with open(arguments.hostfile, "w") as file:
         file.writelines(f"{arguments.job}-{index}.{arguments.service}\n" for index in range(arguments.pods))
-    script = os.path.join(os.path.dirname(arguments.hostfile), "pods-agent")
-    with open(script, "w") as file:
-        file.write(f'#!/bin/sh\nexec "{sys.executable}" "{os.path.abspath(__file__)}" --agent "$@"\n')
-    os.chmod(script, 0o755)
+    script = write_agent(arguments)
     server = http.server.ThreadingHTTPServer(("", PORT), Handler)
     server.daemon_threads, server.orders = True, Orders()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     # Open MPI 4, Open MPI 5, MPICH. Only this pod can reach others: no tree.
     reach = {"OMPI_MCA_plm_rsh_agent": script, "OMPI_MCA_plm_rsh_no_tree_spawn": "1", "PRTE_MCA_plm_ssh_agent": script,
-             "PRTE_MCA_plm_ssh_no_tree_spawn": "1", "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": script}
+             "PRTE_MCA_plm_ssh_no_tree_spawn": "1", "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": script,
+             "PODS_OWN": f"{arguments.job}-0"}
     code = subprocess.call(arguments.command, env={**os.environ, **reach})
     server.orders.code = code if code >= 0 else 128 - code
     time.sleep(2)  # for pods to hear of it
@@ -111,8 +124,8 @@ def lead(arguments):
 def follow(arguments, index):
     """Another pod: what pod 0 says, until it has no more to say."""
     pod, first, lost = f"{arguments.job}-{index}", f"{arguments.job}-0.{arguments.service}", 0
-    if os.environ.get("PODS_FIRST"):
-        first = os.environ["PODS_FIRST"]
+    first = os.environ.get("PODS_FIRST", first)
+    write_agent(arguments)
 
     def obey(order):
         code = subprocess.call(["sh", "-c", order["command"]], stdin=subprocess.DEVNULL)

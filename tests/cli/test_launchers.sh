@@ -176,11 +176,12 @@ done
 # Pods of an Indexed Job, without ssh: pod 0 has others run what its agent is given, and tells them the end.
 pods=$(dirname "$0")/../../launch/kubernetes/pods.py
 export PODS_PORT=$((20000 + $$ % 10000)) PODS_FIRST=127.0.0.1
-words=(--job train --service svc --pods 2 --hostfile "$PWD/pods" --patience 20)
-JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" -- true >other &
+words=(--job train --service svc --pods 2 --patience 20)
+mkdir elsewhere
+JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" --hostfile "$PWD/elsewhere/pods" -- true >other &
 code=0
 # shellcheck disable=SC2016
-JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" -- sh -c '
+JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" --hostfile "$PWD/pods" -- sh -c '
     $HYDRA_LAUNCHER_EXEC -x train-1.svc "echo \$JOB_COMPLETION_INDEX; exit 3" >>said || echo "$?" >>said
     $OMPI_MCA_plm_rsh_agent train-1 echo "\"two words\"" && exit 5' >said || code=$?
 [ "$(cat said other)" = $'3\n1\ntwo words' ] || fail "pods have run: $(cat said other)"
