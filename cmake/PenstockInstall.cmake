@@ -42,7 +42,7 @@ foreach(component cli trainer reader)
 endforeach()
 if(TARGET penstock-reader)
   install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/penstock-run DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT reader)
-  install(FILES launch/mca.sh launch/nodes.sh launch/readers.sh launch/supervise.sh DESTINATION libexec/penstock COMPONENT reader)
+  install(FILES launch/launchers.sh launch/mca.sh launch/nodes.sh launch/readers.sh launch/supervise.sh DESTINATION libexec/penstock COMPONENT reader)
   install(TARGETS penstock-sieve DESTINATION libexec/penstock COMPONENT reader)
 endif()
 

@@ -25,10 +25,9 @@ find_nodes() {
         mapfile -t host_list < <(tr -s ' \t\r\n' , <<<"$hosts" | host_names)
     elif [[ $hostfile ]]; then
         mapfile -t host_list < <(host_names <"$hostfile")
-    elif [[ ${SLURM_JOB_ID-} ]] && [[ $torchrun$nodes$restarts ]]; then
-        command -v scontrol >/dev/null ||
-            misused "SLURM_JOB_ID is set, but there is no scontrol in PATH: for a run on this machine alone unset SLURM_JOB_ID"
-        mapfile -t host_list < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    elif [[ $job && ($job != slurm || $torchrun$nodes$restarts) ]]; then
+        mapfile -t host_list < <(job_hosts)
+        ((${#host_list[@]})) || exit 4 # said there
     fi
     [[ ! $hosts$hostfile ]] || ((${#host_list[@]})) || misused "'$hosts$hostfile' names no host"
     local host
@@ -50,7 +49,9 @@ find_nodes() {
 # Sets agent: the words that reach a node, as mpirun has them of its options or the environment.
 find_agent() {
     local i value=ssh name names variable
-    if [[ $launcher == hydra ]]; then
+    if [[ $launcher == pals ]]; then
+        names=''
+    elif [[ $launcher == hydra ]]; then
         value=${HYDRA_LAUNCHER_EXEC:-ssh}
         names=$'-launcher-exec\n--launcher-exec'
     else
@@ -90,6 +91,13 @@ answering_in_slurm() {
         awk '$2 !~ /\*|down|fail/ && !seen[$1]++ { print $1 }'
 }
 
+# And of a Flux instance.
+answering_in_flux() {
+    local hosts
+    hosts=$(cat)
+    timeout --foreground "$PROBE_S" flux hostlist --expand --delimiter=$'\n' available </dev/null | grep -xF "$hosts"
+}
+
 # ask FUNCTION ARGUMENT...: sets `answered` to the hosts of `asked` that do. A signal is heard meanwhile.
 ask() {
     local file answers
@@ -124,14 +132,16 @@ leave_out_nodes() {
     local host
     ((${#host_list[@]} > 1)) || return 0
     note_answers
-    if [[ ${SLURM_JOB_ID-} ]]; then
-        ask answering_in_slurm
-        ((${#answered[@]})) || return 0 # Slurm itself does not answer: srun will say so
+    if [[ $job == @(slurm|flux) ]]; then
+        ask "answering_in_$job"
+        ((${#answered[@]})) || return 0 # it does not answer itself: its launcher will say so
     else
         find_agent
         ask answering "$PROBE_S" "${agent[@]}"
         note_answers
-        if [[ $launcher == hydra ]]; then
+        if [[ $launcher == pals ]]; then
+            ask answering "$SECOND_PROBE_S" "$mpiexec" "${launcher_options[@]}" -n 1 --ppn 1 --hosts
+        elif [[ $launcher == hydra ]]; then
             ask answering "$SECOND_PROBE_S" "$mpiexec" "${launcher_options[@]}" -n 1 -hosts
         else
             ask answering "$SECOND_PROBE_S" "$mpiexec" "${launcher_options[@]}" -np 1 --host

@@ -71,7 +71,7 @@ stop() {
         pid=${running[$side]-}
         [[ $pid ]] || continue
         # srun and mpirun pass SIGUSR2 on; at a SIGTERM srun kills at once, and readers leave their directories.
-        if [[ $side == readers && $launcher != hydra ]] && runs "$pid"; then
+        if [[ $side == readers && $KEEP_USR2 != *" $launcher "* ]] && runs "$pid"; then
             kill -USR2 "$pid" 2>/dev/null || true
             ends_within 20 "$pid" || true # they give trainers delivery.drain_timeout
         fi
@@ -237,7 +237,7 @@ restart() {
 # readers that wait, and no others. MPICH's mpiexec does not pass it on: delivery.connect_timeout ends such a run.
 end_waiting_readers() {
     ! ends_within "$1" "${running[readers]}" || return 0
-    [[ $launcher != hydra ]] || return 0
+    [[ $KEEP_USR2 != *" $launcher "* ]] || return 0
     unconnected=1
     kill -USR2 "${running[readers]}" 2>/dev/null || true
 }
@@ -478,8 +478,12 @@ run_commands() {
 # that ends.
 keep() {
     local restarts=$1 per_node=$2 count=$3 rank tries status since last=''
-    rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID-}}}
+    for rank in $RANKS; do
+        rank=${!rank-}
+        [[ ! $rank ]] || break
+    done
     [[ $rank ]] || fail "--keep is for penstock-run itself"
+    ((rank < count)) || exit 0 # see launchers.sh
     ((PPID != 1)) || exit 1 # the launcher died before this script began
     if [[ ! ${PENSTOCK_KEEPER-} ]]; then
         PENSTOCK_KEEPER=$PPID exec setpriv --pdeathsig TERM -- "$0" --keep "$@"
@@ -489,7 +493,7 @@ keep() {
     export LOCAL_WORLD_SIZE=$((per_node < count - rank + LOCAL_RANK ? per_node : count - rank + LOCAL_RANK))
     shift 5
     trainer=''
-    unset PENSTOCK_KEEPER "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!MPI_LOCAL@}"
+    unset PENSTOCK_KEEPER "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!MPI_LOCAL@}" "${!PALS_@}" "${!FLUX_TASK_@}" FLUX_JOB_SIZE "${!JSM_@}"
     trap '' USR2 # srun sends it to all of a step; it is meant for the readers
     trap_last 'end_trainer 143' TERM HUP
     trap_last 'end_trainer 130' INT

@@ -5,6 +5,7 @@
 #include "arguments.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/launcher.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "check_mpi.h"
@@ -243,12 +244,8 @@ static void *say_alive(void *unused)
 
 static void start_saying_alive(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    const char *rank = NULL;
-    for (size_t i = 0; !rank && i < sizeof names / sizeof names[0]; i++)
-        rank = getenv(names[i]);
     pthread_t thread;
-    if ((!rank || strcmp(rank, "0") == 0) && thread_start("alive", say_alive, NULL, &thread))
+    if (strcmp(launcher_rank(), "0") == 0 && thread_start("alive", say_alive, NULL, &thread))
         pthread_detach(thread);
 }
 

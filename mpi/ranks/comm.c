@@ -2,6 +2,7 @@
 #include "ranks/comm.h"
 
 #include "base/clock.h"
+#include "base/launcher.h"
 #include "base/size.h"
 
 #include <limits.h>
@@ -15,16 +16,22 @@
 #include <unistd.h>
 
 /* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
- * before Slurm's, which is about mpirun's daemons then. */
+ * before Slurm's, which is about mpirun's daemons then. A launcher that tells ranks alone, as PALS
+ * with PMIx, has started one more than this rank at least, or what penstock-run says in WORLD_SIZE.
+ */
 static long launched_count(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *count = getenv(names[i]);
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
+        const char *count = launcher_value(launchers[i].size);
         if (count)
             return strtol(count, NULL, 10);
     }
-    return 1;
+    const struct launcher *half = launcher_of_half();
+    long least = half ? strtol(launcher_value(half->rank), NULL, 10) + 1 : 1;
+    const char *size =
+        least > 1 || (half && half->local_rank) ? launcher_value("WORLD_SIZE") : NULL;
+    long count = size ? strtol(size, NULL, 10) : 1;
+    return count > least ? count : least;
 }
 
 /* Whether Open MPI has started all processes of the job on this node. */
@@ -39,9 +46,9 @@ static bool is_local(long launched)
 static void warn_of_small_shm(void)
 {
     const uint64_t least_bytes = UINT64_C(16) << 20;
-    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    if (!local_rank)
-        local_rank = getenv("MPI_LOCALRANKID");
+    const char *local_rank = NULL;
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS && !local_rank; i++)
+        local_rank = launcher_value(launchers[i].local_rank);
     struct statvfs info;
     if ((local_rank && strcmp(local_rank, "0") != 0) || statvfs("/dev/shm", &info) != 0)
         return;
@@ -138,7 +145,7 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
             err, STATUS_MPI,
             "the launcher has started %ld processes, but MPI knows of this one alone, "
             "so that each would deliver everything: use the mpirun of the MPI that this "
-            "program is built with, or another --mpi with srun (srun --mpi=list)",
+            "program is built with, or another --mpi with srun (srun --mpi=list), --pmi with PALS",
             launched);
     if (run_count > 1 && !divide(run_count, &comm, &base)) {
         ret_comm->rank = comm.rank;

@@ -24,12 +24,12 @@ enum { ARGUMENT_PARENT = 2, ARGUMENT_CPUSET, ARGUMENT_COMMAND }; /* of --exec-tr
 
 static bool belongs_to_launcher(const char *variable)
 {
-    static const char *const prefixes[] = {"OMPI_",           "PMIX_",        "PMI_",
-                                           "PRTE_",           "MPIR_",        "HYDRA_",
-                                           "HYDI_",           "MPI_LOCAL",    "RANK=",
-                                           "WORLD_SIZE=",     "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=",
-                                           "MASTER_ADDR=",    "MASTER_PORT=", "PENSTOCK_RUN_DIR=",
-                                           "PENSTOCK_READER="};
+    /* clang-format off */
+    static const char *const prefixes[] = {
+        "OMPI_", "PMIX_", "PMI_", "PRTE_", "MPIR_", "HYDRA_", "HYDI_", "MPI_LOCAL", "PALS_",
+        "FLUX_TASK_", "FLUX_JOB_SIZE=", "JSM_NAMESPACE_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
+        "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "PENSTOCK_RUN_DIR=", "PENSTOCK_READER="};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

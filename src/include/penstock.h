@@ -121,19 +121,15 @@ enum penstock_dtype {
 /* Which service to connect to, and as which trainer. Zero-initialise the struct: a member that is 0
  * or NULL is taken from the environment, as follows.
  *   run_dir           PENSTOCK_RUN_DIR: the service's run directory on this node
- *   rank, world_size  the first of these pairs that is set as a whole, else 0 of 1:
- *                       RANK, WORLD_SIZE                             torchrun, penstock-reader
- *                       OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   Open MPI
- *                       PMI_RANK, PMI_SIZE                           MPICH and its kin
- *                       SLURM_PROCID, SLURM_STEP_NUM_TASKS           srun
+ *   rank, world_size  the launcher's variables: the first row of the table in
+ *                     docs/run/launching.md whose two variables are set, as RANK and WORLD_SIZE of
+ *                     torchrun and penstock-reader. Without a launcher 0 of 1. A launcher that
+ *                     tells a rank and no world size is an error (WORLD_SIZE is missing)
  * Where `world_size` is not 0, `rank` and `world_size` count, and the environment does not.
  *
  * Where several readers serve a node, PENSTOCK_READER is the number (MPI rank) of the reader to
  * connect to. Where PENSTOCK_READER is not set, the node's trainers are spread over the readers in
- * run_dir by local rank. The local rank and the number of local trainers are the first of these
- * pairs that is set as a whole: LOCAL_RANK, LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_LOCAL_RANK,
- * OMPI_COMM_WORLD_LOCAL_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS; SLURM_LOCALID,
- * SLURM_STEP_TASKS_PER_NODE.
+ * run_dir by local rank, which the same table has.
  *
  * `state` says where to go on: the text that penstock_state() wrote, as it was saved with a
  * checkpoint. Where `state` is NULL or "", PENSTOCK_STATE holds the state, or the name of a file

@@ -564,6 +564,7 @@ supervise() {
         make_readers() { :; }
         libexec=$0/../libexec/penstock
         . "$libexec/nodes.sh"
+        . "$libexec/launchers.sh"
         sed "s/^readonly SILENCE=200 /readonly SILENCE=30 /" "$libexec/supervise.sh" >supervise.sh
         . ./supervise.sh
         eval "$4"

@@ -26,6 +26,16 @@ enum { MAX_VARIABLES = 32, NAME_BYTES = 64 };
 #define SLURM_OF_PARENT                                                              \
     "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_NTASKS=2", "SLURM_LOCALID=0", \
         "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"
+#define PALS_OF_NODE "PALS_LOCAL_RANKID=1", "PALS_LOCAL_SIZE=4", "PALS_NODEID=1", "PALS_DEPTH=1"
+#define PALS_CRAY    "PALS_RANKID=5", "PMI_RANK=5", "PMI_SIZE=8", PALS_OF_NODE
+#define PALS_PMIX    "PALS_RANKID=5", "PMIX_RANK=5", PALS_OF_NODE
+/* On the second of three nodes, with PMI as flux-shell gives it to all programs. */
+#define FLUX                                                                            \
+    "FLUX_TASK_RANK=4", "FLUX_JOB_SIZE=8", "FLUX_TASK_LOCAL_ID=1", "FLUX_JOB_NNODES=3", \
+        "PMI_RANK=4", "PMI_SIZE=8", "PMI_FD=12"
+#define JSRUN                                                                      \
+    "JSM_NAMESPACE_RANK=7", "JSM_NAMESPACE_SIZE=12", "JSM_NAMESPACE_LOCAL_RANK=1", \
+        "JSM_NAMESPACE_LOCAL_SIZE=6", "PMIX_RANK=7"
 /* The batch script itself: task 0 of a job that has many. */
 #define SLURM_BATCH                                                                            \
     "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_NPROCS=8", "SLURM_LOCALID=0", "SLURM_NODEID=0", \
@@ -72,12 +82,28 @@ static void innermost_launcher_counts(void **state)
         {{MPICH}, 2, 4, 0, 2},
         {{SLURM}, 4, 5, 0, 1},
         {{SLURM_BATCH}, 0, 1, 0, 1},
+        {{PALS_CRAY}, 5, 8, 1, 4},
+        {{PALS_PMIX, "WORLD_SIZE=8"}, 5, 8, 1, 4},
+        {{FLUX}, 4, 8, 1, 3},
+        {{"FLUX_TASK_RANK=7", "FLUX_JOB_SIZE=8", "FLUX_TASK_LOCAL_ID=5", "FLUX_JOB_NNODES=2"},
+         7,
+         8,
+         5,
+         6}, /* the node with more cores has more tasks */
+        {{JSRUN}, 7, 12, 1, 6},
+        {{"PMIX_RANK=0"}, 0, 1, 0, 1}, /* Open MPI 4, a program that was started alone */
+        {{"PMIX_RANK=3", "WORLD_SIZE=4"}, 3, 4, 0, 1},
+        {{"JOB_COMPLETION_INDEX=1", "WORLD_SIZE=2"}, 1, 2, 0, 1},
         {{TORCHRUN, OPEN_MPI, SLURM_OF_PARENT}, 5, 8, 1, 4},
         {{TORCHRUN, SLURM}, 5, 8, 1, 4},
         {{OPEN_MPI, SLURM_OF_PARENT}, 3, 6, 2, 3},
         {{OPEN_MPI, SLURM_BATCH}, 3, 6, 2, 3},
         {{MPICH, SLURM_OF_PARENT}, 2, 4, 0, 2},
-        {{"PMIX_RANK=3"}, 0, 1, 0, 1},
+        {{TORCHRUN, PALS_PMIX}, 5, 8, 1, 4},
+        {{TORCHRUN, FLUX}, 5, 8, 1, 4},
+        {{TORCHRUN, "JOB_COMPLETION_INDEX=1"}, 5, 8, 1, 4},
+        {{OPEN_MPI, "JOB_COMPLETION_INDEX=0"}, 3, 6, 2, 3},
+        {{MPICH, "FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0"}, 2, 4, 0, 2},
     };
     for (size_t i = 0; i < sizeof environments / sizeof environments[0]; i++)
         check_environment(&environments[i]);
@@ -92,7 +118,8 @@ static void pairs_are_whole(void **state)
         {{"WORLD_SIZE=2", SLURM}, 4, 5, 0, 1},
         {{"RANK=", "WORLD_SIZE=", OPEN_MPI}, 3, 6, 2, 3},
         {{"OMPI_COMM_WORLD_RANK=9", MPICH}, 2, 4, 0, 2},
-        {{"SLURM_PROCID=3", "SLURM_NTASKS=4"}, 0, 1, 0, 1},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=4"}, 0, 1, 0, 1},
+        {{"PMIX_RANK=4", "PALS_RANKID=4", SLURM}, 4, 5, 0, 1},
         /* By hand from Slurm's variables, as many scripts do. */
         {{"RANK=4", "WORLD_SIZE=5", "LOCAL_RANK=0", SLURM}, 4, 5, 0, 1},
         {{"RANK=4", "WORLD_SIZE=5", SLURM, "SLURM_LOCALID=1", "SLURM_NODEID=0"}, 4, 5, 1, 2},
@@ -184,6 +211,19 @@ static void nonsense_is_named(void **state)
         {{"RANK=2", "WORLD_SIZE=2"}, "RANK=2 is not below WORLD_SIZE=2"},
         {{"RANK=2"}, "RANK is set, but WORLD_SIZE is not"},
         {{"WORLD_SIZE=2"}, "WORLD_SIZE is set, but RANK is not"},
+        /* A launcher is there, and this would be 0 of 1. */
+        {{"RANK=2", PALS_PMIX}, "PALS_RANKID=5: PALS has started this trainer, and does not say"},
+        {{PALS_PMIX}, "set WORLD_SIZE to their number, or RANK and WORLD_SIZE"},
+        {{"PALS_RANKID=0", "PALS_LOCAL_RANKID=0", "PALS_LOCAL_SIZE=1"}, "PALS_RANKID=0"},
+        {{"OMPI_COMM_WORLD_RANK=1"}, "Open MPI has started"},
+        {{"PMI_RANK=1"}, "MPICH has started"},
+        {{"FLUX_TASK_RANK=1"}, "Flux has started"},
+        {{"JSM_NAMESPACE_RANK=1"}, "jsrun has started"},
+        {{"SLURM_PROCID=3", "SLURM_NTASKS=4"}, "srun has started"},
+        {{"PMIX_RANK=3"}, "a PMIx server has started"},
+        {{"JOB_COMPLETION_INDEX=0"}, "Kubernetes has started"},
+        {{"FLUX_TASK_RANK=8", "FLUX_JOB_SIZE=8"}, "FLUX_TASK_RANK=8 is not below FLUX_JOB_SIZE=8"},
+        {{"FLUX_TASK_LOCAL_ID=9", "FLUX_JOB_SIZE=8"}, "FLUX_TASK_LOCAL_ID=9 is not below"},
         {{"PMI_RANK=99999999999", "PMI_SIZE=2"}, "PMI_RANK='99999999999'"},
         {{"SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=2(x"}, "SLURM_STEP_TASKS_PER_NODE='2(x'"},
         {{"SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=2(x3"}, "SLURM_STEP_TASKS_PER_NODE='2(x3'"},

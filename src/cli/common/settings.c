@@ -1,6 +1,8 @@
 /* See settings.h. */
 #include "cli/common/settings.h"
 
+#include "base/launcher.h"
+
 #include <stdlib.h>
 
 void cli_settings_init(struct cli_settings *settings, int argc)
@@ -21,11 +23,11 @@ static enum status check_file(const char *path, struct error *err)
 /* Started by mpirun or srun with others, who find another standard input. */
 static bool is_one_of_several(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    bool several = false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        several = several || (getenv(names[i]) && atoi(getenv(names[i])) > 1);
-    return several;
+    for (const struct launcher *row = launchers + LAUNCHER_OPEN_MPI; row < launchers + LAUNCHERS;
+         row++)
+        if (launcher_value(row->size) && atoi(getenv(row->size)) > 1)
+            return true;
+    return false;
 }
 
 enum status cli_settings_read(const struct cli_settings *settings, struct config *ret_config,

@@ -1,5 +1,6 @@
 /* `penstock doctor`: see doctor.h. */
 #include "cli/doctor/doctor.h"
+#include "base/launcher.h"
 #include "base/number.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
@@ -195,9 +196,13 @@ static void print_text(const struct diagnosis *diagnosis)
 /* Whether this process is one of several that a launcher has started: it starts no others. */
 static bool is_launched(void)
 {
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") ||
-           (tasks && strcmp(tasks, "1") != 0);
+    for (const struct launcher *row = launchers + LAUNCHER_OPEN_MPI; row < launchers + LAUNCHERS;
+         row++) {
+        const char *size = launcher_value(row->size);
+        if (size && (strcmp(row->name, "srun") != 0 || strcmp(size, "1") != 0))
+            return true;
+    }
+    return false;
 }
 
 /* 1 without hosts and outside Slurm. */

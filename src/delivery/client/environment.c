@@ -1,6 +1,7 @@
 /* See environment.h. */
 #include "delivery/client/environment.h"
 #include "base/inode.h"
+#include "base/launcher.h"
 #include "delivery/ring/rundir.h"
 
 #include <assert.h>
@@ -11,34 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A number below a count: a rank and its world. */
-struct pair {
-    const char *number, *count;
-    bool by_node; /* the count is Slurm's list of counts by node */
-};
-
-/* In the order of environment.h. */
-static const struct pair worlds[] = {
-    {"RANK", "WORLD_SIZE", false},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", false},
-    {"PMI_RANK", "PMI_SIZE", false},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
-};
-static const struct pair local_ranks[] = {
-    {"LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
-    {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", false},
-    {"MPI_LOCALRANKID", "MPI_LOCALNRANKS", false},
-    {"SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", true},
-};
-
-enum { PAIRS = sizeof worlds / sizeof worlds[0] };
-
-static const char *value_of(const char *name)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
-}
 
 /* The number at the start of `text`; *ret_end is behind it. */
 static bool leading_number(const char *text, const char **ret_end, int64_t *ret_value)
@@ -62,7 +35,7 @@ static enum status not_a_number(const char *name, struct error *err)
 /* *ret_value stays as it is if the variable is not set. */
 static enum status read_number(const char *name, int64_t *ret_value, struct error *err)
 {
-    const char *text = value_of(name), *end;
+    const char *text = launcher_value(name), *end;
     int64_t value;
     if (!text)
         return STATUS_OK;
@@ -99,45 +72,83 @@ static enum status read_count_by_node(const char *name, int64_t *ret_value, stru
     return STATUS_OK;
 }
 
-/* The first pair that is there as a whole; else *ret_number and *ret_count stay as they are. */
-static enum status read_pair(const struct pair *pairs, uint32_t *ret_number, uint32_t *ret_count,
-                             struct error *err)
+/* All tasks over all nodes; the remainder goes to the first nodes, or to those with more cores. */
+static enum status read_count_of_all(const char *name, int64_t number, int64_t *ret_value,
+                                     struct error *err)
 {
-    for (const struct pair *pair = pairs; pair < pairs + PAIRS; pair++) {
-        int64_t number = 0, count = 0;
-        if (!value_of(pair->number) || !value_of(pair->count))
-            continue;
-        enum status status = read_number(pair->number, &number, err);
-        if (!status)
-            status = pair->by_node ? read_count_by_node(pair->count, &count, err)
-                                   : read_number(pair->count, &count, err);
-        if (status)
-            return status;
-        if (number >= count)
-            return error_set(err, STATUS_INVALID,
-                             "environment: %s=%s is not below %s=%s: one of them is wrong",
-                             pair->number, getenv(pair->number), pair->count, getenv(pair->count));
-        *ret_number = (uint32_t)number;
-        *ret_count = (uint32_t)count;
-        return STATUS_OK;
-    }
+    int64_t count = 0, nodes = 1;
+    enum status status = read_number(name, &count, err);
+    if (!status)
+        status = read_number("FLUX_JOB_NNODES", &nodes, err);
+    if (status)
+        return status;
+    int64_t evenly = nodes > 0 ? (count + nodes - 1) / nodes : count;
+    *ret_value = number < count && number >= evenly ? number + 1 : evenly;
     return STATUS_OK;
 }
 
-static enum status fill_rank(struct dial_options *options, struct error *err)
+/* A number below a count: a rank and its world. */
+struct pair {
+    const char *number, *count;
+    enum launcher_count kind;
+};
+
+static bool is_whole(const struct pair *pair)
 {
-    enum status status = read_pair(worlds, &options->rank, &options->world_size, err);
-    if (status || options->world_size)
+    return launcher_value(pair->number) && launcher_value(pair->count);
+}
+
+static enum status read_pair(const struct pair *pair, uint32_t *ret_number, uint32_t *ret_count,
+                             struct error *err)
+{
+    int64_t number = 0, count = 0;
+    enum status status = read_number(pair->number, &number, err);
+    if (!status)
+        status = pair->kind == LAUNCHER_COUNT_BY_NODE ? read_count_by_node(pair->count, &count, err)
+                 : pair->kind == LAUNCHER_COUNT_OF_ALL
+                     ? read_count_of_all(pair->count, number, &count, err)
+                     : read_number(pair->count, &count, err);
+    if (status)
         return status;
-    const char *rank = value_of("RANK"), *world_size = value_of("WORLD_SIZE");
+    if (number >= count)
+        return error_set(err, STATUS_INVALID,
+                         "environment: %s=%s is not below %s=%s: one of them is wrong",
+                         pair->number, getenv(pair->number), pair->count, getenv(pair->count));
+    *ret_number = (uint32_t)number;
+    *ret_count = (uint32_t)count;
+    return STATUS_OK;
+}
+
+/* What is there of a rank and its world, and is no pair. */
+static enum status check_halves(struct error *err)
+{
+    const struct launcher *half = launcher_of_half();
+    const char *rank = launcher_value("RANK"), *world_size = launcher_value("WORLD_SIZE");
+    if (half)
+        return error_set(err, STATUS_INVALID,
+                         "environment: %s=%s: %s has started this trainer, and does not say of how "
+                         "many: set WORLD_SIZE to their number, or RANK and WORLD_SIZE (0 and 1 "
+                         "for a single trainer)",
+                         half->rank, getenv(half->rank), half->name);
     if (rank || world_size)
         return error_set(err, STATUS_INVALID,
                          "environment: %s is set, but %s is not: set both, or none for a single "
                          "trainer",
                          rank ? "RANK" : "WORLD_SIZE", rank ? "WORLD_SIZE" : "RANK");
+    return STATUS_OK;
+}
+
+static enum status fill_rank(struct dial_options *options, struct error *err)
+{
+    for (int i = 0; i < LAUNCHERS; i++) {
+        const struct launcher *row = &launchers[i];
+        struct pair pair = {row->rank, row->size ? row->size : "WORLD_SIZE", LAUNCHER_COUNT_HERE};
+        if (is_whole(&pair))
+            return read_pair(&pair, &options->rank, &options->world_size, err);
+    }
     options->rank = 0;
     options->world_size = 1;
-    return STATUS_OK;
+    return check_halves(err);
 }
 
 /* Choosing among the readers of a node. */
@@ -146,8 +157,15 @@ static enum status fill_local_rank(struct dial_options *options, struct error *e
     options->local_rank = 0;
     options->local_world_size = 1;
     options->reader = -1;
-    enum status status =
-        read_pair(local_ranks, &options->local_rank, &options->local_world_size, err);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < LAUNCHERS; i++) {
+        const struct launcher *row = &launchers[i];
+        struct pair pair = {row->local_rank, row->local_size, row->local_count};
+        if (!is_whole(&pair))
+            continue;
+        status = read_pair(&pair, &options->local_rank, &options->local_world_size, err);
+        break;
+    }
     return status ? status : read_number("PENSTOCK_READER", &options->reader, err);
 }
 
@@ -169,11 +187,11 @@ enum status environment_fill(struct dial_options *options, struct error *err)
         status = fill_local_rank(&filled, err);
     if (status)
         return status;
-    const char *usual = value_of("PENSTOCK_RUN_DIR");
+    const char *usual = launcher_value("PENSTOCK_RUN_DIR");
     if (!filled.run_dir)
         filled.run_dir = usual;
     if (!usual || same_directory(filled.run_dir, usual))
-        filled.cursors = value_of("PENSTOCK_CURSORS");
+        filled.cursors = launcher_value("PENSTOCK_CURSORS");
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,
@@ -205,7 +223,7 @@ enum status environment_named_run(const char *run_dir, const char *name, char *b
 
 enum status environment_state(char *buffer, size_t size, const char **ret_state, struct error *err)
 {
-    const char *text = value_of("PENSTOCK_STATE");
+    const char *text = launcher_value("PENSTOCK_STATE");
     *ret_state = NULL;
     if (!text)
         return STATUS_OK;

@@ -1,20 +1,10 @@
 /* Reads from the environment which trainer this process is, and where its service is.
  *
- * Launchers nest: torchrun runs under mpirun, mpirun under Slurm, and a process finds the variables
- * of all. The innermost launcher is the one that started the trainers, so the launchers are asked
- * in this order:
- *
- *              rank and world size                   local rank and world size
- *   torchrun   RANK, WORLD_SIZE                      LOCAL_RANK, LOCAL_WORLD_SIZE
- *   Open MPI   OMPI_COMM_WORLD_RANK, …_SIZE          OMPI_COMM_WORLD_LOCAL_RANK, …_LOCAL_SIZE
- *   PMI        PMI_RANK, PMI_SIZE                    MPI_LOCALRANKID, MPI_LOCALNRANKS
- *   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS    SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE
- *   none       0 of 1                                0 of 1
- *
- * A pair is taken as a whole or not at all: the rank of one launcher means nothing in the world of
- * another. The two pairs are looked for separately, since users set RANK and WORLD_SIZE by hand.
- * SLURM_NTASKS is not used: it is the job's, so that a batch script would count as task 0 of many.
- * PMIX_RANK is not used: no variable has the size that belongs to it.
+ * base/launcher.h has the launchers, their variables, and which of them counts. The rank and the
+ * local rank are looked for separately, since users set RANK and WORLD_SIZE by hand. A trainer of
+ * which no launcher says anything is 0 of 1. PALS, PMIx and Kubernetes tell a rank, and no world
+ * size: there WORLD_SIZE is the user's. A local rank that nobody tells is 0 of 1, which matters
+ * only to nodes with several readers.
  *
  * Any thread, unless another thread changes the environment meanwhile.
  */
@@ -31,7 +21,8 @@
  * untouched.
  *
  * INVALID: a variable is not a number; there is no run_dir; a rank is not below its world size; or
- * only one of RANK and WORLD_SIZE is set, and no other launcher's pair. */
+ * one of a pair is set, and no pair: a launcher is there, and this trainer would count as 0 of 1.
+ */
 MUST_USE enum status environment_fill(struct dial_options *options, struct error *err);
 
 /* The run directory of the run `name` of --also, beside `run_dir`, in `buffer` of `size` bytes.

@@ -2,6 +2,7 @@
 #include "workshop/commands/making_options.h"
 
 #include "base/cpu.h"
+#include "base/launcher.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/size.h"
@@ -43,7 +44,7 @@ void cli_making_names(void *input, const struct argp_state *state, const char *o
 /* A whole number from the environment; false: there is none. */
 static bool from_environment(const char *name, uint32_t *ret_value)
 {
-    const char *text = getenv(name);
+    const char *text = launcher_value(name);
     uint64_t value;
     if (!text || !number_parse(text, 0, UINT32_MAX, &value))
         return false;
@@ -55,20 +56,17 @@ static bool from_environment(const char *name, uint32_t *ret_value)
  * batch script has SLURM_PROCID, too; only srun sets the size of a step. */
 static void ask_launcher(struct making_options *making, uint32_t *ret_local)
 {
-    static const char *const names[][3] = {
-        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
+        const struct launcher *row = &launchers[i];
         uint32_t rank, size;
-        if (!from_environment(names[i][0], &rank) || !from_environment(names[i][1], &size) ||
+        if (!from_environment(row->rank, &rank) || !from_environment(row->size, &size) ||
             rank >= size)
             continue;
         making->part = rank;
         making->part_count = size;
         /* Not known: as if all were on this node. */
-        if (!from_environment(names[i][2], ret_local) || *ret_local == 0)
+        if (row->local_count == LAUNCHER_COUNT_OF_ALL ||
+            !from_environment(row->local_size, ret_local) || *ret_local == 0)
             *ret_local = size;
         return;
     }

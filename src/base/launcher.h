@@ -1,0 +1,58 @@
+/* Which launchers there are, and the variables by which each tells a process who it is. The one
+ * table of them; docs/run/launching.md shows it to users, tests/unit/test_client_environment.c
+ * tries each row.
+ *
+ * Launchers nest: torchrun runs under mpirun, mpirun under Slurm, and a process finds the variables
+ * of all. The innermost launcher is the one that started it, so the rows are asked from the top,
+ * and where two disagree the upper one counts. A pair is taken as a whole or not at all: the rank
+ * of one launcher means nothing in the world of another.
+ *
+ * SLURM_NTASKS is not used: it is the job's, so that a batch script would count as task 0 of many.
+ *
+ * Any thread, unless another thread changes the environment meanwhile.
+ */
+#ifndef PENSTOCK_BASE_LAUNCHER_H
+#define PENSTOCK_BASE_LAUNCHER_H
+
+#include <stdbool.h>
+
+/* What the variable of local_size has in it. */
+enum launcher_count {
+    LAUNCHER_COUNT_HERE,    /* how many processes are on this node */
+    LAUNCHER_COUNT_BY_NODE, /* Slurm's list of them by node; SLURM_NODEID is this one */
+    LAUNCHER_COUNT_OF_ALL,  /* how many are on FLUX_JOB_NNODES nodes, spread evenly */
+};
+
+/* Rank among all processes, and on this node. NULL: the launcher does not tell. For a launcher that
+ * tells no size, users add one of their own to what trainers see: WORLD_SIZE. */
+struct launcher {
+    const char *name;
+    const char *rank, *size;
+    const char *local_rank, *local_size;
+    enum launcher_count local_count;
+    bool zero_is_nobody; /* rank 0 without a size is set where no launcher is, too */
+};
+
+enum { LAUNCHER_TORCHRUN, LAUNCHER_OPEN_MPI, LAUNCHERS = 9 };
+extern const struct launcher launchers[LAUNCHERS];
+
+/* The value of variable `name`, borrowed from the environment; NULL: it is not set, or empty, or
+ * `name` is NULL. */
+const char *launcher_value(const char *name);
+
+/* Whether it says both, rank and size. */
+bool launcher_is_whole(const struct launcher *launcher);
+
+/* The first launcher of programs, which torchrun is not, that says rank and size; NULL: none. */
+const struct launcher *launcher_of_program(void);
+
+/* The first launcher of programs that says a rank, and no size; NULL: none. By no launcher come
+ * SLURM_PROCID=0, of Slurm's batch scripts, and PMIX_RANK=0, which Open MPI 4 sets in a program
+ * that was started alone. */
+const struct launcher *launcher_of_half(void);
+
+/* This program's rank in its launcher's words, "0" without one, for those that may not ask MPI yet.
+ * Borrowed from the environment. */
+const char *launcher_rank(void);
+
+#endif
