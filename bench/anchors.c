@@ -41,7 +41,6 @@ static const struct case_spec cases[] = {
 static uint64_t *make_mask(uint64_t frames, int draws)
 {
     uint64_t words = size_divide_up(frames, 64), *mask = malloc(words * sizeof *mask);
-
     if (!mask)
         fail("out of memory");
     for (uint64_t w = 0; w < words; w++) {
@@ -55,7 +54,6 @@ static uint64_t *make_mask(uint64_t frames, int draws)
 static uint64_t *make_ends(uint64_t frames, uint64_t *ret_count)
 {
     uint64_t count = size_divide_up(frames, EPISODE_LENGTH), *ends = malloc(count * sizeof *ends);
-
     if (!ends)
         fail("out of memory");
     for (uint64_t i = 0; i < count; i++)
@@ -67,7 +65,6 @@ static uint64_t *make_ends(uint64_t frames, uint64_t *ret_count)
 static double peak_mb(void)
 {
     struct rusage usage;
-
     getrusage(RUSAGE_SELF, &usage);
     return (double)usage.ru_maxrss * 1024 / 1e6;
 }
@@ -76,11 +73,9 @@ static double peak_mb(void)
 static double time_places(const struct anchors *anchors, uint64_t *sum)
 {
     uint64_t start = clock_process_cpu_ns(), rows = anchors_row_count(anchors);
-
     for (uint64_t i = 0; i < LOOK_UPS; i++) {
         uint64_t bits = random_u64(2, 0, i), row = random_below(bits, rows);
         uint32_t samples = anchors_row_samples(anchors, row);
-
         if (samples > 0)
             *sum += anchors_frame_at(anchors, row, (uint32_t)bits % samples);
     }
@@ -90,7 +85,6 @@ static double time_places(const struct anchors *anchors, uint64_t *sum)
 static double time_frames(const struct anchors *anchors, uint64_t *sum)
 {
     uint64_t start = clock_process_cpu_ns(), row;
-
     for (uint64_t i = 0; i < LOOK_UPS; i++)
         *sum += anchors_offset_of(anchors,
                                   random_below(random_u64(3, 0, i), anchors_frames(anchors)), &row);
@@ -100,7 +94,6 @@ static double time_frames(const struct anchors *anchors, uint64_t *sum)
 static double time_episodes(const struct anchors *anchors, uint64_t *sum)
 {
     uint64_t start = clock_process_cpu_ns();
-
     for (uint64_t i = 0; i < LOOK_UPS; i++)
         *sum +=
             anchors_episode_of(anchors, random_below(random_u64(4, 0, i), anchors_frames(anchors)))
@@ -111,7 +104,6 @@ static double time_episodes(const struct anchors *anchors, uint64_t *sum)
 static double time_positions(const struct plan_epoch *epoch, uint64_t *sum)
 {
     uint64_t start = clock_process_cpu_ns();
-
     for (uint64_t i = 0; i < LOOK_UPS; i++)
         *sum +=
             plan_sample_at(epoch, random_below(random_u64(5, 0, i), epoch->plan.position_count));
@@ -124,7 +116,6 @@ static uint64_t look_up_window(const struct plan_epoch *epoch, uint64_t index, u
 {
     struct plan_window window;
     struct plan_location locations[BLOCK];
-
     plan_window_at(&window, epoch, index);
     for (uint64_t i = 0; i < window.row_count; i++)
         rows[i] = window.first_row_position + i;
@@ -141,7 +132,6 @@ static uint64_t look_up_window(const struct plan_epoch *epoch, uint64_t index, u
 static double time_in_order(const struct plan_epoch *epoch, uint64_t *sum)
 {
     uint64_t *rows = malloc(epoch->plan.window_rows * sizeof *rows), done = 0;
-
     if (!rows)
         fail("out of memory");
     uint64_t start = clock_process_cpu_ns();
@@ -165,7 +155,6 @@ static void measure_plan(const struct anchors *anchors, uint64_t *sum)
     struct plan plan;
     struct plan_epoch epoch;
     struct error err;
-
     error_clear(&err);
     uint64_t start = clock_process_cpu_ns();
     check(plan_init(&plan, &options, &err), &err);
@@ -232,7 +221,6 @@ int main(int argc, char **argv)
 {
     static const char usage[] = "usage: penstock-bench-anchors FRAMES";
     uint64_t frames = parse_number(argc == 2 ? argv[1] : "", UINT64_MAX, usage);
-
     printf("{\"frames\":%" PRIu64 ",", frames);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         measure(&cases[i], frames);

@@ -85,7 +85,7 @@ static void ours(const struct chunk *chunk)
 {
     struct error err;
     if (codec_decode(&chunk->chain, chunk->context, chunk->stored, chunk->stored_bytes,
-                     codec_output_of(chunk->decoded, chunk->bytes), &err))
+                     codec_output_of(chunk->decoded, chunk->bytes), &err) != STATUS_OK)
         stop("decode", &err);
 }
 
@@ -151,8 +151,8 @@ static void make_chunk(const struct subject *subject, size_t bytes, struct chunk
     *chunk = (struct chunk){.bytes = bytes};
     json_object_object_get_ex(json, "id", &id);
     if (codec_chain_add(&chunk->chain, CODEC_ZARR_V2, json_object_get_string(id), json,
-                        subject->type_bytes, &err) ||
-        codec_context_new(chains, 1, bytes, &chunk->context, &err))
+                        subject->type_bytes, &err) != STATUS_OK ||
+        codec_context_new(chains, 1, bytes, &chunk->context, &err) != STATUS_OK)
         stop(subject->name, &err);
     json_object_put(json);
     size_t bound = codec_chain_stored_bound(&chunk->chain, bytes);

@@ -45,7 +45,6 @@ static double measure(const struct task *task, int variant, unsigned char *in, u
         variant == COPY ? NULL : convert_variant((enum convert_variant)variant);
     size_t in_bytes = task->swap_bytes ? task->swap_bytes : dtype_bytes(task->convert.from);
     uint64_t start_ns = clock_now_ns();
-
     for (int i = 0; i < REPEATS; i++) {
         if (variant == COPY)
             memcpy(out, in, BLOCK_BYTES);
@@ -79,7 +78,6 @@ static void fill(const struct task *task, unsigned char *in, unsigned char *out)
     enum dtype from = task->convert.from;
     size_t count = BLOCK_BYTES / (from == DTYPE_NONE ? 1 : dtype_bytes(from));
     struct convert convert = {DTYPE_INT16, DTYPE_FLOAT32, 100.0 / 32768, 0};
-
     for (size_t i = 0; i < BLOCK_BYTES; i++)
         in[i] = (unsigned char)(i * 2654435761u >> 13);
     if (from < DTYPE_FLOAT16)
@@ -116,7 +114,6 @@ int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 11;
     unsigned char *in = aligned_alloc(64, BLOCK_BYTES), *out = aligned_alloc(64, 8 * BLOCK_BYTES);
-
     if (rounds < 1 || rounds > MAX_ROUNDS || !in || !out) {
         fprintf(stderr, "usage: penstock-bench-convert [ROUNDS], 1 to %d\n", MAX_ROUNDS);
         return 2;

@@ -19,14 +19,14 @@ int main(void)
     struct penstock *penstock;
     struct penstock_batch batch;
     char message[PENSTOCK_MESSAGE_BYTES];
-    if (penstock_connect(NULL, &penstock, message)) {
+    if (penstock_connect(NULL, &penstock, message) != PENSTOCK_OK) {
         fprintf(stderr, "%s\n", message);
         return 1;
     }
     enum penstock_status status = PENSTOCK_OK;
-    while (!status && !(status = penstock_next(penstock, &batch, -1))) {
+    while (status == PENSTOCK_OK && (status = penstock_next(penstock, &batch, -1)) == PENSTOCK_OK) {
         status = encode(penstock, &batch);
-        if (!status)
+        if (status == PENSTOCK_OK)
             status = penstock_release(penstock, &batch);
     }
     if (status != PENSTOCK_ENDED)

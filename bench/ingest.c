@@ -44,7 +44,7 @@ static enum status drain(struct video *video, struct error *err)
 {
     bool taken = true;
     enum status status = STATUS_OK;
-    while (!status && taken)
+    while (status == STATUS_OK && taken)
         status = video_take(video, &taken, err);
     return status;
 }
@@ -56,22 +56,22 @@ static enum status decode(struct video *video, const struct video_segment *segme
     uint64_t left = 0;
     enum status status = video_seek(video, segment->key_pts, err);
     avcodec_flush_buffers(video->decoder);
-    while (!status && more) {
+    while (status == STATUS_OK && more) {
         status = video_read(video, &more, err);
-        if (!status && more && left == 0 && video->packet->pts == segment->key_pts)
+        if (status == STATUS_OK && more && left == 0 && video->packet->pts == segment->key_pts)
             left = segment->packet_count;
         if (left == 0)
             continue;
-        if (!status)
+        if (status == STATUS_OK)
             status = video_send(video, more ? video->packet : NULL, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = drain(video, err);
         if (--left == 0)
             break;
     }
-    if (!status && more)
+    if (status == STATUS_OK && more)
         status = video_send(video, NULL, err);
-    return status ? status : drain(video, err);
+    return status != STATUS_OK ? status : drain(video, err);
 }
 
 static enum status run(void *argument, void *state, uint64_t number, struct error *err)
@@ -89,9 +89,10 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
         status = video_open(bench->list.videos[video].path, &decoder->video, err);
     }
     const struct video_segments *segments = &bench->plan.videos[video].segments;
-    return status ? status
-                  : decode(decoder->video,
-                           &segments->list[number - bench->plan.first_segments[video]], err);
+    return status != STATUS_OK
+               ? status
+               : decode(decoder->video, &segments->list[number - bench->plan.first_segments[video]],
+                        err);
 }
 
 static enum status measure(struct bench *bench, const char *folder, uint32_t thread_count,
@@ -101,7 +102,7 @@ static enum status measure(struct bench *bench, const char *folder, uint32_t thr
     enum status status = video_plan_settle(fd, "bench", &bench->list, &bench->wish, thread_count,
                                            true, &bench->plan, err);
     close(fd);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     const struct team team = {
         .thread_count = thread_count,
@@ -116,7 +117,7 @@ static enum status measure(struct bench *bench, const char *folder, uint32_t thr
     uint64_t start_ns = clock_now_ns();
     status = team_run(&team, err);
     double seconds = (double)(clock_now_ns() - start_ns) / 1e9;
-    if (!status)
+    if (status == STATUS_OK)
         printf("{\"segments\": %.3f}\n", (double)bench->plan.segment_count / seconds);
     return status;
 }
@@ -132,11 +133,11 @@ int main(int argc, char **argv)
     bench.wish.most = strtoull(argv[3], NULL, 10);
     video_start_logging();
     enum status status = video_list_read(argv[1], &bench.list, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = measure(&bench, argv[2], (uint32_t)strtoul(argv[4], NULL, 10), &err);
-    if (status)
+    if (status != STATUS_OK)
         fprintf(stderr, "%s: %s\n", argv[0], err.message);
     video_plan_done(&bench.plan);
     video_list_done(&bench.list);
-    return status ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status != STATUS_OK ? EXIT_FAILURE : EXIT_SUCCESS;
 }

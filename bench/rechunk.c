@@ -33,7 +33,7 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     struct slab_writer *writer = NULL;
     enum status status =
         slab_writer_new(NULL, &bench->targets, bench->slab_bytes, false, &writer, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_state = writer;
     return status;
 }
@@ -88,7 +88,7 @@ static enum status measure_whole(struct bench *bench, bool verify, const char *s
     options.making.destination = path;
     options.making.verify = verify;
     enum status status = rechunk_run(&options, bench->store, &result, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_rate = (double)bench->total_bytes * 1e3 / (double)result.elapsed_ns;
     return status;
 }
@@ -96,12 +96,12 @@ static enum status measure_whole(struct bench *bench, bool verify, const char *s
 static enum status prepare(struct bench *bench, struct error *err)
 {
     enum status status = store_open(bench->options.source, &bench->store, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = zarr_hierarchy_open(bench->store, &bench->hierarchy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status =
             targets_make(&bench->options, bench->store, bench->hierarchy, &bench->targets, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     bench->offsets = calloc(bench->targets.count, sizeof *bench->offsets);
     if (!bench->offsets)
@@ -118,7 +118,7 @@ static enum status prepare(struct bench *bench, struct error *err)
     targets_cut(&bench->targets, bench->slab_bytes);
     void *samples = NULL;
     status = memory_map(bench->total_bytes, "samples", &samples, err);
-    if (!status)
+    if (status == STATUS_OK)
         memory_touch(samples, bench->total_bytes);
     bench->samples = samples;
     return status;
@@ -128,15 +128,15 @@ static enum status measure_all(struct bench *bench, struct error *err)
 {
     double decode = 0, encode = 0, whole = 0, verified = 0;
     enum status status = prepare(bench, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = measure(bench, false, &decode, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = measure(bench, true, &encode, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = measure_whole(bench, false, "plain", &whole, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = measure_whole(bench, true, "verified", &verified, err);
-    if (!status)
+    if (status == STATUS_OK)
         printf("{\"decode\": %.1f, \"encode\": %.1f, \"rechunk\": %.1f, \"verified\": %.1f}\n",
                decode, encode, whole, verified);
     return status;
@@ -164,12 +164,12 @@ int main(int argc, char **argv)
     bench.options.making.thread_count = (uint32_t)strtoul(argv[6], NULL, 10);
     bench.options.making.memory_bytes = memory_available_bytes() / 2;
     enum status status = measure_all(&bench, &err);
-    if (status)
+    if (status != STATUS_OK)
         fprintf(stderr, "%s: %s\n", argv[0], err.message);
     memory_unmap(bench.samples, bench.total_bytes);
     free(bench.offsets);
     targets_done(&bench.targets);
     zarr_hierarchy_free(bench.hierarchy);
     store_free(bench.store);
-    return status ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status != STATUS_OK ? EXIT_FAILURE : EXIT_SUCCESS;
 }

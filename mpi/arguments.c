@@ -198,7 +198,7 @@ enum status arguments_parse(struct arguments *arguments, int argc, char **argv, 
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:c:qvVh", options, NULL)) != -1;) {
         enum status status = check_once(given, option, options, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = parse_option(arguments, option, argv, err);
         if (status != STATUS_OK)
             return status;

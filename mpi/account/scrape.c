@@ -115,7 +115,7 @@ enum status scrape_new(int dir, uint32_t reader, const struct address *address,
     *scrape = (struct scrape){.dir = dir, .reader = reader, .address = *address};
     int fd = -1;
     enum status status = listen_at(&scrape->address, &fd, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         scrape->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, handle, scrape,
             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
@@ -126,7 +126,7 @@ enum status scrape_new(int dir, uint32_t reader, const struct address *address,
             close(fd);
         }
     }
-    if (status) {
+    if (status != STATUS_OK) {
         free(scrape);
         return status;
     }

@@ -37,7 +37,7 @@ static enum status open_list(struct masks *masks, const struct config *config,
         return STATUS_OK;
     enum status status =
         bad_list_new(config->bad_list, dataset->fingerprint, config->max_bad, &masks->list, err);
-    return status ? status : bad_list_write(masks->list, err);
+    return status != STATUS_OK ? status : bad_list_write(masks->list, err);
 }
 
 enum status masks_new(const struct comm *comm, const struct config *config, struct dataset *dataset,
@@ -49,15 +49,15 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
     struct masks *masks = calloc(1, sizeof *masks);
     enum status status =
         masks ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory to mask bad samples");
-    if (!status) {
+    if (status == STATUS_OK) {
         masks->comm = comm;
         masks->outgoing_request = masks->incoming_request = MPI_REQUEST_NULL;
         status = bad_log_new(&masks->log, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = open_list(masks, config, dataset, err);
     status = comm_agree(comm, status, err);
-    if (status) {
+    if (status != STATUS_OK) {
         masks_free(masks);
         return status;
     }

@@ -20,7 +20,6 @@ static uint64_t block_count(uint64_t frames)
 uint64_t anchors_block_bytes(const struct anchors_header *sizes)
 {
     uint64_t words = 2 * (sizes->stores + 1) + sizes->episodes, bytes;
-
     words += sizes->runs ? 2 * (sizes->runs + 1)
                          : bits_words(sizes->frames) + block_count(sizes->frames) + 1;
     words += size_divide_up(sizes->rows, 2);
@@ -32,7 +31,6 @@ void anchors_locate(void *block, struct anchors *ret)
 {
     struct anchors_header *header = block;
     uint64_t *next = (uint64_t *)(header + 1);
-
     *ret = (struct anchors){.header = header, .row_divider = divider_of(header->row_length)};
     ret->store_frames = next;
     ret->store_rows = ret->store_frames + header->stores + 1;
@@ -54,7 +52,6 @@ enum status anchors_new(const struct anchors_header *sizes, struct anchors **ret
     uint64_t bytes = anchors_block_bytes(sizes);
     struct anchors *anchors = malloc(sizeof *anchors);
     struct anchors_header *header = calloc(1, bytes);
-
     if (!anchors || !header) {
         free(anchors);
         free(header);
@@ -83,7 +80,6 @@ static enum status check_packed(const void *bytes, size_t size, struct error *er
 {
     struct anchors_header header;
     bool fits = size >= sizeof header;
-
     if (fits) {
         memcpy(&header, bytes, sizeof header);
         fits = header.magic == BLOCK_MAGIC && header.bytes == size && header.row_length > 0 &&
@@ -101,7 +97,7 @@ enum status anchors_unpack(const void *bytes, size_t size, bool borrow, struct a
                            struct error *err)
 {
     enum status status = check_packed(bytes, size, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
 
     struct anchors *anchors = malloc(sizeof *anchors);
@@ -162,7 +158,6 @@ uint64_t anchors_row_frames(const struct anchors *anchors, uint64_t row, uint64_
     uint64_t stores = anchors->header->stores, length = anchors->header->row_length;
     uint64_t store = find_last_u64(anchors->store_rows, 0, stores, row);
     uint64_t first = anchors->store_frames[store] + (row - anchors->store_rows[store]) * length;
-
     *ret_end = min_u64(first + length, anchors->store_frames[store + 1]);
     return first;
 }
@@ -173,7 +168,6 @@ static uint64_t row_of(const struct anchors *anchors, uint64_t frame, uint64_t *
     uint64_t stores = anchors->header->stores;
     uint64_t store = find_last_u64(anchors->store_frames, 0, stores, frame);
     uint64_t row = divide(anchors->row_divider, frame - anchors->store_frames[store]);
-
     *ret_first = anchors->store_frames[store] + row * anchors->header->row_length;
     return anchors->store_rows[store] + row;
 }
@@ -184,7 +178,6 @@ static uint64_t run_at_frame(const struct run *runs, uint64_t low, uint64_t coun
     while (count > 1) {
         uint64_t half = count / 2;
         bool up = runs[low + half].first <= frame;
-
         low += up ? half : 0;
         count = up ? count - half : half;
     }
@@ -196,7 +189,6 @@ static uint64_t run_of_rank(const struct run *runs, uint64_t low, uint64_t count
     while (count > 1) {
         uint64_t half = count / 2;
         bool up = runs[low + half].rank <= rank;
-
         low += up ? half : 0;
         count = up ? count - half : half;
     }
@@ -207,7 +199,6 @@ static uint64_t run_of_rank(const struct run *runs, uint64_t low, uint64_t count
 static uint64_t rank_in_run(const struct anchors *anchors, uint64_t run, uint64_t frame)
 {
     const struct run *at = &anchors->runs[run];
-
     if (frame <= at->first)
         return at->rank;
     uint64_t distance = frame - at->first, stride = anchors->header->stride;
@@ -229,7 +220,6 @@ static uint64_t frame_in_runs(const struct anchors *anchors, uint64_t first, uin
     const struct run *runs = anchors->runs;
     uint64_t run = run_at_frame(runs, 0, anchors->header->runs, first);
     uint64_t rank = rank_in_run(anchors, run, first) + offset;
-
     /* Each frame of the row begins one run at most. */
     run = run_of_rank(runs, run, min_u64(end - first + 1, anchors->header->runs - run), rank);
     return runs[run].first + (rank - runs[run].rank) * anchors->header->stride;
@@ -242,7 +232,6 @@ static uint64_t frame_in_bitmap(const struct anchors *anchors, uint64_t first, u
     uint64_t block =
         find_last_u64(anchors->ranks, first / RANK_BLOCK, (end - 1) / RANK_BLOCK + 1, rank);
     uint64_t word = block * RANK_BLOCK_WORDS, left = rank - anchors->ranks[block], here;
-
     while ((here = bits_count_word(anchors->words[word])) <= left) {
         left -= here;
         word++;
@@ -253,7 +242,6 @@ static uint64_t frame_in_bitmap(const struct anchors *anchors, uint64_t first, u
 uint64_t anchors_frame_at(const struct anchors *anchors, uint64_t row, uint32_t offset)
 {
     uint64_t end, first = anchors_row_frames(anchors, row, &end);
-
     assert(offset < anchors->row_samples[row]);
     if (anchors->row_samples[row] == end - first)
         return first + offset;
@@ -264,7 +252,6 @@ uint64_t anchors_frame_at(const struct anchors *anchors, uint64_t row, uint32_t 
 uint64_t anchors_offset_of(const struct anchors *anchors, uint64_t frame, uint64_t *ret_row)
 {
     uint64_t first;
-
     *ret_row = row_of(anchors, frame, &first);
     uint64_t rank = anchors_rank(anchors, frame);
     if (anchors_rank(anchors, frame + 1) == rank)
@@ -276,6 +263,5 @@ struct anchors_episode anchors_episode_of(const struct anchors *anchors, uint64_
 {
     const uint64_t *ends = anchors->episode_ends;
     uint64_t number = count_up_to_u64(ends, anchors->header->episodes - 1, frame);
-
     return (struct anchors_episode){number ? ends[number - 1] : 0, ends[number], number};
 }

@@ -25,7 +25,6 @@ static inline uint64_t bits_within(uint64_t word, uint64_t first, uint64_t end)
 {
     uint64_t below = first > word * 64 ? min_u64(first - word * 64, 64) : 0;
     uint64_t above = end > word * 64 ? min_u64(end - word * 64, 64) : 0;
-
     return bits_low(above) & ~bits_low(below);
 }
 
@@ -33,7 +32,6 @@ static inline uint64_t bits_within(uint64_t word, uint64_t first, uint64_t end)
 static inline uint64_t bits_read(const uint64_t *words, uint64_t first, uint64_t count)
 {
     uint64_t shift = first % 64, value = words[first / 64] >> shift;
-
     if (shift + count > 64)
         value |= words[first / 64 + 1] << (64 - shift);
     return value & bits_low(count);
@@ -52,7 +50,6 @@ static inline uint64_t bits_count_word(uint64_t word)
 static inline uint64_t bits_count(const uint64_t *words, uint64_t first, uint64_t end)
 {
     uint64_t count = 0;
-
     if (first >= end)
         return 0;
     for (uint64_t w = first / 64; w <= (end - 1) / 64; w++)

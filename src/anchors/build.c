@@ -24,10 +24,8 @@ static enum status check_episodes(const struct anchors_options *o, struct error 
 {
     uint64_t frames = o->store_frames[o->store_count], first = 0;
     size_t store = 0;
-
     for (size_t i = 0; i < o->episode_count; first = o->episode_ends[i++]) {
         uint64_t end = o->episode_ends[i];
-
         store = store_of(o, first, store);
         if (end < first)
             return error_set(err, STATUS_INVALID,
@@ -60,7 +58,6 @@ static enum status check_episodes(const struct anchors_options *o, struct error 
 static enum status check_steps(const struct anchors_options *o, struct error *err)
 {
     size_t count = o->step_count > 0 ? o->step_count : 1;
-
     for (size_t i = 0; i < o->step_count; i++)
         if (o->steps[i] < -ANCHORS_MOST_STEP || o->steps[i] > ANCHORS_MOST_STEP)
             return error_set(err, STATUS_INVALID,
@@ -96,7 +93,7 @@ static enum status check(const struct anchors_options *o, struct error *err)
         return error_set(err, STATUS_INVALID, "%" PRIu64 " frames are too many: at most 2^48",
                          o->store_frames[o->store_count]);
     enum status status = check_steps(o, err);
-    return status ? status : check_episodes(o, err);
+    return status != STATUS_OK ? status : check_episodes(o, err);
 }
 
 /* What to do where no sample is left: about the reason that excludes most frames. */
@@ -171,7 +168,6 @@ static enum status build_runs(const struct anchors_options *o, const struct epis
 {
     struct run_list list = {.stride = o->stride};
     struct anchors_counts found = *counts;
-
     episodes_list_runs(episodes, &list, &found);
     if (list.count > 0 && !wants_runs(o, sizes, list.count))
         return STATUS_OK;
@@ -180,7 +176,7 @@ static enum status build_runs(const struct anchors_options *o, const struct epis
         return STATUS_OK;
     sizes.runs = list.count;
     enum status status = anchors_new(&sizes, ret, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     list = (struct run_list){.runs = (*ret)->runs, .stride = o->stride};
     episodes_list_runs(episodes, &list, &(struct anchors_counts){0});
@@ -195,13 +191,12 @@ static enum status bitmap_to_runs(const struct anchors_options *o, struct anchor
     struct anchors *bitmap = *anchors, *runs;
     struct run_list list = {.stride = o->stride};
     uint64_t most = o->encoding == ANCHORS_AUTO ? sizes.frames / 64 : UINT64_MAX;
-
     list_bits(bitmap->words, sizes.frames, most, &list);
     if (list.count > most || !wants_runs(o, sizes, list.count))
         return STATUS_OK;
     sizes.runs = list.count;
     enum status status = anchors_new(&sizes, &runs, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     list = (struct run_list){.runs = runs->runs, .stride = o->stride};
     list_bits(bitmap->words, sizes.frames, UINT64_MAX, &list);
@@ -217,8 +212,7 @@ static enum status build_bitmap(const struct anchors_options *o, const struct ep
 {
     struct anchors *anchors;
     enum status status = anchors_new(sizes, &anchors, err);
-
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = episodes_mark(episodes, anchors->words, counts, err);
     if (status == STATUS_OK && counts->samples > 0)
@@ -233,7 +227,6 @@ static enum status build_bitmap(const struct anchors_options *o, const struct ep
 static void fill_ranks(struct anchors *anchors)
 {
     uint64_t rank = 0, frames = anchors->header->frames, first = 0;
-
     for (uint64_t b = 0; first < frames; b++, first += RANK_BLOCK) {
         anchors->ranks[b] = rank;
         rank += bits_count(anchors->words, first, min_u64(first + RANK_BLOCK, frames));
@@ -246,7 +239,6 @@ static void fill_tables(struct anchors *anchors, const struct anchors_options *o
 {
     size_t stores = o->store_count;
     uint64_t last = 0, end;
-
     memcpy(anchors->store_frames, o->store_frames, (stores + 1) * sizeof *o->store_frames);
     for (size_t i = 0; i < stores; i++)
         anchors->store_rows[i + 1] =
@@ -270,12 +262,10 @@ static uint64_t runs_to_bits(const struct anchors *anchors, uint64_t run, uint64
                              uint64_t count, uint64_t *words)
 {
     uint64_t stride = anchors->header->stride, low = from * 64, high = (from + count) * 64;
-
     memset(words, 0, count * sizeof *words);
     for (; run < anchors->header->runs && anchors->runs[run].first < high; run++) {
         const struct run *at = &anchors->runs[run];
         uint64_t last = at->first + (at[1].rank - at->rank - 1) * stride, t = at->first;
-
         if (t < low)
             t += size_round_up(low - t, stride);
         if (stride == 1)
@@ -295,7 +285,6 @@ static enum status fill_hash(struct anchors *anchors, struct error *err)
     enum { WORDS = 1024 };
     uint64_t words[WORDS], count = bits_words(anchors->header->frames);
     XXH3_state_t *state = XXH3_createState();
-
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a hash");
     XXH3_64bits_reset(state);
@@ -305,7 +294,6 @@ static enum status fill_hash(struct anchors *anchors, struct error *err)
     for (uint64_t from = 0, run = 0; from < count; from += WORDS) {
         uint64_t part = min_u64(WORDS, count - from);
         const uint64_t *source = anchors->words ? anchors->words + from : words;
-
         if (anchors->runs)
             run = runs_to_bits(anchors, run, from, part, words);
         XXH3_64bits_update(state, source, part * sizeof *words);
@@ -318,7 +306,6 @@ static enum status fill_hash(struct anchors *anchors, struct error *err)
 static uint64_t count_rows(const struct anchors_options *o)
 {
     uint64_t rows = 0;
-
     for (size_t i = 0; i < o->store_count; i++)
         rows += size_divide_up(o->store_frames[i + 1] - o->store_frames[i], o->row_length);
     return rows;
@@ -338,7 +325,7 @@ enum status anchors_build(const struct anchors_options *options, struct anchors 
                           struct anchors_counts *ret_counts, struct error *err)
 {
     enum status status = check(options, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
 
     struct episodes episodes = list_episodes(options);
@@ -367,7 +354,7 @@ enum status anchors_build(const struct anchors_options *options, struct anchors 
         fill_tables(anchors, options, &episodes);
         status = fill_hash(anchors, err);
     }
-    if (status)
+    if (status != STATUS_OK)
         anchors_free(anchors);
     else
         *ret = anchors;

@@ -36,7 +36,6 @@ static uint64_t find_interval(const struct anchors_options *o, uint64_t first, u
     int64_t least = steps[o->pad_before], most = steps[count - 1 - o->pad_after];
     int64_t length = (int64_t)(end - first), from = least < 0 ? -least : 0,
             to = most > 0 ? length - most : length;
-
     from = (int64_t)size_round_up((uint64_t)from, o->stride);
     *ret_first = first + (uint64_t)from;
     return from < to ? (uint64_t)(to - 1 - from) / o->stride + 1 : 0;
@@ -48,7 +47,6 @@ static uint64_t next_episode(const struct episodes *episodes, size_t i, uint64_t
 {
     uint64_t end = episodes->ends[i], frames = end - *first, count = 0;
     uint64_t on_stride = size_divide_up(frames, episodes->options->stride);
-
     *ret_anchor = *first;
     if (frames > 0)
         count = find_interval(episodes->options, *first, end, ret_anchor);
@@ -64,7 +62,6 @@ void episodes_list_runs(const struct episodes *episodes, struct run_list *list,
 {
     for (size_t i = 0, first = 0; i < episodes->count; first = episodes->ends[i++]) {
         uint64_t anchor, count = next_episode(episodes, i, &first, &anchor, counts);
-
         run_list_add(list, anchor, count);
     }
 }
@@ -110,7 +107,6 @@ static uint64_t word_at(const uint64_t *words, uint64_t length, uint64_t bit)
 {
     uint64_t w = bit / 64, shift = bit % 64;
     uint64_t low = w < length ? words[w] : 0, high = w + 1 < length ? words[w + 1] : 0;
-
     return shift ? low >> shift | high << (64 - shift) : low;
 }
 
@@ -120,7 +116,6 @@ static void load_source(struct mask_piece *piece, uint64_t words, const uint64_t
 {
     for (uint64_t w = 0; w < words; w++, from += 64) {
         int64_t low = from > first ? from : first, high = from + 64 < end ? from + 64 : end;
-
         piece->source[w] = low < high ? bits_read(blocked, (uint64_t)low, (uint64_t)(high - low))
                                             << (low - from)
                                       : 0;
@@ -132,7 +127,6 @@ static void load_source(struct mask_piece *piece, uint64_t words, const uint64_t
 static void spread_steps(struct mask_piece *piece, uint64_t words, uint64_t ahead, uint64_t count)
 {
     uint64_t *spread = piece->spread, length = words + count / 64 + 1;
-
     for (uint64_t w = 0; w < length; w++)
         spread[w] = word_at(piece->source, words + piece->reach_words, ahead + w * 64);
     for (uint64_t have = 1, more; have < count; have += more) {
@@ -149,7 +143,6 @@ static void find_hits(struct mask_piece *piece, const uint64_t *blocked, uint64_
                       uint64_t words, uint64_t first, uint64_t end)
 {
     const int32_t *steps = piece->steps;
-
     load_source(piece, words + piece->reach_words, blocked, (int64_t)(base * 64) + steps[0],
                 (int64_t)first, (int64_t)end);
     memset(piece->hit, 0, words * sizeof *piece->hit);
@@ -165,7 +158,6 @@ static void apply_masks(struct mask_piece *piece, const struct anchors_options *
                         const uint64_t range[4], struct anchors_counts *counts)
 {
     uint64_t from = range[0], to = range[1], last = (to - 1) / 64;
-
     for (uint64_t base = from / 64, count; base <= last; base += count) {
         count = min_u64(piece->words, last + 1 - base);
         if (o->blocked)
@@ -174,7 +166,6 @@ static void apply_masks(struct mask_piece *piece, const struct anchors_options *
             uint64_t live = words[w] & bits_within(w, from, to);
             uint64_t hit = o->blocked ? live & piece->hit[i] : 0;
             uint64_t unwanted = o->wanted ? live & ~hit & ~o->wanted[w] : 0;
-
             counts->blocked += bits_count_word(hit);
             counts->unwanted += bits_count_word(unwanted);
             words[w] &= ~(hit | unwanted);
@@ -188,18 +179,15 @@ enum status episodes_mark(const struct episodes *episodes, uint64_t *words,
     const struct anchors_options *o = episodes->options;
     struct mask_piece piece;
     enum status status = piece_init(&piece, o, err);
-
-    if (status)
+    if (status != STATUS_OK)
         return status;
     for (size_t i = 0, first = 0; i < episodes->count; first = episodes->ends[i++]) {
         uint64_t anchor, count = next_episode(episodes, i, &first, &anchor, counts);
-
         if (count == 0)
             continue;
         set_strides(words, anchor, count, o->stride);
         if (o->blocked || o->wanted) {
             uint64_t to = anchor + (count - 1) * o->stride + 1;
-
             apply_masks(&piece, o, words, (const uint64_t[]){anchor, to, first, episodes->ends[i]},
                         counts);
         }

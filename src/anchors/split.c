@@ -34,7 +34,6 @@ static bool walk_next(struct walk *walk)
 {
     const struct split_groups *g = walk->groups;
     uint64_t frames = g->store_frames[g->store_count], number;
-
     do {
         walk->first = walk->end;
         if (walk->first >= frames || (g->ends && walk->run >= g->run_count))
@@ -57,7 +56,6 @@ static enum status check_parts(const struct split_options *o, size_t *ret_part, 
 {
     double sum = 0;
     size_t part = SIZE_MAX;
-
     if (o->part_count == 0 || o->part_count > SPLIT_MOST_PARTS)
         return error_set(err, STATUS_INVALID, "samples.split has %zu parts: 1 to %d are possible",
                          o->part_count, SPLIT_MOST_PARTS);
@@ -89,7 +87,6 @@ static enum status check_parts(const struct split_options *o, size_t *ret_part, 
 static void cut_by_fractions(const struct split_options *o, uint64_t *borders)
 {
     double sum = 0;
-
     for (size_t p = 0; p < o->part_count; p++) {
         sum += o->parts[p].fraction;
         borders[p] =
@@ -100,7 +97,6 @@ static void cut_by_fractions(const struct split_options *o, uint64_t *borders)
 static size_t part_of(const uint64_t *borders, size_t part_count, uint64_t hash)
 {
     size_t part = 0;
-
     while (part < part_count && hash > borders[part])
         part++;
     return part;
@@ -112,10 +108,8 @@ static size_t find_empty(const struct split_options *o, const uint64_t *borders,
 {
     bool seen[SPLIT_MOST_PARTS + 1] = {false};
     size_t left = o->part_count, empty = 0;
-
     for (struct walk walk = walk_begin(key, groups); left > 0 && walk_next(&walk);) {
         size_t part = part_of(borders, o->part_count, walk.hash);
-
         left -= part < o->part_count && !seen[part];
         seen[part] = true;
     }
@@ -127,7 +121,6 @@ static size_t find_empty(const struct split_options *o, const uint64_t *borders,
 static int by_value(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
     return (a > b) - (a < b);
 }
 
@@ -135,7 +128,6 @@ static int by_value(const void *left, const void *right)
 static size_t sort_hashes(uint64_t key, const struct split_groups *groups, uint64_t *hashes)
 {
     size_t count = 0, distinct = 0;
-
     for (struct walk walk = walk_begin(key, groups); walk_next(&walk);) {
         if (count == MOST_SORTED)
             return SIZE_MAX;
@@ -152,7 +144,6 @@ static size_t sort_hashes(uint64_t key, const struct split_groups *groups, uint6
 static void cut_by_groups(const uint64_t *hashes, size_t groups, size_t parts, uint64_t *borders)
 {
     size_t ends[SPLIT_MOST_PARTS]; /* groups up to the end of the part */
-
     for (size_t p = 0, end = 0; p < parts; p++) {
         while (end < groups && hashes[end] <= borders[p])
             end++;
@@ -197,8 +188,7 @@ enum status split_init(const struct split_options *options, const struct split_g
     uint64_t borders[SPLIT_MOST_PARTS], key = random_u64(options->seed, 4, 0);
     size_t part;
     enum status status = check_parts(options, &part, err);
-
-    if (status)
+    if (status != STATUS_OK)
         return status;
     cut_by_fractions(options, borders);
     size_t empty = find_empty(options, borders, key, groups);
@@ -220,7 +210,6 @@ static void block_frames(const struct split *split, uint64_t store, uint64_t fir
 {
     enum { MANY = 512 };
     uint64_t numbers[MANY];
-
     for (uint64_t from = first, count; from < end; from += count) {
         count = min_u64(MANY, end - from);
         for (uint64_t i = 0; i < count; i++)

@@ -18,7 +18,6 @@ enum { BLOCK_ITEMS = 512 };
 static bool has_avx2(void)
 {
     unsigned a, b, c, d;
-
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
@@ -48,7 +47,6 @@ const struct convert_loops *convert_variant(enum convert_variant variant)
 const char *convert_variant_name(enum convert_variant variant)
 {
     static const char *const names[CONVERT_VARIANTS] = {"portable", "avx2", "avx512"};
-
     return names[variant];
 }
 
@@ -58,7 +56,6 @@ static const struct convert_loops *best_loops(void)
 {
     static const struct convert_loops *_Atomic best;
     const struct convert_loops *loops = atomic_load_explicit(&best, memory_order_relaxed);
-
     for (int variant = CONVERT_VARIANTS - 1; !loops && variant >= 0; variant--)
         loops = convert_variant((enum convert_variant)variant);
     atomic_store_explicit(&best, loops, memory_order_relaxed);
@@ -100,7 +97,6 @@ static void convert_block(const struct convert_loops *loops, const struct conver
         float narrow[BLOCK_ITEMS];
         double wide[BLOCK_ITEMS];
     } block;
-
     if (!scaled && convert->from == work) {
         store(in, count, out);
         return;
@@ -124,7 +120,6 @@ void convert_items_by(const struct convert_loops *loops, const struct convert *c
                       const void *in, size_t count, void *out)
 {
     size_t in_bytes = dtype_bytes(convert->from), out_bytes = dtype_bytes(convert->to);
-
     assert(convert_is_possible(convert->from, convert->to));
     for (size_t done = 0; done < count; done += BLOCK_ITEMS) {
         convert_block(loops, convert, (const unsigned char *)in + done * in_bytes,

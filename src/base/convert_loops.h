@@ -54,7 +54,6 @@ static void load_float16(const void *in, size_t count, void *out)
     const uint16_t *from = in;
     float *to = out;
     size_t i = 0;
-
 #ifdef __AVX512F__
     for (; i + 16 <= count; i += 16)
         _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
@@ -74,7 +73,6 @@ static void float_to_float16(const void *in, size_t count, void *out)
     const float *from = in;
     uint16_t *to = out;
     size_t i = 0;
-
 #ifdef __AVX512F__
     for (; i + 16 <= count; i += 16)
         _mm256_storeu_si256((void *)(to + i),
@@ -125,7 +123,6 @@ static void narrow_to_odd(const double *in, size_t count, float *out)
 static void narrow_normal_to_odd(const uint64_t *in, size_t count, float *out)
 {
     const uint64_t below = (UINT64_C(1) << 29) - 1;
-
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = (in[i] & ~below) | (uint64_t)((in[i] & below) != 0) << 29;
         double x;
@@ -138,7 +135,6 @@ static void narrow_normal_to_odd(const uint64_t *in, size_t count, float *out)
 static bool has_tiny(const uint64_t *in, size_t count)
 {
     uint64_t tiny = 0;
-
     for (size_t i = 0; i < count; i++) {
         uint64_t magnitude = in[i] & (UINT64_MAX >> 1);
         tiny |= (uint64_t)(magnitude - 1 < (UINT64_C(897) << 52) - 1);
@@ -156,7 +152,6 @@ static void double_to_16(const unsigned char *from, size_t count, unsigned char 
         uint64_t bits[ODD_ITEMS];
     } wide;
     float odd[ODD_ITEMS];
-
     for (size_t done = 0; done < count; done += ODD_ITEMS) {
         size_t n = count - done < ODD_ITEMS ? count - done : ODD_ITEMS;
         memcpy(&wide, from + done * sizeof(double), n * sizeof(double));

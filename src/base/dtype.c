@@ -58,7 +58,6 @@ bool dtype_is_floating(enum dtype dtype)
 enum dtype dtype_other_sign(enum dtype dtype)
 {
     enum { APART = DTYPE_UINT8 - DTYPE_INT8 };
-
     assert(dtype_is_integer(dtype));
     return (enum dtype)(dtype <= DTYPE_INT64 ? dtype + APART : dtype - APART);
 }
@@ -70,7 +69,6 @@ int64_t dtype_integer(enum dtype dtype, const void *items, uint64_t i)
     unsigned unused_bits = (unsigned)(64 - 8 * bytes);
     const unsigned char *item = (const unsigned char *)items + i * bytes;
     uint64_t bits = 0;
-
     if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
         memcpy((unsigned char *)&bits + sizeof bits - bytes, item, bytes);
     else

@@ -34,7 +34,6 @@ static enum status find_temporary(const char *path, struct temporary *ret_tempor
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) + 1 : 0;
     struct temporary temporary = {.mode = 0666};
-
     if (strlen(path) + 32 >= sizeof temporary.partial || getrandom(&random, sizeof random, 0) < 0)
         return error_set(err, STATUS_IO, "write '%.80s...': the name is too long", path);
     if (stat(path, &info) == 0) {
@@ -100,7 +99,7 @@ static enum status fill_partial(const struct temporary *temporary, const void *d
 {
     int fd;
     enum status status = open_partial(temporary, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     bool written = write_all(fd, data, size) && fsync(fd) == 0;
     int number = errno;
@@ -116,14 +115,14 @@ enum status file_replace(const char *path, const void *data, size_t size, struct
 {
     struct temporary temporary;
     enum status status = find_temporary(path, &temporary, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (temporary.special)
         return write_special(path, data, size, err);
     status = fill_partial(&temporary, data, size, err);
-    if (!status && rename(temporary.partial, path) != 0)
+    if (status == STATUS_OK && rename(temporary.partial, path) != 0)
         status = failed("rename a temporary file to", path, err);
-    if (status) {
+    if (status != STATUS_OK) {
         unlink(temporary.partial);
         return status;
     }
@@ -135,10 +134,10 @@ enum status file_check_writable(const char *path, struct error *err)
     struct temporary temporary;
     int fd;
     enum status status = find_temporary(path, &temporary, err);
-    if (status || temporary.special)
+    if (status != STATUS_OK || temporary.special)
         return status;
     status = open_partial(&temporary, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     close(fd);
     unlink(temporary.partial);

@@ -52,7 +52,6 @@ static const struct loops *best_loops(void)
 static widen_loop *loop_of(size_t element_bytes, enum narrow_width width)
 {
     const struct loops *loops = best_loops();
-
     assert(narrow_kept(width, element_bytes) < element_bytes);
     if (element_bytes == 4)
         return loops->to_4;
@@ -87,10 +86,8 @@ void narrow_widen(void *elements, size_t begin, size_t end, size_t element_bytes
 {
     unsigned char *at = elements;
     size_t kept = narrow_kept(width, element_bytes), first = narrow_first(width, element_bytes);
-
     for (size_t i = end; i-- > begin;) {
         unsigned char element[8] = {0};
-
         memcpy(element + first, at + i * kept, kept);
         memcpy(at + i * element_bytes, element, element_bytes);
     }

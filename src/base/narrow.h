@@ -23,7 +23,6 @@ enum narrow_width { NARROW_NOT, NARROW_LOW_2, NARROW_HIGH_2, NARROW_LOW_4, NARRO
 static inline size_t narrow_kept(enum narrow_width width, size_t element_bytes)
 {
     static const unsigned char kept[] = {0, 2, 2, 4, 4};
-
     return width == NARROW_NOT ? element_bytes : kept[width];
 }
 
@@ -31,7 +30,6 @@ static inline size_t narrow_kept(enum narrow_width width, size_t element_bytes)
 static inline size_t narrow_first(enum narrow_width width, size_t element_bytes)
 {
     bool high = width == NARROW_HIGH_2 || width == NARROW_HIGH_4;
-
     return high ? element_bytes - narrow_kept(width, element_bytes) : 0;
 }
 

@@ -51,10 +51,8 @@ void text_append_shown(struct text *text, const char *foreign)
 {
     char out[TEXT_CHARACTER_BYTES];
     size_t taken;
-
     for (; *foreign; foreign += taken) {
         size_t length = text_show_character(foreign, out, &taken);
-
         text_append_bytes(text, out, length);
     }
 }
@@ -63,11 +61,9 @@ void text_append_json(struct text *text, const char *foreign)
 {
     char out[TEXT_CHARACTER_BYTES];
     size_t taken;
-
     text_append_bytes(text, "\"", 1);
     for (; *foreign; foreign += taken) {
         size_t length = text_show_character(foreign, out, &taken);
-
         if (out[0] == '"' || out[0] == '\\')
             text_append_bytes(text, "\\", 1);
         text_append_bytes(text, out, length);
@@ -107,7 +103,6 @@ void text_list_put(struct text *list, const char *item)
 bool text_list_take(const char **at, struct text *ret_item)
 {
     const char *c = *at;
-
     text_done(ret_item);
     if (!c || !*c)
         return false;
@@ -128,7 +123,6 @@ static bool has_odd_port(const char *authority)
     const char *host = *authority == '[' ? authority + strcspn(authority, "],/?#") : authority;
     const char *colon = memchr(host, ':', length - (size_t)(host - authority));
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-
     return colon && (digits == 0 || colon + 1 + digits != authority + length);
 }
 

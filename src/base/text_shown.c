@@ -15,7 +15,6 @@ static size_t take_character(const unsigned char *at, uint32_t *ret_code)
                    : at[0] >> 3 == 30 ? 4
                                       : 0;
     uint32_t code = bytes > 1 ? at[0] & (0x7f >> bytes) : at[0];
-
     for (size_t i = 1; i < bytes; i++) {
         if (at[i] >> 6 != 2)
             return 0; /* a NUL, too */
@@ -38,7 +37,6 @@ size_t text_show_character(const char *foreign, char out[TEXT_CHARACTER_BYTES], 
 {
     uint32_t code = 0;
     size_t bytes = take_character((const unsigned char *)foreign, &code);
-
     *ret_taken = bytes ? bytes : 1;
     if (bytes && is_shown(code)) {
         memcpy(out, foreign, bytes);
@@ -54,10 +52,8 @@ bool text_is_plain(const char *foreign)
 {
     char out[TEXT_CHARACTER_BYTES];
     size_t taken;
-
     for (; *foreign; foreign += taken) {
         size_t length = text_show_character(foreign, out, &taken);
-
         if (length != taken || memcmp(out, foreign, length) != 0)
             return false;
     }
@@ -68,10 +64,8 @@ void text_show(char *text, size_t capacity, const char *foreign)
 {
     char out[TEXT_CHARACTER_BYTES];
     size_t used = 0, taken;
-
     for (; *foreign; foreign += taken) {
         size_t length = text_show_character(foreign, out, &taken);
-
         if (used + length >= capacity)
             break;
         memcpy(text + used, out, length);
@@ -83,7 +77,6 @@ void text_show(char *text, size_t capacity, const char *foreign)
 struct shown_text text_shown(const char *foreign)
 {
     struct shown_text shown = {""};
-
     text_show(shown.text, sizeof shown.text, foreign);
     return shown;
 }

@@ -27,9 +27,9 @@ int cli_config(int argc, char **argv)
     struct error err;
     cli_parse(&command, argc, argv, &settings);
     enum status status = cli_settings_read(&settings, &config, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_check(&config, &err);
-    if (!status) {
+    if (status == STATUS_OK) {
         struct text out = {0};
         config_print(&config, &out);
         fputs(out.data, stdout);
@@ -37,5 +37,5 @@ int cli_config(int argc, char **argv)
     }
     config_done(&config);
     cli_settings_done(&settings);
-    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    return status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

@@ -138,7 +138,7 @@ static enum status choose(const struct options *options, struct subject *subject
 {
     size_t count = subject->hierarchy->node_count;
     enum status status = check_names(options, subject, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     subject->nodes = calloc(count, sizeof(void *));
     subject->unread = calloc(count, sizeof(void *));
@@ -165,9 +165,9 @@ static enum status open_subject(const struct options *options, struct subject *s
                                  .path_count = options->path_count};
     enum status status =
         cli_settings_open_store(&options->settings, options->uri, &subject->store, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = zarr_hierarchy_open_wanted(subject->store, &wanted, &subject->hierarchy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = choose(options, subject, err);
     return status;
 }
@@ -367,7 +367,7 @@ static enum status verify(const struct options *options, const struct subject *s
         return STATUS_OK;
     enum status status = verify_settle(subject->store, subject->nodes, subject->node_count,
                                        &options->verify, &threads, &memory, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     printf("%s: Zarr v%d, %zu array%s; %u thread%s, at most %s\n", options->uri,
            (int)subject->hierarchy->format, subject->node_count, count_plural(subject->node_count),
@@ -396,11 +396,12 @@ int cli_verify(int argc, char **argv)
     enum status status = STATUS_OK;
     if (options.json_path)
         status = file_check_writable(options.json_path, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_subject(&options, &subject, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = verify(&options, &subject, &result, &err);
-    int code = status ? cli_fail(argv[0], &err) : tell(argv[0], &options, &subject, &result);
+    int code =
+        status != STATUS_OK ? cli_fail(argv[0], &err) : tell(argv[0], &options, &subject, &result);
     verify_result_done(&result);
     subject_done(&subject);
     free(options.paths);

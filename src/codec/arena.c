@@ -7,7 +7,7 @@ enum status arena_init(struct arena *arena, size_t size, const char *what, struc
 {
     void *memory = NULL;
     enum status status = memory_map(size, what, &memory, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *arena = (struct arena){.memory = memory, .size = size};
     return STATUS_OK;

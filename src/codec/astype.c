@@ -9,7 +9,7 @@ static enum status parse_astype(struct json_object *configuration, size_t item_b
     int *types = step->parameters;
     enum status status =
         values_parse(configuration, "decode_dtype", 0, &types[VALUES_DECODED], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = values_parse(configuration, "encode_dtype", 0, &types[VALUES_STORED], err);
     return status;
 }

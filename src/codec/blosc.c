@@ -42,7 +42,7 @@ static enum status parse_compressor(struct json_object *configuration, int *ret_
 {
     const char *name = NULL;
     enum status status = codec_setting_text(configuration, "cname", "lz4", &name, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     return choose("cname", name, compressors, COUNT(compressors), ret_compressor, err);
 }
@@ -59,7 +59,7 @@ static enum status parse_shuffle(struct json_object *configuration, int type_byt
     int shuffle = 0;
     enum status status = codec_setting(configuration, "shuffle", BLOSC_SHUFFLE, AUTO_SHUFFLE,
                                        BLOSC_BITSHUFFLE, &shuffle, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (shuffle == AUTO_SHUFFLE)
         shuffle = type_bytes == 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
@@ -72,15 +72,15 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
 {
     int item = item_bytes > 0 && item_bytes <= BLOSC_MAX_TYPESIZE ? (int)item_bytes : 1;
     enum status status = parse_compressor(configuration, &step->parameters[COMPRESSOR], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(configuration, "clevel", 5, 0, 9, &step->parameters[LEVEL], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(configuration, "blocksize", 0, 0, BLOSC_MAX_BLOCKSIZE,
                                &step->parameters[BLOCK_BYTES], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(configuration, "typesize", item, 1, INT_MAX,
                                &step->parameters[TYPE_BYTES], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = parse_shuffle(configuration, step->parameters[TYPE_BYTES],
                                &step->parameters[SHUFFLE], err);
     return status;
@@ -96,7 +96,7 @@ static enum status state_new(size_t decoded_bytes, void **ret_state, struct erro
 {
     struct blosc_decoder *decoder = NULL;
     enum status status = blosc_decoder_new(decoded_bytes, &decoder, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_state = decoder;
     return STATUS_OK;
@@ -123,7 +123,7 @@ static enum status decode_by_library(const struct blosc_frame *frame, uint8_t *o
                                      struct error *err)
 {
     enum status status = check_compressor(frame, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     size_t size = frame->decoded_bytes;
     if (blosc_decompress_ctx(frame->data, out, size, 1) != (int)size)
@@ -139,13 +139,13 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     (void)step;
     struct blosc_frame frame = {0};
     enum status status = blosc_frame_open(stored, room.capacity, &frame, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct codec_output exact = room;
     exact.capacity = frame.decoded_bytes;
     status = blosc_decoder_takes(state, &frame) ? blosc_decoder_decode(state, &frame, 0, exact, err)
                                                 : decode_by_library(&frame, room.data, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_decoded = (struct bytes){exact.data, exact.capacity};
     return STATUS_OK;
@@ -156,7 +156,7 @@ static enum status items_by_library(const struct blosc_frame *frame, size_t begi
                                     struct codec_output room, bool *ret_done, struct error *err)
 {
     enum status status = check_compressor(frame, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     size_t item = frame->type_bytes, size = room.capacity;
     *ret_done = begin % item == 0 && size % item == 0 && frame->decoded_bytes % item == 0;
@@ -174,7 +174,7 @@ static enum status decode_partial(void *state, struct bytes stored, size_t decod
 {
     struct blosc_frame frame = {0};
     enum status status = blosc_frame_open(stored, decoded_bytes, &frame, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_done = frame.decoded_bytes == decoded_bytes;
     if (!*ret_done || room.capacity == 0)
@@ -190,7 +190,8 @@ static bool stores_plain(const uint8_t *head, size_t decoded_bytes, size_t *ret_
     struct blosc_frame frame = {0};
     size_t stored_bytes = BLOSC_MIN_HEADER_LENGTH + decoded_bytes;
     _Static_assert(BLOSC_MIN_HEADER_LENGTH == CODEC_HEAD_BYTES, "all of the header");
-    if (blosc_frame_open((struct bytes){head, stored_bytes}, decoded_bytes, &frame, NULL) ||
+    if (blosc_frame_open((struct bytes){head, stored_bytes}, decoded_bytes, &frame, NULL) !=
+            STATUS_OK ||
         !frame.is_plain || frame.decoded_bytes != decoded_bytes ||
         frame.stored_bytes != stored_bytes)
         return false;

@@ -35,7 +35,7 @@ static enum status state_new(size_t decoded_bytes, void **ret_state, struct erro
     if (!arena)
         return error_set(err, STATUS_NO_MEMORY, "bz2: no memory for a decompressor");
     enum status status = arena_init(arena, ARENA_BYTES, "bz2's memory", err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(arena);
         return status;
     }
@@ -101,7 +101,7 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     do {
         enum status status =
             decode_stream(state, &stream, stored.size - stream.avail_in, room.capacity, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     } while (stream.avail_in > 0);
     *ret_decoded = (struct bytes){room.data, capacity - stream.avail_out};

@@ -84,7 +84,7 @@ static enum status parse(struct json_object *configuration, enum location locati
     const char *text = NULL;
     enum status status = codec_setting_text(configuration, "location",
                                             location == AT_START ? "start" : "end", &text, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     step->parameters[LOCATION] = strcmp(text, "start") == 0 ? AT_START : AT_END;
     if (step->parameters[LOCATION] == AT_END && strcmp(text, "end") != 0)

@@ -126,7 +126,7 @@ enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
     struct codec_step step = {.codec = codec};
     enum status status =
         codec->parse ? codec->parse(configuration, item_bytes, &step, err) : STATUS_OK;
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "codec '%s': ", name);
     chain->steps[chain->step_count++] = step;
     return STATUS_OK;

@@ -81,7 +81,7 @@ static enum status add_scratch(struct codec_context *context, struct error *err)
 {
     void *memory = NULL;
     enum status status = memory_map(context->scratch_bytes, "codec scratch memory", &memory, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     memory_touch(memory, context->scratch_bytes);
     context->scratch[context->scratch_count++] = memory;
@@ -92,13 +92,13 @@ static enum status fill(struct codec_context *context, const struct demand *dema
                         struct error *err)
 {
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < CODEC_COUNT && !status; i++) {
+    for (size_t i = 0; i < CODEC_COUNT && status == STATUS_OK; i++) {
         context->codecs[i] = demand->codecs[i];
         if (demand->codecs[i])
             status =
                 demand->codecs[i]->state_new(demand->decoded_bytes[i], &context->states[i], err);
     }
-    while (!status && context->scratch_count < demand->scratch_count)
+    while (status == STATUS_OK && context->scratch_count < demand->scratch_count)
         status = add_scratch(context, err);
     return status;
 }
@@ -113,7 +113,7 @@ enum status codec_context_new(const struct codec_chain *const *chains, size_t ch
         return error_set(err, STATUS_NO_MEMORY, "no memory for a codec context");
     context->scratch_bytes = demand.scratch_bytes;
     enum status status = fill(context, &demand, err);
-    if (status) {
+    if (status != STATUS_OK) {
         codec_context_free(context);
         return status;
     }
@@ -197,13 +197,13 @@ enum status codec_decode(const struct codec_chain *chain, struct codec_context *
             i == 0
                 ? codec->decode(&chain->steps[0], context->states[index], data, output, &data, err)
                 : decode_between(chain, i, context, output.capacity, &turn, &data, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "%s: ", who);
     }
     enum status status = check_size(who, data.size, output.capacity, err);
-    if (status)
+    if (status != STATUS_OK)
         say_whole(&output);
-    if (!status && data.data != output.data && output.capacity > 0)
+    if (status == STATUS_OK && data.data != output.data && output.capacity > 0)
         memcpy(output.data, data.data, output.capacity);
     return status;
 }
@@ -238,7 +238,7 @@ enum status codec_decode_partial(const struct codec_chain *chain, struct codec_c
         return unprepared(codec, err);
     enum status status = codec->decode_partial(state, (struct bytes){stored, stored_size},
                                                decoded_size, begin, range, ret_done, err);
-    return status ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "%s: ", codec->name) : STATUS_OK;
 }
 
 /* Encoding
@@ -259,7 +259,7 @@ static enum status encode_steps(const struct codec_chain *chain, struct bytes da
             return error_set(err, STATUS_UNSUPPORTED, "codec '%s' is only read, not written",
                              step->codec->name);
         enum status status = step->codec->encode(step, data, here, &size, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "%s: ", step->codec->name);
         data = (struct bytes){here.data, size};
     }

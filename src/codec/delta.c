@@ -13,7 +13,7 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
     (void)item_bytes;
     enum status status = values_parse_types(configuration, step, err);
     /* NumPy's sum of bools is "or", by which numcodecs does not get back what it stored. */
-    if (!status && values_dtype(step->parameters[VALUES_DECODED]) == DTYPE_BOOL)
+    if (status == STATUS_OK && values_dtype(step->parameters[VALUES_DECODED]) == DTYPE_BOOL)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "dtype bool: numcodecs itself does not decode it to what was stored");
     return status;

@@ -14,9 +14,9 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
 {
     (void)item_bytes;
     enum status status = values_parse_types(configuration, step, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting_real(configuration, "scale", &step->reals[SCALE], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting_real(configuration, "offset", &step->reals[OFFSET], err);
     return status;
 }

@@ -92,7 +92,7 @@ static enum status decode_gzip(const struct codec_step *step, void *state, struc
     do {
         enum status status =
             decode_stream(libdeflate_gzip_decompress_ex, state, stored, &inflation, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         skip_zeros(&inflation.left);
     } while (inflation.left.size > 0);
@@ -108,7 +108,7 @@ static enum status decode_zlib(const struct codec_step *step, void *state, struc
     struct inflation inflation = {.left = stored, .room = room};
     enum status status =
         decode_stream(libdeflate_zlib_decompress_ex, state, stored, &inflation, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (inflation.left.size > 0)
         return error_set(err, STATUS_CORRUPT, "stream ends at byte %zu of %zu",

@@ -37,17 +37,17 @@ static enum status parse_lzma(struct json_object *json, int *filter, struct erro
     int preset = 0, size = 0, lc = 0, lp = 0, pb = 0;
     enum status status =
         codec_setting(json, "preset", LZMA_PRESET_DEFAULT, INT_MIN, INT_MAX, &preset, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (lzma_lzma_preset(&options, (uint32_t)preset))
         return error_set(err, STATUS_CORRUPT, "filters: preset %d is unknown", preset);
     status = codec_setting(json, "dict_size", (int)options.dict_size, LZMA_DICT_SIZE_MIN, INT_MAX,
                            &size, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(json, "lc", (int)options.lc, LZMA_LCLP_MIN, LZMA_LCLP_MAX, &lc, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(json, "lp", (int)options.lp, LZMA_LCLP_MIN, LZMA_LCLP_MAX, &lp, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting(json, "pb", (int)options.pb, LZMA_PB_MIN, LZMA_PB_MAX, &pb, err);
     filter[FILTER_SIZE] = size;
     filter[FILTER_MODEL] = lc | lp << 8 | pb << 16;
@@ -86,7 +86,7 @@ static enum status parse_filters(struct json_object *configuration, struct codec
     for (size_t i = 0; i < count; i++) {
         int *filter = &step->parameters[FIRST_FILTER + i * FILTER_PARAMETERS];
         enum status status = parse_filter(json_object_array_get_idx(list, i), filter, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     step->parameters[FILTER_COUNT] = (int)count;
@@ -99,7 +99,7 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
     (void)item_bytes;
     enum status status = codec_setting(configuration, "format", FORMAT_XZ, FORMAT_XZ, FORMAT_RAW,
                                        &step->parameters[FORMAT], err);
-    if (!status && step->parameters[FORMAT] == FORMAT_RAW)
+    if (status == STATUS_OK && step->parameters[FORMAT] == FORMAT_RAW)
         status = parse_filters(configuration, step, err);
     return status;
 }
@@ -133,7 +133,7 @@ static enum status state_new(size_t decoded_bytes, void **ret_state, struct erro
     if (!state)
         return error_set(err, STATUS_NO_MEMORY, "lzma: no memory for a decompressor");
     enum status status = arena_init(&state->arena, ARENA_BYTES, "lzma's memory", err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(state);
         return status;
     }

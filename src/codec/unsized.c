@@ -152,7 +152,6 @@ enum status codec_decode_unsized(const struct codec_chain *chain, const void *st
     struct bytes data = {stored, stored_size};
     struct part part = {0}; /* that has `data`; none: `stored` has */
     enum status status = STATUS_OK;
-
     memory->is_short = false;
     for (size_t i = chain->step_count; i-- > 0 && status == STATUS_OK;) {
         const struct codec_step *step = &chain->steps[i];

@@ -34,7 +34,7 @@ enum status values_parse(struct json_object *configuration, const char *key, int
 {
     const char *text = NULL;
     enum status status = codec_setting_text(configuration, key, NULL, &text, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!text && fallback) {
         *ret_type = fallback;
@@ -58,7 +58,7 @@ enum status values_parse_types(struct json_object *configuration, struct codec_s
 {
     int *parameters = step->parameters;
     enum status status = values_parse(configuration, "dtype", 0, &parameters[VALUES_DECODED], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = values_parse(configuration, "astype", parameters[VALUES_DECODED],
                               &parameters[VALUES_STORED], err);
     return status;

@@ -12,7 +12,7 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
     (void)item_bytes;
     enum status status =
         codec_setting(configuration, "level", 0, INT_MIN, INT_MAX, &step->parameters[LEVEL], err);
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_setting_bool(configuration, "checksum", &step->parameters[CHECKSUM], err);
     return status;
 }

@@ -21,7 +21,7 @@ enum status config_init(struct config *ret_config, struct error *err)
     struct config config = {0};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         enum status status = option_store(&config, &options[i], options[i].preset, err);
-        if (status) {
+        if (status != STATUS_OK) {
             config_done(&config);
             return status;
         }
@@ -63,7 +63,7 @@ enum status config_set(struct config *config, const char *assignment, struct err
     copy[equals - assignment] = '\0';
     enum status status = set_key(config, copy, copy + (equals - assignment) + 1, err);
     free(copy);
-    if (!status)
+    if (status == STATUS_OK)
         return STATUS_OK;
     /* The value is shown unless it may be a secret; as much of it as leaves the message room. */
     enum { MOST_SHOWN = 200 };
@@ -164,8 +164,9 @@ static enum status read_mix_variable(struct config *config, struct error *err)
 {
     const char *value = getenv("PENSTOCK_MIX_SOURCES");
     enum status status = value && *value ? mix_set(config, value, err) : STATUS_OK;
-    return status ? error_prefix(err, status, "environment variable PENSTOCK_MIX_SOURCES: ")
-                  : STATUS_OK;
+    return status != STATUS_OK
+               ? error_prefix(err, status, "environment variable PENSTOCK_MIX_SOURCES: ")
+               : STATUS_OK;
 }
 
 enum status config_read_environment(struct config *config, struct error *err)
@@ -177,11 +178,11 @@ enum status config_read_environment(struct config *config, struct error *err)
         if (!value || !*value)
             continue;
         enum status status = option_store(config, &options[i], value, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "environment variable %s: ", name);
     }
     enum status status = read_mix_variable(config, err);
-    return status ? status : check_environment(err);
+    return status != STATUS_OK ? status : check_environment(err);
 }
 
 static enum status check_global_batch(unsigned long long global_batch, unsigned long long trainers,
@@ -265,7 +266,8 @@ static enum status check_split(const struct config *config, struct error *err)
 static enum status check_metrics(const struct config *config, struct error *err)
 {
     struct address address;
-    if (*config->metrics_listen && address_parse(config->metrics_listen, &address, err))
+    if (*config->metrics_listen &&
+        address_parse(config->metrics_listen, &address, err) != STATUS_OK)
         return error_prefix(err, STATUS_INVALID, "metrics.listen: ");
     if (*config->metrics_file && config->metrics_file[0] != '/')
         return error_set(err, STATUS_INVALID,
@@ -283,9 +285,9 @@ enum status config_check_dataset(const struct config *config, struct error *err)
             "dataset.uri is not set: name the dataset in the YAML file (-c), or with --set "
             "dataset.uri=PATH");
     enum status status = check_uris(config->uri, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_split(config, err);
-    return status ? status : check_crops(config, err);
+    return status != STATUS_OK ? status : check_crops(config, err);
 }
 
 /* "512,1024,2048" */
@@ -337,11 +339,11 @@ static enum status check_budget(const struct config *config, struct error *err)
 enum status config_check(const struct config *config, struct error *err)
 {
     enum status status = mix_check(config, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_budget(config, err);
-    if (!status && config->source_count == 0)
+    if (status == STATUS_OK && config->source_count == 0)
         status = config_check_dataset(config, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (*config->cache_dir && config->cache_dir[0] != '/')
         return error_set(err, STATUS_INVALID,
@@ -349,11 +351,11 @@ enum status config_check(const struct config *config, struct error *err)
                          "has its own of, by its absolute path",
                          config->cache_dir);
     status = check_metrics(config, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct store_settings settings;
     status = config_store_settings(config, &settings, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     return check_global_batch(config->global_batch, config->trainers, err);
 }
@@ -410,13 +412,13 @@ enum status config_store_settings(const struct config *config, struct store_sett
                                       .metadata = config->s3_metadata,
                                       .addressing = (uint8_t)config->s3_addressing};
     enum status status = parse_missing(&settings, config->store_missing, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = copy_setting(settings.ca_file, config->store_ca_file, "store.ca_file", err);
-    if (!status)
+    if (status == STATUS_OK)
         status = copy_setting(settings.endpoint, config->s3_endpoint, "store.s3_endpoint", err);
-    if (!status)
+    if (status == STATUS_OK)
         status = copy_setting(settings.region, config->s3_region, "store.s3_region", err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_settings = settings;
     return status;
 }

@@ -78,21 +78,21 @@ enum status config_put_field(struct config *config, const char *name, const char
                              const char *index, struct error *err)
 {
     enum status status = check_field(name, array, index, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct dataset_field_spec *old = find_field(config, name);
     if (!old) {
         status = grow_fields(config, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     struct dataset_field_spec field = {0};
     status = config_put_text(&field.name, name, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_put_text(&field.array, array, err);
-    if (!status && index)
+    if (status == STATUS_OK && index)
         status = config_put_text(&field.index, index, err);
-    if (status) {
+    if (status != STATUS_OK) {
         config_free_field(&field);
         return error_prefix(err, status, "dataset.fields.%s: ", name);
     }
@@ -184,7 +184,7 @@ static enum status put_steps(struct dataset_field_spec *field, const char *value
     int32_t *steps;
     size_t count;
     enum status status = config_parse_steps(value, &steps, &count, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     free((int32_t *)field->steps);
     field->steps = steps;
@@ -206,9 +206,9 @@ static enum status put_slice(struct dataset_field_spec *field, const char *axis,
         return error_set(err, STATUS_INVALID, "slices of more than %d axes", DATASET_MAX_RANK);
     struct dataset_slice_spec slice = {0};
     enum status status = config_put_text(&slice.axis, axis, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_put_text(&slice.indices, indices, err);
-    if (status) {
+    if (status != STATUS_OK) {
         free_slice(&slice);
         return status;
     }
@@ -262,7 +262,7 @@ static enum status put_crop(struct dataset_field_spec *field, const char *axis, 
         return error_set(err, STATUS_INVALID, "crops of more than %d axes", DATASET_MAX_RANK);
     if (i == field->crop_count) {
         enum status status = config_put_text(&field->crops[i].axis, axis, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         field->crop_count++;
     }
@@ -339,12 +339,13 @@ enum status config_put_field_property(struct config *config, const char *name, c
                                       const char *value, struct error *err)
 {
     enum status status = config_check_property(name, property, err);
-    if (!status && !find_field(config, name))
+    if (status == STATUS_OK && !find_field(config, name))
         status = config_put_field(config, name, name, NULL, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = put_property(find_field(config, name), property, value, err);
-    return status ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property)
+                               : STATUS_OK;
 }
 
 /* The property of "NAME.slice.AXIS", or of another map, cut off: "slice.AXIS". */

@@ -55,7 +55,7 @@ enum status mix_new_source(const char *name, const char *weight, struct config_s
     enum status status = source.name && source.weight_text && source.config
                              ? config_init(source.config, err)
                              : error_set(err, STATUS_NO_MEMORY, "mix.sources: out of memory");
-    if (status)
+    if (status != STATUS_OK)
         mix_free_source(&source);
     else
         *ret_source = source;
@@ -70,7 +70,7 @@ enum status mix_add(struct config *config, struct config_source source, struct e
         status = error_set(err, STATUS_INVALID, "mix.sources: more than %d", DATASET_MAX_SOURCES);
     else if (!(sources = realloc(config->sources, (config->source_count + 1) * sizeof *sources)))
         status = error_set(err, STATUS_NO_MEMORY, "mix.sources: out of memory");
-    if (status) {
+    if (status != STATUS_OK) {
         mix_free_source(&source);
         return status;
     }
@@ -184,7 +184,7 @@ enum status mix_settle(struct config *config, struct error *err)
     enum status status = fractions
                              ? check_sum(weights, config->source_count, power_of_ten(decimals), err)
                              : STATUS_OK;
-    return status ? status : settle_ratio(config, weights, err);
+    return status != STATUS_OK ? status : settle_ratio(config, weights, err);
 }
 
 /* Assignments, checks, text
@@ -201,9 +201,9 @@ static enum status add_item(struct config *config, const char *item, struct erro
     char *name = strndup(item, (size_t)(colon - item));
     enum status status = name ? mix_new_source(name, colon + 1, &source, err)
                               : error_set(err, STATUS_NO_MEMORY, "out of memory");
-    if (!status)
+    if (status == STATUS_OK)
         status = mix_add(config, source, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = yaml_read_file(source.config, name, true, err);
     free(name);
     return status;
@@ -214,10 +214,10 @@ enum status mix_set(struct config *config, const char *value, struct error *err)
     struct text item = {0};
     enum status status = STATUS_OK;
     mix_clear(config);
-    while (!status && text_list_take(&value, &item))
+    while (status == STATUS_OK && text_list_take(&value, &item))
         status = add_item(config, item.data, err);
     text_done(&item);
-    return status ? status : mix_settle(config, err);
+    return status != STATUS_OK ? status : mix_settle(config, err);
 }
 
 /* Whether the option has another value than by default. */
@@ -246,13 +246,13 @@ static enum status check_outer(const struct config *config, struct error *err)
 {
     struct config preset;
     enum status status = config_init(&preset, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
-    for (size_t i = 0; i < OPTION_COUNT && !status; i++)
+    for (size_t i = 0; i < OPTION_COUNT && status == STATUS_OK; i++)
         if (mix_is_own(&options[i]) && is_set(config, &preset, &options[i]))
             status = refuse_outer(options[i].key, err);
     config_done(&preset);
-    if (!status && config->field_count > 0)
+    if (status == STATUS_OK && config->field_count > 0)
         status = refuse_outer("dataset.fields", err);
     return status;
 }
@@ -265,9 +265,9 @@ enum status mix_check(const struct config *config, struct error *err)
                                "mix.samples is set without mix.sources, which are mixed")
                    : STATUS_OK;
     enum status status = check_outer(config, err);
-    for (uint32_t i = 0; i < config->source_count && !status; i++) {
+    for (uint32_t i = 0; i < config->source_count && status == STATUS_OK; i++) {
         status = config_check_dataset(config->sources[i].config, err);
-        if (status)
+        if (status != STATUS_OK)
             status = error_prefix(err, status, "mix.sources: '%s': ", config->sources[i].name);
     }
     return status;

@@ -177,7 +177,7 @@ static enum status store_string(const char **member, const struct option *option
     bool is_endpoint = strcmp(option->key, "store.s3_endpoint") == 0;
     enum status status = is_endpoint && strchr(text, '@') ? config_refuse_secret(err)
                                                           : config_put_text(member, text, err);
-    return status ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
 }
 
 static enum status store_choice(unsigned *member, const struct option *option, const char *text,
@@ -208,7 +208,7 @@ static enum status store_range(struct config_range *member, const struct option 
                                const char *text, struct error *err)
 {
     enum status status = config_parse_range(text, member, err);
-    return status ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
 }
 
 static enum status store_shares(struct config_shares *member, const struct option *option,
@@ -216,7 +216,7 @@ static enum status store_shares(struct config_shares *member, const struct optio
 {
     struct config_shares parts;
     enum status status = config_parse_shares(text, &parts, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "%s: ", option->key);
     config_free_shares(member);
     *member = parts;

@@ -79,7 +79,7 @@ static enum status add_part(struct config_shares *parts, const char *item, struc
         return error_set(err, STATUS_INVALID, "more than %d parts", MOST_SHARES);
     struct samples_part *part = &parts->parts[parts->count];
     enum status status = parse_part(item, part, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     parts->count++;
     double sum = 0.0;
@@ -105,7 +105,7 @@ enum status config_parse_shares(const char *text, struct config_shares *ret_part
     while (status == STATUS_OK && text_list_take(&text, &item))
         status = add_part(&parts, item.data ? item.data : "", err);
     text_done(&item);
-    if (status)
+    if (status != STATUS_OK)
         config_free_shares(&parts);
     else
         *ret_parts = parts;
@@ -199,10 +199,10 @@ enum status config_parse_steps(const char *text, int32_t **ret_steps, size_t *re
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
     enum status status =
         colon ? add_range(text, colon, steps, &count, err) : add_list(text, steps, &count, err);
-    int32_t *fitting = status ? NULL : realloc(steps, count * sizeof *steps);
+    int32_t *fitting = status != STATUS_OK ? NULL : realloc(steps, count * sizeof *steps);
     if (!fitting) {
         free(steps);
-        return status ? status : error_set(err, STATUS_NO_MEMORY, "out of memory");
+        return status != STATUS_OK ? status : error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     *ret_steps = fitting;
     *ret_count = count;

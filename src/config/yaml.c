@@ -37,7 +37,7 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
     bool of_fields = strcmp(path, "dataset.fields") == 0; /* keys are names */
     enum status status = yaml_check_keys(reader, map, of_fields ? NULL : path, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
+    for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
         yaml_node_t *key_node = node_at(reader, pair->key);
         const char *key = scalar_text(key_node);
         if (!key)
@@ -106,7 +106,7 @@ static enum status read_property(struct yaml_reader *reader, const char *name, c
     if (node_text(reader, value, &text) && (takes_list || value->type != YAML_SEQUENCE_NODE)) {
         status =
             config_put_field_property(reader->config, name, key, text.data ? text.data : "", err);
-        status = status ? at_node(reader, key_node, status, err) : STATUS_OK;
+        status = status != STATUS_OK ? at_node(reader, key_node, status, err) : STATUS_OK;
     } else {
         status = at_node(reader, value,
                          error_set(err, STATUS_INVALID,
@@ -130,7 +130,7 @@ static enum status read_property_map(struct yaml_reader *reader, const char *nam
             err);
     enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
+    for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
         const char *text = scalar_text(key_node);
         char key[2 * OPTION_KEY_BYTES];
@@ -154,7 +154,7 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
 {
     enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
+    for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
         const yaml_node_t *key_node = node_at(reader, pair->key);
         const yaml_node_t *value = node_at(reader, pair->value);
         const char *key = scalar_text(key_node);
@@ -167,7 +167,7 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
         bool is_map = kind == PROPERTY_MAP ||
                       (kind == PROPERTY_MAP_OR_VALUE && value->type == YAML_MAPPING_NODE);
         status = is_map ? STATUS_OK : config_check_property(name, key, err);
-        if (status)
+        if (status != STATUS_OK)
             return at_node(reader, key_node, status, err);
         if (is_map)
             status = read_property_map(reader, name, key, value, err);
@@ -190,7 +190,7 @@ static enum status read_field(struct yaml_reader *reader, const char *path, cons
                                  path, name),
                        err);
     enum status status = config_put_field(reader->config, name, array, NULL, err);
-    if (status)
+    if (status != STATUS_OK)
         return at_node(reader, key_node, status, err);
     return is_map ? read_field_properties(reader, name, value, err) : STATUS_OK;
 }
@@ -229,7 +229,7 @@ static enum status read_list(struct yaml_reader *reader, const struct option *op
     text_done(&item);
     if (value->type == YAML_SEQUENCE_NODE) {
         yaml_node_item_t *at = value->data.sequence.items.start;
-        for (; at < value->data.sequence.items.top && !status; at++) {
+        for (; at < value->data.sequence.items.top && status == STATUS_OK; at++) {
             const yaml_node_t *node = node_at(reader, *at);
             const char *one = scalar_text(node);
             if (one && *one)
@@ -241,10 +241,10 @@ static enum status read_list(struct yaml_reader *reader, const struct option *op
     } else if (!scalar_text(value)) {
         status = error_set(err, STATUS_INVALID, "%s must be a single value or a list", option->key);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = option_store(reader->config, option, list.data ? list.data : "", err);
     text_done(&list);
-    return status ? at_node(reader, value, status, err) : STATUS_OK;
+    return status != STATUS_OK ? at_node(reader, value, status, err) : STATUS_OK;
 }
 
 /* {train: 0.9, val: 0.1} is "train:0.9,val:0.1". */
@@ -254,9 +254,9 @@ static enum status read_parts(struct yaml_reader *reader, const struct option *o
     struct text list = {0}, item = {0};
     enum status status = yaml_check_keys(reader, map, NULL, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    if (status)
+    if (status != STATUS_OK)
         return status;
-    for (; pair < map->data.mapping.pairs.top && !status; pair++) {
+    for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
         const char *name = scalar_text(node_at(reader, pair->key));
         const char *share = scalar_text(node_at(reader, pair->value));
         if (!name || !share) {
@@ -268,10 +268,10 @@ static enum status read_parts(struct yaml_reader *reader, const struct option *o
         text_list_put(&list, item.data);
         text_done(&item);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = option_store(reader->config, option, list.data ? list.data : "", err);
     text_done(&list);
-    return status ? at_node(reader, map, status, err) : STATUS_OK;
+    return status != STATUS_OK ? at_node(reader, map, status, err) : STATUS_OK;
 }
 
 static bool says_none(const yaml_node_t *node)
@@ -336,7 +336,7 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
         return at_node(reader, value,
                        error_set(err, STATUS_INVALID, "%s must be a single value", key), err);
     enum status status = option_store(reader->config, option, text, err);
-    return status ? at_node(reader, value, status, err) : STATUS_OK;
+    return status != STATUS_OK ? at_node(reader, value, status, err) : STATUS_OK;
 }
 
 static enum status read_section(struct yaml_reader *reader, const char *path, const char *section,
@@ -386,9 +386,9 @@ static enum status read_document(yaml_parser_t *parser, struct yaml_reader *read
     enum status status = STATUS_OK;
     if (root) {
         status = check_end(parser, reader->name, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = yaml_check_size(reader, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = yaml_read_sections(reader, root, err);
     }
     yaml_document_delete(&reader->document);
@@ -427,7 +427,7 @@ static enum status read_whole(FILE *file, const char *path, char **ret_text, siz
         status = error_set_errno(err, STATUS_IO, "read '%s'", path);
     else if (size > CONFIG_MAX_BYTES)
         status = error_set(err, STATUS_INVALID, "%s: a configuration has at most 1 MiB", path);
-    if (status) {
+    if (status != STATUS_OK) {
         free(text);
         return status;
     }
@@ -473,11 +473,11 @@ enum status yaml_read_file(struct config *config, const char *path, bool is_sour
     char *text = NULL, *folder = folder_of(path);
     size_t size = 0;
     enum status status = read_whole(file, path, &text, &size, err);
-    if (!status && !folder)
+    if (status == STATUS_OK && !folder)
         status = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
     struct yaml_reader reader = {
         .name = path, .folder = folder, .config = config, .is_source = is_source};
-    if (!status)
+    if (status == STATUS_OK)
         status = read_yaml(&reader, text, size, err);
     free(folder);
     free(text);

@@ -19,7 +19,6 @@ static bool fits(struct yaml_reader *reader, int index, int level, size_t *left)
     const yaml_node_t *node = node_at(reader, index);
     size_t bytes = NODE_BYTES + (node->type == YAML_SCALAR_NODE ? node->data.scalar.length : 0);
     bool fitting = level < MOST_LEVELS && bytes <= *left;
-
     *left -= fitting ? bytes : 0;
     if (node->type == YAML_SEQUENCE_NODE)
         for (yaml_node_item_t *at = node->data.sequence.items.start;
@@ -37,7 +36,6 @@ enum status yaml_check_size(struct yaml_reader *reader, struct error *err)
 {
     size_t left = MOST_EXPANDED_BYTES;
     enum { ROOT = 1 }; /* libyaml counts nodes from 1 on */
-
     if (fits(reader, ROOT, 0, &left))
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -59,7 +57,6 @@ static int compare(const void *a, const void *b)
 {
     const struct map_key *left = a, *right = b;
     int order = strcmp(left->key, right->key);
-
     return order ? order : (left->index > right->index) - (left->index < right->index);
 }
 
@@ -67,7 +64,6 @@ static int compare(const void *a, const void *b)
 static size_t first_repeated(struct map_key *keys, size_t count, size_t none)
 {
     size_t first = none;
-
     qsort(keys, count, sizeof *keys, compare);
     for (size_t i = 1; i < count; i++)
         if (strcmp(keys[i - 1].key, keys[i].key) == 0 && keys[i].index < first)
@@ -81,7 +77,6 @@ enum status yaml_check_keys(struct yaml_reader *reader, const yaml_node_t *map, 
     const yaml_node_pair_t *pairs = map->data.mapping.pairs.start;
     size_t all = (size_t)(map->data.mapping.pairs.top - pairs), count = 0;
     struct map_key *keys = calloc(all + 1, sizeof *keys);
-
     if (!keys)
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", reader->name);
     for (size_t i = 0; i < all; i++) {

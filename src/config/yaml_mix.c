@@ -52,10 +52,10 @@ static enum status take_map(struct yaml_reader *reader, const yaml_node_t *node,
         return refuse_item(reader, node, err);
     enum status status = yaml_check_keys(reader, node, NULL, err);
     yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-    for (; pair < node->data.mapping.pairs.top && !status; pair++)
+    for (; pair < node->data.mapping.pairs.top && status == STATUS_OK; pair++)
         status = take_key(reader, ret_map, node_at(reader, pair->key), node_at(reader, pair->value),
                           err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!ret_map->config || !ret_map->weight || !scalar_text(ret_map->weight) ||
         (ret_map->name && !scalar_text(ret_map->name)))
@@ -83,7 +83,7 @@ static enum status read_source_file(struct yaml_reader *reader, const yaml_node_
     enum status status = path ? yaml_read_file(config, path, true, err)
                               : error_set(err, STATUS_NO_MEMORY, "out of memory");
     free(path);
-    return status ? at_node(reader, node, status, err) : STATUS_OK;
+    return status != STATUS_OK ? at_node(reader, node, status, err) : STATUS_OK;
 }
 
 /* A map of sections, as a file has them. */
@@ -112,18 +112,18 @@ static enum status read_source(struct yaml_reader *reader, const yaml_node_t *no
     struct source_map map = {0};
     struct config_source source;
     enum status status = take_map(reader, node, &map, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     const char *name = name_of(&map);
     status = mix_new_source(name ? name : "", scalar_text(map.weight), &source, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = mix_add(reader->config, source, err);
-    if (status)
+    if (status != STATUS_OK)
         return at_node(reader, node, status, err);
     if (map.config->type != YAML_MAPPING_NODE)
         return read_source_file(reader, map.config, source.config, err);
     status = read_source_map(reader, map.config, source.config, err);
-    if (status || (name && *name))
+    if (status != STATUS_OK || (name && *name))
         return status;
     struct config_source *added = &reader->config->sources[reader->config->source_count - 1];
     char *uri = strdup(source.config->uri);
@@ -142,10 +142,10 @@ enum status yaml_read_sources(struct yaml_reader *reader, const yaml_node_t *lis
         return refuse_item(reader, list, err);
     mix_clear(reader->config);
     yaml_node_item_t *at = list->data.sequence.items.start;
-    for (; at < list->data.sequence.items.top && !status; at++)
+    for (; at < list->data.sequence.items.top && status == STATUS_OK; at++)
         status = read_source(reader, node_at(reader, *at), err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = mix_settle(reader->config, err);
-    return status ? at_node(reader, list, status, err) : STATUS_OK;
+    return status != STATUS_OK ? at_node(reader, list, status, err) : STATUS_OK;
 }

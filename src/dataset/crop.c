@@ -12,7 +12,6 @@ void crop_lay_out(struct dataset_crop *ret_crop, uint32_t group, int rank, const
     struct dataset_crop crop = {.group = group};
     size_t strides[CROP_MAX_AXES] = {0}, stride = item_bytes;
     int last = rank - 1;
-
     assert(rank <= CROP_MAX_AXES);
     for (int axis = rank - 1; axis >= 0; axis--) {
         strides[axis] = stride;
@@ -45,7 +44,6 @@ static uint64_t origin(const struct dataset_crop *crop, uint64_t key, int k)
 size_t crop_begin(const struct dataset_crop *crop, uint64_t key)
 {
     size_t begin = 0;
-
     for (int k = 0; k < crop->axis_count; k++)
         begin += origin(crop, key, k) * crop->axis_strides[k];
     return begin;
@@ -55,11 +53,9 @@ void crop_copy(const struct dataset_crop *crop, unsigned char *to, const unsigne
 {
     uint64_t position[CROP_MAX_AXES] = {0};
     int inner = crop->loop_count - 1, axis;
-
     do {
         uint64_t lines = inner >= 0 ? crop->counts[inner] : 1;
         size_t stride = inner >= 0 ? crop->strides[inner] : 0;
-
         for (uint64_t i = 0; i < lines; i++, to += crop->line_bytes)
             memcpy(to, from + i * stride, crop->line_bytes);
         for (axis = inner - 1; axis >= 0; axis--) {

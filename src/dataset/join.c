@@ -8,7 +8,6 @@ static enum status refuse(const struct join *join, uint64_t position, int64_t va
                           struct error *err)
 {
     char text[32];
-
     if (join->index->dtype == DTYPE_UINT64)
         snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
     else
@@ -22,7 +21,6 @@ static enum status refuse(const struct join *join, uint64_t position, int64_t va
 unsigned char *join_items(const struct join *join, int64_t *out)
 {
     const struct zarr_array *index = join->index;
-
     return (unsigned char *)out + index->shape[0] * (sizeof *out - index->item_bytes);
 }
 
@@ -31,10 +29,8 @@ unsigned char *join_items(const struct join *join, int64_t *out)
 enum status join_settle(const struct join *join, int64_t *out, struct error *err)
 {
     const unsigned char *items = join_items(join, out);
-
     for (uint64_t i = 0; i < join->index->shape[0]; i++) {
         int64_t value = dtype_integer(join->index->dtype, items, i);
-
         if ((uint64_t)value >= join->elements) /* negative ones too */
             return refuse(join, i, value, err);
         out[i] = (int64_t)join->first + value;

@@ -131,7 +131,6 @@ static inline bool ragged_has_item_shape(const struct ragged *ragged)
 static inline size_t ragged_item_bytes(const struct ragged *ragged)
 {
     size_t bytes = 0;
-
     for (size_t c = 0; c < ragged->column_count; c++)
         bytes += ragged->columns[c].item_bytes;
     return bytes;
@@ -146,7 +145,6 @@ static inline struct ragged_span ragged_frame(const struct ragged *ragged, uint6
 {
     uint64_t entry = ragged->entries ? (uint64_t)ragged->entries[frame] : frame;
     uint64_t begin = ragged->offsets[entry], end = ragged->offsets[entry + 1];
-
     if (ragged->truncates && end - begin > ragged->pad_items)
         end = begin + ragged->pad_items;
     return (struct ragged_span){begin, end};
@@ -226,7 +224,6 @@ static inline struct ragged_extent ragged_page_extent(const struct ragged *ragge
 {
     const struct ragged_column *of = &ragged->columns[column];
     const unsigned char *items = page + of->page_offset;
-
     if (of->width_items == 0)
         return (struct ragged_extent){items + item * of->item_bytes, NARROW_NOT,
                                       ragged->page_items - item};

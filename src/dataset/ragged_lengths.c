@@ -25,7 +25,6 @@ uint64_t lengths_bound(unsigned bucket)
 void lengths_add(struct lengths *lengths, uint64_t length)
 {
     unsigned bucket = lengths_bucket(length);
-
     lengths->buckets[bucket].count++;
     lengths->buckets[bucket].most = max_u64(lengths->buckets[bucket].most, length);
 }
@@ -33,10 +32,8 @@ void lengths_add(struct lengths *lengths, uint64_t length)
 uint64_t lengths_most(const struct lengths *lengths, uint64_t count)
 {
     uint64_t sum = 0;
-
     for (unsigned i = LENGTHS_BUCKETS; i-- > 0 && count > 0;) {
         uint64_t taken = min_u64(lengths->buckets[i].count, count), part;
-
         if (__builtin_mul_overflow(taken, lengths->buckets[i].most, &part) ||
             __builtin_add_overflow(sum, part, &sum))
             return UINT64_MAX;
@@ -50,7 +47,6 @@ void lengths_add_longest(struct lengths *lengths, const struct lengths *from, ui
 {
     for (unsigned i = LENGTHS_BUCKETS; i-- > 0 && count > 0;) {
         uint64_t taken = min_u64(mul_sat(from->buckets[i].count, copies), count);
-
         if (taken == 0)
             continue;
         lengths->buckets[i].count += taken;

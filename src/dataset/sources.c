@@ -29,7 +29,6 @@ struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
     struct store_text out;
     const char *name;
     const struct store *store = store_joined_at(dataset->private->store, i, &name);
-
     snprintf(out.text, sizeof out.text, "'%.250s'", store_uri(store));
     return out;
 }

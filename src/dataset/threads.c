@@ -18,7 +18,6 @@ uint64_t dataset_thread_count(const struct dataset *dataset, uint64_t pieces)
     bool remote = store_is_remote(dataset->private->store);
     uint32_t threads = remote ? DATASET_MOST_THREADS
                               : min_u32(max_u32(cpu_count(), LEAST_THREADS), DATASET_MOST_THREADS);
-
     return min_u64(pieces, threads);
 }
 
@@ -26,7 +25,6 @@ uint64_t threads_start(pthread_t *threads, uint64_t count, const char *name, voi
                        void *argument)
 {
     uint64_t started = 0;
-
     while (started < count && thread_start(name, body, argument, &threads[started]))
         started++;
     return started;
@@ -42,7 +40,6 @@ void threads_await(const pthread_t *threads, uint64_t count, void (*look)(void *
 void threads_run(const char *name, uint64_t count, void *(*body)(void *), void *argument)
 {
     pthread_t threads[DATASET_MOST_THREADS];
-
     assert(count <= DATASET_MOST_THREADS);
     uint64_t started = threads_start(threads, count > 0 ? count - 1 : 0, name, body, argument);
     (void)body(argument);

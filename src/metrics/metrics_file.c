@@ -125,5 +125,6 @@ enum status metrics_file_read(int dir, uint32_t reader, struct metrics_snapshot 
                                "open '%s' in the run directory", name.text);
     enum status status = metrics_file_read_at(fd, 0, ret_snapshot, err);
     close(fd);
-    return status ? error_prefix(err, status, "'%s' in the run directory: ", name.text) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "'%s' in the run directory: ", name.text)
+                               : STATUS_OK;
 }

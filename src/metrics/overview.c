@@ -95,9 +95,10 @@ enum status metrics_overview_get(const struct metrics_overview *overview, uint32
         free(*ret_snapshot);
         status = error_set(err, STATUS_CORRUPT, "the page is of another reader");
     }
-    return status ? error_prefix(err, status,
-                                 "reader %" PRIu32 " in '%s' in the run directory: ", reader, name)
-                  : STATUS_OK;
+    return status != STATUS_OK
+               ? error_prefix(err, status,
+                              "reader %" PRIu32 " in '%s' in the run directory: ", reader, name)
+               : STATUS_OK;
 }
 
 void metrics_overview_close(struct metrics_overview *overview)

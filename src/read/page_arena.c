@@ -97,7 +97,7 @@ static enum status map_memory(struct page_arena *arena, struct error *err)
         void *memory = NULL;
         enum status status =
             bytes > 0 ? memory_map(bytes, arena->purpose, &memory, err) : STATUS_OK;
-        if (status)
+        if (status != STATUS_OK)
             return status;
         arena->memory[n] = (struct pool_memory){memory, bytes, n};
     }

@@ -39,7 +39,7 @@ static enum status allocate(struct row_pages *pages, struct pool *pool, uint32_t
         return error_set(err, STATUS_NO_MEMORY, "tables of the pages of %u row buffer%s",
                          buffer_count, count_plural(buffer_count));
     enum status status = page_arena_init(&pages->arena, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     errno = page_arena_populate(&pages->arena, pool);
     return errno ? error_set_errno(err, STATUS_NO_MEMORY, "%llu pages of %s for ragged fields",
@@ -63,7 +63,7 @@ enum status row_pages_new(struct pool *pool, const struct row_paging *paging, ui
         return error_set(err, STATUS_NO_MEMORY, "pages for ragged fields: out of memory");
     pages->paging = *paging;
     enum status status = allocate(pages, pool, buffer_count, err);
-    if (status) {
+    if (status != STATUS_OK) {
         row_pages_free(pages);
         return status;
     }

@@ -79,7 +79,7 @@ static enum status lay_out(struct stored_rows *rows, uint64_t memory_bytes, uint
 static enum status make_entries(struct stored_rows *rows, struct error *err)
 {
     enum status status = row_index_init(&rows->index, rows->most_entries, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     rows->entries = malloc(rows->most_entries * sizeof *rows->entries);
     if (!rows->entries)
@@ -98,11 +98,11 @@ enum status stored_rows_new(struct pool *pool, uint64_t memory_bytes, uint64_t m
         return error_set(err, STATUS_NO_MEMORY, "rows kept as stored: out of memory");
     rows->arena.numa_count = pool_placement(pool)->numa_count;
     enum status status = lay_out(rows, memory_bytes, mean_row_bytes, row_limit, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = make_entries(rows, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = page_arena_init(&rows->arena, err);
-    if (status) {
+    if (status != STATUS_OK) {
         stored_rows_free(rows);
         return status;
     }

@@ -116,7 +116,7 @@ static bool make_room(struct stored_rows_pass *pass, size_t size)
 static void record(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
 {
     struct stored_rows_pass *pass = pass_of(tape);
-    uint32_t mark = bytes ? (uint32_t)size : failure ? damaged : missing;
+    uint32_t mark = bytes ? (uint32_t)size : failure != STATUS_OK ? damaged : missing;
     if (pass->full)
         return;
     if ((bytes && size >= damaged) || !make_room(pass, sizeof mark + size)) {

@@ -144,11 +144,11 @@ enum status bad_list_new(const char *path, uint64_t fingerprint, uint64_t max_sa
     enum status status = STATUS_OK;
     if (*path)
         status = file_check_writable(path, err);
-    if (status)
+    if (status != STATUS_OK)
         status = error_prefix(err, status, "errors.report: ");
     else if (*path)
         status = read_file(list, err);
-    if (status) {
+    if (status != STATUS_OK) {
         bad_list_free(list);
         return status;
     }
@@ -227,11 +227,11 @@ enum status bad_list_add(struct bad_list *list, const struct bad_chunk *bad, int
     enum status status = STATUS_OK;
     if (!add(&list->lines, hash, &new_line) || !add(&list->chunks, hash, &new_here))
         status = no_memory(err);
-    if (!status && new_line)
+    if (status == STATUS_OK && new_line)
         append_line(list, &key, bad, reader, node);
-    if (!status && new_here)
+    if (status == STATUS_OK && new_here)
         status = count_samples(list, bad, reader, node, err);
-    if (!status && list->text.length > BAD_LIST_MAX_BYTES) {
+    if (status == STATUS_OK && list->text.length > BAD_LIST_MAX_BYTES) {
         if (err)
             *err = bad->cause;
         status = error_prefix(err, (enum status)bad->cause.status,
@@ -252,7 +252,7 @@ enum status bad_list_write(struct bad_list *list, struct error *err)
         return STATUS_OK;
     enum status status =
         file_replace(list->path, list->text.data ? list->text.data : "", list->text.length, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "errors.report: ");
     list->changed = false;
     return STATUS_OK;

@@ -160,7 +160,7 @@ static enum status scale_down(struct model *model, struct error *err)
         const struct plan_options options = scaled_options(&plan, model->scale);
         status = plan_init(&setup->plan, &options, err);
     }
-    if (status)
+    if (status != STATUS_OK)
         return status;
     model->sample_scale = (double)plan.epoch_samples / (double)setup->plan.sample_count;
     scale_budget(&setup->budget, &setup->plan, setup->demand.reader_count, model->scale);

@@ -23,7 +23,6 @@ enum status hand_out(const struct dataset *dataset, int *ret_memfd, struct error
     struct text attributes[DATASET_MAX_FIELDS] = {0};
     const struct dataset *first = dataset_source(dataset, 0);
     size_t fields = dataset->field_count;
-
     for (size_t i = 0; i < fields; i++) {
         dataset_field_attributes(dataset, i, &attributes[i]);
         sources[i] = (struct handout_source){

@@ -24,7 +24,6 @@ static inline struct ragged_items ragged_items_held(const struct ragged *ragged,
                                                     struct ragged_span span)
 {
     struct ragged_items items = {.count = span.end - span.begin};
-
     for (size_t c = 0; c < ragged->column_count; c++)
         items.columns[c] = ragged->held_items[c] + span.begin * ragged->columns[c].item_bytes;
     return items;

@@ -53,7 +53,7 @@ static enum status settle_mix(const struct config *config, const struct dataset 
         sources[d] = own_options(config->sources[d].config, dataset_source(dataset, d));
         weights[d] = config->sources[d].weight;
         enum status status = setup_cuts(config, dataset_source(dataset, d), &sources[d].cuts, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "mix.sources: '%s': ", config->sources[d].name);
     }
     const struct plan_mix_options options = {
@@ -91,9 +91,9 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
 {
     if (dataset->source_count > 0) {
         enum status status = settle_mix(config, dataset, ret_plan, err);
-        if (!status && (status = check_padded(dataset, ret_plan, err)) != STATUS_OK)
+        if (status == STATUS_OK && (status = check_padded(dataset, ret_plan, err)) != STATUS_OK)
             plan_mix_free(ret_plan->mix);
-        if (status)
+        if (status != STATUS_OK)
             ret_plan->mix = NULL;
         return status;
     }
@@ -106,9 +106,9 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     if (*config->budget_field)
         options.last = PLAN_PARTIAL;
     enum status status = setup_cuts(config, dataset, &options.cuts, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = plan_init(ret_plan, &options, err);
-    return status ? status : check_padded(dataset, ret_plan, err);
+    return status != STATUS_OK ? status : check_padded(dataset, ret_plan, err);
 }
 
 /* The most items of a trainer's batch. In a mix these are any of a step's draws. */
@@ -193,7 +193,7 @@ static enum status settle_layout(const struct config *config, const struct datas
     for (size_t f = 0; f < dataset->field_count; f++)
         layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
     enum status status = ring_layout_settle(&layout, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_layout = layout;
     return status;
 }
@@ -219,7 +219,7 @@ static enum status most_slots(const struct config *config, const struct dataset 
     if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
     enum status status = settle_layout(config, dataset, plan, shape, small, &layout, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
     uint64_t most = alone      ? AUTO_ROUNDS_ALONE * round_alone_bytes(shape->worker_count)
@@ -268,7 +268,7 @@ static enum status settle_service(const struct config *config, const struct data
     };
     if (resume) {
         enum status status = run_state_check(resume, &service, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         bool epoch_over = resume->step == plan->steps_per_epoch;
         service.start_epoch = resume->epoch + epoch_over;
@@ -285,7 +285,6 @@ static enum status check_epochs(const struct config *config, const struct plan *
     uint64_t epochs = config_epochs(config), most;
     uint64_t counted = max_u64(max_u64(plan->position_count, plan->sample_count),
                                max_u64(rounds_per_epoch(plan, shape), plan->steps_per_epoch));
-
     if (mul_sat(epochs, counted) <= INT64_MAX)
         return STATUS_OK;
     most = INT64_MAX / counted;
@@ -310,20 +309,21 @@ static enum status settle_with(const struct config *config, const struct dataset
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     uint32_t slots;
     enum status status = most_slots(config, dataset, shape, &setup->plan, &slots, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
                                     (uint32_t)config->steps_per_round,
                                     config->exchange_buffer_bytes, &setup->shape, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_epochs(config, &setup->plan, setup->shape, err);
-    if (!status)
+    if (status == STATUS_OK)
         status =
             settle_layout(config, dataset, &setup->plan, shape, setup->shape, &setup->layout, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
     setup->record_bytes = record.bytes;
     setup->stored_row_bytes = shape->stored_row_bytes;
-    return status ? status : setup_settle_memory(config, dataset, shape, fragments, setup, err);
+    return status != STATUS_OK ? status
+                               : setup_settle_memory(config, dataset, shape, fragments, setup, err);
 }
 
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
@@ -332,14 +332,14 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
 {
     struct fragment_sources *fragments;
     enum status status = fragment_sources_new(dataset, &fragments, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct run_setup setup = {0};
     status = run_plan_settle(config, dataset, &setup.plan, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
     fragment_sources_free(fragments);
-    if (status)
+    if (status != STATUS_OK)
         plan_mix_free(setup.plan.mix);
     else
         *ret_setup = setup;

@@ -236,13 +236,13 @@ static enum status settle_budget(const struct config *config, const struct datas
     uint64_t low = least_fetch_rows(config, shape), high = shape->fetch_rows;
     enum status status = settle_fetching(config, dataset, shape, high, setup, err);
     struct run_setup less = *setup;
-    if (status || keeps_all(setup) ||
+    if (status != STATUS_OK || keeps_all(setup) ||
         settle_fetching(config, dataset, shape, low, &less, NULL) != STATUS_OK || !keeps_all(&less))
         return status;
     while (high - low > 1) { /* all rows stay with `low`, and not with `high` */
         uint64_t middle = low + (high - low) / 2;
         status = settle_fetching(config, dataset, shape, middle, &less, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         *(keeps_all(&less) ? &low : &high) = middle;
     }
@@ -256,14 +256,14 @@ static enum status settle_memory(const struct config *config, const struct datas
                                  struct error *err)
 {
     enum status status = settle_budget(config, dataset, shape, setup, err);
-    if (status || setup->demand.last_epoch || shape->stored_row_cost == 0 ||
+    if (status != STATUS_OK || setup->demand.last_epoch || shape->stored_row_cost == 0 ||
         !(config->cache == CACHE_STORED || (config->cache == CACHE_AUTO && !keeps_all(setup))))
         return status;
     struct run_setup stored = *setup;
     stored.demand.keep = BUDGET_KEEP_STORED;
     stored.demand.stored_row_bytes = shape->stored_row_cost;
     status = settle_budget(config, dataset, shape, &stored, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     uint64_t clearly_more = setup->budget.keep_rows + setup->budget.keep_rows / 4;
     if (config->cache == CACHE_STORED || stored.budget.keep_rows > clearly_more)
@@ -278,7 +278,7 @@ enum status setup_settle_memory(const struct config *config, const struct datase
 {
     setup->demand = make_demand(config, dataset, shape, fragments, setup);
     enum status status = settle_memory(config, dataset, shape, setup, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_available(config, shape, setup, err);
     setup->demand.plan = NULL; /* the setup moves */
     return status;

@@ -131,11 +131,11 @@ static enum status read_object(struct json_object *object, struct run_state *ret
     }
     STATE_KEYS(READ)
 #undef READ
-    if (!status && state.order.locality == PLAN_LOCAL) {
+    if (status == STATUS_OK && state.order.locality == PLAN_LOCAL) {
         status = read_key(object, "locality", COUNT, &number, err);
         state.order.locality = (uint32_t)number;
     }
-    if (!status)
+    if (status == STATUS_OK)
         *ret_state = state;
     return status;
 }
@@ -193,7 +193,7 @@ enum status run_state_read_file(const char *path, struct run_state *ret_state, s
     enum status status = ferror(file)
                              ? error_set_errno(err, STATUS_IO, "read resume state '%s'", path)
                              : run_state_parse(json, size, ret_state, err);
-    if (status && !ferror(file))
+    if (status != STATUS_OK && !ferror(file))
         status = error_prefix(err, status, "'%s': ", path);
     fclose(file);
     return status;
@@ -234,7 +234,7 @@ enum status run_state_check(const struct run_state *state, const struct ring_ser
     const struct order *now = &service->order, saved = order_of(state, now);
     if (saved.fingerprint != now->fingerprint)
         return other_dataset(saved.fingerprint, now->fingerprint, err);
-    if (order_check_same(&saved, now, err))
+    if (order_check_same(&saved, now, err) != STATUS_OK)
         return error_prefix(err, STATUS_INVALID, "resume state: ");
     if (state->step > service->steps_per_epoch)
         return error_set(err, STATUS_INVALID,

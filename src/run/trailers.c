@@ -90,7 +90,7 @@ enum status trailer_sources_new(const struct dataset *dataset, const struct ring
     for (; all->count < count; all->count++) {
         enum status status =
             trailers_new(dataset_source(dataset, all->count), layout, &all->of[all->count], err);
-        if (status) {
+        if (status != STATUS_OK) {
             trailer_sources_free(all);
             return status;
         }

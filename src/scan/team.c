@@ -61,7 +61,7 @@ static enum status work(struct match *match, void *state, struct error *err)
     struct share *own = &match->shares[match->joined++];
     enum status status = STATUS_OK;
     uint64_t number;
-    while (!status && !match->stopped && take_piece(match, own, &number)) {
+    while (status == STATUS_OK && !match->stopped && take_piece(match, own, &number)) {
         status = team->run(team->argument, state, number, err);
         match->done += status == STATUS_OK;
     }
@@ -75,11 +75,11 @@ static void *play(void *argument)
     void *state = NULL;
     error_clear(&err);
     enum status status = match->team->start(match->team->argument, &state, &err);
-    if (!status) {
+    if (status == STATUS_OK) {
         status = work(match, state, &err);
         match->team->stop(match->team->argument, state);
     }
-    if (status) {
+    if (status != STATUS_OK) {
         pthread_mutex_lock(&match->error_mutex);
         if (match->error.status == STATUS_OK)
             match->error = err;

@@ -102,7 +102,7 @@ enum status verify_settle(const struct store *store, const struct zarr_node *con
     uint32_t count = options->thread_count;
     sum_memory(store, nodes, node_count, &whole, &little);
     enum status status = share_memory(options->memory_bytes, whole, little, &count, &share, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     bool has_values = false;
     for (size_t i = 0; i < node_count; i++)
@@ -244,7 +244,7 @@ static enum status use_array(struct verifier *verifier, size_t array, struct err
     options.lists_only = zarr->is_vlen;
     enum status status = zarr_chunk_reader_new_with(verifier->verification->store, &zarr, 1,
                                                     &options, &verifier->reader, err);
-    if (!status)
+    if (status == STATUS_OK)
         zarr_chunk_reader_use_faults(verifier->reader, &verifier->faults);
     return status;
 }
@@ -271,7 +271,7 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     verifier->faults.missing_is_bad = verification->options->missing_is_bad;
     verifier->faults.skip = skip;
     enum status status = memory_map(verification->slab_bytes, "samples", &verifier->slab, err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(verifier);
         return status;
     }
@@ -375,17 +375,19 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
     const struct zarr_array *array = &target->node->array;
     if (array->is_vlen) {
         enum status status = use_array(verifier, i, err);
-        return status ? status : verify_values(verifier, target, number - work->first_slab, err);
+        return status != STATUS_OK
+                   ? status
+                   : verify_values(verifier, target, number - work->first_slab, err);
     }
     uint64_t begin, end, sample_bytes = zarr_array_sample_bytes(array);
     bool first = slabs_range(&work->slabs, number - work->first_slab, &begin, &end);
 
     enum status status = use_array(verifier, i, err);
     struct zarr_read_stats stats = {0};
-    if (!status)
+    if (status == STATUS_OK)
         status =
             zarr_read_samples(verifier->reader, array, begin, end, verifier->slab, &stats, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct digest_sum sum = {0};
     if (verification->options->digest)
@@ -442,7 +444,7 @@ static enum status verify_all(struct verification *verification, struct error *e
         result->missing_count += result->arrays[i].missing_count;
     if (result->bad_count > 0)
         qsort(result->bad, result->bad_count, sizeof *result->bad, compare_bad);
-    if (!status && verification->options->digest)
+    if (status == STATUS_OK && verification->options->digest)
         settle_digests(result);
     return status;
 }
@@ -457,7 +459,7 @@ enum status verify_run(const struct store *store, const struct zarr_node *const 
     assert(node_count > 0);
     enum status status = verify_settle(store, nodes, node_count, options, &result.thread_count,
                                        &result.memory_bytes, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     result.arrays = calloc(node_count, sizeof *result.arrays);
     verification.works = calloc(node_count, sizeof *verification.works);
@@ -476,7 +478,7 @@ enum status verify_run(const struct store *store, const struct zarr_node *const 
     status = verify_all(&verification, err);
     pthread_mutex_destroy(&verification.mutex);
     free(verification.works);
-    if (status)
+    if (status != STATUS_OK)
         verify_result_done(&result);
     else
         *ret_result = result;

@@ -17,8 +17,7 @@ struct store_join {
 static enum status joined_identify(const struct store *store, struct text *out, struct error *err)
 {
     enum status status = STATUS_OK;
-
-    for (size_t i = 0; i < store->join->count && !status; i++) {
+    for (size_t i = 0; i < store->join->count && status == STATUS_OK; i++) {
         status = store_identify(store->join->stores[i].store, out, err);
         text_append(out, "\n");
     }
@@ -96,7 +95,6 @@ static const struct store_operations operations = {
 static const char *last_name(const char *uri, size_t *ret_length)
 {
     size_t end = strlen(uri), begin;
-
     while (end > 0 && uri[end - 1] == '/')
         end--;
     for (begin = end; begin > 0 && uri[begin - 1] != '/'; begin--)
@@ -108,7 +106,6 @@ static const char *last_name(const char *uri, size_t *ret_length)
 static bool same_last_name(const char *a, const char *b)
 {
     size_t a_length, b_length;
-
     a = last_name(a, &a_length);
     b = last_name(b, &b_length);
     return a_length == b_length && memcmp(a, b, a_length) == 0;
@@ -120,7 +117,6 @@ static char *make_name(const char *const *uris, size_t count, size_t i, bool num
     size_t length, same = 0;
     const char *last = last_name(uris[i], &length);
     char *name = NULL;
-
     for (size_t k = 0; k < count; k++)
         same += same_last_name(uris[k], uris[i]);
     if (length == 0 || strspn(last, ".") >= length)
@@ -158,14 +154,13 @@ static enum status open_stores(struct store *store, const char *const *uris, siz
     for (size_t i = 0; i < count; i++) {
         struct joined_store *joined = &store->join->stores[i];
         enum status status = store_open_with(uris[i], options, &joined->store, err);
-
-        if (status)
+        if (status != STATUS_OK)
             return status;
         store->join->count = i + 1;
     }
     enum status status = name_stores(store->join, uris, false, err);
     share_inflated(store);
-    if (!status && names_collide(store->join))
+    if (status == STATUS_OK && names_collide(store->join))
         status = name_stores(store->join, uris, true, err);
     return status;
 }
@@ -176,7 +171,6 @@ enum status store_open_joined(const char *const *uris, size_t count,
 {
     struct store *store = calloc(1, sizeof *store);
     struct text uri = {0};
-
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open %zu stores", count);
     store->join = calloc(1, sizeof *store->join + count * sizeof store->join->stores[0]);
@@ -191,7 +185,7 @@ enum status store_open_joined(const char *const *uris, size_t count,
     store->retries = options->retries;
     store->watch = options->watch;
     enum status status = open_stores(store, uris, count, options, err);
-    if (status) {
+    if (status != STATUS_OK) {
         store_free(store);
         return status;
     }
@@ -212,7 +206,6 @@ const struct store *store_resolve(const struct store *store, const char **key, s
     for (size_t i = 0; i < store->join->count; i++) {
         const struct joined_store *joined = &store->join->stores[i];
         size_t length = strlen(joined->name);
-
         if (strncmp(*key, joined->name, length) != 0 || (*key)[length] != '/')
             continue;
         *key += length + 1;

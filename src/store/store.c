@@ -237,7 +237,7 @@ enum status store_put(const struct store *store, const char *key, const void *da
                       struct error *err)
 {
     enum status status = reach(&store, &key, false, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     store = store_innermost(store);
     if (store->operations->put)
@@ -253,7 +253,7 @@ enum status store_list(const struct store *store, const char *prefix, store_visi
 {
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     int call = store_watch_begin(store->watch, store->uri, prefix);
     const struct store *inner = store_innermost(store);
@@ -281,7 +281,7 @@ enum status store_names(const struct store *store, const char *prefix, store_vis
     struct name_visit by_list = {visit, argument};
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     int call = store_watch_begin(store->watch, store->uri, prefix);
     const struct store *inner = store_innermost(store);
@@ -297,7 +297,7 @@ enum status store_stamp(const struct store *store, const char *prefix, uint64_t 
 {
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     int call = store_watch_begin(store->watch, store->uri, prefix);
     const struct store *inner = store_innermost(store);
@@ -315,8 +315,9 @@ enum status store_usage(const struct store *store, const char *prefix, uint64_t 
 {
     store_may_wait();
     enum status status = reach(&store, &prefix, true, err);
-    store = status ? NULL : store_innermost(store);
-    return status ? status : store->operations->usage(store, prefix, most, ret_usage, err);
+    store = status != STATUS_OK ? NULL : store_innermost(store);
+    return status != STATUS_OK ? status
+                               : store->operations->usage(store, prefix, most, ret_usage, err);
 }
 
 enum status store_identify(const struct store *store, struct text *out, struct error *err)

@@ -51,7 +51,7 @@ static enum status open_kind(const char *uri, const struct store_options *option
 {
     char *path = NULL;
     enum status status = uri_parse(uri, &path, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!path)
         return remote_open(uri, options, ret_store, err);
@@ -75,7 +75,7 @@ enum status store_open_with(const char *uri, const struct store_options *given,
     int call = store_watch_begin(options.watch, uri, "");
     enum status status = open_kind(uri, &options, &store, err);
     store_watch_end(options.watch, call);
-    if (status) {
+    if (status != STATUS_OK) {
         free(copy);
         return status;
     }
@@ -83,7 +83,7 @@ enum status store_open_with(const char *uri, const struct store_options *given,
     store->retries = options.retries;
     store->watch = options.watch;
     status = add_faults(&store, err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(copy);
         return status;
     }
@@ -101,7 +101,7 @@ enum status store_path(const char *uri, char **ret_path, struct error *err)
 {
     char *path = NULL;
     enum status status = uri_parse(uri, &path, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!path || is_zip(path)) {
         free(path);
@@ -116,8 +116,8 @@ enum status store_create(const char *uri, bool overwrite, struct store **ret_sto
 {
     char *path = NULL;
     enum status status = store_path(uri, &path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = directory_create(path, overwrite, err);
     free(path);
-    return status ? status : store_open(uri, ret_store, err);
+    return status != STATUS_OK ? status : store_open(uri, ret_store, err);
 }

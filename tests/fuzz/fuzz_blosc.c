@@ -82,8 +82,8 @@ static void check_part(const struct subject *subject, const uint8_t *whole)
         &subject->chain, subject->context, subject->stored, subject->stored_size,
         subject->decoded_size, subject->begin, codec_output_of(part, subject->size), &done, &err);
     check_guard(part, subject->size);
-    CHECK(!status || (err.status == (int)status && err.message[0]));
-    CHECK(!whole || !status);
+    CHECK(status == STATUS_OK || (err.status == (int)status && err.message[0]));
+    CHECK(!whole || status == STATUS_OK);
     CHECK(!whole || !done || memcmp(part, whole + subject->begin, subject->size) == 0);
     free(part);
 }
@@ -103,8 +103,8 @@ static void check_narrow_part(const struct subject *subject, size_t element_byte
         codec_decode_partial(&subject->chain, subject->context, subject->stored,
                              subject->stored_size, subject->decoded_size, begin, room, &done, NULL);
     check_guard(decoded, begin + size);
-    CHECK(!status || width == NARROW_NOT);
-    if (!status && done && whole) {
+    CHECK(status == STATUS_OK || width == NARROW_NOT);
+    if (status == STATUS_OK && done && whole) {
         if (width == NARROW_NOT)
             memcpy(elements, decoded + begin, size);
         else
@@ -132,7 +132,8 @@ static void check_narrow(const struct subject *subject, const uint8_t *whole)
         enum status status = codec_decode(&subject->chain, subject->context, subject->stored,
                                           subject->stored_size, room, NULL);
         check_guard(decoded, subject->decoded_size);
-        CHECK(!status == (whole != NULL) && (!status || width == NARROW_NOT));
+        CHECK((status == STATUS_OK) == (whole != NULL) &&
+              (status == STATUS_OK || width == NARROW_NOT));
         if (whole && width != NARROW_NOT) {
             narrow_copy(elements, decoded, subject->decoded_size / sizes[s], sizes[s], width, NULL,
                         0);
@@ -154,13 +155,13 @@ static void check_frame(const struct subject *subject)
                      codec_output_of(decoded, subject->decoded_size), &err);
     bool decodes = libblosc_decodes(subject, expected);
     check_guard(decoded, subject->decoded_size);
-    CHECK(!status || (err.status == (int)status && err.message[0]));
-    if (status)
+    CHECK(status == STATUS_OK || (err.status == (int)status && err.message[0]));
+    if (status != STATUS_OK)
         CHECK(!decodes || begins_before_blocks(subject->stored));
     else
         CHECK(decodes && memcmp(decoded, expected, subject->decoded_size) == 0);
-    check_part(subject, status ? NULL : decoded);
-    check_narrow(subject, status ? NULL : decoded);
+    check_part(subject, status != STATUS_OK ? NULL : decoded);
+    check_narrow(subject, status != STATUS_OK ? NULL : decoded);
     free(expected);
     free(decoded);
 }

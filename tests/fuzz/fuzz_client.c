@@ -278,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(pthread_create(&thread, NULL, shake_hands, &reader) == 0);
     enum penstock_status status = penstock_connect(&options, &penstock, message);
     pthread_join(thread, NULL);
-    if (status) {
+    if (status != PENSTOCK_OK) {
         CHECK(message[0]);
     } else {
         CHECK(reader.spoilt == SPOILT_NOTHING || reader.spoilt == SPOILT_HEADER);

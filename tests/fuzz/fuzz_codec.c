@@ -22,7 +22,7 @@ static void decode(const struct codec_chain *chain, struct codec_context *contex
     memset(decoded + size, GUARD, GUARD_BYTES);
     enum status status =
         codec_decode(chain, context, stored, stored_size, codec_output_of(decoded, size), &err);
-    if (status)
+    if (status != STATUS_OK)
         CHECK(err.status == (int)status && err.message[0]);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         CHECK(decoded[size + i] == GUARD);

@@ -52,7 +52,8 @@ static inline struct codec_chain fuzz_codec_chain(size_t index)
     for (size_t i = 0; i < json_object_array_length(list); i++) {
         struct json_object *codec = json_object_array_get_idx(list, i);
         json_object_object_get_ex(codec, "id", &id);
-        if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), codec, 2, NULL))
+        if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), codec, 2, NULL) !=
+            STATUS_OK)
             abort();
     }
     json_object_put(list);

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(yaml);
     if (status == STATUS_OK)
         status = config_check(&config, &err);
-    if (status)
+    if (status != STATUS_OK)
         CHECK(err.status == (int32_t)status && err.message[0]);
     else
         read_back(&config);

@@ -42,7 +42,6 @@ static void check_field(const struct dataset *dataset, size_t i)
     const struct dataset_field *field = &dataset->fields[i];
     const struct field_origin *origin = &dataset->private->origins[i];
     uint64_t bytes = dtype_bytes(field->dtype);
-
     for (int axis = 0; axis < field->rank; axis++)
         bytes = times(bytes, field->shape[axis]);
     CHECK(bytes > 0 && bytes == field->sample_bytes);
@@ -65,7 +64,6 @@ static void check_field(const struct dataset *dataset, size_t i)
 static void check_dataset(const struct dataset *dataset)
 {
     uint64_t samples = 0, rows = 0, sample_bytes = 0;
-
     CHECK(dataset->row_length > 0 && dataset->row_count > 0);
     for (size_t s = 0; s < dataset->store_count; s++) {
         uint64_t count = dataset->store_frames[s + 1] - dataset->store_frames[s];
@@ -93,7 +91,6 @@ static const char *path_of(const struct world *world, uint8_t byte)
 static struct dataset_options choose(struct world *world, struct input head)
 {
     struct dataset_options options = {.hold_limit_bytes = 1 << 20};
-
     take_byte(&head);
     options.field_count = take_byte(&head) % (FIELDS + 1);
     options.fields = options.field_count ? world->specs : NULL;
@@ -133,7 +130,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct dataset_private *private = &world.private;
     struct error err;
     size_t skipped;
-
     memset(&world, 0, sizeof world);
     private->store_count = 1 + take_byte(&input) % STORES;
     take_bytes(&input, take_byte(&input) % (FIELDS + 1) * (size_t)5, &skipped);

@@ -109,7 +109,7 @@ static void reopen(struct stage *stage, uint64_t dataset)
     struct disk_cache_options options = {
         .path = cache_dir, .limit_bytes = LIMIT_BYTES, .dataset = dataset};
     struct error err;
-    if (disk_cache_open(&options, &stage->cache, &err))
+    if (disk_cache_open(&options, &stage->cache, &err) != STATUS_OK)
         CHECK(strstr(err.message, cache_dir));
 }
 

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         status = zarr_hierarchy_open(&memory.store, &hierarchy, &err);
         memory_store_done(&memory);
     }
-    if (status) {
+    if (status != STATUS_OK) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         return 0;
     }

@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(&layout, input.at, input.left < sizeof layout ? input.left : sizeof layout);
     enum status status = settle ? ring_layout_settle(&layout, &err)
                                 : ring_layout_check(&layout, layout.total_bytes, &err);
-    if (status) {
+    if (status != STATUS_OK) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         return 0;
     }

@@ -13,7 +13,6 @@ static void check_array(const struct zarr_array *array)
     size_t chunk_bytes = array->stored_item_bytes;
     char key[ZARR_KEY_BYTES];
     struct text text = {0};
-
     CHECK(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
     CHECK(array->item_bytes > 0 && array->item_bytes <= ZARR_MAX_ITEM_BYTES);
     CHECK(array->item_bytes ==
@@ -42,7 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct error err;
         enum status status =
             zarr_array_parse(format, "group/array", (const char *)data, size, &array, &err);
-
         if (status == STATUS_OK)
             check_array(&array);
         else

@@ -22,7 +22,6 @@ static void set_up(struct world *world, struct input *input, enum dtype dtype, u
 {
     struct dataset_private *private = &world->private;
     struct ragged_origin *origin = &private->ragged_origins[0];
-
     world->offsets = (struct zarr_array){
         .path = "o", .rank = 1, .shape = {count}, .dtype = dtype, .item_bytes = dtype_bytes(dtype)};
     world->column = (struct zarr_array){.path = "v", .rank = 1};
@@ -54,14 +53,12 @@ static void check_rows(struct world *world, const uint64_t *offsets)
     struct dataset *dataset = &world->dataset;
     struct ragged *ragged = &world->private.raggeds[0];
     uint64_t items = 0, pages = 0, longest = 0, trailers = 0;
-
     memset(&lengths, 0, sizeof lengths);
     ragged->offsets = offsets;
     ragged->lengths = &lengths;
     for (uint64_t row = 0; row < dataset->row_count; row++) {
         struct ragged_row lies = dataset_ragged_row(dataset, 0, row);
         uint64_t end = lies.page_begin + lies.page_count * ragged->page_items;
-
         CHECK(lies.items.begin == items && lies.items.end >= lies.items.begin);
         CHECK(lies.page_begin <= lies.items.begin);
         CHECK(lies.page_count == 0
@@ -75,7 +72,6 @@ static void check_rows(struct world *world, const uint64_t *offsets)
     CHECK(items == world->items[1]);
     for (uint64_t frame = 0; frame < dataset->frame_count; frame++) {
         uint64_t count = ragged_sample_items(dataset, ragged, frame);
-
         lengths_add(&lengths.samples, count);
         longest = count > longest ? count : longest;
         trailers += dataset_trailer_bytes(dataset, frame);
@@ -94,7 +90,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum dtype dtype = dtypes[take_byte(&input) % (sizeof dtypes / sizeof dtypes[0])];
     size_t item_bytes = dtype_bytes(dtype), header = 4;
     struct error err;
-
     if (size < 1 + header + 2 * item_bytes)
         return 0;
     uint64_t count = (size - 1 - header) / item_bytes;

@@ -42,7 +42,7 @@ static void receive(int socket, bool wants_welcome)
     struct error err;
     int fds[WELCOME_FDS] = {-1, -1, -1};
     enum status status = protocol_receive(socket, &message, wants_welcome ? fds : NULL, &err);
-    if (status) {
+    if (status != STATUS_OK) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         CHECK(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
         return;
@@ -65,7 +65,7 @@ static void receive_hello(int socket)
     struct error err;
     int page_fd = -1;
     enum status status = protocol_receive_hello(socket, &hello, &page_fd, &err);
-    if (status) {
+    if (status != STATUS_OK) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         return;
     }

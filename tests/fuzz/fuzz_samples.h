@@ -10,7 +10,7 @@ static inline struct zarr_array parse_array(enum zarr_format format, const char 
 {
     struct zarr_array array;
     struct error err;
-    if (zarr_array_parse(format, "x", document, strlen(document), &array, &err)) {
+    if (zarr_array_parse(format, "x", document, strlen(document), &array, &err) != STATUS_OK) {
         fprintf(stderr, "array %s: %s\n", document, err.message);
         abort();
     }

@@ -94,7 +94,7 @@ static void listen_to_reader(struct caller *caller)
     int fds[WELCOME_FDS];
     enum status status = protocol_receive(caller->socket, &message, fds, NULL);
     CHECK(status == STATUS_OK || status == STATUS_TIMEOUT || status == STATUS_LOST);
-    if (status || message.type != PROTOCOL_WELCOME)
+    if (status != STATUS_OK || message.type != PROTOCOL_WELCOME)
         return;
     CHECK(caller->ring.memfd < 0);
     CHECK(ring_open(fds[0], &caller->ring, &header, NULL) == STATUS_OK);
@@ -240,7 +240,7 @@ static void open_stage(struct stage *stage)
                                      .read_state = read_cursor};
     struct error err;
     snprintf(stage->run_dir, sizeof stage->run_dir, "%s/run", fuzz_folder());
-    if (server_new(&options, &stage->server, &err)) {
+    if (server_new(&options, &stage->server, &err) != STATUS_OK) {
         fprintf(stderr, "%s\n", err.message);
         abort();
     }

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(json, data, size);
     enum status status = run_state_parse(json, size, &state, &err);
     free(json);
-    if (status) {
+    if (status != STATUS_OK) {
         CHECK(err.status == (int32_t)status && err.message[0]);
         return 0;
     }

@@ -16,7 +16,7 @@ static void parse_size(const char *text)
     uint64_t bytes = 0;
     struct error err;
     enum status status = size_parse(text, &bytes, &err);
-    CHECK(status ? err.message[0] : bytes <= UINT64_C(1) << 63);
+    CHECK(status != STATUS_OK ? err.message[0] : bytes <= UINT64_C(1) << 63);
 }
 
 static void parse_setting(const char *text)
@@ -25,7 +25,7 @@ static void parse_setting(const char *text)
     struct error err;
     CHECK(config_init(&config, NULL) == STATUS_OK);
     enum status status = config_set(&config, text, &err);
-    if (status)
+    if (status != STATUS_OK)
         CHECK(err.status == (int32_t)status && err.message[0]);
     config_done(&config);
 }
@@ -57,7 +57,7 @@ static void parse_environment(char *text)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         set_variable(line);
     enum status status = environment_fill(&options, &err);
-    if (status)
+    if (status != STATUS_OK)
         CHECK(err.status == (int32_t)status && err.message[0]);
     else
         CHECK(options.run_dir && options.rank < options.world_size && options.reader >= -1);

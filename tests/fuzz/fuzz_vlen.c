@@ -10,7 +10,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t count = take_byte(&input), items = 0;
     size_t item_bytes = 1 + take_byte(&input) % 8, left = size < 2 ? 0 : size - 2;
     struct error err;
-
     uint32_t *counts = malloc((count + 1) * sizeof *counts); /* of just that size */
     unsigned char *chunk = malloc(left ? left : 1), *copy = malloc(left + 1);
     CHECK(counts && chunk && copy);

@@ -117,7 +117,7 @@ static enum status list(const struct store *store, const char *prefix, store_vis
         name[length] = '\0';
         found = true;
         enum status status = visit(name, below[length] == '/', argument, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     return found ? STATUS_OK : error_set(err, STATUS_NOT_FOUND, "there is no '%s'", prefix);

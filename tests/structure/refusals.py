@@ -1,4 +1,4 @@
-"""structure.includes, structure.calls, structure.graph and structure.words refuse what they are there to refuse: small trees that are wrong in one way each.
+"""structure.includes, structure.calls, structure.graph, structure.words and structure.dialect refuse what they are there to refuse: small trees that are wrong in one way each.
 
     python refusals.py NM COMPILER
 """
@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import calls
+import dialect
 import graph
 import includes
 import retired
@@ -301,6 +302,71 @@ class Words(MadeUp):
             for name in names:
                 wrong = [line for line in words.wrong_words({path: name + "\n"}, retired.WORDS) if "is not used" in line]
                 self.assertTrue(wrong, f"{path}: {name}")
+
+
+HEADER = """enum status get(int key);
+struct link {
+    enum status last;
+
+    int fd;
+};
+"""
+FUNCTION = """static int use(struct link *link)
+{
+%s
+    return 0;
+}
+"""
+# What is refused in a function's body, and what stands there instead.
+REFUSED = {
+    "    enum status status = get(1);\n    if (status)\n        return 1;":
+        "    enum status status = get(1);\n    if (status != STATUS_OK)\n        return 1;",
+    "    enum status a = get(1), b = get(2);\n    return !a && b;":
+        "    enum status a = get(1), b = get(2);\n    return a == STATUS_OK && b != STATUS_OK;",
+    "    while (get(1) || link->fd)\n        link++;":
+        "    while (get(1) != STATUS_OK || link->fd)\n        link++;",
+    "    return !link[1].last == (link->fd > 0);":
+        "    return (link[1].last == STATUS_OK) == (link->fd > 0);",
+    "    return link->last ? \"\" : \"it\";":
+        "    return link->last != STATUS_OK ? \"\" : \"it\";",
+    "    enum status status;\n    if ((status = get(1)))\n        link++;":
+        "    enum status status;\n    if ((status = get(1)) != STATUS_OK)\n        link++;",
+    "    enum penstock_status got = 0;\n    for (; !got;)\n        got = 1;":
+        "    enum penstock_status got = 0;\n    for (; got == PENSTOCK_OK;)\n        got = 1;",
+    "    int a = 1; /* one */\n\n    const char *b[] = {\n        \"two\",\n    };\n\n    use(b);":
+        "    int a = 1; /* one */\n    const char *b[] = {\n        \"two\",\n    };\n    use(b);",
+    "    for (;;) {\n        struct link *next = link + 1;\n\n        use(next);\n    }":
+        "    for (;;) {\n        struct link *next = link + 1;\n        use(next);\n    }",
+}
+ALLOWED = (
+    "    enum status status = get(1);\n    (void)!get(2);\n    return status == STATUS_OK && use(status) && (int)status == 1 && status != get(3);",
+    "    FILE *status = fopen(link, \"r\");\n    if (status)\n        return !link->answer.status;",
+    "    int a = 1;\n    use(a);\n\n    int b = 2;\n    /* if (!status) */",
+    "#define GET(key) \\\n    if (get(key)) \\\n        return 1",
+)
+
+
+class Dialect(MadeUp):
+    def written(self, body):
+        self.write("src/base/text.h", HEADER)
+        self.write("src/base/text.c", FUNCTION % body)
+        return dialect.check(self.root)[0]
+
+    def test_what_is_refused_and_rewritten(self):
+        for before, after in REFUSED.items():
+            wrong = self.written(before)
+            self.assertTrue(wrong and all(line.startswith("src/base/text.c:") for line in wrong), (before, wrong))
+            self.assertEqual([self.root / "src/base/text.c"], [*dialect.rewrite(self.root)])
+            self.assertEqual(FUNCTION % after, (self.root / "src/base/text.c").read_text(encoding="utf-8"))
+            self.assertEqual([], dialect.check(self.root)[0])
+
+    def test_line(self):
+        self.assertEqual(["src/base/text.c:4: 'status' is a status: compare it", "src/base/text.c:5: a blank line behind declarations"],
+                         self.written("    int all = 3;\n    enum status status = 0, other = status ? 1 : 2;\n\n    return 2;"))
+
+    def test_what_is_allowed(self):
+        for body in ALLOWED:
+            self.assertEqual([], self.written(body), body)
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ static void gather(struct demo *demo)
     struct error error;
     while (server_trainer_count(demo->server) < demo->trainers) {
         bool active;
-        if (server_progress(demo->server, &active, &error))
+        if (server_progress(demo->server, &active, &error) != STATUS_OK)
             fprintf(stderr, "demo-server: %s\n", error.message);
         struct pollfd fds[MAX_POLLED];
         size_t sockets;
@@ -232,7 +232,7 @@ static void gather(struct demo *demo)
     if (server_trainer_wish(demo->server, 0, &cursor) != WISH_FRESH)
         demo->start = cursor;
     server_set_start(demo->server, demo->start);
-    if (server_start(demo->server, &error))
+    if (server_start(demo->server, &error) != STATUS_OK)
         stop(&error);
 }
 
@@ -462,7 +462,7 @@ static int make_handout(const struct demo *demo)
                                                   .data = times,
                                                   .data_bytes = sizeof times,
                                                   .attributes = "{}"};
-    if (handout_create(sources, fields, 2, &memfd, &error))
+    if (handout_create(sources, fields, 2, &memfd, &error) != STATUS_OK)
         stop(&error);
     return memfd;
 }
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
         parse_argument(&demo, argv[i]);
     describe(&demo);
     struct error error;
-    if (ring_layout_settle(&demo.layout, &error))
+    if (ring_layout_settle(&demo.layout, &error) != STATUS_OK)
         stop(&error);
     int handout = make_handout(&demo);
     struct server_options options = {.run_dir = demo.run_dir,
@@ -488,7 +488,8 @@ int main(int argc, char **argv)
                                      .reconnect_ms = demo.reconnect,
                                      .read_state = read_state,
                                      .state_argument = &demo};
-    if (server_new(&options, &demo.server, &error) || server_listen(demo.server, &error))
+    if (server_new(&options, &demo.server, &error) != STATUS_OK ||
+        server_listen(demo.server, &error) != STATUS_OK)
         stop(&error);
     demo.published = calloc(demo.trainers + 1, sizeof *demo.published);
     if (!demo.published)

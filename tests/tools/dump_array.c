@@ -21,10 +21,8 @@ static enum status dump_steps(struct zarr_chunk_reader *reader, const struct zar
     struct zarr_read_stats stats = {0};
     enum status status = STATUS_OK;
     void *items = malloc(step * sample_bytes);
-
     for (uint64_t begin = 0; status == STATUS_OK && begin < array->shape[0]; begin += step) {
         uint64_t end = array->shape[0] - begin < step ? array->shape[0] : begin + step;
-
         status = zarr_read_samples(reader, array, begin, end, items, &stats, err);
         if (status == STATUS_OK && fwrite(items, sample_bytes, end - begin, out) != end - begin)
             status = error_set_errno(err, STATUS_IO, "write items");
@@ -38,7 +36,6 @@ static enum status dump(const struct store *store, const struct zarr_hierarchy *
 {
     const struct zarr_node *node = zarr_hierarchy_find(hierarchy, path);
     struct zarr_chunk_reader *reader;
-
     if (!node)
         return error_set(err, STATUS_NOT_FOUND, "no array '%s'", path);
     if (node->status != STATUS_OK)
@@ -57,7 +54,6 @@ static enum status dump_store(const char *uri, const char *path, uint64_t step, 
 {
     struct zarr_hierarchy *hierarchy = NULL;
     struct store *store = NULL;
-
     enum status status = store_open(uri, &store, err);
     if (status == STATUS_OK)
         status = zarr_hierarchy_open(store, &hierarchy, err);
@@ -93,7 +89,6 @@ static void answer(const char *uri)
 int main(int argc, char **argv)
 {
     struct error err;
-
     if (argc == 1) {
         for (char line[4096]; fgets(line, sizeof line, stdin);) {
             line[strcspn(line, "\n")] = 0;

@@ -22,7 +22,6 @@ static enum status read_rows(const struct dataset *dataset, struct text *out, ui
     unsigned char *buffer = aligned_alloc(64, dataset->row_bytes);
     enum status status = buffer ? dataset_reader_new(dataset, &reader, err)
                                 : error_set(err, STATUS_NO_MEMORY, "no memory for a row");
-
     for (uint64_t row = 0; status == STATUS_OK && row < dataset->row_count; row++) {
         status = dataset_read_row(reader, row, buffer, &stats, err);
         if (status == STATUS_OK)
@@ -40,14 +39,12 @@ static enum status dump(char *line, struct text *out, uint64_t *ret_chunks, stru
     struct config config;
     struct dataset *dataset = NULL;
     enum status status = config_init(&config, err);
-
     for (char *at = strtok(line, "\t"); status == STATUS_OK && at; at = strtok(NULL, "\t"))
         status = config_set(&config, at, err);
     if (status == STATUS_OK)
         status = config_check(&config, err);
     if (status == STATUS_OK) {
         const struct dataset_options options = config_dataset_options(&config, NULL);
-
         status = dataset_open(&options, &dataset, err);
     }
     if (status == STATUS_OK)
@@ -60,12 +57,10 @@ static enum status dump(char *line, struct text *out, uint64_t *ret_chunks, stru
 int main(void)
 {
     static char line[1 << 16];
-
     while (fgets(line, sizeof line, stdin)) {
         struct text out = {0};
         struct error err = {0};
         uint64_t chunks = 0;
-
         line[strcspn(line, "\n")] = '\0';
         if (dump(line, &out, &chunks, &err) == STATUS_OK) {
             printf("ok %zu %" PRIu64 "\n", out.length, chunks);

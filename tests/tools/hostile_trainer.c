@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     struct penstock_batch batch;
     char message[PENSTOCK_MESSAGE_BYTES];
     const char *kind = argc == 2 ? argv[1] : "";
-    if (penstock_connect(NULL, &penstock, message)) {
+    if (penstock_connect(NULL, &penstock, message) != PENSTOCK_OK) {
         fprintf(stderr, "hostile-trainer: %s\n", message);
         return EXIT_FAILURE;
     }

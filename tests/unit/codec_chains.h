@@ -22,7 +22,8 @@ static inline void add_codec(struct codec_chain *chain, struct json_object *code
     struct error err;
     json_object_object_get_ex(codec, "name", &name);
     json_object_object_get_ex(codec, "configuration", &configuration);
-    if (codec_chain_add(chain, CODEC_ZARR_V3, json_object_get_string(name), configuration, 2, &err))
+    if (codec_chain_add(chain, CODEC_ZARR_V3, json_object_get_string(name), configuration, 2,
+                        &err) != STATUS_OK)
         fail_msg("%s: %s", json_object_to_json_string(codec), err.message);
 }
 
@@ -69,7 +70,7 @@ static inline uint8_t *encode(const struct codec_chain *chain, const uint8_t *da
     size_t capacity = codec_chain_stored_bound(chain, size), stored_size = 0;
     uint8_t *room = malloc(capacity + 1);
     assert_non_null(room);
-    if (codec_encode(chain, data, size, room, capacity, &stored_size, &err))
+    if (codec_encode(chain, data, size, room, capacity, &stored_size, &err) != STATUS_OK)
         fail_msg("encode %zu bytes: %s", size, err.message);
     uint8_t *stored = realloc(room, stored_size > 0 ? stored_size : 1);
     assert_non_null(stored);

@@ -18,7 +18,6 @@ static inline void put_reference(const struct fixture *fixture, struct reference
                                  uint64_t seed)
 {
     size_t size = dtype_bytes(reference->recipe.dtype);
-
     for (int i = 0; i < reference->recipe.rank; i++)
         size *= reference->recipe.shape[i];
     if (!reference->items)
@@ -50,7 +49,6 @@ static inline struct dataset *open_with(const struct fixture *fixture,
                                       .hold_limit_bytes = hold_limit_bytes};
     struct dataset *dataset;
     struct error err;
-
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     return dataset;
 }

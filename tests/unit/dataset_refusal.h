@@ -11,7 +11,6 @@ static inline void refuse_options(const struct dataset_options *options, enum st
 {
     struct dataset *dataset = NULL;
     struct error err;
-
     error_clear(&err);
     enum status status = dataset_open(options, &dataset, &err);
     if (status != expected || !strstr(err.message, words))

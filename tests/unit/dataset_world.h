@@ -39,7 +39,6 @@ static inline void put_line(const struct fixture *fixture, const char *path, enu
     struct recipe recipe = {
         .path = path, .rank = 1, .shape = {count}, .chunks = {7}, .dtype = dtype};
     struct zarr_array array;
-
     recipe_put(fixture, &recipe, items, &array);
 }
 
@@ -47,7 +46,6 @@ static inline void put_frame_arrays(const struct stores *stores, size_t i, uint6
 {
     const struct fixture *fixture = &stores->fixtures[i];
     uint64_t first = stores->first[i];
-
     put_line(fixture, "ends", DTYPE_INT64, stores->end_count[i], stores->ends + i * MOST_RUNS);
     put_line(fixture, "meta/ids", DTYPE_INT16, frames, stores->ids + first);
     /* Some stores have bools as xarray writes them. */
@@ -63,7 +61,6 @@ static inline void put_frame_arrays(const struct stores *stores, size_t i, uint6
 static inline void draw_frames(uint64_t seed, struct stores *stores)
 {
     uint64_t all = stores->first[stores->count];
-
     stores->ends = calloc(MOST_STORES * MOST_RUNS, sizeof *stores->ends);
     stores->gone = calloc(MOST_STORES * MOST_RUNS, sizeof *stores->gone);
     stores->ids = calloc(all, sizeof *stores->ids);
@@ -73,7 +70,6 @@ static inline void draw_frames(uint64_t seed, struct stores *stores)
     for (size_t s = 0; s < stores->count; s++) {
         uint64_t frames = stores->first[s + 1] - stores->first[s], end = 0;
         size_t count = 0;
-
         while (end < frames) {
             uint64_t begin = end;
             end = min_u64(end + random_below(random_u64(seed, 50 + s, count), 16), frames);
@@ -114,7 +110,6 @@ static inline void put_store(struct stores *stores, size_t i, uint64_t seed, uin
     struct zarr_array array;
     struct error err;
     char path[64];
-
     snprintf(path, sizeof path, "%.40s/%" PRIu64 "%c.zarr", stores->folder, seed, (char)('a' + i));
     memcpy(fixture->path, path, sizeof fixture->path);
     assert_ok(store_create(fixture->path, false, &fixture->store, &err), &err);
@@ -154,7 +149,6 @@ static inline void stores_done(struct stores *stores)
 static inline struct text list_of(const struct stores *stores)
 {
     struct text list = {0};
-
     for (size_t i = 0; i < stores->count; i++)
         text_list_put(&list, stores->fixtures[i].path);
     return list;
@@ -165,7 +159,6 @@ static inline size_t draw_steps(uint64_t seed, uint64_t stream, int32_t *steps)
 {
     size_t count = random_below(random_u64(seed, stream, 0), MOST_STEPS + 1);
     int32_t step = (int32_t)random_below(random_u64(seed, stream, 1), 9) - 6;
-
     for (size_t i = 0; i < count; i++) {
         steps[i] = step;
         step += 1 + (int32_t)(random_below(random_u64(seed, stream, i + 2), 4) == 0);

@@ -31,7 +31,7 @@ static inline void progress(struct server *server)
 {
     bool active;
     struct error error;
-    if (server_progress(server, &active, &error))
+    if (server_progress(server, &active, &error) != STATUS_OK)
         fail_msg("server_progress: %s", error.message);
 }
 

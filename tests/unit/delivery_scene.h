@@ -59,7 +59,8 @@ static inline struct server *serve(const char *run_dir, struct shape shape)
     options.handout = handout >= 0 ? &handout : NULL;
     struct server *server;
     struct error error;
-    if (server_new(&options, &server, &error) || server_listen(server, &error))
+    if (server_new(&options, &server, &error) != STATUS_OK ||
+        server_listen(server, &error) != STATUS_OK)
         fail_msg("server: %s", error.message);
     if (handout >= 0)
         close(handout);
@@ -135,7 +136,7 @@ static inline void begin(struct scene *scene, uint64_t start, uint64_t first)
 static inline struct penstock_batch next(struct scene *scene, uint64_t cursor)
 {
     struct penstock_batch batch;
-    if (penstock_next(scene->client, &batch, 2000))
+    if (penstock_next(scene->client, &batch, 2000) != PENSTOCK_OK)
         fail_msg("penstock_next: %s", penstock_last_error(scene->client));
     assert_int_equal(batch.epoch, cursor / SUPPORT_STEPS);
     assert_int_equal(batch.step, cursor % SUPPORT_STEPS);

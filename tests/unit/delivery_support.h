@@ -84,7 +84,7 @@ static inline struct server *support_unopened(const char *run_dir, uint32_t worl
                                      .service = &service};
     struct server *server;
     struct error error;
-    if (server_new(&options, &server, &error))
+    if (server_new(&options, &server, &error) != STATUS_OK)
         fail_msg("server_new: %s", error.message);
     return server;
 }
@@ -150,7 +150,7 @@ static inline void pump_until(struct server *server, uint32_t count)
     for (int i = 0; i < 5000 && server_trainer_count(server) != count; i++) {
         bool active;
         struct error error;
-        if (server_progress(server, &active, &error))
+        if (server_progress(server, &active, &error) != STATUS_OK)
             fail_msg("server_progress: %s", error.message);
         if (!active)
             clock_sleep_ns(1000000);
@@ -163,7 +163,7 @@ static inline void start_delivery(struct server *server, struct dialing *dialing
 {
     assert_int_equal(server_start(server, NULL), STATUS_OK);
     pthread_join(dialing->thread, NULL);
-    if (dialing->status)
+    if (dialing->status != PENSTOCK_OK)
         fail_msg("penstock_connect: %s", dialing->message);
 }
 
@@ -239,7 +239,7 @@ static inline void publish(struct pair *pair)
 static inline struct penstock_batch take(struct pair *pair)
 {
     struct penstock_batch batch;
-    if (penstock_next(pair->client, &batch, 2000))
+    if (penstock_next(pair->client, &batch, 2000) != PENSTOCK_OK)
         fail_msg("penstock_next: %s", penstock_last_error(pair->client));
     return batch;
 }

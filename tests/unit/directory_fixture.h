@@ -46,7 +46,7 @@ static inline int teardown(void **state)
 static inline void put(const struct store *store, const char *key, const char *text)
 {
     struct error err;
-    if (store_put(store, key, text, strlen(text), &err))
+    if (store_put(store, key, text, strlen(text), &err) != STATUS_OK)
         fail_msg("put '%s': %s", key, err.message);
 }
 

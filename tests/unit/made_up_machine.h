@@ -162,7 +162,8 @@ static inline struct placement even_placement(const struct topology *topology, u
 {
     static struct placement placement;
     struct error err;
-    if (topology_placement(topology, reader, readers, trainers, threads, bind, &placement, &err))
+    if (topology_placement(topology, reader, readers, trainers, threads, bind, &placement, &err) !=
+        STATUS_OK)
         fail_msg("%s", err.message);
     return placement;
 }

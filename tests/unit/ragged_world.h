@@ -40,7 +40,6 @@ static inline uint64_t world_random(uint64_t seed, uint64_t what, uint64_t i, ui
 static inline uint64_t world_length(uint64_t seed, uint64_t frame)
 {
     uint64_t kind = world_random(seed, 1, frame, 40);
-
     return kind < 8     ? 0
            : kind == 39 ? 1500 + world_random(seed, 2, frame, 2000)
            : kind == 38 ? 1
@@ -72,7 +71,6 @@ static inline void world_put(const struct ragged_world *world, size_t store, con
                             .chunks = {chunk, width},
                             .dtype = dtype,
                             .is_big = seed % 3 == 1};
-
     snprintf(path, sizeof path, "w%" PRIu64 "/s%zu/%s", seed, store, name);
     recipe_put(world->fixture, &recipe, items, &array);
 }
@@ -83,7 +81,6 @@ static inline void world_put_offsets(const struct ragged_world *world, size_t st
     uint64_t base = world->offsets[first];
     int32_t narrow[WORLD_FRAMES + 1];
     int64_t wide[WORLD_FRAMES + 1];
-
     for (uint64_t i = 0; i < count; i++) {
         wide[i] = (int64_t)(world->offsets[first + i] - base);
         narrow[i] = (int32_t)wide[i];
@@ -101,7 +98,6 @@ static inline void world_put_store(const struct ragged_world *world, size_t stor
     uint64_t count = world->offsets[world->frames[store + 1]] - first;
     uint64_t chunk = 16 + world_random(seed, 3, 0, 300);
     uint64_t other = world_random(seed, 4, 0, 2) ? chunk : 16 + world_random(seed, 5, 0, 300);
-
     world_put_offsets(world, store, seed);
     world_put(world, store, "a", seed, DTYPE_INT16, count, 1, chunk, &world->a[first]);
     world_put(world, store, "b", seed, DTYPE_UINT32, count, 1, other, &world->b[first]);
@@ -146,17 +142,14 @@ static inline struct ragged_world *world_make(struct fixture *fixture, uint64_t 
 {
     struct ragged_world *world = calloc(1, sizeof *world);
     uint64_t items = 0, frame = 0;
-
     world->fixture = fixture;
     world->v_dtype = v_dtype;
     world->store_count = 1 + world_random(seed, 9, 0, WORLD_STORES);
     world_fill(world, seed);
     for (size_t s = 0; s < world->store_count; s++) {
         uint64_t count = 1 + world_random(seed, 10, s, WORLD_FRAMES / WORLD_STORES);
-
         for (uint64_t i = 0; i < count; i++) {
             uint64_t length = world_length(seed, frame);
-
             if (world_is_bare(seed, s))
                 length = 0;
             else if (items + length > WORLD_ITEMS - WORLD_FRAMES || (i + 1 == count && length == 0))
@@ -184,7 +177,6 @@ struct world_pages {
 static inline unsigned char *world_page_at(const struct dataset_pages *pages, uint32_t page)
 {
     const struct world_pages *of = (const struct world_pages *)pages;
-
     assert_true(page < of->count);
     return of->memory + page * of->stride;
 }
@@ -222,7 +214,6 @@ static inline const unsigned char *world_item(const struct world_pages *pages,
     static unsigned turn;
     uint64_t number = item - lies->page_begin;
     unsigned char *whole = items[turn++ % 2];
-
     assert_true(item >= lies->items.begin && item < lies->items.end);
     const unsigned char *page =
         pages->pages.at(&pages->pages, lies->first_page + (uint32_t)(number / ragged->page_items));

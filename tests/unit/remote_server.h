@@ -211,7 +211,7 @@ static inline struct store *open_options(const struct store_options *options)
     struct store *store;
     struct error err;
     snprintf(uri, sizeof uri, "http://127.0.0.1:%u", server.port);
-    if (store_open_with(uri, options, &store, &err))
+    if (store_open_with(uri, options, &store, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return store;
 }

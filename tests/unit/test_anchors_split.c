@@ -34,7 +34,6 @@ static uint64_t draw(struct made *made, uint64_t below)
 static void make(struct made *made, uint64_t seed)
 {
     size_t store = 0;
-
     memset(made, 0, sizeof *made);
     made->seed = seed;
     for (size_t s = 0; s < 3; s++)
@@ -68,8 +67,7 @@ static enum status parts_of(const struct made *made, const struct split_part *pa
         const struct split_options options = {parts, count, parts[p].name, made->seed};
         struct split split;
         enum status status = split_init(&options, &made->groups, &split, err);
-
-        if (status)
+        if (status != STATUS_OK)
             return status;
         memset(blocked[p], 0, sizeof blocked[p]);
         split_block(&split, &made->groups, blocked[p]);
@@ -81,7 +79,6 @@ static enum status parts_of(const struct made *made, const struct split_part *pa
 static size_t part_at(uint64_t blocked[][WORDS], size_t count, uint64_t frame)
 {
     size_t part = count;
-
     for (size_t p = 0; p < count; p++)
         if (!bit(blocked[p], frame)) {
             assert_int_equal(part, count);
@@ -93,7 +90,6 @@ static size_t part_at(uint64_t blocked[][WORDS], size_t count, uint64_t frame)
 static uint64_t run_of(const struct made *made, uint64_t frame)
 {
     uint64_t run = 0;
-
     while (made->groups.ends && made->ends[run] <= frame)
         run++;
     return made->groups.ends ? run : frame;
@@ -102,12 +98,10 @@ static uint64_t run_of(const struct made *made, uint64_t frame)
 static void check_whole(const struct made *made, uint64_t blocked[][WORDS])
 {
     size_t part_of_value[64], frames_in[3] = {0};
-
     memset(part_of_value, 0xff, sizeof part_of_value);
     for (uint64_t frame = 0; frame < made->frames; frame++) {
         size_t part = part_at(blocked, 3, frame);
         uint64_t run = run_of(made, frame);
-
         assert_true(part < 3);
         frames_in[part]++;
         if (frame > 0 && run_of(made, frame - 1) == run)
@@ -128,7 +122,6 @@ static void each_frame_is_in_one_part(void **state)
     uint64_t split = 0;
     struct error err = {0};
     struct made made;
-
     (void)state;
     for (uint64_t seed = 0; seed < CONFIGURATIONS; seed++) {
         make(&made, seed);
@@ -161,7 +154,6 @@ static void growth_moves_no_group(void **state)
 {
     static uint64_t before[3][WORDS], after[3][WORDS];
     struct made small, large;
-
     (void)state;
     for (int episodes = 0; episodes < 2; episodes++)
         for (uint64_t more = 7; more < 700; more += 7) {
@@ -182,7 +174,6 @@ static void parts_have_their_fractions(void **state)
     static uint64_t blocked[3][WORDS];
     uint64_t frames_in[3] = {0};
     struct made made;
-
     (void)state;
     make_one(&made, MOST_FRAMES, false);
     assert_int_equal(parts_of(&made, thirds, 3, blocked, NULL), STATUS_OK);
@@ -199,11 +190,9 @@ static void small_parts_get_a_group(void **state)
     static const struct split_part parts[] = {{"a", 1e-30}, {"b", 0.5}, {"c", 1e-9}, {"d", 0.4}};
     static uint64_t blocked[4][WORDS];
     struct made made;
-
     (void)state;
     for (uint64_t frames = 4; frames < 200; frames++) {
         uint64_t frames_in[5] = {0};
-
         make_one(&made, frames, false);
         made.seed = frames;
         assert_int_equal(parts_of(&made, parts, 4, blocked, NULL), STATUS_OK);
@@ -223,7 +212,6 @@ static void windows_stay_in_their_part(void **state)
     static uint64_t blocked[3][WORDS];
     const int32_t steps[] = {-2, -1, 0, 1, 4};
     struct made made;
-
     (void)state;
     make_one(&made, MOST_FRAMES / 7 * 7, true);
     assert_int_equal(parts_of(&made, thirds, 3, blocked, NULL), STATUS_OK);
@@ -238,7 +226,6 @@ static void windows_stay_in_their_part(void **state)
         struct anchors_counts counts;
         struct anchors *anchors;
         uint64_t row, found = 0;
-
         if (anchors_build(&options, &anchors, &counts, NULL) != STATUS_OK)
             continue; /* no two neighbours are in a small part */
         for (uint64_t frame = 0; frame < made.frames; frame++)
@@ -256,7 +243,6 @@ static void range_leaves_a_gap(void **state)
 {
     uint64_t blocked[2] = {0}, first[2] = {0};
     struct error err = {0};
-
     (void)state;
     assert_int_equal(split_block_range(60, UINT64_MAX, 10, 100, blocked, NULL), STATUS_OK);
     for (uint64_t frame = 0; frame < 100; frame++)
@@ -277,7 +263,6 @@ static void refuses(const struct split_part *parts, size_t count, const char *pa
     struct split split;
     struct error err = {0};
     struct made made;
-
     make_one(&made, 3, false);
     assert_int_equal(split_init(&options, &made.groups, &split, &err), STATUS_INVALID);
     if (!strstr(err.message, message))
@@ -290,7 +275,6 @@ static void refuses_bad_parts(void **state)
                             negative[] = {{"a", 1.5}, {"b", -0.5}},
                             twice[] = {{"a", 0.5}, {"a", 0.5}},
                             many[] = {{"a", 0.2}, {"b", 0.2}, {"c", 0.2}, {"d", 0.2}};
-
     (void)state;
     refuses(parts, 3, "a", "the parts sum up to 1.1");
     refuses(negative, 2, "a", "part 'b' is -0.5 of the groups");

@@ -41,7 +41,6 @@ static double round_to(double x, enum dtype dtype)
 {
     struct format format = format_of(dtype);
     int exponent;
-
     if (isnan(x) || isinf(x) || x == 0 || dtype == DTYPE_FLOAT64)
         return x;
     frexp(x, &exponent);
@@ -126,7 +125,6 @@ static void check(const struct convert *convert, const void *items, size_t count
 {
     size_t bytes = count * dtype_bytes(convert->to);
     unsigned char *first = malloc(bytes + 1), *out = malloc(bytes + 1);
-
     for (int v = 0; v < CONVERT_VARIANTS; v++) {
         const struct convert_loops *loops = convert_variant((enum convert_variant)v);
         if (!loops)
@@ -167,7 +165,6 @@ static void check_all_targets(enum dtype from, const void *items, size_t count)
 static void test_all_of_16_bits(void **state)
 {
     uint16_t *items = malloc(ITEMS * sizeof *items);
-
     (void)state;
     for (int i = 0; i < ITEMS; i++)
         items[i] = (uint16_t)i;
@@ -185,7 +182,6 @@ static void test_there_and_back(void **state)
 {
     uint16_t items[1024], again[1024];
     float between[1024];
-
     (void)state;
     for (uint32_t first = 0; first < ITEMS; first += 1024)
         for (size_t t = 0; t < 2; t++) {
@@ -210,7 +206,6 @@ static const uint16_t low_bits[] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2f
 static void test_float32(void **state)
 {
     uint32_t *items = malloc(ITEMS * sizeof *items);
-
     (void)state;
     for (size_t k = 0; k < sizeof low_bits / sizeof low_bits[0]; k++) {
         for (uint32_t i = 0; i < ITEMS; i++)
@@ -224,7 +219,6 @@ static void test_float32(void **state)
 static void test_float64(void **state)
 {
     double *items = malloc(ITEMS * sizeof *items);
-
     (void)state;
     for (size_t k = 0; k < sizeof low_bits / sizeof low_bits[0]; k++)
         for (int side = -1; side <= 1; side++) {
@@ -244,7 +238,6 @@ static void test_random_bits(void **state)
     static const enum dtype wide[] = {DTYPE_INT32,   DTYPE_INT64,   DTYPE_UINT32,  DTYPE_UINT64,
                                       DTYPE_FLOAT64, DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BOOL};
     uint64_t *items = malloc(ITEMS * sizeof *items);
-
     (void)state;
     for (uint64_t i = 0; i < ITEMS; i++)
         items[i] = random_u64(5, 0, i) >> random_u64(5, 1, i) % 64;
@@ -260,7 +253,6 @@ static void test_random_bits(void **state)
 static void test_counts_and_addresses(void **state)
 {
     unsigned char items[2048];
-
     (void)state;
     for (size_t i = 0; i < sizeof items; i++)
         items[i] = (unsigned char)random_u64(6, 0, i);
@@ -287,7 +279,6 @@ static void test_what_is_possible(void **state)
 static void test_swap(void **state)
 {
     unsigned char items[16 * 70], out[sizeof items + 1];
-
     (void)state;
     for (size_t i = 0; i < sizeof items; i++)
         items[i] = (unsigned char)random_u64(7, 0, i);

@@ -33,7 +33,6 @@ static void blocks_signals_and_has_its_name(void **state)
     sigset_t before, after;
     pthread_t thread;
     (void)state;
-
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     pthread_mutex_lock(&seen.mutex);
     assert_true(thread_start("of-this-test", look, &seen, &thread));
@@ -55,7 +54,6 @@ static void deadline_is_of_the_clock_that_conditions_have(void **state)
     pthread_cond_t condition;
     struct timespec now, until = thread_deadline(1999999999);
     (void)state;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     assert_in_range(until.tv_nsec, 0, 999999999);
     assert_in_range(until.tv_sec - now.tv_sec, 1, 3);

@@ -253,9 +253,9 @@ static enum status read_state(void *argument, uint32_t rank, const char *json, b
     service.order.fingerprint = *(const uint64_t *)argument;
     struct run_state state;
     enum status status = run_state_parse(json, strlen(json), &state, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = run_state_check(&state, &service, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_cursor = state.epoch * service.steps_per_epoch + state.step;
     return status;
 }
@@ -306,7 +306,7 @@ static void scene_init(struct scene *scene, uint64_t fingerprint)
 static void deliver(struct scene *scene, uint64_t cursor)
 {
     struct penstock *client = scene->dialing.client;
-    if (scene->dialing.status)
+    if (scene->dialing.status != PENSTOCK_OK)
         fail_msg("penstock_connect: %s", scene->dialing.message);
     struct slot_header *slot = (void *)server_slot(scene->server, 0, 0);
     *slot = (struct slot_header){.epoch = cursor / SUPPORT_STEPS,

@@ -189,7 +189,7 @@ static void *open_thread(void *argument)
     struct opening *opening = argument;
     bool connected;
     opening->status = loader_new(&opening->options, &opening->loader, &opening->error);
-    if (!opening->status)
+    if (opening->status == STATUS_OK)
         opening->status = loader_connect(opening->loader, UINT64_MAX, &connected, &opening->error);
     return NULL;
 }
@@ -245,9 +245,9 @@ static void take_one(struct world *world)
     struct loader_batch batch;
     struct error error;
     enum status status = loader_next(world->trainer, 0, &batch, &error);
-    CHECK(world, !status || status == STATUS_TIMEOUT || status == STATUS_INVALID, "next: %s",
-          error.message);
-    if (status)
+    CHECK(world, status == STATUS_OK || status == STATUS_TIMEOUT || status == STATUS_INVALID,
+          "next: %s", error.message);
+    if (status != STATUS_OK)
         return;
     CHECK(world, cursor_of(&batch) == world->next, "got %" PRIu64 ", not %" PRIu64,
           cursor_of(&batch), world->next);

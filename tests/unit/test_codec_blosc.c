@@ -60,10 +60,10 @@ static void check_part(const struct subject *subject, const struct codec_chain *
                            codec_output_of(part, size), &err)
             : codec_decode_partial(chain, context, subject->stored, subject->stored_bytes,
                                    subject->bytes, begin, codec_output_of(part, size), &done, &err);
-    if (status || (done && memcmp(part, subject->data + begin, size) != 0))
+    if (status != STATUS_OK || (done && memcmp(part, subject->data + begin, size) != 0))
         fail_msg("%s, shuffle %d, elements of %zu, blocks of %zu, %zu from %zu of %zu bytes: %s",
                  subject->compressor, subject->shuffle, subject->type_bytes, subject->block_bytes,
-                 size, begin, subject->bytes, status ? err.message : "differ");
+                 size, begin, subject->bytes, status != STATUS_OK ? err.message : "differ");
     assert_true(done || strcmp(subject->compressor, "blosclz") == 0);
     for (size_t i = 0; i < GUARD_BYTES; i++)
         assert_int_equal(part[size + i], GUARD);

@@ -44,7 +44,8 @@ static void check_roundtrip(const struct codec_chain *chain, struct codec_contex
     uint8_t *decoded = malloc(size ? size : 1);
     assert_non_null(decoded);
     memset(decoded, 0x5a, size);
-    if (codec_decode(chain, context, stored, stored_size, codec_output_of(decoded, size), &err))
+    if (codec_decode(chain, context, stored, stored_size, codec_output_of(decoded, size), &err) !=
+        STATUS_OK)
         fail_msg("decode %zu bytes, noise of %u bits: %s", size, noise_bits, err.message);
     assert_memory_equal(decoded, data, size);
     free(decoded);
@@ -145,7 +146,8 @@ static struct codec_chain chain_v2(const char *compressor, size_t item_bytes)
     struct json_object *json = json_tokener_parse(compressor), *id = NULL;
     json_object_object_get_ex(json, "id", &id);
     struct error err;
-    if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), json, item_bytes, &err))
+    if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), json, item_bytes,
+                        &err) != STATUS_OK)
         fail_msg("%s: %s", compressor, err.message);
     json_object_put(json);
     return chain;

@@ -11,7 +11,8 @@ static void check_decodes(const char *list, const void *stored, size_t stored_si
     struct error err;
     uint8_t decoded[256];
     assert_true(size <= sizeof decoded);
-    if (codec_decode(&chain, context, stored, stored_size, codec_output_of(decoded, size), &err))
+    if (codec_decode(&chain, context, stored, stored_size, codec_output_of(decoded, size), &err) !=
+        STATUS_OK)
         fail_msg("%s: %s", list, err.message);
     assert_memory_equal(decoded, expected, size);
     codec_context_free(context);
@@ -139,7 +140,8 @@ static struct codec_chain chain_v2(const char *text)
     for (size_t i = 0; i < json_object_array_length(list); i++) {
         struct json_object *codec = json_object_array_get_idx(list, i);
         json_object_object_get_ex(codec, "id", &id);
-        if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), codec, 1, &err))
+        if (codec_chain_add(&chain, CODEC_ZARR_V2, json_object_get_string(id), codec, 1, &err) !=
+            STATUS_OK)
             fail_msg("%s: %s", text, err.message);
     }
     json_object_put(list);
@@ -169,7 +171,7 @@ static void check_vector(size_t index, size_t shift)
     struct error err;
     assert_int_equal(codec_chain_check(&chain, size, &err), STATUS_OK);
     if (codec_decode(&chain, context, stored + shift, stored_size,
-                     codec_output_of(decoded + shift, size), &err))
+                     codec_output_of(decoded + shift, size), &err) != STATUS_OK)
         fail_msg("%s: %s", vectors[index].codecs, err.message);
     if (memcmp(decoded + shift, expected, size) != 0)
         fail_msg("%s: other bytes", vectors[index].codecs);
@@ -198,7 +200,7 @@ static void check_encoded_vector(size_t index, size_t shift)
     struct error err;
     assert_int_equal(codec_chain_stored_bound(&chain, size), expected_size);
     if (codec_encode(&chain, items + shift, size, stored + shift, expected_size, &stored_size,
-                     &err))
+                     &err) != STATUS_OK)
         fail_msg("%s: %s", encoded_vectors[index].codec, err.message);
     assert_int_equal(stored_size, expected_size);
     if (memcmp(stored + shift, expected, expected_size) != 0)

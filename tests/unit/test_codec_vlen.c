@@ -20,7 +20,6 @@ static void test_values(void **state)
     unsigned char items[6];
     struct error err;
     (void)state;
-
     assert_int_equal(vlen_measure(good, sizeof good, 3, 1, counts, &err), STATUS_OK);
     assert_int_equal(counts[0], 2);
     assert_int_equal(counts[1], 0);
@@ -37,7 +36,6 @@ static void test_damage(void **state)
     uint32_t counts[4];
     struct error err;
     (void)state;
-
     for (size_t size = 0; size < sizeof good; size++)
         assert_int_equal(vlen_measure(good, size, 3, 1, counts, &err), STATUS_CORRUPT);
     assert_int_equal(vlen_measure(good, sizeof good, 4, 1, counts, &err), STATUS_CORRUPT);
@@ -62,7 +60,6 @@ struct counted {
 static enum status take(struct codec_memory *memory, size_t bytes, struct error *err)
 {
     struct counted *counted = (struct counted *)memory;
-
     if (bytes > memory->limit - counted->taken)
         return error_set(err, STATUS_NO_MEMORY, "no room");
     counted->taken += bytes;
@@ -100,7 +97,6 @@ static void check_unsized(const char *const *names, size_t count)
     struct counted counted;
     struct error err;
     void *decoded;
-
     for (size_t i = 0; i < count; i++) {
         struct json_object *configuration = json_tokener_parse("{\"level\": 1}");
         assert_int_equal(codec_chain_add(&chain, CODEC_ZARR_V2, names[i], configuration, 1, &err),

@@ -10,7 +10,7 @@ static enum status read_mix(struct config *config, const char *sources, const ch
     text_append(&text, "mix:\n  sources: [%s]\n", sources);
     enum status status = config_read_text(config, text.data, text.length, "run.yaml", folder, err);
     text_done(&text);
-    return status ? status : config_check(config, err);
+    return status != STATUS_OK ? status : config_check(config, err);
 }
 
 /* A source with that weight. */

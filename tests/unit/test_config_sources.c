@@ -23,7 +23,7 @@ static struct config defaults(void)
 static void set(struct config *config, const char *assignment)
 {
     struct error err;
-    if (config_set(config, assignment, &err))
+    if (config_set(config, assignment, &err) != STATUS_OK)
         fail_msg("%s", err.message);
 }
 
@@ -348,7 +348,7 @@ static void prints_what_it_reads(void **state)
     struct text first = {0}, second = {0};
     struct error err = {0};
     config_print(&c, &first);
-    if (config_read_text(&again, first.data, first.length, "printed", NULL, &err))
+    if (config_read_text(&again, first.data, first.length, "printed", NULL, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     config_print(&again, &second);
     assert_string_equal(first.data, second.data);

@@ -20,7 +20,7 @@ static struct config good(const char *text)
 {
     struct config config;
     struct error err = {0};
-    if (read_text(&config, text, &err))
+    if (read_text(&config, text, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return config;
 }
@@ -369,7 +369,6 @@ static void too_many_fields(void **state)
 static void append_each(struct text *text, const char *each, int k)
 {
     const char *number = strstr(each, "%d");
-
     if (number)
         text_append(text, "%.*s%d%s", (int)(number - each), each, k, number + 2);
     else

@@ -21,13 +21,11 @@ static void put_array(const struct fixture *fixture, const char *path, const cha
 static int setup(void **state)
 {
     struct error err;
-
     if (fixture_setup(state))
         return -1;
     const struct fixture *fixture = *state;
     for (const char *store = "ab"; *store; store++) {
         char path[64];
-
         snprintf(path, sizeof path, "%c/.zgroup", *store);
         fixture_put(fixture, path, "{\"zarr_format\": 2}");
         snprintf(path, sizeof path, "%c/x", *store);
@@ -56,7 +54,6 @@ static enum status open_with(const struct fixture *fixture, const char *constant
 {
     const struct dataset_field_spec field = {.name = "x", .array = "x"};
     char uri[256];
-
     snprintf(uri, sizeof uri, "%.100s/a,%.100s/b", fixture->path, fixture->path);
     const struct dataset_options options = {.uri = uri,
                                             .fields = &field,
@@ -69,7 +66,6 @@ static enum status open_with(const struct fixture *fixture, const char *constant
 static void check_constants(const struct dataset *dataset)
 {
     const struct dataset_constant *constants = dataset->constants;
-
     assert_int_equal(dataset->constant_count, 4);
     assert_string_equal(constants[0].name, "orography");
     assert_true(constants[0].dtype == DTYPE_FLOAT32 && constants[0].rank == 1);
@@ -93,7 +89,6 @@ static void of_the_first_store(void **state)
     struct error err;
     size_t size;
     void *packed;
-
     assert_ok(open_with(*state, "/orography/,names,six,crs", true, &dataset, &err), &err);
     check_constants(dataset);
     assert_ok(dataset_pack(dataset, &packed, &size, &err), &err);
@@ -128,7 +123,6 @@ static void mistakes(void **state)
     };
     struct dataset *dataset;
     struct error err;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool fills = cases[i].status != STATUS_CORRUPT;
         if (open_with(*state, cases[i].constants, fills, &dataset, &err) != cases[i].status)
@@ -144,7 +138,6 @@ static void attributes(void **state)
     struct text told = {0}, document = {0}, doubts = {0};
     struct dataset *dataset;
     struct error err;
-
     assert_ok(open_with(fixture, "", false, &dataset, &err), &err);
     dataset_field_attributes(dataset, 0, &told);
     assert_string_equal(told.data, "{\"units\":\"K\",\"valid_min\":NaN,\"_ARRAY_DIMENSIONS\":"
@@ -187,7 +180,6 @@ static void encoding_behind_many_attributes(void **state)
     struct dataset *dataset;
     struct error err;
     char uri[256];
-
     text_append(&document, "{\"a00\": \"%4000s\"", "");
     for (int i = 1; i < 17; i++)
         text_append(&document, ", \"a%02d\": \"%4000s\"", i, "");

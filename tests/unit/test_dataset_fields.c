@@ -18,7 +18,6 @@ static void expect_item(const struct zarr_array *array, const struct zarr_view *
 {
     unsigned char expected[16];
     uint64_t offset = 0;
-
     for (int axis = 0; axis < array->rank; axis++) {
         int view_axis = axis == view->first_axis ? 0 : axis < view->first_axis ? axis + 1 : axis;
         offset = offset * array->shape[axis] + position[view_axis];
@@ -41,7 +40,6 @@ static void check_view(const struct fixture *fixture, const struct zarr_array *a
     struct zarr_array viewed;
     const struct zarr_array *arrays[] = {&viewed};
     struct error err;
-
     assert_ok(zarr_view_make(array, view, &viewed, &err), &err);
     assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &reader, &err), &err);
     size_t sample_bytes = zarr_array_sample_bytes(&viewed);
@@ -50,7 +48,6 @@ static void check_view(const struct fixture *fixture, const struct zarr_array *a
         unsigned char *out = malloc((end - begin) * sample_bytes);
         uint64_t position[ZARR_MAX_RANK] = {begin}, lengths[ZARR_MAX_RANK];
         const unsigned char *at = out;
-
         assert_ok(zarr_read_samples(reader, &viewed, begin, end, out, &stats, &err), &err);
         memcpy(lengths, viewed.shape, sizeof lengths);
         lengths[0] = end;
@@ -74,7 +71,6 @@ static void test_views(void **state)
         {.to = DTYPE_FLOAT32, .scale = 0.5, .offset = -3.0},
     };
     char path[16];
-
     for (uint64_t i = 0; i < 60; i++) {
         struct recipe recipe = {.path = path,
                                 .rank = 1 + (int)(i % 4),
@@ -83,7 +79,6 @@ static void test_views(void **state)
                                 .is_big = i / 3 % 2};
         struct zarr_array array;
         uint64_t count = 1;
-
         snprintf(path, sizeof path, "a%d", (int)i);
         for (int axis = 0; axis < recipe.rank; axis++) {
             uint64_t draw = random_u64(2, i, (uint64_t)axis);
@@ -115,7 +110,6 @@ static void test_fill_values_are_converted(void **state)
     struct zarr_view view = {.first_axis = 1, .convert = {DTYPE_INT16, DTYPE_FLOAT32, 0.5, 1.0}};
     struct zarr_array array;
     int16_t items[30];
-
     for (int i = 0; i < 30; i++)
         items[i] = -20;
     recipe_put_metadata(*state, &recipe, &array); /* and no chunks */
@@ -156,7 +150,6 @@ static void put_store(const char *folder, int i, struct store_content *content)
         .path = "index", .rank = 1, .shape = {n}, .chunks = {n}, .dtype = DTYPE_UINT16};
     struct zarr_array array;
     struct error err;
-
     snprintf(content->fixture.path, sizeof content->fixture.path, "%s/%c.zarr", folder, 'a' + i);
     assert_ok(store_create(content->fixture.path, false, &content->fixture.store, &err), &err);
     fixture_put(&content->fixture, ".zgroup", "{\"zarr_format\": 2}");
@@ -192,7 +185,6 @@ static struct text list_of(const char *folder)
 {
     struct text list = {0};
     char path[80];
-
     for (int i = 0; i < STORES; i++) {
         snprintf(path, sizeof path, "%s/%c.zarr", folder, 'a' + i);
         text_list_put(&list, path);
@@ -205,7 +197,6 @@ static const unsigned char *sample_at(const struct dataset *dataset, size_t fiel
                                       const unsigned char *row, uint64_t i, uint64_t k)
 {
     const struct dataset_field *f = &dataset->fields[field];
-
     return f->source == FIELD_ROW ? row + f->row_offset + k % dataset->row_length * f->sample_bytes
                                   : (const unsigned char *)dataset_held_sample(dataset, field, i);
 }
@@ -216,7 +207,6 @@ static void expect_sample(const struct dataset *dataset, const unsigned char *ro
     struct convert to_bfloat16 = {DTYPE_FLOAT32, DTYPE_BFLOAT16, 1.0, 0.0};
     struct convert twice = {DTYPE_FLOAT32, DTYPE_FLOAT32, 2.0, 0.0};
     unsigned char frames[6], text[8];
-
     convert_items(&to_bfloat16, content->frames + k * 12, 3, frames);
     convert_items(&twice, content->text + content->index[k] * 8, 2, text);
     assert_memory_equal(sample_at(dataset, 0, row, i, k), frames, 6);
@@ -233,7 +223,6 @@ static void check_joined(struct dataset *dataset, const struct store_content *co
     struct dataset_reader *reader;
     struct error err;
     uint64_t i = 0, row_number = 0;
-
     assert_ok(dataset_hold(dataset, held, &err), &err);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (int s = 0; s < STORES; s++) {
@@ -242,7 +231,6 @@ static void check_joined(struct dataset *dataset, const struct store_content *co
         for (uint64_t k = 0; k < lengths[s]; k++, i++) {
             if (k % dataset->row_length == 0) {
                 uint64_t left = lengths[s] - k, whole = dataset->row_length;
-
                 assert_int_equal(dataset_row_first(dataset, row_number), i);
                 assert_int_equal(dataset_row_frames(dataset, row_number),
                                  left < whole ? left : whole);
@@ -271,7 +259,6 @@ static void test_joined_stores(void **state)
     struct error err;
     void *bytes;
     size_t size;
-
     for (int i = 0; i < STORES; i++)
         put_store(fixture->path, i, &contents[i]);
     for (uint64_t hold = 0; hold <= MEBIBYTE; hold += MEBIBYTE / 4) {
@@ -310,7 +297,6 @@ static void test_amplification(void **state)
     struct dataset_options options = {.uri = list.data, .group = "g", .sample_axis = "0"};
     struct dataset *dataset;
     struct error err;
-
     for (int i = 0; i < STORES; i++)
         put_store(fixture->path, i, &contents[i]);
     assert_ok(dataset_open(&options, &dataset, &err), &err);
@@ -330,7 +316,6 @@ static void test_names_of_stores(void **state)
     const char *uris[3] = {paths[0], paths[1], paths[2]}, *name, *key = "2-x.zarr/a/0.0";
     struct store *store, *other;
     struct error err;
-
     snprintf(paths[0], sizeof paths[0], "%s/1/x.zarr/", fixture->path);
     snprintf(paths[1], sizeof paths[1], "%s/2/x.zarr", fixture->path);
     snprintf(paths[2], sizeof paths[2], "%s/y.zarr//", fixture->path);
@@ -375,7 +360,6 @@ static void test_names_that_collide(void **state)
     struct fixture *fixture = *state;
     struct store_options options = {0};
     struct error err;
-
     fixture_put(fixture, "x/d.zarr/a", "");
     fixture_put(fixture, "y/d.zarr/a", "");
     fixture_put(fixture, "y/e.zarr/a", "");
@@ -385,13 +369,11 @@ static void test_names_that_collide(void **state)
         char paths[3][96];
         const char *uris[3] = {paths[0], paths[1], paths[2]};
         struct store *store;
-
         for (size_t k = 0; k < 3; k++)
             snprintf(paths[k], sizeof paths[k], "%s/%s", fixture->path, cases[i].uris[k]);
         assert_ok(store_open_joined(uris, 3, &options, &store, &err), &err);
         for (size_t k = 0; k < 3; k++) {
             const char *name;
-
             store_joined_at(store, k, &name);
             assert_string_equal(name, cases[i].names[k]);
         }
@@ -405,7 +387,6 @@ static void test_lists(void **state)
     static const char *const items[] = {"a", "b,c", "d\\", "\\,", "e\\f", "", "\\\\g", ","};
     struct text list = {0}, item = {0};
     size_t count = 0;
-
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
         text_list_put(&list, items[i]);
@@ -430,7 +411,6 @@ static void refuse(const struct dataset_options *options, const char *message)
 {
     struct dataset *dataset = NULL;
     struct error err;
-
     error_clear(&err);
     enum status status = dataset_open(options, &dataset, &err);
     if (status == STATUS_OK || !strstr(err.message, message))
@@ -470,7 +450,6 @@ static void test_refused(void **state)
     struct recipe c = {
         .path = "c", .rank = 2, .shape = {8, 2}, .chunks = {2, 2}, .dtype = DTYPE_COMPLEX64};
     struct zarr_array array;
-
     fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
     recipe_put_metadata(fixture, &a, &array);
     recipe_put_metadata(fixture, &c, &array);

@@ -17,7 +17,6 @@ static void put_dataset(const struct fixture *fixture)
         {.path = "which", .format = ZARR_V3, .rank = 1, .shape = {SAMPLES}, .chunks = {SAMPLES}}};
     unsigned char items[SAMPLES * 3] = {0};
     struct zarr_array array;
-
     fixture_put(fixture, "zarr.json", "{\"zarr_format\": 3, \"node_type\": \"group\"}");
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
         struct recipe recipe = recipes[i];
@@ -36,7 +35,6 @@ static struct dataset *open_dataset(const char *uri)
         .uri = uri, .fields = fields, .field_count = 3, .hold_limit_bytes = 1 << 20};
     struct dataset *dataset;
     struct error err;
-
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     return dataset;
 }
@@ -46,7 +44,6 @@ static struct inventory take(const struct dataset *dataset)
 {
     struct inventory inventory;
     struct error err;
-
     assert_ok(inventory_init(&inventory, dataset, &err), &err);
     assert_ok(inventory_stamp(&inventory, NULL, &err), &err);
     assert_ok(inventory_read_documents(&inventory, NULL, &err), &err);
@@ -59,7 +56,6 @@ static struct inventory take_at(const char *uri)
 {
     struct dataset *dataset = open_dataset(uri);
     struct inventory inventory = take(dataset);
-
     for (size_t i = 0; i < inventory.count; i++) { /* of the dataset */
         inventory.arrays[i].array = NULL;
         inventory.arrays[i].uri = inventory.arrays[i].path = NULL;
@@ -72,7 +68,6 @@ static struct inventory take_at(const char *uri)
 static void run_command(const struct fixture *fixture, const char *words)
 {
     char command[300];
-
     snprintf(command, sizeof command, "cd '%s' && %s", fixture->path, words);
     assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): the test's own words
 }
@@ -80,7 +75,6 @@ static void run_command(const struct fixture *fixture, const char *words)
 static const char *copy_of(const struct fixture *fixture)
 {
     static char path[100];
-
     snprintf(path, sizeof path, "%s/copy.zarr", fixture->path);
     return path;
 }
@@ -89,7 +83,6 @@ static const char *copy_of(const struct fixture *fixture)
 static void copies_are_the_same(void **state)
 {
     const struct fixture *fixture = *state;
-
     put_dataset(fixture);
     struct inventory first = take_at(fixture->path), again = take_at(fixture->path);
     assert_int_equal(first.stamp, again.stamp);
@@ -119,7 +112,6 @@ static void copies_are_the_same(void **state)
 static void archives_tell_contents(void **state)
 {
     const struct fixture *fixture = *state;
-
     if (system("command -v zip >/dev/null") != 0) // NOLINT(cert-env33-c)
         skip();
     put_dataset(fixture);
@@ -143,7 +135,6 @@ static void marks_are_what_is_there(void **state)
     const struct fixture *fixture = *state;
     _Atomic unsigned char bits[2] = {0};
     struct error err;
-
     put_dataset(fixture);
     run_command(fixture, "cd a/c && rm -r 3 9");
     struct dataset *dataset = open_dataset(fixture->path);
@@ -167,7 +158,6 @@ static void some_chunk_is_required(void **state)
     const struct fixture *fixture = *state;
     struct inventory inventory;
     struct error err;
-
     put_dataset(fixture);
     struct dataset *dataset = open_dataset(fixture->path);
     assert_ok(inventory_init(&inventory, dataset, &err), &err);
@@ -187,7 +177,6 @@ static enum status note_asked(const struct store *store, const char *key, size_t
                               char **ret_text, size_t *ret_size, struct error *err)
 {
     unsigned number;
-
     (void)store, (void)limit;
     if (sscanf(key, "%u/zarr.json", &number) != 1)
         return error_set(err, STATUS_INVALID, "an odd key: '%s'", key);
@@ -212,7 +201,6 @@ static void few_remote_documents_are_read(void **state)
     static struct zarr_array zarr_arrays[1000];
     static struct inventory_array arrays[1000];
     struct error err;
-
     (void)state;
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         struct inventory inventory = {

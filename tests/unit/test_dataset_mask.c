@@ -33,7 +33,6 @@ static struct opened open_row_store(const struct fixture *fixture, struct datase
     struct opened opened = {0};
     struct zarr_array array;
     struct error err;
-
     fixture_put(fixture, ".zgroup", "{\"zarr_format\": 2}");
     opened.items[0] = random_items(1, 20 * A_BYTES);
     opened.items[1] = random_items(2, 20 * B_BYTES);
@@ -70,7 +69,6 @@ static void expect_row(const struct opened *opened, uint64_t row, unsigned bad)
 {
     static const unsigned char zeros[A_BYTES];
     const struct dataset *dataset = opened->dataset;
-
     for (uint64_t i = 0; i < ROW; i++) {
         bool is_bad = bad >> i & 1;
         uint64_t sample = row * ROW + i;
@@ -99,7 +97,6 @@ static void test_masked(void **state)
     struct opened opened = open_row_store(*state, (struct dataset_options){.mask = true});
     struct bad_chunk none;
     struct error err;
-
     fixture_put(*state, "a/1.1", "nonsense"); /* half of the samples of row 1 */
     fixture_put(*state, "b/1", "nonsense");   /* of rows 2 and 3 */
     for (int epoch = 0; epoch < 2; epoch++) {
@@ -125,7 +122,6 @@ static void test_nowhere_to_list(void **state)
     struct opened opened = open_row_store(*state, (struct dataset_options){.mask = true});
     struct bad_chunk bad = {0};
     struct error err;
-
     fixture_put(*state, "a/1.1", "nonsense");
     while (bad_log_add(opened.log, &bad)) /* full */
         continue;
@@ -143,7 +139,6 @@ static void test_missing(void **state)
     struct fixture *fixture = *state;
     char path[128];
     struct error err;
-
     snprintf(path, sizeof path, "%s/a/2.0", fixture->path);
     assert_int_equal(remove(path), 0);
     assert_ok(read_row(&opened, 2, &err), &err);
@@ -169,7 +164,6 @@ static void test_changed(void **state)
         struct zarr_array array;
         struct error err;
         char path[128];
-
         struct recipe other = a;
         other.shape[0] = 24;
         clock_sleep_ns(30000000); /* times of files move on a few times in this */

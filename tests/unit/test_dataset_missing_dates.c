@@ -16,7 +16,6 @@ static int setup(void **state)
 {
     float x[FRAMES * VARIABLES];
     struct error err;
-
     fixture_setup(state);
     const struct fixture *fixture = *state;
     fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
@@ -35,7 +34,6 @@ static int setup(void **state)
 static void put_attributes(void *state, const char *missing, const char *dates)
 {
     struct text text = {0};
-
     text_append(&text, "{%s, \"missing_dates\": %s%s}", names, missing, dates);
     fixture_put(state, ".zattrs", text.data);
     text_done(&text);
@@ -44,7 +42,6 @@ static void put_attributes(void *state, const char *missing, const char *dates)
 static void put_dates(const struct fixture *fixture, const char *type, const int64_t *dates)
 {
     struct error err;
-
     document_put(fixture,
                  (struct document){.path = "dates", .shape = "[6]", .chunks = "[6]", .type = type});
     assert_ok(store_put(fixture->store, "dates/0", dates, FRAMES * sizeof *dates, &err), &err);
@@ -68,13 +65,11 @@ static void expect_frames(const struct fixture *fixture, struct dataset_field_sp
     struct error err;
     void *packed;
     size_t size;
-
     assert_ok(open_x(fixture, spec, &datasets[0], &err), &err);
     assert_ok(dataset_pack(datasets[0], &packed, &size, &err), &err);
     assert_ok(dataset_unpack(packed, size, NULL, &datasets[1], &err), &err);
     for (int d = 0; d < 2; d++) {
         uint64_t row;
-
         for (uint64_t t = 0; t < FRAMES; t++)
             assert_int_equal(!datasets[d]->anchors ||
                                  anchors_offset_of(datasets[d]->anchors, t, &row) != UINT64_MAX,
@@ -91,7 +86,6 @@ static void test_frames(void **state)
     const struct dataset_field_spec plain = {0}, two = {.steps = pair, .step_count = 2};
     const int64_t second = 1582848000; /* 2020-02-28 */
     int64_t dates[FRAMES];
-
     put_attributes(*state, "[]", start);
     expect_frames(*state, plain, 0x3f);
     put_attributes(*state, "[\"2020-02-29T12:00:00\", \"2020-02-28\"]", start);
@@ -124,10 +118,8 @@ static void test_stores(void **state)
     struct dataset *dataset;
     struct error err;
     uint64_t row;
-
     for (const char *store = "a"; store; store = *store == 'a' ? "b" : NULL) {
         char key[8];
-
         snprintf(key, sizeof key, "%s/x", store);
         document_put(
             fixture,
@@ -153,7 +145,6 @@ static void refuse(const struct fixture *fixture, const char *message)
 {
     struct dataset *dataset;
     struct error err = {0};
-
     assert_int_equal(open_x(fixture, (struct dataset_field_spec){0}, &dataset, &err),
                      STATUS_INVALID);
     if (!strstr(err.message, message))
@@ -167,7 +158,6 @@ static void test_mistakes(void **state)
     const int64_t dates[FRAMES] = {0, 1, 2, 2, 3, 4}, rising[FRAMES] = {0, 1, 2, 3, 4, 5};
     struct error err;
     const char *one = "[\"2020-02-29\"]";
-
     put_attributes(*state, one, "");
     refuse(*state, "there is neither an array 'dates' nor an attribute 'start_date'");
     put_attributes(*state, one, ", \"start_date\": \"2020-02-28\"");
@@ -194,7 +184,6 @@ static void test_mistakes(void **state)
 static void test_dates(void **state)
 {
     int64_t seconds;
-
     (void)state;
     assert_true(missing_dates_parse("1970-01-01T00:00:00Z", &seconds) && seconds == 0);
     assert_true(missing_dates_parse("1969-12-31 23:59", &seconds) && seconds == -60);
@@ -215,7 +204,6 @@ static void test_names(void **state)
     struct dataset_reader *reader;
     struct dataset *dataset;
     struct error err;
-
     put_attributes(*state, "[]", "");
     assert_ok(open_x(*state, spec, &dataset, &err), &err);
     float *row = aligned_alloc(64, dataset->row_bytes);
@@ -244,6 +232,5 @@ int main(void)
         cmocka_unit_test(test_dates),
         cmocka_unit_test_setup_teardown(test_names, setup, fixture_teardown),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,6 @@ static void put_source(const struct fixture *fixture, int d)
     struct recipe recipe = {.rank = 2, .dtype = DTYPE_FLOAT32};
     struct zarr_array array;
     char path[32];
-
     snprintf(path, sizeof path, "%d/.zgroup", d);
     fixture_put(fixture, path, "{\"zarr_format\": 2}");
     const struct {
@@ -62,7 +61,6 @@ static struct dataset *open_mix(const struct fixture *fixture)
     static const char *const names[SOURCES] = {"a.yaml", "b.yaml", "c.yaml"};
     struct dataset *mix;
     struct error err;
-
     for (int d = 0; d < SOURCES; d++)
         sources[d] = (struct dataset_mix_source){.name = names[d],
                                                  .options = options_of(fixture, d, uris[d])};
@@ -76,7 +74,6 @@ static struct dataset *open_alone(const struct fixture *fixture, int d)
     struct dataset_options options = options_of(fixture, d, uri);
     struct dataset *dataset;
     struct error err;
-
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     return dataset;
 }
@@ -84,7 +81,6 @@ static struct dataset *open_alone(const struct fixture *fixture, int d)
 static void *aligned(size_t bytes)
 {
     void *memory = aligned_alloc(64, size_round_up(bytes, 64));
-
     assert_non_null(memory);
     memset(memory, 0xee, bytes);
     return memory;
@@ -96,7 +92,6 @@ static void assert_same_row(struct dataset_reader *reader, uint64_t row,
     struct zarr_read_stats stats = {0};
     void *got = aligned(bytes), *expected = aligned(bytes);
     struct error err;
-
     assert_ok(dataset_read_row(reader, row, got, &stats, &err), &err);
     assert_ok(dataset_read_row(alone_reader, alone_row, expected, &stats, &err), &err);
     assert_memory_equal(got, expected, bytes);
@@ -110,12 +105,10 @@ static void assert_rows(const struct dataset *mix, const struct dataset *alone, 
 {
     struct dataset_reader *reader, *alone_reader;
     struct error err;
-
     assert_ok(dataset_reader_new(mix, &reader, &err), &err);
     assert_ok(dataset_reader_new(alone, &alone_reader, &err), &err);
     for (uint64_t row = 0; row < alone->row_count; row++) {
         uint64_t there;
-
         assert_int_equal(dataset_source_of_row(mix, first + row, &there), d);
         assert_int_equal(there, row);
         assert_int_equal(dataset_row_first(mix, first + row), dataset_row_first(alone, row));
@@ -132,11 +125,9 @@ static void assert_held(const struct dataset *mix, struct dataset *alone, uint32
     const struct dataset *source = dataset_source(mix, d);
     void *memory = aligned(alone->held_bytes);
     struct error err;
-
     assert_ok(dataset_hold(alone, memory, &err), &err);
     for (uint64_t i = 0; i < alone->sample_count; i++) {
         int32_t number = -1;
-
         assert_string_equal(mix->fields[1].name, "text");
         assert_memory_equal(dataset_held_sample(source, 1, i), dataset_held_sample(alone, 0, i),
                             12);
@@ -168,12 +159,10 @@ static void assert_is_of(struct dataset *mix, const struct fixture *fixture)
     void *memory = aligned(mix->held_bytes);
     uint64_t first = 0;
     struct error err;
-
     assert_sums(mix);
     assert_ok(dataset_hold(mix, memory, &err), &err);
     for (uint32_t d = 0; d < SOURCES; d++) {
         struct dataset *alone = open_alone(fixture, (int)d);
-
         assert_int_equal(dataset_source(mix, d)->fingerprint, alone->fingerprint);
         assert_rows(mix, alone, d, first);
         assert_held(mix, alone, d);
@@ -190,7 +179,6 @@ static void has_what_its_sources_have(void **state)
     struct error err;
     void *bytes;
     size_t size;
-
     for (int d = 0; d < SOURCES; d++)
         put_source(fixture, d);
     mix = open_mix(fixture);
@@ -212,7 +200,6 @@ static void has_what_its_sources_have(void **state)
 static void progress(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
 {
     uint64_t *last = argument;
-
     assert_true(chunks >= last[0] && bytes >= last[1]);
     last[0] = chunks, last[1] = bytes, last[2] = chunk_count;
 }
@@ -222,7 +209,6 @@ static void tells_the_progress_of_all(void **state)
     struct fixture *fixture = *state;
     uint64_t last[3] = {0};
     struct error err;
-
     for (int d = 0; d < SOURCES; d++)
         put_source(fixture, d);
     struct dataset *mix = open_mix(fixture);
@@ -247,7 +233,6 @@ static void assert_refused(const struct fixture *fixture, const struct dataset_f
         {.name = "b.yaml", .options = options_of(fixture, 1, uris[1])}};
     struct dataset *mix;
     struct error err;
-
     sources[1].options.fields = others;
     sources[1].options.field_count = count;
     assert_int_equal(dataset_open_mix(sources, 2, &mix, &err), STATUS_INVALID);
@@ -264,7 +249,6 @@ static void refuses_sources_that_differ(void **state)
                    {.name = "x", .array = "a", .slices = {{"1", "0:4"}}, .slice_count = 1}},
         more[] = {fields[0], fields[1], {.name = "y", .array = "a"}},
         named[] = {fields[0], fields[1], {.name = "source", .array = "a"}};
-
     put_source(fixture, 0);
     put_source(fixture, 1);
     assert_refused(fixture, cast, 2,
@@ -285,7 +269,6 @@ static void a_mix_has_a_fingerprint_of_its_own(void **state)
     struct dataset_mix_source sources[2];
     struct dataset *ab, *ba;
     struct error err;
-
     put_source(fixture, 0);
     put_source(fixture, 1);
     for (int d = 0; d < 2; d++)

@@ -11,7 +11,6 @@ static void put_array(const struct fixture *fixture, const char *path, const cha
 {
     char key[ZARR_KEY_BYTES];
     struct error err;
-
     document_put(fixture, (struct document){.path = path,
                                             .shape = shape,
                                             .type = type,
@@ -27,7 +26,6 @@ static int setup(void **state)
     static const float mean[CHANNELS] = {1, 2, 3, 4}, other[CHANNELS] = {1, 2, 3, 5},
                        zero[CHANNELS] = {1, 0, 3, 4}, lats[LATS] = {2, 4, 8, 16, 32};
     int16_t items[TIMES * CHANNELS * LATS], negative[TIMES * CHANNELS * LATS];
-
     fixture_setup(state);
     fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
     for (int i = 0; i < TIMES * CHANNELS * LATS; i++) {
@@ -77,7 +75,6 @@ static void read_sample(const struct dataset *dataset, float *items, size_t coun
     struct dataset_reader *reader;
     struct error err;
     char *buffer = aligned_alloc(64, dataset->row_bytes);
-
     assert_int_equal(field->dtype, DTYPE_FLOAT32);
     assert_int_equal(field->sample_bytes, count * sizeof *items);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
@@ -96,7 +93,6 @@ static void expect_sample(const struct fixture *fixture, struct dataset_field_sp
     struct error err;
     void *packed;
     size_t size;
-
     assert_ok(open_field(fixture, spec, &dataset, &err), &err);
     read_sample(dataset, items, count);
     for (size_t i = 0; i < count; i++)
@@ -118,7 +114,6 @@ static void values(void **state)
     const float nan = __builtin_nanf("");
     struct dataset_field_spec spec = {
         .array = "x", .mean = "mean", .slices = {{"channel", "[3,0]"}, {"lat", "1:3"}}};
-
     spec.slice_count = 2; /* channels 3 and 0 of 20 + 5 c + l */
     expect_sample(*state, spec, (float[]){32, 33, 20, 21}, 4);
     spec.std = "lats";
@@ -140,7 +135,6 @@ static uint64_t fingerprint(const struct fixture *fixture, struct dataset_field_
 {
     struct dataset *dataset;
     struct error err;
-
     assert_ok(open_field(fixture, spec, &dataset, &err), &err);
     uint64_t fingerprint = dataset->fingerprint;
     dataset_free(dataset);
@@ -204,7 +198,6 @@ static void mistakes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dataset *dataset;
         struct error err = {0};
-
         assert_int_equal(open_field(*state, cases[i].spec, &dataset, &err), cases[i].status);
         if (!strstr(err.message, cases[i].message))
             fail_msg("case %zu gives '%s', not '%s'", i, err.message, cases[i].message);

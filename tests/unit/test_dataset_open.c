@@ -11,7 +11,6 @@ static const void *expected_sample(const struct world *world, size_t field, uint
 {
     const uint16_t *index = (const void *)world->join.items;
     const unsigned char *items[] = {world->frames.items, world->labels.items, world->text.items};
-
     return items[field] + (field == 2 ? index[i] : i) * sample_bytes;
 }
 
@@ -23,7 +22,6 @@ static void check_samples(struct dataset *dataset, const struct world *world)
     unsigned char *row = aligned_alloc(64, dataset->row_bytes);
     void *held = dataset->held_bytes ? aligned_alloc(64, dataset->held_bytes) : NULL;
     struct error err;
-
     assert_ok(dataset_hold(dataset, held, &err), &err);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (uint64_t r = 0; r < dataset->row_count; r++) {
@@ -31,7 +29,6 @@ static void check_samples(struct dataset *dataset, const struct world *world)
         assert_ok(dataset_read_row(reader, r, row, &stats, &err), &err);
         for (uint64_t k = 0; k < dataset_row_frames(dataset, r); k++) {
             uint64_t i = r * dataset->row_length + k;
-
             for (size_t f = 0; f < dataset->field_count; f++) {
                 const struct dataset_field *field = &dataset->fields[f];
                 const void *sample = field->source == FIELD_ROW
@@ -52,7 +49,6 @@ static void check_world(const struct fixture *fixture, uint64_t row_length,
                         uint64_t hold_limit_bytes, enum field_source label_source)
 {
     struct world world;
-
     put_world(fixture, &world, row_length);
     struct dataset *dataset = open_with(fixture, world_fields, 3, hold_limit_bytes);
     uint64_t length = row_length < SAMPLES ? row_length : SAMPLES;
@@ -100,7 +96,6 @@ static void test_amplification(void **state)
         uint64_t row_length;
         double reads; /* of label chunks in an epoch; there are 5 */
     } cases[] = {{1, 21}, {8, 7}, {16, 6}, {3, 10}, {7, 7}};
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct world world;
         put_world(*state, &world, cases[i].row_length);
@@ -119,7 +114,6 @@ static void test_amplification(void **state)
 static void test_default_fields(void **state)
 {
     struct world world;
-
     put_world(*state, &world, 5);
     struct dataset *dataset = open_with(*state, NULL, 0, MEBIBYTE);
     assert_int_equal(dataset->field_count, 3);
@@ -135,7 +129,6 @@ static void test_root_array(void **state)
     struct reference data = {
         .recipe = {.path = "", .rank = 2, .shape = {9, 2}, .chunks = {4, 2}, .dtype = DTYPE_UINT8}};
     struct dataset_field_spec fields[] = {{.name = "x", .array = ""}};
-
     put_reference(*state, &data, 1);
     struct dataset *dataset = open_with(*state, NULL, 0, MEBIBYTE);
     assert_string_equal(dataset->fields[0].name, "data");
@@ -166,7 +159,6 @@ static struct dataset *open_options(const struct dataset_options *options)
 {
     struct dataset *dataset;
     struct error err;
-
     assert_ok(dataset_open(options, &dataset, &err), &err);
     return dataset;
 }
@@ -179,12 +171,10 @@ static void test_named_among_too_many(void **state)
     static const struct dataset_field_spec fields[] = {{.name = "x", .array = "few/x"},
                                                        {.name = "y", .array = "/many/a17"}};
     char path[128] = "deep";
-
     put_group(fixture);
     put_empty(fixture, "many/a", "<f4", "[10]", "[5]");
     for (int i = 0; i < ZARR_MAX_ARRAYS; i++) {
         char from[128], folder[128];
-
         snprintf(from, sizeof from, "%s/many/a/.zarray", fixture->path);
         snprintf(folder, sizeof folder, "%s/many/a%d", fixture->path, i);
         assert_int_equal(mkdir(folder, 0777), 0);
@@ -231,7 +221,6 @@ static void test_named_without_groups_above(void **state)
             .path = "A/1/0/0", .rank = 2, .shape = {6, 4}, .chunks = {2, 4}, .dtype = DTYPE_INT16}};
     struct dataset_field_spec field = {.name = "x", .array = "A/1/0/0"};
     struct zarr_array v3;
-
     refuse_with(fixture, &field, 1, MEBIBYTE, STATUS_NOT_FOUND, "no Zarr array or group there");
     put_reference(fixture, &world, 5);
     refuse_default(fixture, STATUS_NOT_FOUND, "no Zarr array or group there");

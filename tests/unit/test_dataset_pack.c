@@ -33,7 +33,6 @@ static struct dataset *open_fields(const struct fixture *fixture,
         .uri = fixture->path, .fields = specs, .field_count = count, .hold_limit_bytes = 1 << 20};
     struct dataset *dataset;
     struct error err;
-
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     return dataset;
 }
@@ -65,7 +64,6 @@ static void test_pack(void **state)
     struct error err;
     void *bytes;
     size_t size;
-
     put_group(fixture);
     struct dataset *dataset = open_fields(fixture, fields, 2);
     assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
@@ -96,7 +94,6 @@ static void test_damaged_pack(void **state)
     struct error err;
     void *bytes;
     size_t size;
-
     put_group(*state);
     struct dataset *copy = NULL, *dataset = open_fields(*state, fields, 2);
     assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
@@ -112,7 +109,6 @@ static uint64_t fingerprint_with(const struct fixture *fixture,
 {
     struct dataset *dataset = open_fields(fixture, specs, count);
     uint64_t fingerprint = dataset->fingerprint;
-
     dataset_free(dataset);
     return fingerprint;
 }
@@ -120,7 +116,6 @@ static uint64_t fingerprint_with(const struct fixture *fixture,
 static void expect_differing(uint64_t a, uint64_t b, const char *words)
 {
     struct text text = {0};
-
     dataset_compare_fingerprints(a, b, &text);
     assert_string_equal(text.data, words);
     text_done(&text);
@@ -133,7 +128,6 @@ static void test_fingerprint(void **state)
     static const struct dataset_field_spec renamed[] = {
         {.name = "y", .array = "a"}, {.name = "text", .array = "b", .index = "i"}};
     uint64_t first;
-
     put_group(*state);
     first = fingerprint_with(*state, fields, 2);
     assert_int_equal(fingerprint_with(*state, swapped, 2), first);
@@ -159,7 +153,6 @@ static void test_fingerprint_of_steps(void **state)
     const struct dataset_field_spec specs[2] = {
         {.name = "x", .array = "a", .steps = one, .step_count = 3},
         {.name = "x", .array = "a", .steps = other, .step_count = 3}};
-
     put_group(*state);
     uint64_t a = fingerprint_with(*state, &specs[0], 1), b = fingerprint_with(*state, &specs[1], 1);
     expect_differing(a, b, "shapes or steps of samples");
@@ -173,14 +166,12 @@ static void test_coalescing(void **state)
 {
     const struct fixture *fixture = *state;
     struct dataset_options options = {.uri = fixture->path, .fields = fields, .field_count = 1};
-
     put_group(fixture);
     for (int given = 0; given < 2; given++) {
         struct dataset *dataset, *copy;
         struct error err;
         void *bytes;
         size_t size;
-
         options.coalesce_gap_bytes = given ? 5 : 0;
         options.coalesce_bytes = given ? 7 : 0;
         assert_ok(dataset_open(&options, &dataset, &err), &err);

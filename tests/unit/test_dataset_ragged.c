@@ -13,7 +13,6 @@ static struct dataset *open_dataset(const struct dataset_options *options)
 {
     struct dataset *dataset = NULL;
     struct error err = {0};
-
     assert_ok(dataset_open(options, &dataset, &err), &err);
     return dataset;
 }
@@ -23,7 +22,6 @@ static void *hold(struct dataset *dataset)
     void *memory = aligned_alloc(64, dataset->held_bytes + 64);
     const struct dataset_hold_options options = {.thread_count = 3, .memory_bytes = UINT64_MAX};
     struct error err = {0};
-
     memset(memory, 0x5a, dataset->held_bytes);
     assert_ok(dataset_hold_with(dataset, &options, memory, &err), &err);
     return memory;
@@ -33,14 +31,12 @@ static void *hold(struct dataset *dataset)
 static int descending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
     return (x < y) - (x > y);
 }
 
 static void expect_most(uint64_t bound, const uint64_t *lengths, uint64_t count)
 {
     uint64_t sum = 0;
-
     for (uint64_t i = 0; i < count; i++)
         sum += lengths[i];
     assert_true(bound >= sum);
@@ -52,7 +48,6 @@ static void expect_most(uint64_t bound, const uint64_t *lengths, uint64_t count)
 static uint64_t model_frame(const struct ragged_world *world, uint64_t frame, int64_t step)
 {
     size_t s = 0;
-
     while (world->frames[s + 1] <= frame)
         s++;
     int64_t at = (int64_t)frame + step, first = (int64_t)world->frames[s],
@@ -63,7 +58,6 @@ static uint64_t model_frame(const struct ragged_world *world, uint64_t frame, in
 static uint64_t model_step(const struct ragged_world *world, uint64_t frame, int64_t step)
 {
     uint64_t at = model_frame(world, frame, step);
-
     return world->offsets[at + 1] - world->offsets[at];
 }
 
@@ -71,7 +65,6 @@ static void check_item(const struct ragged_world *world, const struct world_page
                        const struct ragged *ragged, const struct ragged_row *lies, uint64_t item)
 {
     size_t v_bytes = dtype_bytes(world->v_dtype);
-
     assert_memory_equal(world_item(pages, ragged, lies, 0, item), &world->a[item], 2);
     assert_memory_equal(world_item(pages, ragged, lies, 1, item), &world->b[item], 4);
     assert_memory_equal(world_item(pages, ragged, lies, 2, item), world->v + item * v_bytes,
@@ -84,16 +77,13 @@ static void check_reach(const struct ragged_world *world, const struct dataset *
 {
     const struct ragged *ragged = &dataset->ragged[0];
     uint64_t first = dataset_row_first(dataset, row), frames = dataset_row_frames(dataset, row);
-
     for (uint64_t frame = first; frame < first + frames; frame++) {
         uint64_t unused;
-
         if (dataset->anchors && anchors_offset_of(dataset->anchors, frame, &unused) == UINT64_MAX)
             continue;
         for (size_t k = 0; k < (ragged->step_count ? ragged->step_count : 1); k++) {
             uint64_t at = model_frame(world, frame, ragged->step_count ? ragged->steps[k] : 0);
             uint64_t begin = world->offsets[at], end = world->offsets[at + 1];
-
             assert_true(begin == end || (begin >= lies->items.begin && end <= lies->items.end));
         }
     }
@@ -113,7 +103,6 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
                         const void **ret_lent, size_t *ret_size, struct error *err)
 {
     struct copies *copies = (struct copies *)tape;
-
     (void)err;
     (void)ret_lent;
     assert_true(copies->played < copies->count);
@@ -126,7 +115,6 @@ static enum status play(struct zarr_tape *tape, void *buffer, size_t capacity,
 static void record(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
 {
     struct copies *copies = (struct copies *)tape;
-
     assert_int_equal(failure, STATUS_OK);
     assert_non_null(bytes);
     copies->chunks[copies->count].bytes = malloc(size + 1);
@@ -142,7 +130,6 @@ static void check_tape(struct dataset_reader *reader, const struct dataset *data
     struct zarr_read_stats stats = {0};
     struct world_pages pages;
     struct error err = {0};
-
     world_pages_init(&pages, dataset, expected->count);
     copies->tape.record = record;
     assert_ok(
@@ -174,7 +161,6 @@ static void check_row(const struct ragged_world *world, const struct dataset *da
     struct zarr_read_stats stats = {0};
     struct world_pages pages;
     struct error err = {0};
-
     assert_int_equal(count, lies.page_count);
     assert_true(count <= dataset_most_row_pages(dataset));
     world_pages_init(&pages, dataset, count);
@@ -199,7 +185,6 @@ static void check_rows(const struct ragged_world *world, const struct dataset *d
     uint64_t *pages = calloc(dataset->row_count, sizeof *pages);
     struct dataset_reader *reader;
     struct error err = {0};
-
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (uint64_t row = 0; row < dataset->row_count; row++)
         check_row(world, dataset, reader, row, &pages[row]);
@@ -215,7 +200,6 @@ static void check_samples(const struct ragged_world *world, const struct dataset
 {
     const struct ragged *ragged = &dataset->ragged[0];
     uint64_t lengths[WORLD_FRAMES] = {0}, trailers = 0, count = 0;
-
     for (uint64_t frame = 0; frame < dataset->frame_count; frame++) {
         uint64_t row;
         if (dataset->anchors && anchors_offset_of(dataset->anchors, frame, &row) == UINT64_MAX)
@@ -243,7 +227,6 @@ static void check_unpacked(const struct ragged_world *world, const struct datase
     struct error err = {0};
     void *bytes;
     size_t size;
-
     assert_ok(dataset_pack(dataset, &bytes, &size, &err), &err);
     assert_ok(dataset_unpack(bytes, size, NULL, &other, &err), &err);
     assert_true(other->fingerprint == dataset->fingerprint);
@@ -281,7 +264,6 @@ static void check_world(void **state, uint64_t seed)
                                       .samples.pad_before = has_steps ? 2 : 0,
                                       .samples.pad_after = has_steps ? 2 : 0};
     struct dataset *dataset = open_dataset(&options);
-
     assert_int_equal(dataset->ragged_count, 1);
     assert_int_equal(dataset->frame_count, world->frames[world->store_count]);
     assert_int_equal(dataset->ragged[0].column_count, CSR_COLUMNS);
@@ -320,7 +302,6 @@ static void check_two_fields(void **state, uint64_t seed)
     struct dataset_stored_row stored;
     struct dataset_reader *reader;
     struct error err = {0};
-
     assert_int_equal(dataset->ragged_count, 2);
     for (size_t r = 0; r < 2; r++)
         assert_in_range(dataset->ragged[r].page_bytes, dataset->page_bytes / 2 + 1,
@@ -333,7 +314,6 @@ static void check_two_fields(void **state, uint64_t seed)
         struct ragged_row e = dataset_ragged_row(dataset, 0, row),
                           f = dataset_ragged_row(dataset, 1, row);
         struct world_pages pages;
-
         assert_int_equal(e.first_page, 0);
         assert_int_equal(f.first_page, e.page_count);
         assert_int_equal(dataset_row_pages(dataset, row), e.page_count + f.page_count);
@@ -377,7 +357,6 @@ static const struct dataset_field *find(const struct dataset *dataset, const cha
 static struct dataset *open_one(const struct ragged_world *world, struct dataset_field_spec field)
 {
     struct dataset_options options = {.uri = world->uri, .fields = &field, .field_count = 1};
-
     field.name = "e";
     field.array = "e";
     return open_dataset(&options);
@@ -390,7 +369,6 @@ static void forms(void **state)
     const struct dataset_field *field;
     struct dataset *dataset =
         open_one(world, (struct dataset_field_spec){.ragged = {"o", NULL, "a,w", NULL, NULL}});
-
     assert_int_equal(dataset->field_count, 3);
     field = find(dataset, "e.w");
     assert_int_equal(field->source, FIELD_RAGGED);
@@ -458,7 +436,6 @@ static void clamped_values(void **state)
                  {DTYPE_UINT8, DTYPE_INT32},
                  {DTYPE_UINT16, DTYPE_INT64},
                  {DTYPE_UINT64, DTYPE_INT32}};
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ragged_world *world = world_make(*state, 40 + i, cases[i].from);
         struct dataset *dataset = open_one(
@@ -471,12 +448,10 @@ static void clamped_values(void **state)
         struct zarr_read_stats stats = {0};
         struct dataset_reader *reader;
         struct error err = {0};
-
         assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
         for (uint64_t row = 0; row < dataset->row_count; row++) {
             struct ragged_row lies = dataset_ragged_row(dataset, 0, row);
             struct world_pages pages;
-
             world_pages_init(&pages, dataset, lies.page_count);
             assert_ok(
                 dataset_read_row_with(reader, row, buffer, &pages.pages, NULL, NULL, &stats, &err),
@@ -492,7 +467,6 @@ static void clamped_values(void **state)
                                : cases[i].to == DTYPE_INT8  ? INT8_MAX
                                : cases[i].to == DTYPE_INT32 ? INT32_MAX
                                                             : INT64_MAX;
-
                 value = value < low ? low : value > high ? high : value;
                 assert_true(dtype_integer(cases[i].to, at, 0) == value);
             }
@@ -514,6 +488,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(forms, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(clamped_values, fixture_setup, fixture_teardown),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,6 @@ static void put(const struct fixture *fixture, const char *path, enum dtype dtyp
                             .chunks = {chunk},
                             .dtype = dtype,
                             .codec = "{\"id\": \"zlib\", \"level\": 1}"};
-
     recipe_put(fixture, &recipe, items, &array);
 }
 
@@ -41,7 +40,6 @@ static struct dataset_field_spec csr_field(void)
 static struct dataset_field_spec dense_field(void)
 {
     struct dataset_field_spec field = csr_field();
-
     field.deliver = (struct dataset_deliver_spec){
         .is_given = true, .form = RAGGED_DENSE, .dense_rank = 1, .dense_shape = {5}};
     return field;
@@ -68,7 +66,6 @@ static void refuse_offsets(const struct fixture *fixture, enum dtype dtype, cons
 static void bad_offsets(void **state)
 {
     const struct fixture *fixture = *state;
-
     put_good(fixture);
     refuse_offsets(
         fixture, DTYPE_INT64, (int64_t[]){0, 3, 2, 5, 6, 10, 10},
@@ -92,7 +89,6 @@ static void bad_arrays(void **state)
     const struct fixture *fixture = *state;
     struct dataset_field_spec two[2] = {csr_field(), {.name = "label", .array = "label"}};
     struct dataset_options options = {.uri = fixture->path, .fields = two, .field_count = 2};
-
     put_good(fixture);
     put(fixture, "label", DTYPE_INT16, FRAMES + 1, 4, good_indices);
     refuse_options(&options, STATUS_INVALID,
@@ -119,7 +115,6 @@ static void bad_keys(void **state)
 {
     const struct fixture *fixture = *state;
     struct dataset_field_spec field = csr_field();
-
     put_good(fixture);
     field.ragged.columns = "i";
     refuse(fixture, field, "field 'e': ragged has both index and columns");
@@ -156,7 +151,6 @@ static void bad_forms(void **state)
 {
     const struct fixture *fixture = *state;
     struct dataset_field_spec field = dense_field();
-
     put_good(fixture);
     field.deliver.dense_rank = 0;
     refuse(fixture, field, "deliver: dense takes a shape");
@@ -196,7 +190,6 @@ static void many_stores(void **state)
     struct text uris = {0};
     struct dataset *dataset;
     struct error err;
-
     put_good(fixture);
     for (int i = 0; i < 300; i++)
         text_append(&uris, "%s%s", i ? "," : "", fixture->path);
@@ -231,7 +224,6 @@ static void sparse_groups(void **state)
     struct dataset_options options = {.uri = fixture->path, .fields = &field, .field_count = 1};
     struct dataset *dataset;
     struct error err;
-
     put_group(fixture, "{\"encoding-type\": \"csr_matrix\", \"shape\": [6, 5]}");
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     assert_int_equal(dataset->field_count, 3);
@@ -272,7 +264,6 @@ static struct opened open_row(const struct fixture *fixture, struct dataset_fiel
                                       .samples.row_chunks = 100};
     struct opened opened = {0};
     struct error err;
-
     assert_ok(dataset_open(&options, &opened.dataset, &err), &err);
     assert_int_equal(opened.dataset->row_count, 1);
     opened.held = aligned_alloc(64, (opened.dataset->held_bytes + 63) / 64 * 64);
@@ -298,7 +289,6 @@ static void close_row(struct opened *opened)
 static enum status read_row(struct opened *opened, struct error *err)
 {
     struct zarr_read_stats stats = {0};
-
     return dataset_read_row_with(opened->reader, 0, opened->row, &opened->pages.pages, NULL, NULL,
                                  &stats, err);
 }
@@ -308,15 +298,12 @@ static void expect_items(const struct opened *opened, unsigned bad)
 {
     const struct ragged *ragged = &opened->dataset->ragged[0];
     struct ragged_row lies = dataset_ragged_row(opened->dataset, 0, 0);
-
     for (uint64_t frame = 0; frame < FRAMES; frame++) {
         bool is_bad = bad >> frame & 1;
-
         assert_int_equal(opened->row[opened->dataset->valid_offset + frame], !is_bad);
         for (int64_t i = good_offsets[frame]; i < good_offsets[frame + 1]; i++) {
             int16_t index = is_bad ? 0 : good_indices[i];
             float value = is_bad ? 0 : good_values[i];
-
             assert_memory_equal(world_item(&opened->pages, ragged, &lies, 0, (uint64_t)i), &index,
                                 sizeof index);
             assert_memory_equal(world_item(&opened->pages, ragged, &lies, 1, (uint64_t)i), &value,
@@ -330,11 +317,9 @@ static void bad_chunks(void **state)
 {
     struct bad_chunk bad;
     struct error err;
-
     put_good(*state);
     for (int column = 0; column < 2; column++) {
         struct opened opened = open_row(*state, csr_field(), true);
-
         fixture_put(*state, column ? "v/1" : "i/1", "nonsense");
         assert_ok(read_row(&opened, &err), &err);
         expect_items(&opened, 4 | 8 | 16);
@@ -367,7 +352,6 @@ static void put_packed(const struct fixture *fixture, const char *name, const in
                             .shape = {NARROW_FRAMES * FRAME_ITEMS},
                             .chunks = {CHUNK_ITEMS},
                             .dtype = DTYPE_INT32};
-
     recipe_put(fixture, &recipe, items, &array);
 }
 
@@ -379,7 +363,6 @@ static void bad_chunks_beside_narrow_ones(void **state)
     int32_t items[NARROW_FRAMES * FRAME_ITEMS];
     struct dataset_field_spec field = csr_field();
     struct error err;
-
     field.ragged.offsets = "p";
     field.ragged.index = "l";
     field.ragged.values = "n";
@@ -399,7 +382,6 @@ static void bad_chunks_beside_narrow_ones(void **state)
     for (uint64_t i = 0; i < NARROW_FRAMES * FRAME_ITEMS; i++) {
         bool is_bad = i / FRAME_ITEMS >= 2 && i / FRAME_ITEMS <= 5;
         int32_t expected = is_bad ? 0 : items[i];
-
         for (size_t c = 0; c < 2; c++)
             assert_memory_equal(world_item(&opened.pages, ragged, &lies, c, i), &expected,
                                 sizeof expected);
@@ -421,7 +403,6 @@ static void bad_steps(void **state)
                                       .mask = true,
                                       .samples = {.row_chunks = 100, .pad_before = 1}};
     struct error err;
-
     put_good(*state);
     field.steps = steps;
     field.step_count = 2;
@@ -451,7 +432,6 @@ static void bad_indices(void **state)
     const int16_t indices[ITEMS] = {0, 2, 4, 1, 5, 0, -1, 7, 2, 1};
     struct bad_chunk bad;
     struct error err;
-
     put_good(*state);
     put(*state, "i", DTYPE_INT16, ITEMS, 4, indices);
     struct opened opened = open_row(*state, dense_field(), false);
@@ -485,7 +465,6 @@ static void changed_offsets(void **state)
     const int64_t others[FRAMES + 1] = {0, 2, 3, 5, 6, 10, 10};
     struct dataset *dataset;
     struct error err;
-
     put_good(*state);
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     put(*state, "o", DTYPE_INT64, FRAMES + 1, 3, others);
@@ -508,6 +487,5 @@ int main(void)
         TEST(bad_steps),       TEST(bad_indices),
         TEST(changed_offsets),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,6 @@ static void test_refused_specs(void **state)
          "has 64 bytes; the limit is 63"},
     };
     struct world world;
-
     put_world(*state, &world, 5);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuse_with(*state, cases[i].fields, cases[i].count, MEBIBYTE, cases[i].status,
@@ -59,7 +58,6 @@ static void test_refused_specs(void **state)
 static void test_refused_arrays(void **state)
 {
     static const struct dataset_field_spec fields[] = {{.name = "x", .array = "strings"}};
-
     put_group(*state);
     refuse_default(*state, STATUS_INVALID, "there are no arrays with samples");
     put_empty(*state, "good", "<f4", "[10, 100]", "[5, 100]");
@@ -115,7 +113,6 @@ static void test_refused_huge(void **state)
 static void test_no_dataset(void **state)
 {
     struct fixture missing = *(struct fixture *)*state;
-
     refuse_default(*state, STATUS_NOT_FOUND, "no Zarr array or group there");
     strcpy(missing.path + strlen(missing.path) - 6, "absent");
     refuse_default(&missing, STATUS_NOT_FOUND, "absent");
@@ -135,14 +132,12 @@ static void test_index_out_of_range(void **state)
         {DTYPE_INT16, 300, "index 300 is"},
     };
     struct world world;
-
     put_world(*state, &world, 5);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t bytes = dtype_bytes(cases[i].dtype);
         unsigned char items[SAMPLES * 8] = {0};
         struct recipe recipe = world.join.recipe;
         struct error err;
-
         recipe.dtype = cases[i].dtype;
         memcpy(items + 4 * bytes, &cases[i].value, bytes); /* little-endian machines */
         recipe_put(*state, &recipe, items, &world.join.array);
@@ -163,7 +158,6 @@ static void test_row_error_names_chunk(void **state)
     struct dataset_reader *reader;
     struct zarr_read_stats stats = {0};
     struct error err;
-
     put_world(*state, &world, 5);
     fixture_put(*state, "frames/2.1.0.0", "junk");
     struct dataset *dataset = open_with(*state, world_fields, 3, MEBIBYTE);

@@ -39,12 +39,10 @@ static bool is_anchor(const struct world *world, uint64_t frame, uint64_t low, u
     const struct stores *stores = &world->stores;
     size_t count = max_u64(world->field.step_count, 1);
     uint64_t before = 0, after = 0;
-
     if ((frame - low) % max_u64(samples->stride, 1) != 0)
         return false;
     for (size_t k = 0; k < count; k++) {
         int64_t at = (int64_t)frame + (world->field.step_count > 0 ? world->steps[k] : 0);
-
         before += at < (int64_t)low;
         after += at >= (int64_t)high;
         if (at < (int64_t)low || at >= (int64_t)high || !samples->missing)
@@ -65,7 +63,6 @@ static bool begins(const struct world *world, uint64_t frame)
 {
     const struct dataset_samples_spec *samples = &world->options.samples;
     const struct stores *stores = &world->stores;
-
     for (size_t s = 0; s < stores->count; s++) {
         if (frame == stores->first[s] &&
             (!samples->continuous || samples->episodes_ends || samples->episodes_id))
@@ -83,10 +80,8 @@ static void check_anchors(const struct world *world, const struct dataset *datas
 {
     uint64_t frames = world->stores.first[world->stores.count], low = 0, samples = 0;
     struct anchors_counts counts = dataset_anchor_counts(dataset);
-
     for (uint64_t i = 0; i < frames; i++) {
         uint64_t high = i + 1, row;
-
         low = begins(world, i) ? i : low;
         while (high < frames && !begins(world, high))
             high++;
@@ -106,13 +101,11 @@ static void test_anchors(void **state)
                              *const missing[] = {NULL, "missing", "gone"};
     const struct fixture *fixture = *state;
     size_t opened = 0;
-
     for (uint64_t seed = 1; seed <= 120; seed++) {
         size_t episodes = random_below(random_u64(seed, 2, 0), 3);
         struct dataset *dataset;
         struct world world;
         struct error err;
-
         put_world(fixture->path, seed, &world);
         world.options.samples = (struct dataset_samples_spec){
             .episodes_ends = ends[episodes],
@@ -150,12 +143,10 @@ static void test_threads_of_large_chunks(void **state)
     struct dataset *dataset;
     struct world world;
     struct error err;
-
     put_world(((const struct fixture *)*state)->path, 1, &world);
     assert_ok(dataset_open(&world.options, &dataset, &err), &err);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[256];
-
         snprintf(text, sizeof text,
                  "{\"zarr_format\": 2, \"shape\": [%" PRIu64 "], \"chunks\": [%" PRIu64 "], "
                  "\"dtype\": \"|b1\", \"compressor\": null, \"fill_value\": true, "
@@ -177,12 +168,10 @@ static void test_splits(void **state)
     static const struct samples_part parts[] = {{"train", 0.5}, {"val", 0.3}, {"test", 0.2}};
     static const char *const by[] = {NULL, "episode", "sample", "group"};
     const struct fixture *fixture = *state;
-
     for (uint64_t seed = 200; seed < 240; seed++) {
         struct world world;
         uint64_t frames, in_parts = 0;
         int part_of[MOST_STORES * 64] = {0}, part_of_group[16] = {0};
-
         put_world(fixture->path, seed, &world);
         frames = world.stores.first[world.stores.count];
         world.field.step_count = 0;
@@ -190,7 +179,6 @@ static void test_splits(void **state)
             struct dataset *dataset;
             struct error err;
             uint64_t row;
-
             world.options.samples = (struct dataset_samples_spec){.episodes_ends = "ends",
                                                                   .split_part = parts[p].name,
                                                                   .split_by = by[seed % 4],
@@ -229,7 +217,6 @@ static void test_range(void **state)
     struct world world;
     struct error err;
     uint64_t row, frames;
-
     put_world(fixture->path, 300, &world);
     frames = world.stores.first[world.stores.count];
     assert_true(frames > 12);
@@ -247,12 +234,10 @@ static void test_range(void **state)
 static void test_documents(void **state)
 {
     const struct fixture *fixture = *state;
-
     for (uint64_t seed = 400; seed < 430; seed++) {
         struct dataset *dataset;
         struct world world;
         struct error err;
-
         put_world(fixture->path, seed, &world);
         for (int32_t k = 0; k < MOST_STEPS; k++)
             world.steps[k] = k - 1;
@@ -269,13 +254,11 @@ static void test_documents(void **state)
             for (uint32_t k = 0; k < anchors_row_samples(dataset->anchors, r); k++) {
                 uint64_t anchor = anchors_frame_at(dataset->anchors, r, k);
                 int32_t position[MOST_STEPS], segment[MOST_STEPS], expected = 0, at = 0;
-
                 dataset_make(dataset, 1, anchor, 0, position);
                 dataset_make(dataset, 2, anchor, 0, segment);
                 for (size_t i = 0; i < MOST_STEPS; i++) {
                     int64_t frame = (int64_t)anchor + world.steps[i];
                     bool real = frame >= 0 && frame < (int64_t)dataset->frame_count, first = false;
-
                     for (size_t s = 0; s < world.stores.count; s++)
                         for (size_t e = 0; e < world.stores.end_count[s]; e++)
                             first |= (int64_t)world.stores.first[s] +
@@ -313,7 +296,6 @@ static void test_a_document_that_begins_between_steps(void **state)
                                             .samples = {.segments = "ends", .continuous = true}};
     struct dataset *dataset;
     struct error err;
-
     put_line(fixture, "x", DTYPE_FLOAT32, 12, x);
     put_line(fixture, "ends", DTYPE_INT64, 3, ends);
     assert_ok(dataset_open(&options, &dataset, &err), &err);
@@ -321,7 +303,6 @@ static void test_a_document_that_begins_between_steps(void **state)
     assert_string_equal(dataset->fields[2].name, "x.segment");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t position[3], segment[3];
-
         dataset_make(dataset, 1, cases[i].anchor, 0, position);
         dataset_make(dataset, 2, cases[i].anchor, 0, segment);
         assert_memory_equal(position, cases[i].position, sizeof position);
@@ -343,10 +324,8 @@ static void put_times(struct fixture stores[2], const char *folder)
     } of[] = {{"[8]", "<i8", "{\"units\": \"hours since 2000-01-01\"}", hours},
               {"[6]", "<f8", "{\"units\": \"days since 2000-01-03 06:00\"}", days}};
     struct error err;
-
     for (int s = 0; s < 2; s++) {
         uint64_t count = s == 0 ? 8 : 6;
-
         snprintf(stores[s].path, sizeof stores[s].path, "%.40s/%d.zarr", folder, s);
         assert_ok(store_create(stores[s].path, false, &stores[s].store, &err), &err);
         fixture_put(&stores[s], ".zgroup", "{\"zarr_format\": 2}");
@@ -369,7 +348,6 @@ static uint64_t samples_of_pairs(const char *list, struct dataset_samples_spec s
     struct dataset *dataset;
     struct error err;
     uint64_t bits = 0, row;
-
     assert_ok(dataset_open(&options, &dataset, &err), &err);
     for (uint64_t t = 0; t < dataset->frame_count; t++)
         bits |= (uint64_t)(anchors_offset_of(dataset->anchors, t, &row) != UINT64_MAX) << t;
@@ -387,7 +365,6 @@ static void test_jumps(void **state)
     struct fixture stores[2];
     struct text list = {0};
     struct error err;
-
     put_times(stores, fixture->path);
     for (int s = 0; s < 2; s++)
         text_list_put(&list, stores[s].path);

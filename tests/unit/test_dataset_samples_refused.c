@@ -13,7 +13,6 @@ static void put_slips(const struct fixture *fixture)
         .path = "square", .rank = 2, .shape = {12, 2}, .chunks = {12, 2}, .dtype = DTYPE_UINT8};
     unsigned char bytes[24] = {0};
     struct zarr_array array;
-
     put_line(fixture, "x", DTYPE_FLOAT32, 12, x);
     put_line(fixture, "falling", DTYPE_INT32, 4, falling);
     put_line(fixture, "late", DTYPE_INT32, 2, late);
@@ -38,7 +37,6 @@ static void refuse(const struct fixture *fixture, struct dataset_samples_spec sa
 static void test_refused_arrays(void **state)
 {
     const struct dataset_field_spec plain = {0};
-
     put_slips(*state);
 #define REFUSE(status, message, ...) \
     refuse(*state, (struct dataset_samples_spec){__VA_ARGS__}, plain, STATUS_##status, message)
@@ -84,7 +82,6 @@ static void test_refused_steps(void **state)
 {
     static const int32_t falling[] = {0, 2, 2}, far[] = {0, 1 << 24}, two[] = {0, 1};
     const struct dataset_samples_spec plain = {0}, early = {.segments = "early"};
-
     put_slips(*state);
 #define REFUSE(samples, message, ...) \
     refuse(*state, samples, (struct dataset_field_spec){__VA_ARGS__}, STATUS_INVALID, message)
@@ -110,7 +107,6 @@ static void put_many(const struct fixture *fixture, const char *path, const int6
     struct recipe recipe = {
         .path = path, .rank = 1, .shape = {MANY}, .chunks = {MANY_CHUNK}, .dtype = DTYPE_INT64};
     struct zarr_array array;
-
     recipe_put(fixture, &recipe, items, &array);
 }
 
@@ -119,7 +115,6 @@ static void damage_many(const struct fixture *fixture, const char *path)
 {
     char key[64];
     struct error err;
-
     snprintf(key, sizeof key, "%s/%d", path, MANY / MANY_CHUNK - 1);
     assert_ok(store_put(fixture->store, key, "short", 5, &err), &err);
 }
@@ -140,7 +135,6 @@ static void test_blocks(void **state)
     struct zarr_array array;
     struct dataset *dataset;
     struct error err;
-
     recipe_put_metadata(fixture, &frames, &array);
     for (int64_t i = 0; i < MANY; i++)
         items[i] = i / MANY_EPISODE;

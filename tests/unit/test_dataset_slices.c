@@ -15,7 +15,6 @@ static void put_array(const struct fixture *fixture, const char *path, const cha
                       const char *chunks, const char *type, const char *dimensions)
 {
     char attributes[256];
-
     snprintf(attributes, sizeof attributes, "{\"_ARRAY_DIMENSIONS\": %s}", dimensions);
     document_put(fixture, (struct document){.path = path,
                                             .shape = shape,
@@ -28,7 +27,6 @@ static void put_bytes(const struct fixture *fixture, const char *key, const void
                       size_t size)
 {
     struct error err;
-
     assert_ok(store_put(fixture->store, key, bytes, size, &err), &err);
 }
 
@@ -39,7 +37,6 @@ static void put_weather(const struct fixture *fixture, const char *folder, const
     static const float lats[LATS] = {90.0f, 52.3f, -52.3f, -90.0f};
     static const int32_t levels[CHANNELS] = {1000, 925, 850, 20200101, 20200102, 300, 300};
     char path[ZARR_KEY_BYTES];
-
     for (int c = 0; c < CHANNELS; c++)
         for (int i = 0; i < 3; i++)
             letters[c][i] = (uint32_t)names[3 * c + i] == '_' ? 0 : (unsigned char)names[3 * c + i];
@@ -64,7 +61,6 @@ static void put_weather(const struct fixture *fixture, const char *folder, const
     for (int t = 0; t < TIMES; t++) {
         for (int c = 0; c < CHANNELS; c++) {
             float chunk[LATS];
-
             for (int l = 0; l < LATS; l++)
                 chunk[l] = item(t, c, l);
             snprintf(path, sizeof path, "%s/x/%d.%d.0", folder, t, c);
@@ -95,7 +91,6 @@ static enum status open_slices(const struct fixture *fixture, const char *uris, 
 {
     struct dataset_field_spec spec = {.name = "f", .array = array, .slice_count = count};
     struct text uri = {0};
-
     memcpy(spec.slices, slices, count * sizeof *slices);
     for (const char *at = uris; *at; at++)
         text_append(&uri, "%s%s/%c", uri.length ? "," : "", fixture->path, *at);
@@ -112,7 +107,6 @@ static uint64_t read_row(const struct dataset *dataset, uint64_t row, float *ite
     struct dataset_reader *reader;
     struct error err;
     void *buffer = aligned_alloc(64, dataset->row_bytes);
-
     assert_int_equal(dataset->fields[0].sample_bytes, count * sizeof *items);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     assert_ok(dataset_read_row(reader, row, buffer, &stats, &err), &err);
@@ -144,7 +138,6 @@ static void lists_and_names(void **state)
         struct error err;
         size_t size, bytes;
         void *packed;
-
         assert_ok(open_slices(*state, "a", "x", cases[i].slices, cases[i].count, &dataset, &err),
                   &err);
         const struct dataset_field *field = &dataset->fields[0];
@@ -181,7 +174,6 @@ static void crops(void **state)
     struct dataset *dataset;
     float items[6];
     struct error err;
-
     snprintf(uri, sizeof uri, "%s/a", fixture->path);
     const struct dataset_options options = {.uri = uri, .fields = &spec, .field_count = 1};
     assert_ok(dataset_open(&options, &dataset, &err), &err);
@@ -225,7 +217,6 @@ static void random_crops(void **state)
     size_t size;
     void *packed;
     bool moved = false;
-
     snprintf(uri, sizeof uri, "%s/a", fixture->path);
     const struct dataset_options options = {.uri = uri, .fields = specs, .field_count = 2};
     assert_ok(dataset_open(&options, &dataset, &err), &err);
@@ -292,7 +283,6 @@ static void any_axes(void **state)
         struct dataset_crop crop;
         unsigned char frame[4096], part[4096];
         size_t at = 0;
-
         for (int axis = 0; axis < rank; axis++) {
             shape[axis] = 1 + random_below(random_u64(seed, 0, draw++), 6);
             items *= shape[axis];
@@ -310,10 +300,8 @@ static void any_axes(void **state)
         for (uint64_t i = 0; i < items; i++) {
             uint64_t rest = i;
             bool inside = true;
-
             for (int axis = rank - 1, k = crop.axis_count - 1; axis >= 0; axis--) {
                 uint64_t index = rest % shape[axis];
-
                 rest /= shape[axis];
                 if (wanted[axis] == 0)
                     continue;
@@ -335,7 +323,6 @@ static uint64_t fingerprint(const struct fixture *fixture, const char *indices)
     const struct dataset_slice_spec slice = {"channel", indices};
     struct dataset *dataset;
     struct error err;
-
     assert_ok(open_slices(fixture, "a", "x", &slice, 1, &dataset, &err), &err);
     uint64_t fingerprint = dataset->fingerprint;
     dataset_free(dataset);
@@ -362,7 +349,6 @@ static void two_fields(void **state)
     struct dataset_reader *reader;
     struct zarr_read_stats stats = {0};
     struct error err;
-
     snprintf(uri, sizeof uri, "%s/a", fixture->path);
     const struct dataset_options options = {.uri = uri, .fields = specs, .field_count = 2};
     assert_ok(dataset_open(&options, &dataset, &err), &err);
@@ -372,7 +358,6 @@ static void two_fields(void **state)
     for (int f = 0; f < 2; f++)
         for (int i = 0; i < 8; i++) {
             float found;
-
             memcpy(&found, buffer + dataset->fields[f].row_offset + 4 * i, sizeof found);
             assert_true(found == item(3, 2 * f + i / LATS, i % LATS));
         }
@@ -388,7 +373,6 @@ static void long_numbers(void **state)
     struct dataset *dataset;
     struct error err;
     float items[1];
-
     assert_ok(open_slices(*state, "a", "y", &slice, 1, &dataset, &err), &err);
     read_row(dataset, 1, items, 1);
     assert_true(items[0] == item(1, 4, 0));
@@ -401,7 +385,6 @@ static void several_stores(void **state)
     struct dataset *dataset;
     float items[LATS];
     struct error err;
-
     assert_ok(open_slices(*state, "ab", "x", &slice, 1, &dataset, &err), &err);
     assert_int_equal(dataset->sample_count, 2 * TIMES);
     assert_int_equal(read_row(dataset, TIMES + 1, items, LATS), 1);
@@ -467,7 +450,6 @@ static void mistakes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dataset *dataset;
         struct error err = {0};
-
         assert_int_equal(open_slices(*state, "a", cases[i].array, cases[i].slices, cases[i].count,
                                      &dataset, &err),
                          cases[i].status);
@@ -481,7 +463,6 @@ static void no_coordinates(void **state)
     const struct dataset_slice_spec slice = {"1", "t2m"};
     struct dataset *dataset;
     struct error err;
-
     put_array(*state, "a/z", "[6, 7]", "[1, 7]", "<f4", "[\"time\", \"other\"]");
     assert_int_equal(open_slices(*state, "a", "z", &slice, 1, &dataset, &err), STATUS_NOT_FOUND);
     assert_non_null(

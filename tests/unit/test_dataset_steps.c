@@ -23,7 +23,6 @@ static bool open_world(const char *folder, uint64_t seed, bool mask, struct worl
 {
     static const char *const names[FIELDS] = {"a.future", "a.past", "b", "half"};
     struct error err;
-
     memset(world, 0, sizeof *world);
     put_stores(folder, seed, &world->stores);
     world->list = list_of(&world->stores);
@@ -72,7 +71,6 @@ static void expect_frame(const struct world *world, size_t f, uint64_t frame,
 {
     const struct convert halve = {DTYPE_UINT16, DTYPE_FLOAT32, 0.5, 0.0};
     unsigned char half[12];
-
     if (f < 2)
         assert_memory_equal(found, world->stores.a + frame * A_BYTES, A_BYTES);
     else if (f == 2)
@@ -99,14 +97,12 @@ static void find_episode(const struct world *world, uint64_t anchor, uint64_t *l
     const struct dataset_samples_spec *samples = &world->options.samples;
     const struct stores *stores = &world->stores;
     bool cuts = samples->episodes_ends || samples->episodes_id;
-
     *low = 0;
     *high = stores->first[stores->count];
     for (size_t s = 0; s < stores->count; s++)
         for (size_t k = 0; k < (cuts ? stores->end_count[s] : 1); k++) {
             uint64_t end = cuts ? stores->first[s] + (uint64_t)stores->ends[s * MOST_RUNS + k]
                                 : stores->first[s + 1];
-
             if (!cuts && samples->continuous)
                 continue;
             if (end <= anchor)
@@ -122,7 +118,6 @@ static void expect_sample(const struct world *world, const struct dataset *datas
     const struct dataset_field *field = &dataset->fields[i];
     uint64_t low, high;
     size_t f = spec_of(world, field->name);
-
     find_episode(world, anchor, &low, &high);
     for (size_t k = 0; k < max_u64(field->step_count, 1); k++) {
         int64_t at = (int64_t)anchor + (field->step_count > 0 ? field->steps[k] : 0);
@@ -148,7 +143,6 @@ static void expect_valid(const struct world *world, const struct dataset *datase
     const struct dataset_field *field = &dataset->fields[i];
     struct anchors_episode episode = anchors_episode_of(dataset->anchors, anchor);
     unsigned char valid[MOST_STEPS];
-
     (void)world;
     assert_int_equal(field->made, MADE_VALID);
     assert_int_equal(field->dtype, DTYPE_BOOL);
@@ -168,7 +162,6 @@ static uint64_t check_row(const struct world *world, struct dataset *dataset,
                                       : (uint32_t)dataset_row_frames(dataset, row);
     struct zarr_read_stats stats = {0};
     struct error err;
-
     memset(buffer, 0xa5, dataset->row_bytes);
     assert_ok(dataset_read_row(reader, row, buffer, &stats, &err), &err);
     dataset_row_demand(dataset, &pieces, &bytes);
@@ -193,7 +186,6 @@ static void check_all(const struct world *world, struct dataset *dataset)
     struct dataset_reader *reader;
     struct error err;
     uint64_t samples = 0;
-
     assert_ok(dataset_hold(dataset, held, &err), &err);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
     for (uint64_t r = 0; r < dataset->row_count; r++)
@@ -210,7 +202,6 @@ static void check_all(const struct world *world, struct dataset *dataset)
 static bool shares(const struct dataset *dataset)
 {
     bool found = false;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         found |= dataset->fields[i].source == FIELD_ROW && dataset->fields[i].row_leader != i;
     return found;
@@ -224,7 +215,6 @@ static void test_rows(void **state)
     struct error err;
     size_t size, opened = 0, shared = 0;
     void *bytes;
-
     for (uint64_t seed = 1; seed <= 150; seed++) {
         if (open_world(fixture->path, seed, false, &world)) {
             opened++;
@@ -253,7 +243,6 @@ struct damage {
 static void damage_store(struct world *world, uint64_t seed, size_t s, struct damage *damage)
 {
     struct stores *stores = &world->stores;
-
     for (int array = 0; array < 2; array++) {
         size_t field = 0;
         while (world->dataset->fields[field].source == FIELD_MADE ||
@@ -277,7 +266,6 @@ static bool is_bad(const struct world *world, const struct damage *damage, uint6
 {
     const struct dataset *dataset = world->dataset;
     struct anchors_episode episode = anchors_episode_of(dataset->anchors, anchor);
-
     for (size_t f = 0; f < FIELDS; f++)
         for (size_t k = 0; k < max_u64(world->specs[f].step_count, 1); k++) {
             int64_t step = world->specs[f].step_count > 0 ? world->steps[f][k] : 0;
@@ -286,7 +274,6 @@ static bool is_bad(const struct world *world, const struct damage *damage, uint6
             uint64_t frame = at < (int64_t)episode.first ? episode.first
                              : is_real                   ? (uint64_t)at
                                                          : episode.end - 1;
-
             if ((is_real || world->options.samples.fill == SAMPLES_FILL_EDGE) &&
                 damage->bad[f / 2][frame])
                 return true;
@@ -304,7 +291,6 @@ static size_t check_masks(const struct world *world, const struct damage *damage
     struct bad_log *log;
     struct error err;
     size_t count = 0;
-
     assert_ok(bad_log_new(&log, &err), &err);
     dataset_log_bad(dataset, log);
     assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
@@ -313,7 +299,6 @@ static size_t check_masks(const struct world *world, const struct damage *damage
         for (uint32_t k = 0; k < anchors_row_samples(dataset->anchors, r); k++) {
             uint64_t anchor = anchors_frame_at(dataset->anchors, r, k);
             uint64_t i = anchor - dataset_row_first(dataset, r);
-
             assert_int_equal(row[dataset->valid_offset + i], !is_bad(world, damage, anchor));
             if (row[dataset->valid_offset + i])
                 for (size_t f = 0; f < dataset->field_count; f++)
@@ -337,7 +322,6 @@ static void test_masks(void **state)
     const struct fixture *fixture = *state;
     struct world world;
     size_t bad = 0;
-
     for (uint64_t seed = 1000; seed < 1100; seed++) {
         if (open_world(fixture->path, seed, true, &world) && world.dataset->anchors) {
             struct damage damage = {0};

@@ -22,7 +22,6 @@ static unsigned char byte_of(uint64_t value, uint32_t i)
 static bool is_value(const unsigned char *bytes, uint64_t value, uint32_t length)
 {
     bool same = true;
-
     for (uint32_t i = 0; i < length; i++)
         same &= bytes[i] == byte_of(value, i);
     return same;
@@ -33,7 +32,6 @@ static bool is_value(const unsigned char *bytes, uint64_t value, uint32_t length
 static uint32_t length_of(uint64_t seed, uint64_t value)
 {
     uint64_t chunk = value / CHUNK, random = random_u64(seed, 1, value);
-
     if (seed % 2)
         return chunk % 11 == 3 ? 0 : 3000 + (uint32_t)(random % 50);
     return chunk % 11 == 3 ? 0 : (uint32_t)(random % (chunk % 5 == 1 ? 90000 : 900));
@@ -49,11 +47,9 @@ static void put_chunk(struct fixture *fixture, struct world *world, uint64_t chu
     struct text out = {0};
     struct error err = {0};
     char name[64];
-
     put_number(&out, CHUNK);
     for (uint64_t v = chunk * CHUNK; v < (chunk + 1) * CHUNK; v++) {
         uint32_t length = v < VALUES ? world->lengths[v] : 0;
-
         put_number(&out, length);
         for (uint32_t i = 0; i < length; i++) {
             char byte = (char)byte_of(v, i);
@@ -69,7 +65,6 @@ static void put_chunk(struct fixture *fixture, struct world *world, uint64_t chu
 static void put_text(struct fixture *fixture, const char *fill)
 {
     char text[512];
-
     snprintf(text, sizeof text,
              "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [7], \"dtype\": \"|O\", "
              "\"fill_value\": \"%s\", \"order\": \"C\", \"compressor\": null, "
@@ -83,7 +78,6 @@ static enum status open_world(const struct fixture *fixture, struct world *world
     struct dataset_field_spec fields[] = {{.name = "text", .array = "text"},
                                           {.name = "x", .array = "x"}};
     char uri[512];
-
     snprintf(uri, sizeof uri, "%s/v", fixture->path);
     struct dataset_options options = {
         .uri = uri, .fields = fields, .field_count = 2, .hold_limit_bytes = 1 << 30};
@@ -97,7 +91,6 @@ static void make_world(struct fixture *fixture, uint64_t seed, struct world *wor
         "{\"zarr_format\": 2, \"shape\": [333], \"chunks\": [100], \"dtype\": \"|u1\", "
         "\"fill_value\": 0, \"order\": \"C\", \"compressor\": null, \"filters\": null}";
     struct error err = {0};
-
     *world = (struct world){0};
     for (uint64_t v = 0; v < VALUES; v++)
         world->lengths[v] = length_of(seed, v);
@@ -120,13 +113,11 @@ static enum status see(void *argument, const struct values *values, struct error
 {
     struct seen *seen = argument;
     const unsigned char *bytes = values->bytes;
-
     (void)err;
     assert_int_equal(values->first, seen->next);
     assert_int_equal(!bytes, values->first / CHUNK % 11 == 3);
     for (uint64_t i = 0; i < values->count; i++, seen->next++) {
         uint32_t length = bytes ? values->lengths[i] : 0;
-
         assert_int_equal(length, seen->world->lengths[seen->next]);
         if (!bytes)
             continue;
@@ -148,7 +139,6 @@ static enum status read_in(const struct world *world, uint64_t threads, uint64_t
                                     .visit = see,
                                     .argument = &seen};
     enum status status = values_read(&values, err);
-
     *ret_seen = seen.next;
     if (status == STATUS_OK)
         assert_int_equal(values.most, world->most);
@@ -159,7 +149,6 @@ static void any_room(void **state)
 {
     struct world world;
     uint64_t seen;
-
     for (uint64_t seed = 0; seed < 3; seed++) {
         make_world(*state, seed, &world);
         assert_int_equal(dataset_hold_room(world.dataset), world.most);
@@ -167,7 +156,6 @@ static void any_room(void **state)
             for (uint64_t more = 0; more < 6; more++) {
                 struct error err = {0};
                 uint64_t room = world.most + more * more * world.most / 4;
-
                 assert_ok(read_in(&world, threads, room, &seen, &err), &err);
                 assert_int_equal(seen, VALUES);
             }
@@ -180,11 +168,9 @@ static void too_small_a_room(void **state)
 {
     struct world world;
     uint64_t seen, before;
-
     make_world(*state, 5, &world);
     for (uint64_t threads = 1; threads <= 16; threads *= 4) {
         struct error err = {0};
-
         assert_int_equal(read_in(&world, threads, world.most - 1, &seen, &err), STATUS_INVALID);
         assert_non_null(strstr(err.message, "raise dataset.hold_limit"));
         assert_non_null(strstr(err.message, size_format(world.most).text));
@@ -201,7 +187,6 @@ static void a_fill_that_is_not_empty(void **state)
     struct fixture *fixture = *state;
     struct error err = {0};
     struct world world;
-
     make_world(fixture, 0, &world);
     dataset_free(world.dataset);
     put_text(fixture, "0");
@@ -219,14 +204,12 @@ static void held_in_little_memory(void **state)
     const struct dataset_hold_options options = {.thread_count = 8, .memory_bytes = 1};
     struct error err = {0};
     struct world world;
-
     make_world(*state, 7, &world);
     void *memory = aligned_alloc(64, size_round_up(world.dataset->held_bytes, 64));
     assert_ok(dataset_hold_with(world.dataset, &options, memory, &err), &err);
     const struct ragged *ragged = &world.dataset->ragged[0];
     for (uint64_t v = 0; v < VALUES; v++) {
         uint64_t first = ragged->offsets[v];
-
         assert_int_equal(ragged->offsets[v + 1] - first, world.lengths[v]);
         assert_true(is_value(ragged->held_items[0] + first, v, world.lengths[v]));
     }

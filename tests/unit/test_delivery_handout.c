@@ -82,7 +82,7 @@ static enum status open_changed(size_t offset, const void *bytes, size_t size, b
     close(made);
     enum status status = handout_open(memfd, &handout, &err);
     assert_true(fcntl(memfd, F_GETFD) < 0); /* taken */
-    if (status)
+    if (status != STATUS_OK)
         assert_true(err.message[0] && !handout.memory);
     handout_done(&handout);
     return status;

@@ -185,7 +185,7 @@ static void refused(struct server *server, const struct run_folder *folder, uint
     support_hello(fd, rank, world_size);
     enum status status = STATUS_OK;
     struct error error;
-    for (int i = 0; i < 1000 && !status; i++) {
+    for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
         bool active;
         status = server_progress(server, &active, &error);
         if (!active)

@@ -182,9 +182,9 @@ static void descriptors_of_the_wrong_kind_are_refused(void **state)
         enum penstock_status expected = kind == KIND_RIGHT           ? PENSTOCK_OK
                                         : kind == KIND_WRONG_VERSION ? PENSTOCK_UNSUPPORTED
                                                                      : PENSTOCK_PROTOCOL;
-        if (status != expected || (status && !message[0]))
+        if (status != expected || (status != PENSTOCK_OK && !message[0]))
             fail_msg("kind %d: status %d, '%s'", (int)kind, (int)status, message);
-        if (!status)
+        if (status == PENSTOCK_OK)
             penstock_close(client);
         fake_done(&fake, folder.path);
         assert_int_equal(lowest_free_fd(), before);

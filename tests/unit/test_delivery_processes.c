@@ -78,7 +78,7 @@ static void a_dead_parent_is_seen_although_its_child_lives(void **state)
         struct penstock_options options = {
             .run_dir = folder.path, .world_size = 1, .timeout_ms = 5000};
         struct penstock *client;
-        if (penstock_connect(&options, &client, NULL))
+        if (penstock_connect(&options, &client, NULL) != PENSTOCK_OK)
             _exit(1);
         pid_t child = fork();
         if (child == 0) {

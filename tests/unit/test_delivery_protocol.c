@@ -240,7 +240,7 @@ static void a_peer_that_does_not_read_is_no_obstacle(void **state)
     (void)state;
     struct protocol_message end = {.type = PROTOCOL_END};
     enum status status = STATUS_OK;
-    for (int i = 0; i < 100000 && !status; i++)
+    for (int i = 0; i < 100000 && status == STATUS_OK; i++)
         status = protocol_send(left, &end, NULL, NULL);
     assert_int_equal(status, STATUS_TIMEOUT);
 }

@@ -191,7 +191,7 @@ static void a_state_is_told(void **state)
     struct error error;
     enum status status = STATUS_OK;
     bool active;
-    for (int i = 0; i < 2000 && !status; i++) {
+    for (int i = 0; i < 2000 && status == STATUS_OK; i++) {
         status = server_progress(server, &active, &error);
         clock_sleep_ns(1000000);
     }

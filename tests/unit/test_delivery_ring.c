@@ -292,7 +292,7 @@ static void serve_and_sleep(const char *run_dir)
 {
     struct server *server = support_server(run_dir, 1, SUPPORT_SLOTS, 0);
     pump_until(server, 1);
-    if (server_start(server, NULL))
+    if (server_start(server, NULL) != STATUS_OK)
         _exit(1);
     publish_to(server, 0, 0);
     publish_to(server, 0, 1);
@@ -310,7 +310,7 @@ static void a_dead_reader_is_seen_at_once(void **state)
     struct penstock_options options = {.run_dir = folder.path, .world_size = 1, .timeout_ms = 5000};
     struct penstock *client;
     char message[PENSTOCK_MESSAGE_BYTES];
-    if (penstock_connect(&options, &client, message))
+    if (penstock_connect(&options, &client, message) != PENSTOCK_OK)
         fail_msg("%s", message);
     struct penstock_batch batch, second;
     assert_int_equal(penstock_next(client, &batch, 5000), PENSTOCK_OK);
@@ -334,7 +334,7 @@ static void consume_and_sleep(const char *run_dir)
     struct penstock_options options = {.run_dir = run_dir, .world_size = 1, .timeout_ms = 5000};
     struct penstock *client;
     struct penstock_batch batch;
-    if (penstock_connect(&options, &client, NULL))
+    if (penstock_connect(&options, &client, NULL) != PENSTOCK_OK)
         _exit(1);
     while (penstock_next(client, &batch, -1) == PENSTOCK_OK)
         (void)penstock_release(client, &batch);
@@ -425,7 +425,7 @@ static void *release_thread(void *argument)
             sched_yield();
             continue;
         }
-        if (penstock_release(releaser->client, &releaser->batch))
+        if (penstock_release(releaser->client, &releaser->batch) != PENSTOCK_OK)
             fail_msg("a leased batch was not released");
         atomic_store(&releaser->full, 0);
     }

@@ -32,7 +32,7 @@ static int connect_as_stranger(void *argument)
     struct protocol_message reply;
     struct error error;
     int dir = *(int *)argument, fd;
-    if (rundir_connect(dir, 0, &fd, &error))
+    if (rundir_connect(dir, 0, &fd, &error) != STATUS_OK)
         return strstr(error.message, "Permission denied") ? 1 : 2;
     for (int i = 0; i < 5000; i++) {
         if (protocol_receive(fd, &reply, NULL, NULL) == STATUS_OK)

@@ -124,8 +124,8 @@ static int connect_raw(bool is_early)
     struct protocol_message hello = {.type = PROTOCOL_HELLO, .hello = {.world_size = 1}};
     struct cursor_page page;
     int dir, fd;
-    if (rundir_open(getenv("PENSTOCK_RUN_DIR"), false, &dir, NULL) ||
-        rundir_connect(dir, 0, &fd, NULL) || cursor_page_new(&page, NULL))
+    if (rundir_open(getenv("PENSTOCK_RUN_DIR"), false, &dir, NULL) != STATUS_OK ||
+        rundir_connect(dir, 0, &fd, NULL) != STATUS_OK || cursor_page_new(&page, NULL) != STATUS_OK)
         _exit(99);
     if (is_early)
         send_give(fd, &(struct lie){0}, 0);
@@ -174,7 +174,7 @@ static struct ring await_batches(const int fds[WELCOME_FDS])
 {
     struct ring_header header;
     struct ring ring;
-    if (ring_open(fds[0], &ring, &header, NULL))
+    if (ring_open(fds[0], &ring, &header, NULL) != STATUS_OK)
         _exit(97);
     while (atomic_load(&ring.control->head) < 2)
         usleep(1000);
@@ -230,17 +230,17 @@ static enum status encode(struct encoders *encoders, struct error *err)
 {
     struct encoders_submission submissions[2];
     enum status status = STATUS_OK;
-    for (uint64_t i = 0; i < 2 && !status; i++) {
+    for (uint64_t i = 0; i < 2 && status == STATUS_OK; i++) {
         status = encoders_reserve(encoders, &submissions[i], err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         memset(encoders_field(encoders, &submissions[i], 0), (int)i, (size_t)BATCH * WIDTH);
         encoders_submit(encoders, &submissions[i], i * BATCH, BATCH);
     }
-    for (int i = 0; i < 2 && !status; i++) {
+    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
         struct encoded encoded = {0};
         status = encoders_collect(encoders, &submissions[i], &encoded, err);
-        if (!status)
+        if (status == STATUS_OK)
             assert_int_equal(encoded.bytes, BATCH * WIDTH);
         encoded_done(&encoded);
     }
@@ -256,11 +256,11 @@ static void check(const char *mode, const char *message)
     encoders_free(encoders);
     assert_int_equal(lowest_free_fd(), before);
     if (!message) {
-        if (status)
+        if (status != STATUS_OK)
             fail_msg("%s: %s", mode, error.message);
         return;
     }
-    if (!status || !strstr(error.message, message))
+    if (status == STATUS_OK || !strstr(error.message, message))
         fail_msg("%s: '%s' instead of '%s'", mode, error.message, message);
     assert_non_null(strstr(error.message, "encoder 0"));
 }

@@ -27,7 +27,7 @@ static struct process start(const struct keeper *keeper, const char *command)
 {
     struct process process = {0};
     struct error error;
-    if (process_start(keeper, command, "/nowhere", 0, 1, &process, &error))
+    if (process_start(keeper, command, "/nowhere", 0, 1, &process, &error) != STATUS_OK)
         fail_msg("process_start: %s", error.message);
     return process;
 }
@@ -113,7 +113,7 @@ static void test_killed_parent(void **state)
     pid_t parent = fork();
     if (parent == 0) {
         struct keeper keeper;
-        if (keeper_start(folder, &keeper, NULL))
+        if (keeper_start(folder, &keeper, NULL) != STATUS_OK)
             _exit(1);
         snprintf(command, sizeof command, "echo $$. >%s/a; exec sleep 1000", notes);
         (void)start(&keeper, command);

@@ -12,7 +12,7 @@ static struct video_list read_list(const struct fixture *fixture, const char *na
     struct video_list list;
     struct error err;
     put(fixture->store, name, text);
-    if (video_list_read(join(fixture, name), &list, &err))
+    if (video_list_read(join(fixture, name), &list, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return list;
 }
@@ -122,7 +122,7 @@ static void rows_come_from_npy(void **state)
     struct text_rows rows;
     struct error err;
     put_npy(fixture, "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }\n", 12);
-    if (text_rows_read(join(fixture, "rows.npy"), 2, &rows, &err))
+    if (text_rows_read(join(fixture, "rows.npy"), 2, &rows, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(rows.dtype, DTYPE_FLOAT16);
     assert_int_equal(rows.count, 2);
@@ -140,7 +140,7 @@ static void rows_come_from_csv(void **state)
     put(fixture->store, "rows.csv",
         "\xef\xbb\xbf"
         "1, -2.5\r\n\n3e2 ,4\n");
-    if (text_rows_read(join(fixture, "rows.csv"), 2, &rows, &err))
+    if (text_rows_read(join(fixture, "rows.csv"), 2, &rows, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(rows.dtype, DTYPE_FLOAT32);
     assert_int_equal(rows.length, 2);

@@ -43,7 +43,7 @@ static struct bad_list *open_list(const char *name, uint64_t dataset, uint64_t m
 {
     struct bad_list *list;
     struct error err;
-    if (bad_list_new(name, dataset, most, &list, &err))
+    if (bad_list_new(name, dataset, most, &list, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return list;
 }

@@ -251,7 +251,7 @@ static struct seen look(const struct fixture *fixture, const struct walk *walk, 
     assert_ok(config_check(&config, &err), &err);
     const struct dataset_options wanted = config_dataset_options(&config, NULL);
     assert_ok(dataset_open(&wanted, &dataset, &err), &err);
-    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
+    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err) != STATUS_OK)
         fail_msg("%s: %s", setting, err.message);
     assert_ok(plan_tables_new(&setup.plan, 1, 1, &err), &err);
     void *held = NULL;
@@ -365,7 +365,7 @@ static struct seen look_at_mix(const struct fixture *fixture, const char *settin
     put_more(&config, fixture, &more);
     assert_ok(config_check(&config, &err), &err);
     assert_ok(config_open_dataset(&config, false, NULL, &dataset, &err), &err);
-    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err))
+    if (run_setup_settle(&config, dataset, &shape, NULL, &setup, &err) != STATUS_OK)
         fail_msg("%s: %s", settings, err.message);
     assert_ok(plan_sources_tables_new(&setup.plan, setup.budget.source_windows, &err), &err);
     void *held = aligned_alloc(64, dataset->held_bytes / 64 * 64 + 64);

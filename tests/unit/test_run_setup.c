@@ -58,7 +58,7 @@ static struct config make_config(const char *text)
     struct config config;
     struct error err;
     assert_int_equal(config_init(&config, NULL), STATUS_OK);
-    if (config_read_text(&config, text, strlen(text), "test", NULL, &err))
+    if (config_read_text(&config, text, strlen(text), "test", NULL, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return config;
 }
@@ -71,7 +71,7 @@ static void parts_fit(void **state)
         make_config("order: {seed: 17, epochs: 3, placement: fixed}\ndelivery: {trainers: 8}\n");
     struct run_setup setup;
     struct error err;
-    if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err))
+    if (run_setup_settle(&config, &dataset, &two_nodes, NULL, &setup, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(setup.plan.steps_per_epoch, 39);
     assert_int_equal(setup.plan.window_rows, 256);
@@ -197,7 +197,7 @@ static void settle_remote(const char *text, uint64_t limit_bytes, struct run_sha
     ret_shape->fetch_row_bytes = run_fetch_memory(&config, ret_shape) / 40;
     ret_shape->fetch_bytes = 40 * ret_shape->fetch_row_bytes + 12345; /* tables of its own */
     ret_shape->fetch_row_requests = 8;
-    if (run_setup_settle(&config, &dataset, ret_shape, NULL, ret_setup, &err))
+    if (run_setup_settle(&config, &dataset, ret_shape, NULL, ret_setup, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     config_done(&config);
 }
@@ -346,7 +346,7 @@ static void slots_follow_rounds(void **state)
         snprintf(text, sizeof text, "%sdelivery: {trainers: 4}\nbatch: {global_size: 256}\n",
                  cases[i].text);
         struct config config = make_config(text);
-        if (run_setup_settle(&config, &dataset, &four_nodes, NULL, &setup, &err))
+        if (run_setup_settle(&config, &dataset, &four_nodes, NULL, &setup, &err) != STATUS_OK)
             fail_msg("%s: %s", text, err.message);
         assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
         assert_int_equal(setup.layout.slot_count, cases[i].slots);
@@ -373,7 +373,7 @@ static void small_rings_on_one_node(void **state)
         struct error err;
         struct config config = make_config("delivery: {trainers: 4}\n");
         config.global_batch = cases[i].batch;
-        if (run_setup_settle(&config, &dataset, &one_node, NULL, &setup, &err))
+        if (run_setup_settle(&config, &dataset, &one_node, NULL, &setup, &err) != STATUS_OK)
             fail_msg("%s", err.message);
         assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
         assert_int_equal(setup.layout.slot_count, cases[i].slots);
@@ -396,7 +396,7 @@ static void rings_have_an_end(void **state)
                     "delivery: {trainers: 2}\nbatch: {global_size: 2}\n");
     struct run_setup setup;
     struct error err;
-    if (run_setup_settle(&config, &dataset, &two_readers, NULL, &setup, &err))
+    if (run_setup_settle(&config, &dataset, &two_readers, NULL, &setup, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(setup.shape.steps_per_round, 512);
     assert_int_equal(setup.layout.slot_count, RING_MAX_SLOTS);
@@ -439,7 +439,7 @@ static void slots_of_one_reader(void **state)
         struct config config = make_config(text);
         config.trainers = 1;
         alone.worker_count = cases[i].workers;
-        if (run_setup_settle(&config, &dataset, &alone, NULL, &setup, &err))
+        if (run_setup_settle(&config, &dataset, &alone, NULL, &setup, &err) != STATUS_OK)
             fail_msg("%s: %s", text, err.message);
         assert_int_equal(setup.shape.steps_per_round, cases[i].steps);
         assert_int_equal(setup.layout.slot_count, cases[i].slots);

@@ -89,7 +89,7 @@ static struct ring create(const struct ring_layout *layout)
     struct ring_service service = support_service(1);
     struct ring ring;
     struct error error;
-    if (ring_memory_create(layout, &service, NULL, NULL, &ring, &error))
+    if (ring_memory_create(layout, &service, NULL, NULL, &ring, &error) != STATUS_OK)
         fail_msg("%s", error.message);
     return ring;
 }
@@ -100,7 +100,7 @@ static void check_both_ends(struct ring *ring, const struct ring_layout *layout)
     struct ring other;
     struct ring_header header;
     struct error error;
-    if (ring_open(fcntl(ring->memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error))
+    if (ring_open(fcntl(ring->memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error) != STATUS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(ring->bytes, layout->total_bytes);
     assert_int_equal(other.bytes, layout->total_bytes);
@@ -221,7 +221,7 @@ static void check_transparent(const struct ring_layout *layout)
     struct ring_header header;
     struct error error;
     assert_true(is_aligned(&ring));
-    if (ring_open(fcntl(ring.memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error))
+    if (ring_open(fcntl(ring.memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error) != STATUS_OK)
         fail_msg("%s", error.message);
     assert_true(is_aligned(&other));
     if (ring.pages != RING_PAGES_HUGETLB) { /* somebody has set some aside */

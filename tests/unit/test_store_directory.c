@@ -337,8 +337,9 @@ static void test_file_uris(void **state)
         snprintf(uri, sizeof uri, "%s%s%s", cases[i].before, has_path ? fixture->path : "",
                  has_path ? cases[i].after : "");
         enum status status = store_open(uri, &store, &err);
-        if (cases[i].message ? !status || !strstr(err.message, cases[i].message) : status)
-            fail_msg("'%s': %s", uri, status ? err.message : "opens");
+        if (cases[i].message ? status == STATUS_OK || !strstr(err.message, cases[i].message)
+                             : status)
+            fail_msg("'%s': %s", uri, status != STATUS_OK ? err.message : "opens");
         store_free(store);
     }
 }
@@ -470,8 +471,9 @@ static void *write_and_read(void *argument)
     for (int round = 0; round < ROUNDS; round++) {
         size_t size = 0;
         memset(value, 'a' + round % 26, sizeof value);
-        if (store_put(store, "shared/key", value, sizeof value, NULL) ||
-            store_get(store, "shared/key", seen, sizeof seen, &size, NULL) || size != sizeof seen)
+        if (store_put(store, "shared/key", value, sizeof value, NULL) != STATUS_OK ||
+            store_get(store, "shared/key", seen, sizeof seen, &size, NULL) != STATUS_OK ||
+            size != sizeof seen)
             return "put or get failed";
         if (memcmp(seen, seen + 1, sizeof seen - 1) != 0)
             return "two writers' bytes in one value";

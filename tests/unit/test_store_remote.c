@@ -107,7 +107,7 @@ static void test_what_is_no_encoding_is_passed_over(void **state)
     struct store_range range = {3, 2, buffer};
     size_t size;
     (void)state;
-    if (store_get(store, "labelled", buffer, 10, &size, &err))
+    if (store_get(store, "labelled", buffer, 10, &size, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_string_equal(buffer, "0123456789");
     assert_int_equal(store_get_ranges(store, "labelled", &range, 1, NULL, &err), STATUS_OK);

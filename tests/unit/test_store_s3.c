@@ -93,7 +93,7 @@ static void expect_page(const char *page, const char *entries, bool more, const 
     struct text noted = {0};
     struct s3_page read;
     struct error err;
-    if (s3_page_read(page, note, &noted, &read, &err))
+    if (s3_page_read(page, note, &noted, &read, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_string_equal(noted.data ? noted.data : "", entries);
     assert_int_equal(read.more, more);

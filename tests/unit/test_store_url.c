@@ -85,7 +85,7 @@ static void test_credentials_are_asked_of_no_other_host(void **state)
         if (status != STATUS_INVALID || !strstr(err.message, cases[i].variable) ||
             strstr(err.message, "hidden"))
             fail_msg("%s=%s: %s", cases[i].variable, cases[i].value,
-                     status ? err.message : "taken");
+                     status != STATUS_OK ? err.message : "taken");
     }
 }
 

@@ -28,15 +28,15 @@ static int set_up(void **state)
     (void)state;
     struct store *store;
     snprintf(folder, sizeof folder, "/tmp/penstock-watch-XXXXXX");
-    if (!mkdtemp(folder) || store_watch_new(&watch, NULL) ||
-        store_create(folder, false, &store, NULL))
+    if (!mkdtemp(folder) || store_watch_new(&watch, NULL) != STATUS_OK ||
+        store_create(folder, false, &store, NULL) != STATUS_OK)
         return -1;
     char value[1000];
     memset(value, 'v', sizeof value);
     for (int i = 0; i < 200; i++) {
         char key[16];
         snprintf(key, sizeof key, "a/%d", i);
-        if (store_put(store, key, value, sizeof value, NULL))
+        if (store_put(store, key, value, sizeof value, NULL) != STATUS_OK)
             return -1;
     }
     store_free(store);
@@ -179,7 +179,7 @@ static struct store *open_with(uint32_t retries)
     struct store_options options = {.retries = retries, .watch = watch};
     struct store *store;
     struct error err;
-    if (store_open_with(folder, &options, &store, &err))
+    if (store_open_with(folder, &options, &store, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return store;
 }

@@ -23,7 +23,8 @@ static struct placement cursor(const struct topology *topology, uint32_t rank, u
 {
     struct placement placement;
     struct error err;
-    if (topology_placement(topology, rank, size, trainers, threads, bind, &placement, &err))
+    if (topology_placement(topology, rank, size, trainers, threads, bind, &placement, &err) !=
+        STATUS_OK)
         fail_msg("%s", err.message);
     return placement;
 }

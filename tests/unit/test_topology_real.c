@@ -55,7 +55,7 @@ static void test_every_seat_can_be_taken(void **state)
             struct placement placement;
             struct error err;
             if (topology_placement(topology, size - 1, size, 0, 0, (enum topology_bind)bind,
-                                   &placement, &err))
+                                   &placement, &err) != STATUS_OK)
                 fail_msg("%s", err.message);
             assert_null(try_bind(&placement.cpuset));
             for (uint32_t i = 0; i < placement.worker_count; i++)

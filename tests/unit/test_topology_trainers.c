@@ -10,7 +10,7 @@ static struct placement cursor(const struct topology *topology,
 {
     struct placement placement;
     struct error err;
-    if (topology_reader_placement(topology, request, &placement, &err))
+    if (topology_reader_placement(topology, request, &placement, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return placement;
 }

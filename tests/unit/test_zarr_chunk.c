@@ -63,7 +63,6 @@ static void put_with_gaps(const struct fixture *fixture, const struct recipe *re
                           unsigned char *items, struct zarr_array *array)
 {
     uint64_t chunk_index[ZARR_MAX_RANK] = {0}, number = 0;
-
     recipe_put_metadata(fixture, recipe, array);
     do {
         if (pick(seed, 1000 + number++, 4) > 0) {
@@ -94,7 +93,6 @@ static enum status get_piece(void *argument, const struct zarr_piece *piece, str
     enum status status = piece->kind == ZARR_PIECE_RANGE
                              ? store_get_ranges(told->store, piece->key, &range, 1, NULL, err)
                              : store_get(told->store, piece->key, bytes, piece->bytes, &size, err);
-
     assert_false(piece->is_index);
     told->count++;
     told->bytes += status == STATUS_OK ? size : 0;
@@ -112,7 +110,6 @@ static void check_region(const struct store *store, struct zarr_chunk_reader *re
     size_t sample = zarr_array_sample_bytes(array), size = (end - begin) * sample;
     unsigned char *out = malloc(size + 2 * GUARD);
     struct error err;
-
     memset(out, 0xa5, size + 2 * GUARD);
     assert_ok(zarr_read_samples(reader, array, begin, end, out + GUARD, &stats, &err), &err);
     assert_memory_equal(out + GUARD, items + begin * sample, size);
@@ -138,7 +135,6 @@ static void check_kept(const struct store *store, const struct zarr_array *array
     struct zarr_read_stats stats = {0};
     struct zarr_chunk_reader *reader;
     struct error err;
-
     options.keeps = true;
     assert_ok(zarr_chunk_reader_new_with(store, &array, 1, &options, &reader, &err), &err);
     for (uint64_t i = 0; i < 2 * array->shape[0]; i++) {
@@ -160,7 +156,6 @@ static void check_case(uint64_t seed)
     struct recipe recipe;
     struct error err;
     void *state;
-
     fixture_setup(&state);
     fixture = state;
     random_recipe(seed, &recipe);
@@ -202,7 +197,6 @@ static void test_direct_reads(void **state)
     const struct fixture *fixture = *state;
     struct store *store;
     struct error err;
-
     settings.direct = reads.direct = true;
     assert_ok(store_open_with(fixture->path, &options, &store, &err), &err);
     unsigned char *items = random_items(5, (size_t)ROWS * WIDTH);
@@ -248,7 +242,6 @@ static void test_keys(void **state)
     };
     uint64_t chunk_index[] = {17, 0};
     (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array = {.rank = 2,
                                    .key_path_bytes = strlen(cases[i].path),
@@ -256,7 +249,6 @@ static void test_keys(void **state)
                                    .key_prefixed = cases[i].format == ZARR_V3,
                                    .key_separator = cases[i].separator};
         char key[ZARR_KEY_BYTES];
-
         strcpy(array.path, cases[i].path);
         zarr_chunk_key(&array, chunk_index, key);
         assert_string_equal(key, cases[i].key);
@@ -273,7 +265,6 @@ static void test_longest_key_fits(void **state)
     uint64_t chunk_index[ZARR_MAX_RANK];
     char key[ZARR_KEY_BYTES];
     (void)state;
-
     memset(array.path, 'x', ZARR_PATH_BYTES - 1);
     memset(chunk_index, 0xff, sizeof chunk_index);
     zarr_chunk_key(&array, chunk_index, key);
@@ -295,7 +286,6 @@ static enum status read_damaged(struct fixture *fixture, const char *codec, cons
     const struct zarr_array *arrays[] = {&array};
     struct zarr_chunk_reader *reader;
     unsigned char *items = random_items(1, 48), out[48];
-
     recipe_put(fixture, &recipe, items, &array);
     assert_ok(store_put(fixture->store, "a/1.0", bytes, size, err), err);
     assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &reader, err), err);
@@ -310,7 +300,6 @@ static void test_damaged_chunks(void **state)
     static const char junk[100] = "junk";
     struct zarr_read_stats stats = {0};
     struct error err;
-
     assert_int_equal(read_damaged(*state, NULL, junk, 23, &stats, &err), STATUS_CORRUPT);
     assert_string_equal(err.message,
                         "array 'a' chunk 1.0: chunk holds 23 bytes, the array's chunks "
@@ -334,7 +323,6 @@ static void test_failure_is_not_missing(void **state)
     unsigned char out[4];
     char link[96];
     struct error err;
-
     recipe_put_metadata(fixture, &recipe, &array);
     assert_ok(zarr_chunk_reader_new(fixture->store, arrays, 1, &reader, &err), &err);
     assert_ok(zarr_read_samples(reader, &array, 0, 4, out, &stats, &err), &err);

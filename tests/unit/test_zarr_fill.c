@@ -103,7 +103,6 @@ static enum status parse_fill(const struct fill_case *one, struct zarr_array *ar
                               struct error *err)
 {
     struct text document = {0};
-
     if (one->format == ZARR_V2)
         text_append(
             &document,
@@ -128,7 +127,6 @@ static enum status parse_fill(const struct fill_case *one, struct zarr_array *ar
 static void format_bits(const struct zarr_array *array, char *out)
 {
     size_t unit = dtype_swap_bytes(array->dtype);
-
     for (size_t part = 0; part < array->item_bytes; part += unit) {
         if (part > 0)
             *out++ = ' ';
@@ -147,9 +145,9 @@ static void test_fill_values(void **state)
         struct error err;
         char bits[2 * DTYPE_MAX_BYTES + 2];
         enum status status = parse_fill(&cases[i], &array, &err);
-
         if (status != (cases[i].bits ? STATUS_OK : STATUS_CORRUPT))
-            fail_msg("%s %s: %s", cases[i].type, cases[i].fill, status ? err.message : "accepted");
+            fail_msg("%s %s: %s", cases[i].type, cases[i].fill,
+                     status != STATUS_OK ? err.message : "accepted");
         if (!cases[i].bits)
             continue;
         format_bits(&array, bits);
@@ -168,7 +166,6 @@ static void test_every_half(void **state)
         char fill[40], text[40], expected[5];
         struct zarr_array array;
         struct error err;
-
         for (unsigned e = exponent ? exponent : 1; e < 15; e++)
             value /= 2;
         for (unsigned e = 15; e < exponent; e++)

@@ -9,7 +9,6 @@ static struct zarr_hierarchy *open_fixture(struct fixture *fixture)
 {
     struct zarr_hierarchy *hierarchy;
     struct error err;
-
     assert_ok(zarr_hierarchy_open(fixture->store, &hierarchy, &err), &err);
     return hierarchy;
 }
@@ -21,7 +20,6 @@ static void test_members_in_a_hierarchy(void **state)
     struct zarr_hierarchy *hierarchy, *unpacked;
     struct text text = {0}, packed = {0};
     struct error err;
-
     text_append(&text,
                 "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": %s, \"order\": "
                 "\"C\", \"compressor\": null, \"fill_value\": %s, \"filters\": null}",
@@ -72,7 +70,6 @@ static struct documents documents_of(enum zarr_format format)
 static void check_fixture(struct fixture *fixture, struct documents documents, bool consolidated)
 {
     struct zarr_hierarchy *hierarchy = open_fixture(fixture);
-
     check_two_arrays(hierarchy);
     assert_int_equal(hierarchy->consolidated, consolidated);
     zarr_hierarchy_free(hierarchy);
@@ -83,7 +80,6 @@ static void check_fixture(struct fixture *fixture, struct documents documents, b
 static void test_walk_v2(void **state)
 {
     struct documents documents = documents_of(ZARR_V2);
-
     fixture_put(*state, ".zgroup", "{\"zarr_format\": 2}");
     fixture_put(*state, "x/.zarray", documents.good);
     fixture_put(*state, "x/0.0", "a chunk");
@@ -97,7 +93,6 @@ static void test_consolidated_v2(void **state)
 {
     struct documents documents = documents_of(ZARR_V2);
     struct text all = {0};
-
     text_append(
         &all,
         "{\"zarr_consolidated_format\": 1, \"metadata\": {\".zgroup\": {}, \"x/.zarray\": %s, "
@@ -113,7 +108,6 @@ static void test_walk_v3(void **state)
     static const char group[] = "{\"zarr_format\": 3, \"node_type\": \"group\", "
                                 "\"consolidated_metadata\": null}";
     struct documents documents = documents_of(ZARR_V3);
-
     fixture_put(*state, "zarr.json", group);
     fixture_put(*state, "x/zarr.json", documents.good);
     fixture_put(*state, "x/c/0/0", "a chunk");
@@ -126,7 +120,6 @@ static void test_consolidated_v3(void **state)
 {
     struct documents documents = documents_of(ZARR_V3);
     struct text all = {0};
-
     text_append(
         &all,
         "{\"zarr_format\": 3, \"node_type\": \"group\", \"consolidated_metadata\": {\"kind\": "
@@ -141,7 +134,6 @@ static void test_consolidated_v3(void **state)
 static void test_root_array(void **state)
 {
     char *good = document_of(ZARR_V3, NULL, NULL);
-
     fixture_put(*state, "zarr.json", good);
     struct zarr_hierarchy *hierarchy = open_fixture(*state);
     assert_int_equal(hierarchy->node_count, 1);
@@ -165,13 +157,11 @@ static void test_stores_of_other_formats(void **state)
                  {{"c/0/0"}, "chunks without their metadata document"},
                  {{"a.zarr/zarr.json", "b/.zgroup", "c.zarr.zip"}, "/a.zarr', '"}};
     const struct fixture *fixture = *state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_hierarchy *hierarchy;
         struct store *store;
         struct error err;
         char path[256], key[128];
-
         for (size_t k = 0; k < 3 && cases[i].keys[k]; k++) {
             snprintf(key, sizeof key, "case%zu/%s", i, cases[i].keys[k]);
             assert_int_equal(store_put(fixture->store, key, "", 0, &err), STATUS_OK);
@@ -212,7 +202,6 @@ static void test_bad_roots(void **state)
     struct fixture *fixture = *state;
     struct zarr_hierarchy *hierarchy;
     struct error err;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture_put(fixture, cases[i].key, cases[i].text);
         enum status status = zarr_hierarchy_open(fixture->store, &hierarchy, &err);
@@ -227,7 +216,6 @@ static void test_long_path(void **state)
     struct text all = {0};
     struct zarr_hierarchy *hierarchy;
     struct error err;
-
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     text_append(&all, "{\"zarr_consolidated_format\": 1, \"metadata\": {\"%s/.zarray\": {}}}",
@@ -245,13 +233,11 @@ static void test_incomplete_groups(void **state)
     char *arrays[] = {document_of(ZARR_V2, NULL, NULL), document_of(ZARR_V3, NULL, NULL)};
     struct fixture *fixture = *state;
     char name[600];
-
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     for (int kind = 0; kind < 6; kind++) {
         const char *odd = kind % 3 == 0 ? name : "odd//path", *tail = kind < 3 ? "/.zgroup" : "";
         struct text all = {0};
-
         text_append(&all, kind < 3 ? "{\"zarr_consolidated_format\": 1, \"metadata\": {"
                                    : "{\"zarr_format\": 3, \"node_type\": \"group\", "
                                      "\"consolidated_metadata\": {\"metadata\": {");
@@ -311,7 +297,6 @@ static void test_long_units_are_cut_between_characters(void **state)
 static void test_unreadable_attributes(void **state)
 {
     char *good = document_of(ZARR_V2, NULL, NULL);
-
     fixture_put(*state, ".zgroup", "{}");
     fixture_put(*state, "x/.zarray", good);
     fixture_put(*state, "x/.zattrs/folder", "");
@@ -330,7 +315,6 @@ static void test_pack(void **state)
     struct zarr_hierarchy *hierarchy, *copy;
     struct text packed = {0};
     struct error err;
-
     fixture_put(*state, ".zgroup", "{}");
     fixture_put(*state, "x/.zarray", good);
     hierarchy = open_fixture(*state);

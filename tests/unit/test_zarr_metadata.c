@@ -8,7 +8,6 @@ static enum status parse_with(enum zarr_format format, const char *name, const c
                               struct zarr_array *array, struct error *err)
 {
     struct text document = {0};
-
     error_clear(err);
     write_document(format, name, value, &document);
     enum status status = zarr_array_parse(format, "a", document.data, document.length, array, err);
@@ -22,7 +21,6 @@ static void test_plain_documents(void **state)
     for (enum zarr_format format = ZARR_V2; format <= ZARR_V3; format++) {
         struct zarr_array array;
         struct error err;
-
         assert_ok(parse_with(format, NULL, NULL, &array, &err), &err);
         assert_string_equal(array.path, "a");
         assert_int_equal(array.format, format);
@@ -95,11 +93,9 @@ static void test_accepted(void **state)
          "{\"name\": \"crc32c\"}]"},
     };
     (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array;
         struct error err;
-
         if (parse_with(cases[i].format, cases[i].name, cases[i].value, &array, &err) != STATUS_OK)
             fail_msg("v%d %s = %s: %s", cases[i].format, cases[i].name,
                      cases[i].value ? cases[i].value : "(absent)", err.message);
@@ -308,7 +304,6 @@ static void test_refused(void **state)
         struct error err;
         enum status status =
             parse_with(refusal->format, refusal->name, refusal->value, &array, &err);
-
         if (status != refusal->status || !strstr(err.message, refusal->message))
             fail_msg("v%d %s = %s: got '%s' (%s), expected '%s' (%s)", refusal->format,
                      refusal->name, refusal->value ? refusal->value : "(absent)", err.message,
@@ -332,7 +327,6 @@ static void test_not_json(void **state)
     struct error err;
     struct text deep = {0};
     (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(
             zarr_array_parse(ZARR_V3, "a", cases[i].text, strlen(cases[i].text), &array, &err),
@@ -355,7 +349,6 @@ static void test_partial(void **state)
     struct zarr_array array;
     struct error err;
     (void)state;
-
     assert_int_equal(parse_with(ZARR_V2, "order", "\"A\"", &array, &err), STATUS_CORRUPT);
     assert_int_equal(array.rank, 2);
     assert_int_equal(array.shape[0], 10);
@@ -383,7 +376,6 @@ static void test_transposed_shards(void **state)
     struct error err;
     char key[ZARR_KEY_BYTES];
     (void)state;
-
     assert_ok(zarr_array_parse(ZARR_V3, "a", text, strlen(text), &array, &err), &err);
     assert_memory_equal(array.chunk_shape, ((uint64_t[]){4, 3, 10}), 3 * sizeof(uint64_t));
     assert_memory_equal(array.chunk_counts, ((uint64_t[]){13, 20, 7}), 3 * sizeof(uint64_t));
@@ -406,7 +398,6 @@ static void test_column_order_of_one_dimension(void **state)
     struct zarr_array array;
     struct error err;
     (void)state;
-
     assert_ok(zarr_array_parse(ZARR_V2, "a", text, strlen(text), &array, &err), &err);
 }
 
@@ -415,7 +406,6 @@ static void test_column_order_turns_axes_round(void **state)
     struct zarr_array array;
     struct error err;
     (void)state;
-
     assert_ok(parse_with(ZARR_V2, "order", "\"F\"", &array, &err), &err);
     assert_int_equal(array.storage_axes[0], 1);
     assert_int_equal(array.storage_axes[1], 0);
@@ -428,7 +418,6 @@ static enum status parse_typed(const char *dtype, const char *fill, size_t membe
                                struct zarr_array *array, struct error *err)
 {
     struct text text = {0};
-
     text_append(&text,
                 "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": %s, \"order\": "
                 "\"C\", \"compressor\": null, \"fill_value\": %s, \"filters\": null}",
@@ -460,11 +449,9 @@ static void test_strings_and_dates(void **state)
         {"\"<M8[ns]\"", "-9223372036854775808", DTYPE_INT64, 0, 8, (const int64_t[]){INT64_MIN}},
     };
     (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array;
         struct error err;
-
         if (parse_typed(cases[i].dtype, cases[i].fill, 0, &array, &err) != STATUS_OK)
             fail_msg("%s with %s: %s", cases[i].dtype, cases[i].fill, err.message);
         assert_int_equal(array.dtype, cases[i].made_of);
@@ -488,11 +475,9 @@ static void test_texts_that_are_no_fill_values(void **state)
         {"\"<U2\"", "[]"},           {"\"<M8[s]\"", "\"x\""}, {"[[\"x\", \"|i1\"]]", "true"},
     };
     (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_array array;
         struct error err;
-
         if (parse_typed(cases[i][0], cases[i][1], 0, &array, &err) != STATUS_CORRUPT)
             fail_msg("%s with %s is taken", cases[i][0], cases[i][1]);
         assert_non_null(strstr(err.message, "'fill_value'"));
@@ -517,7 +502,6 @@ static void test_members_of_a_structured_dtype(void **state)
     char key[ZARR_KEY_BYTES];
     uint64_t chunk_index[] = {1};
     (void)state;
-
     for (size_t i = 0; i < 3; i++) {
         assert_ok(parse_typed(record_type, record_fill, i, &array, &err), &err);
         assert_string_equal(array.path, members[i].path);

@@ -28,7 +28,6 @@ static void open_ranges(struct fixture *fixture, const char *codec, bool zeros,
                                   .codec = codec};
     const struct zarr_array *arrays[] = {&ranges->array};
     struct error err;
-
     ranges->fixture = fixture;
     ranges->items = random_items(3, (size_t)RANGE_ROWS * RANGE_WIDTH);
     if (zeros)
@@ -50,7 +49,6 @@ static uint64_t read_range(struct ranges *ranges, uint64_t begin, uint64_t end)
 {
     struct zarr_read_stats stats = {0};
     struct error err;
-
     assert_ok(
         zarr_read_samples(ranges->reader, &ranges->array, begin, end, ranges->out, &stats, &err),
         &err);
@@ -67,7 +65,6 @@ static void test_a_kept_chunk(void **state)
                                          "\"shuffle\": 1, \"blocksize\": 0}"};
     struct zarr_read_options options = zarr_read_defaults;
     struct error err;
-
     options.keeps = true;
     for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
         struct ranges ranges;
@@ -90,7 +87,6 @@ static void expect_corrupt(struct ranges *ranges, const char *message)
 {
     struct zarr_read_stats stats = {0};
     struct error err;
-
     assert_int_equal(
         zarr_read_samples(ranges->reader, &ranges->array, 2, 4, ranges->out, &stats, &err),
         STATUS_CORRUPT);
@@ -103,7 +99,6 @@ static void expect_corrupt(struct ranges *ranges, const char *message)
 static void resize_value(struct ranges *ranges, off_t bytes)
 {
     char path[96];
-
     snprintf(path, sizeof path, "%s/a/0.0", ranges->fixture->path);
     assert_int_equal(truncate(path, bytes), 0);
 }
@@ -111,7 +106,6 @@ static void resize_value(struct ranges *ranges, off_t bytes)
 static void poke_value(struct ranges *ranges, off_t at, unsigned char byte)
 {
     char path[96];
-
     snprintf(path, sizeof path, "%s/a/0.0", ranges->fixture->path);
     FILE *file = fopen(path, "r+");
     fseek(file, at, SEEK_SET);
@@ -123,7 +117,6 @@ static void test_range_of_a_raw_chunk(void **state)
 {
     enum { BYTES = RANGE_ROWS * RANGE_WIDTH };
     struct ranges ranges;
-
     open_ranges(*state, NULL, false, &ranges);
     assert_int_equal(read_range(&ranges, 2, 4), 2 * RANGE_WIDTH);
     assert_int_equal(read_range(&ranges, 0, 8), BYTES);
@@ -141,7 +134,6 @@ static void test_range_of_a_plain_blosc_chunk(void **state)
 {
     enum { HEAD = 16, VALUE = HEAD + RANGE_ROWS * RANGE_WIDTH };
     struct ranges ranges;
-
     open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
                 false, &ranges);
     assert_int_equal(read_range(&ranges, 0, 8), VALUE);
@@ -167,7 +159,6 @@ static void test_range_of_a_compressed_chunk(void **state)
 {
     enum { HEAD = 16 };
     struct ranges ranges;
-
     open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1}",
                 true, &ranges);
     uint64_t bytes = read_range(&ranges, 2, 4);
@@ -186,7 +177,6 @@ struct short_tape {
 static void record_on(struct zarr_tape *tape, enum status failure, const void *bytes, size_t size)
 {
     struct short_tape *to = (struct short_tape *)tape;
-
     assert_int_equal(failure, STATUS_OK);
     assert_in_range(size, 1, sizeof to->bytes);
     memcpy(to->bytes, bytes, size);
@@ -197,7 +187,6 @@ static enum status play_from(struct zarr_tape *tape, void *buffer, size_t capaci
                              const void **ret_lent, size_t *ret_size, struct error *err)
 {
     struct short_tape *from = (struct short_tape *)tape;
-
     (void)err;
     assert_in_range(from->size, 1, capacity);
     if (ret_lent && from->lends)
@@ -212,7 +201,6 @@ static void test_ranges_on_a_tape(void **state)
 {
     static struct short_tape tape = {.tape.record = record_on};
     struct ranges ranges;
-
     open_ranges(*state, "{\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 0, \"shuffle\": 1}",
                 false, &ranges);
     zarr_chunk_reader_use_tape(ranges.reader, &tape.tape);
@@ -259,7 +247,6 @@ static void test_a_range_between_two_views(void **state)
     struct zarr_read_stats stats = {0};
     unsigned char *items = random_items(7, 2 * ROWS * WIDTH), *other = items + ROWS * WIDTH;
     struct error err;
-
     recipe_put(fixture, &recipes[0], items, &x);
     recipe_put(fixture, &recipes[1], other, &y);
     assert_ok(zarr_view_make(&x, &view, &cast, &err), &err);
@@ -267,7 +254,6 @@ static void test_a_range_between_two_views(void **state)
     for (int i = 0; i < 2; i++) {
         unsigned char range[WIDTH];
         float out[WIDTH];
-
         assert_ok(zarr_read_samples(reader, &cast, 1, 2, out, &stats, &err), &err);
         for (int k = 0; k < WIDTH; k++)
             assert_true(out[k] == items[WIDTH + k]);

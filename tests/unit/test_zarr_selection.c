@@ -21,7 +21,6 @@ static uint64_t pick(uint64_t seed, uint64_t which, uint64_t bound)
 static void random_recipe(uint64_t seed, struct recipe *recipe)
 {
     static const enum dtype dtypes[] = {DTYPE_UINT8, DTYPE_INT16, DTYPE_FLOAT32, DTYPE_COMPLEX128};
-
     *recipe = (struct recipe){.path = "a",
                               .rank = 2 + (int)(seed % 3),
                               .dtype = dtypes[pick(seed, 1, 4)],
@@ -46,7 +45,6 @@ static void make_wish(uint64_t seed, uint64_t length, uint64_t chunk, bool selec
                       struct wish *wish)
 {
     struct error err;
-
     *wish = (struct wish){.count = length};
     for (uint64_t i = 0; i < length; i++)
         wish->indices[i] = i;
@@ -55,13 +53,11 @@ static void make_wish(uint64_t seed, uint64_t length, uint64_t chunk, bool selec
     wish->count = 1 + pick(seed, 50, length);
     for (uint64_t i = 0; pick(seed, 51, 2) && i + 1 < length; i++) {
         uint64_t other = i + pick(seed, 60 + i, length - i), index = wish->indices[i];
-
         wish->indices[i] = wish->indices[other];
         wish->indices[other] = index;
     }
     for (uint64_t i = 0; i < wish->count; i++) {
         struct zarr_run *last = wish->run_count ? &wish->runs[wish->run_count - 1] : NULL;
-
         if (last && last->first + last->count == wish->indices[i] && pick(seed, 90 + i, 4))
             last->count++;
         else
@@ -78,13 +74,10 @@ static uint64_t count_chunks(const struct zarr_array *array, const struct wish *
                              uint64_t begin, uint64_t end)
 {
     uint64_t total = 1;
-
     for (int axis = 0; axis < array->rank; axis++) {
         uint64_t count = 0;
-
         for (uint64_t chunk = 0; chunk < array->chunk_counts[axis]; chunk++) {
             bool wanted = false;
-
             for (uint64_t i = 0; i < wishes[axis].count; i++)
                 wanted |= wishes[axis].indices[i] / array->chunk_shape[axis] == chunk &&
                           (axis != first || (i >= begin && i < end));
@@ -102,18 +95,15 @@ static unsigned char *expected_items(const struct zarr_array *array, const struc
 {
     uint64_t position[ZARR_MAX_RANK] = {0}, lengths[ZARR_MAX_RANK];
     unsigned char *out, *at;
-
     *ret_bytes = array->item_bytes;
     for (int i = 0; i < array->rank; i++) {
         int axis = i == 0 ? first : i <= first ? i - 1 : i;
-
         lengths[i] = i == 0 ? end - begin : wishes[axis].count;
         *ret_bytes *= lengths[i];
     }
     at = out = malloc(*ret_bytes);
     do {
         uint64_t offset = 0;
-
         for (int axis = 0; axis < array->rank; axis++) {
             uint64_t place = axis == first  ? begin + position[0]
                              : axis < first ? position[axis + 1]
@@ -144,7 +134,6 @@ static void check_view(const struct fixture *fixture, const struct zarr_array *a
     struct zarr_chunk_reader *reader;
     struct error err;
     size_t bytes;
-
     unsigned char *expected = expected_items(array, wishes, first, begin, end, items, &bytes);
     unsigned char *out = malloc(bytes + 1);
     out[bytes] = 0xa5;
@@ -165,13 +154,11 @@ static void check_view(const struct fixture *fixture, const struct zarr_array *a
 static void random_views(void **state)
 {
     struct fixture *fixture = *state;
-
     for (uint64_t seed = 0; seed < CASES; seed++) {
         struct zarr_array array, view;
         struct wish wishes[ZARR_MAX_RANK];
         struct recipe recipe;
         struct error err;
-
         random_recipe(seed, &recipe);
         recipe_put_metadata(fixture, &recipe, &array);
         unsigned char *items = random_items(seed, array.total_bytes);
@@ -204,7 +191,6 @@ static void raw_chunks_are_cut(void **state)
     const struct zarr_array *arrays[] = {&view};
     float out[3 * 8];
     struct error err;
-
     recipe_put_metadata(fixture, &recipe, &array);
     unsigned char *items = random_items(1, array.total_bytes);
     recipe_put(fixture, &recipe, items, &array);
@@ -240,7 +226,6 @@ static void mistakes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct zarr_selection *selection;
         struct error err = {0};
-
         assert_int_equal(zarr_selection_new(10, 4, cases[i].runs, cases[i].count, &selection, &err),
                          STATUS_INVALID);
         if (!strstr(err.message, cases[i].message))

@@ -7,11 +7,9 @@ static void test_any_order_with_gaps(void **state)
     static const char *const codecs[] = {
         "", ", \"crc32c\"",
         ", {\"name\": \"zstd\", \"configuration\": {\"level\": 1, \"checksum\": false}}"};
-
     for (int i = 0; i < 6; i++) {
         struct shard_entry entries[ENTRIES];
         struct sharded *sharded = make(*state, i % 2 ? "start" : "end", codecs[i / 2], entries);
-
         for (size_t bytes = 0; bytes <= 1000; bytes += 100) {
             struct zarr_chunk_reader *reader = open_reader(sharded, bytes / 20, bytes, NULL);
             for (uint64_t step = 1; step <= LENGTH; step++)
@@ -31,7 +29,6 @@ static void test_kept_chunks(void **state)
     struct shard_entry entries[ENTRIES];
     struct sharded *sharded = make(*state, "end", zstd, entries);
     struct zarr_chunk_reader *reader = open_reader_with(sharded, options);
-
     for (uint64_t step = 1; step <= LENGTH; step++)
         check_all(reader, sharded, step);
     zarr_chunk_reader_free(reader);
@@ -47,7 +44,6 @@ static void test_what_is_read(void **state)
     struct shard_cache *indices;
     struct error err;
     enum { CHUNK = 2 * 5 * 2, CHUNKS = 7 + 6 }; /* shard 2 has chunks 0 to 4 and 6 of its 8 */
-
     assert_ok(shard_cache_new(arrays, 1, 1 << 20, &indices, &err), &err);
     assert_true(shard_cache_bytes(arrays, 1, 1 << 20) < 8192);
     struct zarr_chunk_reader *reader = open_reader(sharded, GAP - 1, 1 << 20, indices);
@@ -74,7 +70,6 @@ static void test_ranges_of_raw_chunks(void **state)
     struct zarr_read_stats stats = {0};
     uint16_t out[WIDTH];
     struct error err;
-
     assert_ok(zarr_read_samples(reader, &sharded->array, 3, 4, out, &stats, &err), &err);
     assert_memory_equal(out, sharded->items[3], sizeof out);
     assert_int_equal(stats.stored_bytes, INDEX_BYTES + 2 * 5 * 2);
@@ -121,7 +116,6 @@ static void test_widths_stay(void **state)
     struct zarr_read_stats stats = {0};
     struct zarr_chunk_reader *reader;
     struct error err;
-
     for (int32_t i = 0; i < ITEMS; i++)
         items[i] = i * 60 + (i == 300) * 1000000; /* of chunk 1 one needs all of its bytes */
     recipe_put(*state, &recipe, items, &array);
@@ -155,7 +149,6 @@ static enum status count_skipped(struct zarr_faults *faults, const struct zarr_a
                                  const struct error *cause, struct error *err)
 {
     struct skipping *skipping = (struct skipping *)faults;
-
     (void)array, (void)err;
     assert_true(begin < end);
     skipping->count++;
@@ -173,7 +166,6 @@ static void check_damage(struct sharded *sharded, const struct shard_entry *entr
     struct zarr_read_stats stats = {0};
     uint16_t out[SHARD_LENGTH][WIDTH];
     struct error err;
-
     if (entries)
         put_index(sharded, 0, entries);
     put_shard(sharded, 0);
@@ -210,7 +202,6 @@ static void test_indices_that_make_no_sense(void **state)
         {{2, 0}, "crc32c: "},
         {{2, 3}, "crc32c: "},
     };
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memcpy(bad, good, sizeof bad);
         bad[3] = cases[i].entry;
@@ -246,14 +237,12 @@ static void test_a_bad_index_is_asked_for_once(void **state)
     struct skipping skipping = {.faults = {.skip = count_skipped}};
     uint16_t out[SHARD_LENGTH][WIDTH];
     struct error err;
-
     index_of(sharded, 0)[5] ^= 1;
     put_shard(sharded, 0);
     for (int i = 0; i < 3; i++) {
         struct zarr_read_stats stats = {0};
         enum status status =
             zarr_read_samples(reader, &sharded->array, 0, SHARD_LENGTH, out, &stats, &err);
-
         assert_int_equal(status, i == 0 ? STATUS_CORRUPT : STATUS_OK);
         assert_int_equal(skipping.count, i * ENTRIES);
         assert_int_equal(stats.stored_bytes, INDEX_BYTES);

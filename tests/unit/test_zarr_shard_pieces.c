@@ -18,7 +18,6 @@ static enum status fetch_piece(void *argument, const struct zarr_piece *piece, s
     const struct store *store = fetcher->sharded->fixture->store;
     unsigned char bytes[4096];
     uint64_t total = 0;
-
     assert_true(piece->bytes <= sizeof bytes);
     struct store_range range = {piece->offset, piece->bytes, bytes};
     enum status status = piece->kind == ZARR_PIECE_SUFFIX
@@ -43,7 +42,6 @@ static void check_pieces(struct sharded *sharded, size_t gap, size_t at_once, ui
     uint16_t out[LENGTH][WIDTH];
     struct shard_cache *indices;
     struct error err;
-
     assert_ok(shard_cache_new(&array, 1, 1 << 20, &indices, &err), &err);
     struct zarr_read_options options = {
         .coalesce_gap = gap, .coalesce_bytes = at_once, .indices = indices};
@@ -73,7 +71,6 @@ static void test_pieces_are_what_is_read(void **state)
         struct shard_entry entries[ENTRIES];
         struct sharded *sharded =
             make(*state, i ? "start" : "end", i ? "" : ", \"crc32c\"", entries);
-
         check_pieces(sharded, 0, 1 << 20, 7 + 5);
         check_pieces(sharded, 64, 1 << 20, 1 + 1);
         check_pieces(sharded, 64, 60, i ? 7 + 4 : 4 + 3);
@@ -89,7 +86,6 @@ static void check_disk_cache(struct sharded *sharded, const char *name, struct s
     struct disk_cache_options options = {.path = path, .dataset = 1};
     struct disk_cache *cache;
     struct error err;
-
     snprintf(path, sizeof path, "%s/%s", sharded->fixture->path, name);
     assert_ok(disk_cache_open(&options, &cache, &err), &err);
     for (int i = 0; i < 2; i++) {
@@ -109,7 +105,6 @@ static void test_disk_cache(void **state)
     const struct zarr_array *array = &sharded->array;
     struct shard_cache *indices;
     struct error err;
-
     check_disk_cache(sharded, "cache", NULL);
     assert_ok(shard_cache_new(&array, 1, 1 << 20, &indices, &err), &err);
     struct zarr_chunk_reader *lister = open_reader(sharded, 0, 1 << 20, indices);
@@ -131,7 +126,6 @@ static void test_cache_look_ups(void **state)
     const struct zarr_array *array = &sharded->array;
     struct shard_cache *cache;
     struct error err;
-
     assert_ok(shard_cache_new(&array, 1, 1 << 20, &cache, &err), &err);
     for (uint64_t i = 0; i < ENTRIES; i++)
         entries[i] = (struct shard_entry){100 * i, 10 + i};

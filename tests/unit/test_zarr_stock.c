@@ -11,7 +11,6 @@ static enum status count_values(uint64_t number, uint64_t content, void *argumen
                                 struct error *err)
 {
     unsigned *counts = argument;
-
     (void)err;
     assert_int_equal(content, 0);
     counts[number]++;
@@ -22,7 +21,6 @@ static void list(const struct fixture *fixture, const struct zarr_array *array, 
 {
     enum { PARTS = 3 };
     struct error err;
-
     for (uint32_t part = 0; part < PARTS; part++)
         assert_ok(zarr_list_stock(fixture->store, array, part, PARTS, count_values, counts, &err),
                   &err);
@@ -31,7 +29,6 @@ static void list(const struct fixture *fixture, const struct zarr_array *array, 
 static void make_folder(const struct fixture *fixture, const char *name)
 {
     char path[200];
-
     snprintf(path, sizeof path, "%s/%s", fixture->path, name);
     assert_int_equal(mkdir(path, 0700), 0);
 }
@@ -46,13 +43,11 @@ static void names_are_numbers(void **state)
         {.path = "x/v3", .format = ZARR_V3},
         {.path = "v3flat", .format = ZARR_V3, .separator = '.'},
     };
-
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
         struct recipe recipe = recipes[i];
         struct zarr_array array;
         unsigned counts[5 * 12] = {0};
         char key[ZARR_KEY_BYTES];
-
         recipe.rank = 2;
         recipe.shape[0] = 9, recipe.shape[1] = 23;
         recipe.chunks[0] = recipe.chunks[1] = 2;
@@ -87,7 +82,6 @@ static void odd_names(void **state)
     struct zarr_array array;
     unsigned counts[90] = {0};
     char path[200];
-
     recipe_put_metadata(fixture, &recipe, &array);
     for (size_t i = 0; i < sizeof strays / sizeof strays[0]; i++)
         fixture_put(fixture, strays[i], "x");
@@ -111,7 +105,6 @@ static enum status note_asked(const struct store *store, const char *key,
                               struct store_info *ret_info, struct error *err)
 {
     unsigned number;
-
     (void)ret_info;
     assert_int_equal(sscanf(key, "a/%u", &number), 1);
     ((const struct mute_store *)store)->asked[number]++;
@@ -131,7 +124,6 @@ static void looks_are_spread_evenly(void **state)
     static const struct store_operations operations = {.stat = note_asked, .list = list_nothing};
     static const uint64_t counts[] = {1, 2, 64, 65, 90, 126, 127, 1000};
     const struct fixture *fixture = *state;
-
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct recipe recipe = {
             .path = "a", .rank = 1, .shape = {counts[i]}, .chunks = {1}, .dtype = DTYPE_UINT8};
@@ -139,7 +131,6 @@ static void looks_are_spread_evenly(void **state)
         struct mute_store mute = {{.operations = &operations, .uri = (char *)"mute"}, asked};
         struct zarr_array array;
         uint64_t last = 0, widest = (counts[i] + 62) / 63;
-
         recipe_put_metadata(fixture, &recipe, &array);
         assert_false(zarr_has_stock(&mute.store, &array));
         for (uint64_t number = 0; number < counts[i]; number++)
@@ -162,7 +153,6 @@ static void shards_count(void **state)
     unsigned counts[SHARDS] = {0};
     char key[ZARR_KEY_BYTES];
     struct error err;
-
     write_document("end", "", &document);
     assert_ok(zarr_array_parse(ZARR_V3, "s", document.data, document.length, &sharded.array, &err),
               &err);

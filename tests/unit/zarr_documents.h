@@ -38,11 +38,9 @@ static inline void write_document(enum zarr_format format, const char *name, con
                                      : sizeof v3_members / sizeof *members;
     bool is_replaced = false;
     const char *comma = "";
-
     text_append(out, "{");
     for (size_t i = 0; i < count; i++) {
         bool is_this = name && strcmp(members[i].name, name) == 0;
-
         is_replaced = is_replaced || is_this;
         if (is_this && !value)
             continue;
@@ -59,7 +57,6 @@ static inline void write_document(enum zarr_format format, const char *name, con
 static inline char *document_of(enum zarr_format format, const char *name, const char *value)
 {
     struct text document = {0};
-
     write_document(format, name, value, &document);
     return document.data;
 }

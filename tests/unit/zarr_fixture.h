@@ -33,7 +33,6 @@ struct fixture {
 static inline int fixture_setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
-
     strcpy(fixture->path, "/tmp/penstock-zarr-XXXXXX");
     assert_non_null(mkdtemp(fixture->path));
     assert_int_equal(store_open(fixture->path, &fixture->store, NULL), STATUS_OK);
@@ -51,7 +50,6 @@ static inline int fixture_remove(const char *path, const struct stat *info, int 
 static inline int fixture_teardown(void **state)
 {
     struct fixture *fixture = *state;
-
     store_free(fixture->store);
     nftw(fixture->path, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
     free(fixture);
@@ -61,7 +59,6 @@ static inline int fixture_teardown(void **state)
 static inline void fixture_put(const struct fixture *fixture, const char *key, const char *text)
 {
     struct error err;
-
     assert_ok(store_put(fixture->store, key, text, strlen(text), &err), &err);
 }
 
@@ -77,7 +74,6 @@ struct document {
 static inline void document_put(const struct fixture *fixture, struct document array)
 {
     char key[128], text[512];
-
     snprintf(key, sizeof key, "%s/.zarray", array.path);
     snprintf(text, sizeof text,
              "{\"zarr_format\": 2, \"shape\": %s, \"chunks\": %s, \"dtype\": \"%s\", "
@@ -158,7 +154,6 @@ static inline void recipe_put_metadata(const struct fixture *fixture, const stru
     struct text document = {0};
     struct error err;
     char key[ZARR_KEY_BYTES];
-
     if (is_v3)
         recipe_write_v3(recipe, &document);
     else
@@ -189,7 +184,6 @@ static inline bool recipe_item(const struct zarr_array *array, const uint64_t *c
 {
     uint64_t item = 0;
     bool is_inside = true;
-
     for (int i = 0; i < array->rank; i++) {
         uint64_t at = chunk_index[i] * array->chunk_shape[i] + position[i];
         is_inside = is_inside && at < array->shape[i];
@@ -206,10 +200,8 @@ static inline void recipe_cut_chunk(const struct zarr_array *array, const uint64
 {
     uint64_t position[ZARR_MAX_RANK] = {0};
     size_t item = array->item_bytes;
-
     do {
         uint64_t number;
-
         if (recipe_item(array, chunk_index, position, &number))
             memcpy(chunk, items + number * item, item);
         else
@@ -226,7 +218,6 @@ static inline void recipe_put_chunk(const struct fixture *fixture, const struct 
     unsigned char *chunk = malloc(array->chunk_bytes), *stored = malloc(capacity);
     char key[ZARR_KEY_BYTES];
     struct error err;
-
     recipe_cut_chunk(array, chunk_index, items, chunk);
     if (array->byte_swapped)
         convert_swap(chunk, array->chunk_bytes, dtype_swap_bytes(array->dtype));
@@ -244,7 +235,6 @@ static inline void recipe_put(const struct fixture *fixture, const struct recipe
                               const void *items, struct zarr_array *array)
 {
     uint64_t chunk_index[ZARR_MAX_RANK] = {0};
-
     recipe_put_metadata(fixture, recipe, array);
     if (array->is_empty)
         return;
@@ -258,7 +248,6 @@ static inline void recipe_put(const struct fixture *fixture, const struct recipe
 static inline unsigned char *random_items(uint64_t seed, size_t size)
 {
     unsigned char *items = malloc(size);
-
     for (size_t i = 0; i < size; i++)
         items[i] = i % 2 ? 0 : (unsigned char)random_u64(seed, 7, i);
     return items;

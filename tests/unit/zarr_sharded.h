@@ -44,7 +44,6 @@ static inline void put_shard(struct sharded *sharded, uint64_t number)
 {
     char key[ZARR_KEY_BYTES];
     struct error err;
-
     zarr_chunk_key(&sharded->array, (uint64_t[]){number * 4, 0}, key);
     assert_ok(store_put(sharded->fixture->store, key, sharded->shard[number],
                         sharded->bytes[number], &err),
@@ -64,7 +63,6 @@ static inline void put_index(struct sharded *sharded, uint64_t number,
 {
     size_t size;
     struct error err;
-
     unsigned char stored[INDEX_BYTES + 1024];
     assert_ok(codec_encode(&sharded->array.shard_levels[0].index_codecs, entries, 16 * ENTRIES,
                            stored, sizeof stored, &size, &err),
@@ -81,12 +79,10 @@ static inline void make_shard(struct sharded *sharded, uint64_t number,
     unsigned char chunk[64], *out = sharded->shard[number];
     size_t at = array->shard_levels[0].index_at_start ? INDEX_BYTES : 0;
     struct error err;
-
     memset(out, 0xdd, sizeof sharded->shard[number]);
     for (uint64_t entry = ENTRIES; entry-- > 0;) {
         uint64_t index[] = {number * 4 + entry / 2, entry % 2};
         size_t size;
-
         ret_entries[entry] = (struct shard_entry){SHARD_MISSING, SHARD_MISSING};
         if (entry == 5 || index[0] >= array->chunk_counts[0])
             continue;
@@ -109,7 +105,6 @@ static inline struct sharded *make(const struct fixture *fixture, const char *lo
     struct shard_entry others[ENTRIES];
     struct text document = {0};
     struct error err;
-
     sharded->fixture = fixture;
     write_document(location, codecs, &document);
     assert_ok(zarr_array_parse(ZARR_V3, "a", document.data, document.length, &sharded->array, &err),
@@ -133,7 +128,6 @@ static inline struct zarr_chunk_reader *open_reader_with(const struct sharded *s
     const struct zarr_array *arrays[] = {&sharded->array};
     struct zarr_chunk_reader *reader;
     struct error err;
-
     assert_ok(
         zarr_chunk_reader_new_with(sharded->fixture->store, arrays, 1, &options, &reader, &err),
         &err);
@@ -156,10 +150,8 @@ static inline uint64_t check_all(struct zarr_chunk_reader *reader, const struct 
     struct zarr_read_stats stats = {0};
     uint16_t out[LENGTH][WIDTH];
     struct error err;
-
     for (uint64_t t = 0; t < LENGTH; t += step) {
         uint64_t end = t + step < LENGTH ? t + step : LENGTH;
-
         memset(out, 0xa5, sizeof out);
         assert_ok(zarr_read_samples(reader, &sharded->array, t, end, out, &stats, &err), &err);
         assert_memory_equal(out, sharded->items[t], (end - t) * sizeof out[0]);

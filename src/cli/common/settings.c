@@ -37,13 +37,13 @@ enum status cli_settings_read(const struct cli_settings *settings, struct config
     enum status status = settings->assignments
                              ? config_init(ret_config, err)
                              : error_set(err, STATUS_NO_MEMORY, "no memory for options");
-    if (!status && is_one_of_several())
+    if (status == STATUS_OK && is_one_of_several())
         status = check_file(settings->path, err);
-    if (!status && settings->path)
+    if (status == STATUS_OK && settings->path)
         status = config_read_file(ret_config, settings->path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_read_environment(ret_config, err);
-    for (size_t i = 0; i < settings->assignment_count && !status; i++)
+    for (size_t i = 0; i < settings->assignment_count && status == STATUS_OK; i++)
         status = config_set(ret_config, settings->assignments[i], err);
     return status;
 }
@@ -51,7 +51,7 @@ enum status cli_settings_read(const struct cli_settings *settings, struct config
 enum status cli_settings_check_files(const struct cli_settings *settings, struct error *err)
 {
     enum status status = check_file(settings->path, err);
-    for (int i = 0; i < settings->also.count && !status; i++)
+    for (int i = 0; i < settings->also.count && status == STATUS_OK; i++)
         status = check_file(settings->also.runs[i].config_path, err);
     return status;
 }
@@ -67,7 +67,7 @@ enum status cli_open_store(const struct config *config, const char *uri, struct 
 {
     struct store_settings settings;
     enum status status = config_store_settings(config, &settings, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     const struct store_options options = {.retries = (uint32_t)config->store_retries,
                                           .settings = &settings};
@@ -79,7 +79,7 @@ enum status cli_settings_open_store(const struct cli_settings *settings, const c
 {
     struct config config;
     enum status status = cli_settings_read(settings, &config, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = cli_open_store(&config, uri, ret_store, err);
     config_done(&config);
     return status;
@@ -89,9 +89,9 @@ enum status cli_settings_open(const struct cli_settings *settings, struct config
                               struct dataset **ret_dataset, struct error *err)
 {
     enum status status = cli_settings_read(settings, ret_config, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_check(ret_config, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     return config_open_dataset(ret_config, false, NULL, ret_dataset, err);
 }

@@ -140,7 +140,7 @@ static enum status read_configuration(const struct cli_settings *settings,
                                       struct config *ret_config, struct error *err)
 {
     enum status status = cli_settings_read(settings, ret_config, err);
-    return status ? status : config_check(ret_config, err);
+    return status != STATUS_OK ? status : config_check(ret_config, err);
 }
 
 /* False: it is wrong, as a finding says. */
@@ -150,7 +150,7 @@ static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *se
     struct config config;
     struct error err;
     enum status status = read_configuration(settings, &config, &err);
-    if (status) {
+    if (status != STATUS_OK) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "configuration",
                       "docs/use/configuration.md has every option", "%s%s", name_run(run).text,
                       err.message);

@@ -107,13 +107,13 @@ static enum status collect(const char *uri, const struct config *config,
                          "configuration (-c %s)",
                          config->sources[0].name);
     enum status status = cli_open_store(config, uri, &inspection->store, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = zarr_hierarchy_open_wanted(inspection->store,
                                             &(struct zarr_wanted){.group = config->group},
                                             &inspection->hierarchy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = inspect_measure(inspection, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     inspection->has_uri = is_same(config->uri, uri);
     inspection->is_stats = is_stats(inspection);
@@ -169,9 +169,9 @@ int cli_inspect(int argc, char **argv)
     cli_parse(&command, argc, argv, &options);
     inspection.settings = &options.settings;
     enum status status = cli_settings_read(&options.settings, &config, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = collect(options.uri, &config, &inspection, &err);
-    if (status)
+    if (status != STATUS_OK)
         code = cli_fail(argv[0], &err);
     else if (options.json)
         inspect_print_json(&inspection);

@@ -91,10 +91,10 @@ static void measure(struct inspection *inspection, size_t i, uint64_t most)
     size->bytes = status == STATUS_OK && !usage.more ? usage.bytes : STORED_UNKNOWN;
     if (size->bytes == STORED_UNKNOWN && node->status == STATUS_OK) {
         if (status != STATUS_OK && status != STATUS_UNSUPPORTED &&
-            !inspection->listing_error.status)
+            inspection->listing_error.status == STATUS_OK)
             inspection->listing_error = err;
         status = ask(inspection->store, &node->array, most, size, &err);
-        if (status != STATUS_OK && !inspection->sizes_error.status)
+        if (status != STATUS_OK && inspection->sizes_error.status == STATUS_OK)
             inspection->sizes_error = err;
     }
     if (size->bytes != STORED_UNKNOWN)

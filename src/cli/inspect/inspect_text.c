@@ -74,7 +74,6 @@ static void add_chunks(struct table *table, const struct zarr_array *array)
     struct shape_text chunks = format_shape(array->chunk_shape, array->rank, " x ");
     uint64_t shards[ZARR_MAX_RANK];
     char cell[2 * sizeof chunks.text + 16];
-
     zarr_array_shard_shape(array, shards);
     snprintf(cell, sizeof cell, "%s%s%s", chunks.text, array->shard_level_count > 0 ? " in " : "",
              array->shard_level_count > 0 ? format_shape(shards, array->rank, " x ").text : "");
@@ -127,8 +126,9 @@ static void print_arrays(const struct inspection *inspection)
         print_table(&table);
     if (estimates)
         printf("~: estimated from some of the array's chunks%s%s%s\n",
-               inspection->listing_error.status ? " (listing failed: " : "",
-               inspection->listing_error.message, inspection->listing_error.status ? ")" : "");
+               inspection->listing_error.status != STATUS_OK ? " (listing failed: " : "",
+               inspection->listing_error.message,
+               inspection->listing_error.status != STATUS_OK ? ")" : "");
     text_done(&table.cells);
 }
 

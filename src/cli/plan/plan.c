@@ -175,11 +175,11 @@ static enum status show_quality(const struct options *options, const struct plan
                          "unequal ones: measure with batch.budget_field= and batch.budget_items=0");
     enum status status =
         plan_quality_measure(&run->config, run->dataset, &run->setup, options->epoch, &report, err);
-    if (!status && options->plot)
+    if (status == STATUS_OK && options->plot)
         status = plan_quality_plot(&report, options->plot, err);
-    if (!status && options->json)
+    if (status == STATUS_OK && options->json)
         plan_quality_print_json(&report, stdout);
-    else if (!status)
+    else if (status == STATUS_OK)
         plan_quality_print(&report, stdout);
     return status;
 }
@@ -189,7 +189,7 @@ static enum status show_summary(const struct options *options, const struct plan
 {
     struct plan_forecasts forecasts;
     enum status status = plan_run_forecast(run, &forecasts, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (options->json)
         plan_print_json(run->dataset, &run->setup, &forecasts);
@@ -207,15 +207,15 @@ static enum status settle_all(const struct options *options, struct plan_run *ru
     const struct also_common common = also_common_of(&runs[0].config);
     uint64_t taken_bytes = 0;
     enum status status = STATUS_OK;
-    for (int i = also->count; i > 0 && !status; i--) {
+    for (int i = also->count; i > 0 && status == STATUS_OK; i--) {
         const struct cli_settings settings = cli_settings_of_also(&options->settings, i - 1);
         runs[i].name = also->runs[i - 1].name;
         status = cli_settings_open(&settings, &runs[i].config, &runs[i].dataset, err);
-        if (!status)
+        if (status == STATUS_OK)
             also_adapt(&runs[i].config, &common);
-        if (!status)
+        if (status == STATUS_OK)
             status = plan_run_settle(&runs[i], &options->where, taken_bytes, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "run '%s': ", runs[i].name);
         taken_bytes += runs[i].node_bytes;
     }
@@ -249,7 +249,7 @@ static enum status show_all(const struct options *options, struct plan_run *runs
     int count = 1 + options->settings.also.count;
     uint64_t bytes = 0;
     enum status status = settle_all(options, runs, err);
-    for (int i = 0; i < count && !status; i++) {
+    for (int i = 0; i < count && status == STATUS_OK; i++) {
         bytes += runs[i].node_bytes;
         if (options->json && i > 0)
             printf(",%s", i == 1 ? "\"also\":[" : "");
@@ -259,7 +259,7 @@ static enum status show_all(const struct options *options, struct plan_run *runs
         if (options->json && i > 0)
             printf(",\"name\":\"%s\"}", runs[i].name);
     }
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (options->json)
         printf("%s,\"node_memory_bytes\":%" PRIu64 "}\n", count > 1 ? "]" : "", bytes);
@@ -273,14 +273,14 @@ static enum status run(const struct options *options, struct plan_run *runs, str
     struct plan_run *first = &runs[0];
     enum status status =
         cli_settings_open(&options->settings, &first->config, &first->dataset, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (options->order) {
         void *held = NULL;
         status = run_plan_settle(&first->config, first->dataset, &first->setup.plan, err);
-        if (!status && first->setup.plan.cuts.items > 0)
+        if (status == STATUS_OK && first->setup.plan.cuts.items > 0)
             status = hold(first->dataset, &held, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = print_order(options, &first->setup.plan, err);
         free(held);
         return status;
@@ -288,7 +288,7 @@ static enum status run(const struct options *options, struct plan_run *runs, str
     if (!options->quality)
         return show_all(options, runs, err);
     status = plan_run_settle(first, &options->where, 0, err);
-    return status ? status : show_quality(options, first, err);
+    return status != STATUS_OK ? status : show_quality(options, first, err);
 }
 
 int cli_plan(int argc, char **argv)
@@ -301,5 +301,5 @@ int cli_plan(int argc, char **argv)
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++)
         plan_run_done(&runs[i]);
     cli_settings_done(&options.settings);
-    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    return status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

@@ -14,7 +14,7 @@ static enum status least_memory(const struct run_setup *setup, const struct plan
     demand.plan = plan;
     demand.limit_bytes = UINT64_MAX / 4;
     enum status status = budget_settle(&demand, &budget, err);
-    *ret_bytes = status ? 0 : budget.least_bytes;
+    *ret_bytes = status != STATUS_OK ? 0 : budget.least_bytes;
     return status;
 }
 
@@ -29,11 +29,11 @@ static enum status measure_window(const struct config *config, const struct data
     window->window_rows = window_rows;
     window->configured = window_rows == setup->plan.window_rows;
     enum status status = run_plan_settle(&changed, dataset, &plan, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = least_memory(setup, &plan, &window->least_bytes, err);
-    return status ? status
-                  : quality_measure(&plan, report->epoch, &report->samples, &window->quality,
-                                    &report->uniform, err);
+    return status != STATUS_OK ? status
+                               : quality_measure(&plan, report->epoch, &report->samples,
+                                                 &window->quality, &report->uniform, err);
 }
 
 /* The sizes to measure, rising. Returns how many. */
@@ -60,7 +60,7 @@ enum status plan_quality_measure(const struct config *config, const struct datas
     size_t count = list_sizes(setup->plan.window_rows, setup->plan.row_count, sizes);
     enum status status = STATUS_OK;
     *ret_report = (struct quality_report){.epoch = epoch};
-    for (size_t i = 0; i < count && !status; i++)
+    for (size_t i = 0; i < count && status == STATUS_OK; i++)
         status = measure_window(config, dataset, setup, sizes[i], ret_report, err);
     return status;
 }

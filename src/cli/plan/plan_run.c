@@ -17,7 +17,7 @@ static enum status assume_placement(struct plan_run *run, const struct plan_wher
     struct topology *topology;
     const struct config *config = &run->config;
     enum status status = topology_load(NULL, NULL, &topology, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     uint32_t trainers = (uint32_t)size_divide_up(config->trainers, where->nodes);
     uint64_t threads = where->threads ? where->threads : config->threads;
@@ -51,12 +51,12 @@ enum status plan_run_settle(struct plan_run *run, const struct plan_where *where
     shape->fetch_row_bytes = fetch_stage_row_bytes(run->dataset, &shape->fetch_row_requests);
     enum status status = assume_placement(run, where, err);
     shape->worker_count = run->placement.worker_count;
-    if (!status)
+    if (status == STATUS_OK)
         status = stored_rows_estimate(run->dataset, config_may_keep_stored(config),
                                       &shape->stored_row_bytes, &shape->stored_row_cost, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = run_setup_settle(config, run->dataset, shape, NULL, &run->setup, err);
-    if (!status)
+    if (status == STATUS_OK)
         run->node_bytes = run_setup_node_bytes(shape, &run->setup);
     return status;
 }
@@ -68,7 +68,7 @@ enum status plan_run_forecast(const struct plan_run *run, struct plan_forecasts 
     other.plan.locality =
         other.plan.locality ? 0 : run_locality(&run->shape, run->setup.plan.trainer_count);
     enum status status = run_forecast(&run->setup, &ret_forecasts->own, err);
-    return status ? status : run_forecast(&other, &ret_forecasts->other, err);
+    return status != STATUS_OK ? status : run_forecast(&other, &ret_forecasts->other, err);
 }
 
 void plan_run_done(struct plan_run *run)

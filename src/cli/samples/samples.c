@@ -394,16 +394,16 @@ static enum status show(const struct options *options, const struct config *conf
     void *held = NULL;
     uint64_t frame = options->index == UINT64_MAX ? first_anchor(dataset) : options->index;
     enum status status = find_sample(dataset, frame, &sample, err);
-    if (!status && sample.offset == UINT64_MAX)
+    if (status == STATUS_OK && sample.offset == UINT64_MAX)
         status = refuse(&sample, err);
-    if (!status && (options->plot || dataset->ragged_count > 0))
+    if (status == STATUS_OK && (options->plot || dataset->ragged_count > 0))
         status = hold(dataset, &held, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         sample.width = name_width(dataset);
         describe(&sample, options->show, &out);
         status = plot(options, config, &sample, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         fputs(out.data, stdout);
     text_done(&out);
     free(held);
@@ -414,7 +414,7 @@ static enum status run(const struct options *options, struct config *config, str
 {
     struct dataset *dataset;
     enum status status = cli_settings_open(&options->settings, config, &dataset, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
     if (options->source >= count)
@@ -438,5 +438,5 @@ int cli_samples(int argc, char **argv)
     enum status status = run(&options, &config, &err);
     config_done(&config);
     cli_settings_done(&options.settings);
-    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    return status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

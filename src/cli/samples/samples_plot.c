@@ -236,7 +236,8 @@ static enum status draw_field(const struct samples_plot *plot, const struct show
     enum status status = STATUS_OK;
     append_title(shown, *y += 30, out);
     *y += 8;
-    for (uint64_t k = 0; k < step_count(shown->field) && k < MOST_TILES && !status; k++) {
+    for (uint64_t k = 0; k < step_count(shown->field) && k < MOST_TILES && status == STATUS_OK;
+         k++) {
         int32_t step = step_at(shown->field, k);
         bool real = samples_step_is_real(plot, step);
         if (x + width > WIDTH - LEFT) {

@@ -94,7 +94,7 @@ enum status blosc_frame_open(struct bytes stored, size_t capacity, struct blosc_
     else if (head[2] & BLOSC_DOBITSHUFFLE)
         frame.filter = BLOSC_BITS;
     enum status status = frame.decoded_bytes > 0 ? check_sizes(&frame, head, err) : STATUS_OK;
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_frame = frame;
     return STATUS_OK;
@@ -130,7 +130,7 @@ enum status blosc_decoder_new(size_t decoded_bytes, struct blosc_decoder **ret_d
     enum status status = decoder->zstd && decoder->deflate
                              ? memory_map(room_bytes, "room for a Blosc block", &room, err)
                              : error_set(err, STATUS_NO_MEMORY, "blosc: no memory for a decoder");
-    if (status) {
+    if (status != STATUS_OK) {
         blosc_decoder_free(decoder);
         return status;
     }
@@ -256,7 +256,7 @@ static enum status decode_streams(struct blosc_decoder *decoder, const struct bl
     for (size_t i = 0; i < block->stream_count; i++, room += block->stream_bytes) {
         struct bytes stream;
         enum status status = next_stream(block, &at, &stream, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         ret_streams[i] = room;
         if (stream.size != block->stream_bytes)
@@ -265,7 +265,7 @@ static enum status decode_streams(struct blosc_decoder *decoder, const struct bl
             ret_streams[i] = stream.data;
         else
             memcpy(room, stream.data, stream.size);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     return STATUS_OK;
@@ -284,7 +284,7 @@ static enum status decode_unfiltered(struct blosc_decoder *decoder, const struct
         return decode_streams(decoder, block, block->out, false, streams, err);
     enum status status =
         decode_streams(decoder, block, decoder->room, block->stream_count == 1, streams, err);
-    if (!status)
+    if (status == STATUS_OK)
         memcpy(block->out, streams[0] + block->begin, wanted);
     return status;
 }
@@ -356,7 +356,6 @@ static bool fits(enum narrow_width width, size_t element_bytes, const uint8_t *c
 {
     size_t begin = narrow_first(width, element_bytes);
     size_t end = begin + narrow_kept(width, element_bytes);
-
     for (size_t k = 0; k < element_bytes; k++)
         if ((k < begin || k >= end) && !is_zero(planes[k] + first, count))
             return false;
@@ -391,7 +390,6 @@ static bool unshuffle_narrow(const struct blosc_decoder *decoder, const struct b
     size_t element_bytes = narrowing->element_bytes;
     size_t begin = block->begin / element_bytes, count = block->end / element_bytes - begin;
     size_t number = block->index * (block->frame->block_bytes / element_bytes) + begin;
-
     if (!narrowing->has_begun) {
         narrowing->width = width_of(element_bytes, planes, begin, count);
         narrowing->first = number;
@@ -417,7 +415,6 @@ static bool may_be_narrow(const struct blosc_frame *frame, size_t begin,
                           const struct codec_output *range)
 {
     size_t bytes = range->element_bytes;
-
     return range->width && frame->filter == BLOSC_BYTES && frame->type_bytes == bytes &&
            frame->block_bytes % bytes == 0 && begin % bytes == 0 && range->capacity % bytes == 0;
 }
@@ -427,7 +424,7 @@ static enum status decode_filtered(struct blosc_decoder *decoder, const struct b
 {
     const uint8_t *streams[MOST_STREAMS], *planes[UNSHUFFLE_MAX_TYPE_BYTES];
     enum status status = decode_streams(decoder, block, decoder->room, true, streams, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     for (size_t k = 0; k < block->frame->type_bytes; k++)
         planes[k] = block->stream_count > 1 ? streams[k] : streams[0] + k * block->element_count;
@@ -482,7 +479,7 @@ enum status blosc_decoder_decode(struct blosc_decoder *decoder, const struct blo
                               .narrowing = narrows ? &narrowing : NULL,
                               .out = range.data + (max_u64(begin, first) - begin)};
         enum status status = decode_block(decoder, &block, err);
-        if (status)
+        if (status != STATUS_OK)
             return damaged(&block, err);
     }
     if (narrows)

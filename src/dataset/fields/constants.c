@@ -26,13 +26,11 @@ static bool has_sample_axis(const struct dataset *dataset, const struct zarr_nod
 {
     struct zarr_axis_names names, own;
     bool named = zarr_node_axis_names(node, &own);
-
     if (node->array.is_scalar)
         return false;
 
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         if (!origin->array || origin->index)
             continue;
         if (!named || !zarr_node_axis_names(origin->array, &names) || !names.names[origin->axis][0])
@@ -48,7 +46,6 @@ static enum status check_array(const struct dataset *dataset, const struct zarr_
                                struct error *err)
 {
     const struct zarr_array *array = &node->array;
-
     if (array->rank + (array->item_length > 0) > DATASET_MAX_RANK)
         return error_set(err, STATUS_INVALID, "array '%s' has more than %d dimensions", array->path,
                          DATASET_MAX_RANK);
@@ -72,7 +69,6 @@ static enum status keep(struct dataset *dataset, const char *name, const struct 
                                     .rank = array->is_scalar ? 0 : array->rank,
                                     .data = items,
                                     .bytes = array->total_bytes};
-
     if (!kept.name)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a constant");
     memcpy(kept.shape, array->shape, (size_t)kept.rank * sizeof *array->shape);
@@ -96,7 +92,6 @@ static enum status read_constant(struct dataset *dataset, const char *path, cons
     enum status status =
         small_array_read(dataset, store_joined_at(dataset->private->store, 0, &uri), path,
                          &hierarchy, &node, &items, err);
-
     if (status != STATUS_OK)
         return status;
     status = check_array(dataset, node, err);
@@ -115,7 +110,6 @@ static enum status read_constant(struct dataset *dataset, const char *path, cons
 static enum status check_name(const struct dataset *dataset, struct text *item, struct error *err)
 {
     const char *name = item->data ? item->data : "";
-
     while (item->length > 0 && item->data[item->length - 1] == '/')
         item->data[--item->length] = '\0';
     name += strspn(name, "/");
@@ -138,7 +132,6 @@ enum status constants_settle(struct dataset *dataset, const struct dataset_optio
     const char *at = options->constants;
     struct text item = {0};
     enum status status = STATUS_OK;
-
     while (status == STATUS_OK && text_list_take(&at, &item)) {
         status = check_name(dataset, &item, err);
         if (status == STATUS_OK)
@@ -154,7 +147,6 @@ void constants_pack(const struct dataset *dataset, struct text *out)
     packed_put_number(out, dataset->constant_count);
     for (size_t i = 0; i < dataset->constant_count; i++) {
         const struct dataset_constant *constant = &dataset->constants[i];
-
         packed_put_run(out, constant->name, strlen(constant->name));
         packed_put_number(out, constant->dtype);
         packed_put_run(out, constant->shape, (size_t)constant->rank * sizeof constant->shape[0]);
@@ -168,7 +160,6 @@ static bool take_one(struct packed *packed, struct dataset_constant *ret)
     const char *name, *shape, *data, *attributes;
     size_t shape_bytes, data_bytes;
     uint64_t dtype, bytes;
-
     if (!packed_take_string(packed, &name) || !packed_take_number(packed, &dtype) ||
         !packed_take_run(packed, &shape, &shape_bytes) ||
         !packed_take_run(packed, &data, &data_bytes) || !packed_take_string(packed, &attributes) ||
@@ -194,12 +185,10 @@ static bool take_one(struct packed *packed, struct dataset_constant *ret)
 bool constants_unpack(struct dataset *dataset, struct packed *packed)
 {
     uint64_t count;
-
     if (!packed_take_number(packed, &count) || count > DATASET_MAX_CONSTANTS)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         struct dataset_constant *constant = &dataset->private->constants[dataset->constant_count++];
-
         if (!take_one(packed, constant))
             return false;
         dataset->constant_bytes += constant->bytes + strlen(constant->attributes);

@@ -21,7 +21,6 @@ static enum status find_path(const struct zarr_node *node, int axis, struct coor
     const char *path = node->array.path, *slash = strrchr(path, '/');
     int group = slash ? (int)(slash - path) + 1 : 0;
     struct zarr_axis_names names;
-
     if (!zarr_node_axis_names(node, &names) || !names.names[axis][0])
         return error_set(err, STATUS_NOT_FOUND,
                          "axis %d of array '%s' has no name, by which its coordinates would be "
@@ -38,7 +37,6 @@ static double number_at(const struct zarr_array *array, const unsigned char *ite
     const unsigned char *item = items + i * array->item_bytes;
     double wide;
     float narrow;
-
     switch (array->dtype) {
     case DTYPE_FLOAT64:
         memcpy(&wide, item, sizeof wide);
@@ -72,11 +70,9 @@ static char *name_at(const struct zarr_array *array, const unsigned char *items,
 {
     char *name = calloc(array->item_length + 1, 4);
     size_t length = 0;
-
     for (uint64_t c = 0; name && c < array->item_length; c++) {
         const unsigned char *at = items + i * array->item_bytes + c * dtype_bytes(array->dtype);
         uint32_t point = *at;
-
         if (array->dtype == DTYPE_UINT32)
             memcpy(&point, at, sizeof point);
         if (point == 0 || point > 0x10ffff)
@@ -105,7 +101,6 @@ static enum status take_items(const struct zarr_array *array, const unsigned cha
                               struct coordinates *ret, struct error *err)
 {
     bool ok;
-
     ret->count = array->shape[0];
     ret->is_single = array->dtype == DTYPE_FLOAT32;
     if (are_names(array))
@@ -140,7 +135,6 @@ static enum status read_attribute(const struct store *store, const struct zarr_n
     char group[ZARR_PATH_BYTES], name[sizeof coordinates->path + 1];
     struct zarr_texts texts = {0};
     enum status status = STATUS_OK;
-
     snprintf(group, sizeof group, "%.*s", slash ? (int)(slash - coordinates->path) : 0,
              coordinates->path);
     for (int plural = 0; plural < 2 && !texts.is_there && status == STATUS_OK; plural++) {
@@ -186,7 +180,6 @@ enum status coordinates_read(const struct dataset *dataset, const struct store *
     unsigned char *items = NULL;
     const struct zarr_node *found;
     enum status status = find_path(node, axis, &coordinates, err);
-
     if (status != STATUS_OK)
         return status;
     status = small_array_read(dataset, store, coordinates.path, &hierarchy, &found, &items, err);
@@ -217,7 +210,6 @@ static enum status no_name(const struct coordinates *coordinates, const char *te
 {
     const char *nearest =
         spelling_nearest(text, (const char *const *)coordinates->names, coordinates->count);
-
     return error_set(err, STATUS_NOT_FOUND, "'%s' is none of the %" PRIu64 " names in '%s'%s%s%s",
                      text, coordinates->count, coordinates->path, nearest ? ": did you mean '" : "",
                      nearest ? text_shown(nearest).text : "", nearest ? "'?" : "");
@@ -227,7 +219,6 @@ static enum status no_number(const struct coordinates *coordinates, const char *
                              struct error *err)
 {
     double nearest = coordinates->values[0];
-
     for (uint64_t i = 1; i < coordinates->count; i++)
         if (fabs(coordinates->values[i] - value) < fabs(nearest - value))
             nearest = coordinates->values[i];
@@ -249,10 +240,8 @@ enum status coordinates_find(const struct coordinates *coordinates, const char *
 {
     uint64_t found = coordinates->count;
     double value = 0.0;
-
     if (!coordinates->names) {
         char *end;
-
         value = strtod(text, &end);
         if (end == text || *end || !isfinite(value))
             return error_set(err, STATUS_NOT_FOUND, "'%s' is no number, as those in '%s' are", text,

@@ -31,10 +31,8 @@ static double value_at(const struct statistic_frame *frame, const struct statist
                        const uint64_t *position)
 {
     uint64_t offset = 0;
-
     for (int axis = 1; axis < frame->rank; axis++) {
         uint64_t index = position[axis];
-
         if (statistic->lengths[axis] == 1)
             continue;
         if (statistic->lengths[axis] == frame->whole[axis] && !statistic->is_of_slice)
@@ -51,11 +49,9 @@ static void choose_lengths(const struct statistic_frame *frame, const struct sta
 {
     uint64_t line = 1;
     int last = 0;
-
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
         bool differs =
             (mean->values && mean->lengths[axis] > 1) || (std->values && std->lengths[axis] > 1);
-
         lengths[axis] = axis > 0 && axis < frame->rank && differs ? frame->lengths[axis] : 1;
         last = lengths[axis] > 1 ? axis : last;
     }
@@ -87,10 +83,8 @@ static void fill_table(const struct statistic_frame *frame, const struct statist
 {
     uint64_t position[ZARR_MAX_RANK] = {0};
     size_t i = 0;
-
     do {
         double value = value_at(frame, statistic, position);
-
         if (work == DTYPE_FLOAT32)
             ((float *)table)[i++] = (float)value;
         else
@@ -104,7 +98,6 @@ static enum status make_tables(const struct statistic_frame *frame, const struct
 {
     uint64_t lengths[ZARR_MAX_RANK], count = 1;
     size_t item_bytes = dtype_bytes(normal->work);
-
     choose_lengths(frame, mean, std, lengths);
     for (int axis = frame->rank - 1; axis > 0; axis--) {
         normal->strides[axis] = lengths[axis] > 1 ? count : 0;
@@ -134,18 +127,17 @@ static enum status read_tables(const struct dataset *dataset, const struct datas
     const struct statistic_reading reading = {dataset, options, &frame};
     struct statistic mean = {0}, std = {0};
     enum status status = STATUS_OK;
-
     if (spec->stats && (spec->mean || spec->std))
         status = error_set(err, STATUS_INVALID, "stats says mean and std: remove one or the other");
     else if (spec->stats)
         status = statistic_read_stats(&reading, spec, normal->work, &mean, &std, err);
     if (status == STATUS_OK && spec->mean) {
         status = statistic_read(&reading, spec->mean, false, normal->work, &mean, err);
-        status = status ? error_prefix(err, status, "mean: ") : STATUS_OK;
+        status = status != STATUS_OK ? error_prefix(err, status, "mean: ") : STATUS_OK;
     }
     if (status == STATUS_OK && spec->std) {
         status = statistic_read(&reading, spec->std, true, normal->work, &std, err);
-        status = status ? error_prefix(err, status, "std: ") : STATUS_OK;
+        status = status != STATUS_OK ? error_prefix(err, status, "std: ") : STATUS_OK;
     }
     if (status == STATUS_OK)
         status = make_tables(&frame, &mean, &std, normal, err);
@@ -157,14 +149,12 @@ static enum status read_tables(const struct dataset *dataset, const struct datas
 static void *copy_table(const void *table, size_t bytes)
 {
     void *copy = table ? malloc(bytes) : NULL;
-
     return copy ? memcpy(copy, table, bytes) : NULL;
 }
 
 static bool can_be_read_as(const struct field_origin *origin, enum dtype from)
 {
     enum dtype dtype = origin->array->array.dtype;
-
     return from == dtype || (dtype_is_integer(dtype) && from == dtype_other_sign(dtype));
 }
 
@@ -174,7 +164,6 @@ static enum status copy_normal(const struct field_origin *origin, const struct z
 {
     struct statistic_frame frame = statistic_frame_of(origin);
     size_t last = 0, bytes = from->count * dtype_bytes(from->work);
-
     for (int axis = 1; axis < frame.rank; axis++)
         last += from->strides[axis] * (frame.lengths[axis] - 1);
     if (last >= max_u64(from->count, 1) || from->strides[0] != 0 || from->missing_count < 0 ||
@@ -222,11 +211,11 @@ static enum status read_number(const struct statistic_reading *reading, const ch
     struct statistic statistic = {0};
     enum status status =
         text ? statistic_read(reading, text, divides, DTYPE_FLOAT64, &statistic, err) : STATUS_OK;
-
     if (text && status == STATUS_OK)
         *number = statistic.values[0];
     free(statistic.values);
-    return status ? error_prefix(err, status, "%s: ", divides ? "scale" : "offset") : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "%s: ", divides ? "scale" : "offset")
+                               : STATUS_OK;
 }
 
 enum status normals_read_scales(const struct dataset *dataset,
@@ -235,7 +224,6 @@ enum status normals_read_scales(const struct dataset *dataset,
 {
     const struct statistic_reading reading = {dataset, options, NULL};
     bool has_some = false;
-
     *ret_fields = NULL;
     for (size_t f = 0; options->fields && f < options->field_count; f++)
         has_some |= options->fields[f].scale_at || options->fields[f].offset_at;
@@ -249,7 +237,6 @@ enum status normals_read_scales(const struct dataset *dataset,
     for (size_t f = 0; f < options->field_count; f++) {
         struct dataset_field_spec *field = &fields[f];
         enum status status = read_number(&reading, field->scale_at, true, &field->scale, err);
-
         if (status == STATUS_OK)
             status = read_number(&reading, field->offset_at, false, &field->offset, err);
         if (status != STATUS_OK)
@@ -264,7 +251,6 @@ enum status normals_settle(struct dataset *dataset, const struct dataset_options
     for (size_t f = 0; options->fields && f < options->field_count; f++) {
         const struct dataset_field_spec *spec = &options->fields[f];
         struct field_origin *origin = dataset_origin(dataset, spec->name);
-
         if (!origin)
             continue;
         enum status status = settle(dataset, options, spec, origin, err);

@@ -28,7 +28,6 @@ static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const 
                                   struct error *err)
 {
     struct text list = {0};
-
     if (hierarchy->node_count == 0)
         return error_set(err, STATUS_NOT_FOUND, "there is no array '%s': the group is empty%s",
                          path, select_store_advice(path));
@@ -43,7 +42,6 @@ struct select_path select_full_path(const struct choice *choice, const char *pat
 {
     bool in_group = path[0] != '/' && choice->group[0];
     struct select_path full;
-
     snprintf(full.text, sizeof full.text, "%.511s%s%.511s", in_group ? choice->group : "",
              in_group && path[0] ? "/" : "", path + (path[0] == '/'));
     size_t length = strlen(full.text);
@@ -61,7 +59,6 @@ const struct zarr_node *select_vlen(const struct choice *choice, const char *pat
 {
     const struct zarr_node *node =
         zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
-
     return node && zarr_array_has_values(&node->array) ? node : NULL;
 }
 
@@ -78,7 +75,6 @@ enum status select_array(const struct choice *choice, const char *path,
     struct select_path whole = select_full_path(choice, path);
     const char *full = whole.text;
     const struct zarr_node *node = zarr_hierarchy_find(choice->hierarchy, full);
-
     if (!node)
         return refuse_unknown(choice->hierarchy, full, err);
     if (node->status != STATUS_OK)
@@ -90,7 +86,6 @@ enum status select_array(const struct choice *choice, const char *path,
 int select_axis(const struct zarr_node *node, const char *text)
 {
     size_t length = strlen(text);
-
     if (length > 0 && strspn(text, "0123456789") == length)
         return length < 3 && atoi(text) < node->array.rank ? atoi(text) : -1;
     return zarr_node_axis(node, text);
@@ -101,7 +96,6 @@ enum status select_no_axis(const struct zarr_node *node, const char *text, const
 {
     struct zarr_axis_names names;
     struct text list = {0};
-
     if (zarr_node_axis_names(node, &names))
         for (int i = 0; i < node->array.rank; i++)
             text_append(&list, "%s%d %s", i ? ", " : ": ", i,
@@ -116,7 +110,6 @@ enum status select_no_axis(const struct zarr_node *node, const char *text, const
 static enum status set_axis(struct field_origin *origin, const char *text, struct error *err)
 {
     int axis = select_axis(origin->array, text);
-
     if (axis < 0)
         return select_no_axis(origin->array, text, "along which its samples are to lie", err);
     origin->axis = axis;
@@ -129,7 +122,6 @@ enum status select_check_scaling(const struct convert *convert, struct error *er
     bool narrow = work == DTYPE_FLOAT32;
     double scale = narrow ? (double)(float)convert->scale : convert->scale;
     double offset = narrow ? (double)(float)convert->offset : convert->offset;
-
     if (!isfinite(convert->scale) || !isfinite(convert->offset))
         return error_set(err, STATUS_INVALID, "scale and offset must be finite numbers");
     if (!isfinite(scale) || !isfinite(offset) ||
@@ -147,10 +139,8 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
 {
     enum dtype from = spec->normal ? spec->normal->from : origin->array->array.dtype;
     struct convert convert = {.from = from, .to = spec->cast, .scale = 1.0, .offset = spec->offset};
-
     bool normalises = spec->mean || spec->std || spec->stats || spec->normal;
     bool given = spec->scale < 0.0 || spec->scale > 0.0 || spec->offset < 0.0 || spec->offset > 0.0;
-
     if (fpclassify(spec->scale) != FP_ZERO)
         convert.scale = spec->scale;
     if (spec->cf && given)
@@ -186,7 +176,6 @@ static enum status set_convert(struct field_origin *origin, const struct dataset
 enum status select_set_name(struct field_origin *origin, const char *name, struct error *err)
 {
     size_t length = strlen(name);
-
     if (length == 0)
         return error_set(err, STATUS_INVALID, "a field's name is empty");
     if (length >= DATASET_NAME_BYTES)
@@ -224,7 +213,6 @@ static enum status find_field(const struct choice *choice, const struct dataset_
 {
     const char *axis = spec->sample_axis ? spec->sample_axis : spec->index ? "0" : choice->axis;
     enum status status = select_array(choice, spec->array, &origin->array, err);
-
     if (status == STATUS_OK && spec->index)
         status = select_array(choice, spec->index, &origin->index, err);
     if (status == STATUS_OK)
@@ -248,7 +236,6 @@ static enum status select_one(const struct choice *choice, const struct dataset_
                               struct field_origin *origin, struct error *err)
 {
     enum status status = select_set_name(origin, spec->name, err);
-
     if (status == STATUS_OK)
         status = steps_check(spec, err);
     if (status == STATUS_OK && spec->deliver.is_given)
@@ -272,7 +259,6 @@ static enum status select_one(const struct choice *choice, const struct dataset_
 static int compare_specs(const void *a, const void *b)
 {
     const struct dataset_field_spec *const *left = a, *const *right = b;
-
     return strcmp((*left)->name, (*right)->name);
 }
 
@@ -283,7 +269,6 @@ static enum status select_ragged(const struct choice *choice,
                                  struct ragged_origin *ragged, struct error *err)
 {
     enum status status = STATUS_OK;
-
     if (count > RAGGED_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "%zu ragged fields; the limit is %d", count,
                          RAGGED_MAX_FIELDS);
@@ -305,7 +290,6 @@ static enum status select_configured(const struct choice *choice,
     const struct dataset_field_spec *asked[DATASET_MAX_FIELDS];
     size_t count = 0, asked_count = 0;
     enum status status;
-
     if (spec_count == 0)
         return error_set(err, STATUS_INVALID, "dataset.fields is empty");
     if (spec_count > DATASET_MAX_FIELDS)
@@ -339,7 +323,6 @@ enum status select_begin(const struct dataset_options *options, struct choice *c
                          struct error *err)
 {
     const char *group = options->group ? options->group : "";
-
     group += strspn(group, "/");
     size_t length = strlen(group);
     while (length > 0 && group[length - 1] == '/')
@@ -357,7 +340,6 @@ enum status select_begin(const struct dataset_options *options, struct choice *c
 struct select_path select_path(const struct dataset_options *options, const char *path)
 {
     struct choice choice = {0};
-
     (void)!select_begin(options, &choice, NULL); /* valid by now */
     return select_full_path(&choice, path);
 }
@@ -369,7 +351,6 @@ enum status select_fields(const struct zarr_hierarchy *hierarchy,
 {
     struct choice choice;
     enum status status = select_begin(options, &choice, err);
-
     if (status != STATUS_OK)
         return status;
     choice.hierarchy = hierarchy;
@@ -382,7 +363,6 @@ const struct zarr_node *select_find(const struct dataset_options *options,
                                     const struct zarr_hierarchy *hierarchy, const char *path)
 {
     struct choice choice;
-
     if (select_begin(options, &choice, NULL) != STATUS_OK)
         return NULL;
     return zarr_hierarchy_find(hierarchy, select_full_path(&choice, path).text);
@@ -397,10 +377,8 @@ enum status select_refuse(const struct dataset_options *options, const struct st
     struct choice choice;
     struct error better;
     size_t count;
-
     if (origins && ragged && select_begin(options, &choice, NULL) == STATUS_OK) {
         struct zarr_wanted some = {.group = choice.group, .most = MESSAGE_ARRAYS};
-
         if (zarr_hierarchy_open_wanted(store, &some, &hierarchy, NULL) == STATUS_OK) {
             if (select_fields(hierarchy, options, origins, &count, ragged, &count, &better) ==
                     STATUS_NOT_FOUND &&
@@ -418,7 +396,6 @@ struct field_origin *dataset_origin(const struct dataset *dataset, const char *n
 {
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &dataset->private->origins[i];
-
         if (strcmp(origin->name, name) == 0)
             return origin->ragged ? NULL : origin;
     }

@@ -12,7 +12,6 @@
 static uint64_t known_size(const struct zarr_array *array)
 {
     uint64_t size = array->rank > 0;
-
     if (array->total_bytes > 0)
         return array->total_bytes;
     for (int i = 0; i < array->rank; i++)
@@ -26,7 +25,6 @@ static const char *name_in_group(const struct choice *choice, const struct zarr_
 {
     const char *path = node->array.path;
     size_t length = strlen(choice->group);
-
     if (strncmp(path, choice->group, length) != 0)
         return NULL;
     path += length;
@@ -42,7 +40,6 @@ static bool is_excluded(const struct choice *choice, const char *name)
     const char *list = choice->exclude;
     struct text pattern = {0};
     bool excluded = false;
-
     while (text_list_take(&list, &pattern))
         excluded = excluded || fnmatch(pattern.data, name, 0) == 0;
     text_done(&pattern);
@@ -55,7 +52,6 @@ static enum status check_exclude(const struct choice *choice, struct error *err)
     const char *list = choice->exclude;
     struct text pattern = {0};
     enum status status = STATUS_OK;
-
     while (status == STATUS_OK && text_list_take(&list, &pattern)) {
         bool used = false;
         for (size_t i = 0; i < choice->hierarchy->node_count && !used; i++) {
@@ -74,7 +70,6 @@ static enum status check_exclude(const struct choice *choice, struct error *err)
 static const char *default_name(const struct choice *choice, const struct zarr_node *node)
 {
     const char *name = name_in_group(choice, node);
-
     return name && !is_excluded(choice, name) ? name : NULL;
 }
 
@@ -82,7 +77,6 @@ static const char *default_name(const struct choice *choice, const struct zarr_n
 static uint64_t samples_of(const struct choice *choice, const struct zarr_node *node)
 {
     int axis = node->array.rank > 0 ? select_axis(node, choice->axis) : -1;
-
     return axis < 0 ? 0 : node->array.shape[axis];
 }
 
@@ -98,7 +92,6 @@ static enum status refuse_empty(const struct choice *choice, const struct zarr_n
     const struct zarr_hierarchy *hierarchy = choice->hierarchy;
     const struct zarr_node *first = NULL;
     size_t count = 0;
-
     for (size_t i = 0; i < hierarchy->node_count; i++)
         if (is_empty_default(choice, &hierarchy->nodes[i])) {
             first = first ? first : &hierarchy->nodes[i];
@@ -123,7 +116,6 @@ static enum status find_sample_count(const struct choice *choice, uint64_t *ret_
 {
     const struct zarr_hierarchy *hierarchy = choice->hierarchy;
     const struct zarr_node *largest = NULL;
-
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         if (default_name(choice, node) && samples_of(choice, node) > 0 &&
@@ -161,7 +153,6 @@ static enum status take_default(const struct choice *choice, const struct zarr_n
     const char *name = default_name(choice, node);
     bool may_belong = node->array.rank > 0 ? samples_of(choice, node) == sample_count
                                            : node->status == STATUS_CORRUPT;
-
     if (!name || !may_belong)
         return STATUS_OK;
     if (node->status != STATUS_OK)
@@ -185,7 +176,6 @@ enum status select_default(const struct choice *choice, struct field_origin *ori
     uint64_t sample_count = 0;
     size_t count = 0;
     enum status status = check_exclude(choice, err);
-
     if (status == STATUS_OK)
         status = find_sample_count(choice, &sample_count, err);
     for (size_t i = 0; status == STATUS_OK && i < choice->hierarchy->node_count; i++)

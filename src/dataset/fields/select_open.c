@@ -24,10 +24,8 @@ static void want(const struct choice *choice, const char *path, struct wanted *w
 static enum status check_ragged_keys(const struct dataset_options *options, struct error *err)
 {
     struct ragged_paths paths;
-
     for (size_t i = 0; i < options->field_count; i++) {
         const struct dataset_field_spec *spec = &options->fields[i];
-
         if (ragged_has_keys(spec) && ragged_list_paths(spec, &paths, err) != STATUS_OK)
             return error_prefix(err, STATUS_INVALID, "field '%s': ", spec->name);
     }
@@ -38,7 +36,6 @@ static void want_ragged(const struct choice *choice, const struct dataset_field_
                         struct wanted *wanted)
 {
     struct ragged_paths paths;
-
     if (ragged_list_paths(spec, &paths, NULL) != STATUS_OK)
         return;
     want(choice, paths.offsets, wanted);
@@ -54,12 +51,10 @@ static bool want_all(const struct choice *choice, const struct dataset_options *
     size_t fields =
         options->field_count < DATASET_MAX_FIELDS ? options->field_count : DATASET_MAX_FIELDS;
     bool found = false;
-
     for (size_t i = 0; i < fields; i++) {
         const struct dataset_field_spec *spec = &options->fields[i];
         bool is_group =
             choice->hierarchy && !ragged_has_keys(spec) && !select_has(choice, spec->array);
-
         found = found || is_group;
         if (is_group || ragged_has_keys(spec))
             want_ragged(choice, spec, wanted);
@@ -78,7 +73,6 @@ static enum status open_named(struct choice *choice, const struct dataset_option
 {
     static const struct zarr_hierarchy nothing;
     struct zarr_hierarchy *first = NULL;
-
     (void)want_all(choice, options, wanted);
     struct zarr_wanted some = {.paths = wanted->texts, .path_count = wanted->count};
     enum status status = zarr_hierarchy_open_wanted(store, &some, &first, err);
@@ -88,7 +82,6 @@ static enum status open_named(struct choice *choice, const struct dataset_option
     wanted->count = 0;
     if (want_all(choice, options, wanted)) {
         struct zarr_hierarchy *second;
-
         some.path_count = wanted->count;
         if (zarr_hierarchy_open_wanted(store, &some, &second, NULL) == STATUS_OK) {
             zarr_hierarchy_free(first);
@@ -106,7 +99,6 @@ enum status select_open(const struct dataset_options *options, const struct stor
 {
     struct choice choice;
     enum status status = select_begin(options, &choice, err);
-
     if (status != STATUS_OK)
         return status;
     if (!options->fields)
@@ -135,7 +127,6 @@ enum status select_open_arrays(const struct dataset_options *options, const stru
     const char *wanted[SELECT_MOST_ARRAYS];
     struct choice choice;
     enum status status = select_begin(options, &choice, err);
-
     assert(count <= SELECT_MOST_ARRAYS);
     if (status != STATUS_OK)
         return status;

@@ -14,7 +14,6 @@
 bool ragged_has_keys(const struct dataset_field_spec *spec)
 {
     const struct dataset_ragged_spec *ragged = &spec->ragged;
-
     return ragged->offsets || ragged->index || ragged->columns || ragged->values;
 }
 
@@ -24,7 +23,6 @@ static const struct zarr_node *find_vlen(const struct choice *choice,
                                          const struct dataset_field_spec *spec)
 {
     const struct dataset_ragged_spec *ragged = &spec->ragged;
-
     if (!ragged_has_keys(spec))
         return select_vlen(choice, spec->array);
     bool is_one = ragged->offsets && ragged->values && !ragged->index && !ragged->columns &&
@@ -35,7 +33,6 @@ static const struct zarr_node *find_vlen(const struct choice *choice,
 bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spec *spec)
 {
     struct ragged_paths paths;
-
     if (ragged_has_keys(spec) || find_vlen(choice, spec))
         return true;
     return !select_has(choice, spec->array) && ragged_list_paths(spec, &paths, NULL) == STATUS_OK &&
@@ -57,7 +54,6 @@ static enum status add_list(struct ragged_paths *paths, const char *list, struct
 {
     struct text item = {0};
     enum status status = STATUS_OK;
-
     while (status == STATUS_OK && text_list_take(&list, &item))
         status = add_path(paths, item.data ? item.data : "", err);
     text_done(&item);
@@ -86,7 +82,6 @@ enum status ragged_list_paths(const struct dataset_field_spec *spec, struct ragg
     const struct dataset_ragged_spec *ragged = &spec->ragged;
     const char *slash = *spec->array ? "/" : "";
     enum status status = STATUS_OK;
-
     *ret_paths = (struct ragged_paths){0};
     if (ragged_has_keys(spec)) {
         status = check_keys(ragged, err);
@@ -146,7 +141,6 @@ static enum status find_column(const struct choice *choice, const char *path,
 {
     const struct zarr_node *node =
         zarr_hierarchy_find(choice->hierarchy, select_full_path(choice, path).text);
-
     if (!node || !zarr_array_lacks_items(&node->array))
         return select_array(choice, path, ret_node, err);
     *ret_node = node;
@@ -157,7 +151,6 @@ static enum status find_arrays(const struct choice *choice, const struct ragged_
                                struct ragged_origin *ragged, struct error *err)
 {
     enum status status = select_array(choice, paths->offsets, &ragged->offsets.node, err);
-
     if (status == STATUS_OK)
         status = check_offsets(&ragged->offsets.node->array, err);
     for (size_t i = 0; i < paths->column_count && status == STATUS_OK; i++) {
@@ -193,7 +186,6 @@ static enum status settle_convert(const struct dataset_field_spec *spec,
     enum status status = select_check_scaling(&wish, err);
     bool is_dense = ragged->deliver.form == RAGGED_DENSE;
     struct convert *convert = &ragged->convert;
-
     if (status != STATUS_OK)
         return status;
     if (!values && (scaled || (spec->cast != DTYPE_NONE && !is_dense)))
@@ -244,7 +236,6 @@ static enum status take_vlen(const struct zarr_node *node, const struct dataset_
 {
     bool is_scaled =
         (spec->scale < 0.0 || spec->scale > 0.0) && (spec->scale < 1.0 || spec->scale > 1.0);
-
     if (spec->cast != DTYPE_NONE || is_scaled || spec->offset < 0.0 || spec->offset > 0.0)
         return error_set(
             err, STATUS_INVALID,
@@ -263,7 +254,6 @@ static enum status take_vlen(const struct zarr_node *node, const struct dataset_
 static enum status check_spec(const struct dataset_field_spec *spec, struct error *err)
 {
     static const char leave[] = "leave it out, or write the arrays anew";
-
     if (spec->mean || spec->std || spec->stats)
         return refuse_key(spec->mean  ? "mean"
                           : spec->std ? "std"
@@ -284,7 +274,6 @@ static enum status take_index(const struct choice *choice, const struct dataset_
                               struct ragged_origin *ragged, struct error *err)
 {
     enum status status = select_array(choice, spec->index, &ragged->index.node, err);
-
     if (status == STATUS_OK)
         status = select_check_index(&ragged->index.node->array, err);
     if (status == STATUS_OK && ragged->deliver.form == RAGGED_DENSE)
@@ -298,9 +287,7 @@ static enum status take_index(const struct choice *choice, const struct dataset_
 static enum status check_deliver(const struct ragged_origin *ragged, struct error *err)
 {
     const struct dataset_deliver_spec *deliver = &ragged->deliver;
-
     bool pads = deliver->pad_items > 0 || deliver->form == RAGGED_BOUND;
-
     if (deliver->form == RAGGED_BOUND && deliver->pad_items > 0)
         return error_set(err, STATUS_INVALID, "deliver.pad is given twice");
     if (deliver->form == RAGGED_BOUND && ragged->step_count > 0)
@@ -324,7 +311,6 @@ static enum status check_deliver(const struct ragged_origin *ragged, struct erro
 static const char *column_name(const struct ragged_origin *ragged, size_t column)
 {
     const char *path = ragged->columns[column].node->array.path, *slash = strrchr(path, '/');
-
     return slash ? slash + 1 : path;
 }
 
@@ -335,7 +321,6 @@ static enum status add_origin(const struct ragged_origin *ragged, size_t column,
     bool is_main = column == ragged->column_count ||
                    (ragged->has_values && column == ragged->column_count - 1);
     char name[DATASET_NAME_BYTES + ZARR_PATH_BYTES];
-
     if (*count == DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "more than %d fields", DATASET_MAX_FIELDS);
     struct field_origin *origin = &origins[(*count)++];
@@ -356,7 +341,6 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
     struct ragged_paths paths;
     struct field_origin named;
     enum status status = check_spec(spec, err);
-
     *ragged = (struct ragged_origin){.deliver = spec->deliver,
                                      .steps = spec->steps,
                                      .step_count = spec->step_count,
@@ -384,7 +368,6 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
         return status;
     if (ragged->is_group) {
         const char *path = ragged->offsets.node->array.path, *slash = strrchr(path, '/');
-
         snprintf(ragged->group, sizeof ragged->group, "%.*s", slash ? (int)(slash - path) : 0,
                  path);
     }

@@ -32,7 +32,6 @@ static bool parse_integer(const char *text, const char *end, int64_t *ret_value)
 {
     const char *digits = text + (*text == '-');
     size_t length = (size_t)(end - digits);
-
     if (digits >= end || length > 18 || strspn(digits, "0123456789") < length)
         return false;
     *ret_value = strtoll(text, NULL, 10);
@@ -68,7 +67,6 @@ static enum status take_name(struct sliced_axis *axis, const char *name, struct 
                              struct error *err)
 {
     enum status status = STATUS_OK;
-
     if (axis->coordinates.count == 0)
         status = coordinates_read(axis->dataset, axis->store, axis->node, axis->axis,
                                   &axis->coordinates, err);
@@ -86,7 +84,6 @@ static enum status take_item(struct sliced_axis *axis, const char *item, struct 
     const char *colon = strchr(item, ':'), *end = item + strlen(item);
     uint64_t length = length_of(axis);
     int64_t first, behind;
-
     *ret_is_range = colon && parse_end(item, colon, 0, length, &first) &&
                     parse_end(colon + 1, end, (int64_t)length, length, &behind);
     if (*ret_is_range)
@@ -104,11 +101,9 @@ static enum status take_list(struct sliced_axis *axis, const char *list, struct 
     struct text item = {0};
     enum status status = STATUS_OK;
     bool is_range = false;
-
     while (status == STATUS_OK && text_list_take(&list, &item)) {
         struct zarr_run *runs =
             realloc(ret->runs, (ret->run_count + 1) * sizeof *runs); /* few, and at the start */
-
         if (!runs) {
             status = error_set(err, STATUS_NO_MEMORY, "no memory for a slice");
             break;
@@ -130,7 +125,6 @@ static enum status take_indices(struct sliced_axis *axis, const char *indices,
     size_t length = strlen(indices);
     bool bracketed = length > 1 && indices[0] == '[' && indices[length - 1] == ']';
     struct text list = {0};
-
     text_append(&list, "%.*s", (int)(length - 2 * bracketed), indices + bracketed);
     enum status status = take_list(axis, list.data ? list.data : "", ret, err);
     text_done(&list);
@@ -144,7 +138,6 @@ static enum status check_stores(const struct dataset *dataset, const struct fiel
 {
     const struct field_slice *first = &origin->slices[axis];
     enum status status = STATUS_OK;
-
     for (size_t s = 1; s < dataset->private->store_count && status == STATUS_OK; s++) {
         struct field_slice here = {0};
         const char *name;
@@ -155,7 +148,6 @@ static enum status check_stores(const struct dataset *dataset, const struct fiel
                 zarr_hierarchy_find(dataset->private->hierarchies[s], origin->array->array.path),
             .axis = axis,
         };
-
         if (!there.node || there.node->array.rank != origin->array->array.rank)
             return STATUS_OK; /* store_fields.c will say so */
         status = take_indices(&there, indices, &here, err);
@@ -179,7 +171,6 @@ static enum status find_axis(const struct field_origin *origin,
                              struct error *err)
 {
     int axis = select_axis(origin->array, spec->axis);
-
     if (axis < 0)
         return select_no_axis(origin->array, spec->axis, "which is to be sliced", err);
     if (axis == origin->axis)
@@ -199,7 +190,6 @@ static enum status settle_slice(const struct dataset *dataset, struct field_orig
                                .store = store_joined_at(dataset->private->store, 0, &name),
                                .node = origin->array};
     enum status status = find_axis(origin, spec, &axis.axis, err);
-
     if (status != STATUS_OK)
         return status;
     status = take_indices(&axis, spec->indices, &origin->slices[axis.axis], err);
@@ -215,13 +205,11 @@ static enum status crop_runs(struct field_slice *slice, uint64_t count, uint64_t
 {
     uint64_t skip = (count - length) / 2, left = length;
     size_t kept = 0;
-
     if (length > count)
         return error_set(err, STATUS_INVALID, "%" PRIu64 " indices of %" PRIu64, length, count);
     for (size_t i = 0; i < slice->run_count; i++) {
         struct zarr_run run = slice->runs[i];
         uint64_t skipped = min_u64(skip, run.count);
-
         run.first += skipped;
         run.count = min_u64(run.count - skipped, left);
         skip -= skipped;
@@ -239,7 +227,6 @@ static enum status settle_random(struct field_origin *origin, int axis, uint64_t
 {
     const struct field_slice *slice = &origin->slices[axis];
     uint64_t count = slice->runs ? 0 : origin->array->array.shape[axis];
-
     for (size_t i = 0; i < slice->run_count; i++)
         count += slice->runs[i].count;
     if (length > count)
@@ -256,7 +243,6 @@ static enum status settle_crop(struct field_origin *origin, const struct dataset
     struct zarr_run *runs;
     uint64_t count = 0;
     int axis = select_axis(origin->array, spec->axis);
-
     if (axis < 0 || axis == origin->axis)
         return find_axis(origin, &all, &axis, err);
     if (at == CROP_RANDOM)
@@ -281,7 +267,6 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
     for (size_t f = 0; options->fields && f < options->field_count; f++) {
         const struct dataset_field_spec *spec = &options->fields[f];
         struct field_origin *origin = dataset_origin(dataset, spec->name);
-
         if (!origin)
             continue;
         for (size_t i = 0; i < spec->slice_count; i++) {
@@ -306,7 +291,6 @@ enum status slices_select(const struct field_origin *origin, const struct zarr_a
 {
     for (int axis = 0; axis < array->rank; axis++) {
         const struct field_slice *slice = &origin->slices[axis];
-
         if (!slice->runs)
             continue;
         enum status status =
@@ -322,10 +306,8 @@ enum status slices_select(const struct field_origin *origin, const struct zarr_a
 bool slices_same(const struct field_origin *a, const struct field_origin *b)
 {
     bool same = true;
-
     for (int axis = 0; axis < ZARR_MAX_RANK && same; axis++) {
         const struct field_slice *left = &a->slices[axis], *right = &b->slices[axis];
-
         same = left->run_count == right->run_count &&
                (left->run_count == 0 ||
                 memcmp(left->runs, right->runs, left->run_count * sizeof *left->runs) == 0);
@@ -342,7 +324,6 @@ int dataset_field_axis(const struct dataset *dataset, size_t field, const char *
 {
     const struct field_origin *origin = &dataset->private->origins[field];
     int axis = origin->array ? select_axis(origin->array, text) : -1;
-
     if (axis < 0 || axis == origin->axis)
         return axis < 0 ? -1 : 0;
     return axis < origin->axis ? axis + 1 : axis;
@@ -353,7 +334,6 @@ void dataset_field_axis_name(const struct dataset *dataset, size_t field, int ax
 {
     const struct field_origin *origin = &dataset->private->origins[field];
     struct zarr_axis_names names;
-
     ret_name[0] = '\0';
     if (origin->array && zarr_node_axis_names(origin->array, &names))
         snprintf(ret_name, DATASET_NAME_BYTES, "%s", names.names[slices_axis(origin, axis)]);

@@ -17,7 +17,6 @@ static enum status find_array(const struct store *store, const char *path,
     const struct zarr_wanted wanted = {.paths = &path, .path_count = 1};
     const struct zarr_node *node = NULL;
     enum status status = zarr_hierarchy_open_wanted(store, &wanted, ret_hierarchy, err);
-
     if (status == STATUS_OK)
         node = zarr_hierarchy_find(*ret_hierarchy, path);
     if (status == STATUS_NOT_FOUND || (status == STATUS_OK && !node))
@@ -42,7 +41,6 @@ static enum status read_items(const struct dataset *dataset, const struct store 
     struct zarr_read_stats stats = {0};
     struct zarr_chunk_reader *reader;
     enum status status = stock_expect(dataset, store, array, err);
-
     if (status != STATUS_OK) /* the array itself is there */
         return error_prefix(err, STATUS_CORRUPT, "array '%s': ", array->path);
     status = zarr_chunk_reader_new(store, &array, 1, &reader, err);
@@ -63,7 +61,6 @@ enum status small_array_read(const struct dataset *dataset, const struct store *
     const struct zarr_node *node;
     unsigned char *items = NULL;
     enum status status = find_array(store, path, &hierarchy, &node, err);
-
     if (status == STATUS_OK) {
         items = malloc(node->array.total_bytes);
         status = items ? read_items(dataset, store, &node->array, items, err)
@@ -91,12 +88,11 @@ static enum status read_elsewhere(const struct dataset *dataset, const char *uri
         .retries = private->retries, .watch = private->watch, .settings = &private->settings};
     struct store *store;
     enum status status = store_open_with(uri, &options, &store, err);
-
     if (status != STATUS_OK)
         return status;
     status = small_array_read(dataset, store, path, ret_hierarchy, ret_node, ret_items, err);
     store_free(store);
-    return status ? error_prefix(err, status, "'%s': ", uri) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "'%s': ", uri) : STATUS_OK;
 }
 
 enum status small_array_read_named(const struct dataset *dataset,
@@ -106,7 +102,6 @@ enum status small_array_read_named(const struct dataset *dataset,
                                    struct error *err)
 {
     const char *colons = strstr(text, "::"), *name;
-
     if (!colons)
         return small_array_read(dataset, store_joined_at(dataset->private->store, 0, &name),
                                 select_path(options, text).text, ret_hierarchy, ret_node, ret_items,

@@ -18,10 +18,8 @@ struct statistic_frame statistic_frame_of(const struct field_origin *origin)
 {
     const struct zarr_array *array = &origin->array->array;
     struct statistic_frame frame = {.origin = origin, .rank = array->rank};
-
     for (int axis = 1; axis < frame.rank; axis++) {
         const struct field_slice *slice = &origin->slices[statistic_array_axis(&frame, axis)];
-
         frame.whole[axis] = frame.lengths[axis] = array->shape[statistic_array_axis(&frame, axis)];
         if (slice->runs)
             frame.lengths[axis] = 0;
@@ -36,7 +34,6 @@ static bool match_names(const struct statistic_frame *frame, const struct zarr_n
                         int *ret_axes)
 {
     struct zarr_axis_names field, names;
-
     if (!zarr_node_axis_names(frame->origin->array, &field) || !zarr_node_axis_names(node, &names))
         return false;
     for (int i = 0; i < node->array.rank; i++) {
@@ -55,7 +52,6 @@ static enum status refuse_shape(const struct statistic_frame *frame, const struc
                                 struct error *err)
 {
     struct text here = {0}, there = {0};
-
     for (int i = 0; i < array->rank; i++)
         text_append(&here, i ? ", %" PRIu64 : "%" PRIu64, array->shape[i]);
     for (int axis = 1; axis < frame->rank; axis++)
@@ -75,7 +71,6 @@ static enum status align(const struct statistic_frame *frame, const struct zarr_
 {
     int axes[ZARR_MAX_RANK];
     uint64_t stride = 1;
-
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++)
         statistic->lengths[axis] = 1;
     if (array->total_bytes == array->item_bytes)
@@ -84,7 +79,6 @@ static enum status align(const struct statistic_frame *frame, const struct zarr_
         bool first = array->rank == 1 && frame->rank > 1 &&
                      (array->shape[0] == frame->whole[1] || array->shape[0] == frame->lengths[1]);
         int skip = first ? 1 : frame->rank - array->rank;
-
         if (skip < 1)
             return refuse_shape(frame, array, err);
         for (int i = 0; i < array->rank; i++)
@@ -93,7 +87,6 @@ static enum status align(const struct statistic_frame *frame, const struct zarr_
     for (int i = array->rank - 1; i >= 0; i--) {
         uint64_t length = array->shape[i];
         bool is_whole = length == frame->whole[axes[i]] && !statistic->is_of_slice;
-
         if (length != 1 && !is_whole && length != frame->lengths[axes[i]])
             return refuse_shape(frame, array, err);
         statistic->lengths[axes[i]] = length;
@@ -108,7 +101,6 @@ static bool is_usable(double value, enum dtype work, bool divides)
 {
     double there = work == DTYPE_FLOAT32 ? (double)(float)value : value;
     double inverse = divides ? 1.0 / there : 0.0;
-
     return isfinite(there) && isfinite(work == DTYPE_FLOAT32 ? (double)(float)inverse : inverse);
 }
 
@@ -118,7 +110,6 @@ static enum status check_values(const struct statistic *statistic, const char *w
 {
     for (uint64_t i = 0; i < statistic->count; i++) {
         double value = statistic->values[i];
-
         if (!isfinite(value) || (divides && !(value < 0.0 || value > 0.0)))
             return error_set(err, STATUS_INVALID,
                              "%s has %g at %" PRIu64 ": it takes finite numbers%s", what, value, i,
@@ -145,7 +136,6 @@ static enum status take_values(const struct zarr_array *array, const unsigned ch
                                struct statistic *statistic, struct error *err)
 {
     const struct convert convert = {.from = array->dtype, .to = DTYPE_FLOAT64, .scale = 1.0};
-
     if (array->item_length > 0 || array->stored_type[0] ||
         !convert_is_possible(array->dtype, DTYPE_FLOAT64))
         return error_set(err, STATUS_INVALID, "array '%s' is not of numbers", array->path);
@@ -161,7 +151,6 @@ static bool parse_numbers(const char *text, double numbers[MOST_NUMBERS], size_t
     char copy[MOST_NUMBERS * 32], *rest = copy, *item;
     size_t count = 0, length = strlen(text);
     bool has_brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
-
     if (length >= sizeof copy)
         return false;
     snprintf(copy, sizeof copy, "%.*s", (int)(has_brackets ? length - 2 : length),
@@ -182,7 +171,6 @@ static enum status take_numbers(const struct statistic_frame *frame, const doubl
                                      .item_bytes = sizeof *numbers,
                                      .total_bytes = count * sizeof *numbers};
     enum status status = align(frame, &array, NULL, statistic, err);
-
     if (status == STATUS_OK)
         status = allocate_values(count, statistic, err);
     if (status == STATUS_OK)
@@ -198,7 +186,6 @@ static enum status read_array(const struct statistic_reading *reading, const cha
     unsigned char *items = NULL;
     enum status status = small_array_read_named(reading->dataset, reading->options, text,
                                                 &hierarchy, &node, &items, err);
-
     if (status != STATUS_OK)
         return status;
     if (reading->frame)
@@ -224,10 +211,9 @@ enum status statistic_read(const struct statistic_reading *reading, const char *
     bool are_numbers = reading->frame && parse_numbers(text, numbers, &count);
     enum status status = are_numbers ? take_numbers(reading->frame, numbers, count, statistic, err)
                                      : read_array(reading, text, statistic, err);
-
     if (!are_numbers)
         snprintf(what, sizeof what, "array '%.100s'", text);
-    return status ? status : check_values(statistic, what, divides, work, err);
+    return status != STATUS_OK ? status : check_values(statistic, what, divides, work, err);
 }
 
 /* Statistics
@@ -239,7 +225,6 @@ static enum status read_own(const struct statistic_reading *reading,
                             enum dtype work, struct statistic *statistic, struct error *err)
 {
     struct text text = {0};
-
     statistic->is_of_slice = true;
     text_append(&text, "%s::%s/%s", spec->stats, spec->name, name);
     enum status status = statistic_read(reading, text.data, false, work, statistic, err);
@@ -252,7 +237,7 @@ static enum status read_own(const struct statistic_reading *reading,
                   "RUN.yaml, and stats: STORE reads those of the field of the same name",
                   text.data);
     text_done(&text);
-    return status ? error_prefix(err, status, "stats: ") : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "stats: ") : STATUS_OK;
 }
 
 /* From the least and the greatest value: what maps them to -1 and 1. */
@@ -263,7 +248,6 @@ static enum status combine_range(struct statistic *least, struct statistic *grea
         return error_set(err, STATUS_INVALID, "stats: min and max differ in shape");
     for (uint64_t i = 0; i < least->count; i++) {
         double low = least->values[i], high = greatest->values[i];
-
         least->values[i] = low / 2 + high / 2;
         greatest->values[i] = high / 2 - low / 2;
     }
@@ -276,7 +260,6 @@ enum status statistic_read_stats(const struct statistic_reading *reading,
 {
     bool is_range = spec->stats_form == STATS_MIN_MAX;
     enum status status = read_own(reading, spec, is_range ? "min" : "mean", work, mean, err);
-
     if (status == STATUS_OK)
         status = read_own(reading, spec, is_range ? "max" : "std", work, std, err);
     if (status == STATUS_OK && is_range)
@@ -284,5 +267,5 @@ enum status statistic_read_stats(const struct statistic_reading *reading,
     for (uint64_t i = 0; status == STATUS_OK && i < std->count; i++)
         if (fpclassify(std->values[i]) == FP_ZERO)
             std->values[i] = 1.0; /* all values are the same */
-    return status ? status : check_values(std, "stats: std", true, work, err);
+    return status != STATUS_OK ? status : check_values(std, "stats: std", true, work, err);
 }

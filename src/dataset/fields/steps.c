@@ -16,7 +16,6 @@ enum status steps_check(const struct dataset_field_spec *spec, struct error *err
                          spec->step_count, DATASET_MAX_STEPS);
     for (size_t i = 0; i < spec->step_count; i++) {
         int32_t step = spec->steps[i];
-
         if (step < -DATASET_MAX_STEP || step > DATASET_MAX_STEP)
             return error_set(err, STATUS_INVALID,
                              "field '%s': step %" PRId32 " is out of range: from -%d to %d",
@@ -47,7 +46,6 @@ enum status steps_keep(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
     size_t total = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         total += private->origins[i].step_count;
     for (size_t r = 0; r < dataset->ragged_count; r++)
@@ -69,7 +67,6 @@ enum status steps_keep(struct dataset *dataset, struct error *err)
 static int compare_steps(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -93,7 +90,6 @@ static size_t put_steps(int32_t *out, const int32_t *steps, size_t count)
 static size_t sort_steps(int32_t *steps, size_t count)
 {
     size_t kept = 0;
-
     qsort(steps, count, sizeof *steps, compare_steps);
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || steps[i] != steps[kept - 1])
@@ -105,7 +101,6 @@ enum status steps_merge(int32_t **steps, size_t *count, const int32_t *more, siz
                         struct error *err)
 {
     int32_t *all = realloc(*steps, (*count + more_count + 1) * sizeof *all);
-
     if (!all)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", *count + more_count);
     memcpy(all + *count, more, more_count * sizeof *all);
@@ -118,9 +113,7 @@ enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **
                         size_t *ret_count, struct error *err)
 {
     size_t total = 0, count = 0;
-
     size_t ragged_count = leader == SIZE_MAX ? dataset->ragged_count : 0;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         total += counts(dataset, i, leader) ? dataset->private->origins[i].step_count + 1 : 0;
     for (size_t r = 0; r < ragged_count; r++)
@@ -130,13 +123,11 @@ enum status steps_union(const struct dataset *dataset, size_t leader, int32_t **
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu steps", total);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         if (counts(dataset, i, leader))
             count += put_steps(steps + count, origin->steps, origin->step_count);
     }
     for (size_t r = 0; r < ragged_count; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         count += put_steps(steps + count, origin->steps, origin->step_count);
     }
     *ret_steps = steps;
@@ -161,7 +152,6 @@ static bool same_view(const struct field_origin *a, const struct field_origin *b
 static size_t leader_of(const struct dataset *dataset, size_t i)
 {
     const struct field_origin *origins = dataset->private->origins;
-
     for (size_t k = 0; k < i && origins[i].array && dataset->private->has_steps; k++)
         if (same_view(&origins[k], &origins[i]))
             return k;
@@ -190,20 +180,17 @@ enum status steps_settle(struct dataset *dataset, struct error *err)
 {
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         origin->halo_before = reach_before(origin->steps, origin->step_count);
         origin->halo_after = reach_after(origin->steps, origin->step_count);
     }
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct dataset_field *field = &dataset->fields[i];
-
         field->row_leader = leader_of(dataset, i);
         widen_halo(&dataset->fields[field->row_leader], field);
     }
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct dataset_field *field = &dataset->fields[i];
         int32_t *steps;
-
         field->halo_before = dataset->fields[field->row_leader].halo_before;
         field->halo_after = dataset->fields[field->row_leader].halo_after;
         if (field->row_leader != i || !dataset->private->origins[i].array)

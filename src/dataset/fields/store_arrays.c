@@ -14,7 +14,6 @@ enum status store_fields_find(const struct dataset *dataset, size_t store, const
                               struct error *err)
 {
     const struct zarr_node *node = zarr_hierarchy_find(dataset->private->hierarchies[store], path);
-
     if (!node)
         return error_set(err, STATUS_NOT_FOUND,
                          "store %s has no array '%s', which %s has: joined stores have the same "
@@ -44,7 +43,6 @@ static bool same_items(const struct zarr_array *a, const struct zarr_array *b)
 {
     bool same = a->dtype == b->dtype && a->item_bytes == b->item_bytes && a->rank == b->rank &&
                 a->convert.from == b->convert.from && strcmp(a->stored_type, b->stored_type) == 0;
-
     for (int i = 1; same && i < a->rank; i++)
         same = a->shape[i] == b->shape[i];
     return same;
@@ -56,7 +54,6 @@ enum status store_fields_compare(const struct dataset *dataset, size_t store, co
                                  struct error *err)
 {
     struct text first = {0}, other = {0};
-
     if (same_items(a, b))
         return STATUS_OK;
     describe_items(a, &first);
@@ -74,7 +71,6 @@ enum status stock_refuse(const struct store *store, const struct zarr_array *arr
                          struct error *err)
 {
     char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
-
     if (zarr_finds_other_separator(store, array, own, other)) {
         struct text text = {0};
         zarr_describe_other_separator(own, other, &text);
@@ -92,7 +88,6 @@ enum status stock_expect(const struct dataset *dataset, const struct store *stor
                          const struct zarr_array *array, struct error *err)
 {
     const struct dataset_private *private = dataset->private;
-
     if (private->fills_empty || private->missing_is_bad || zarr_has_stock(store, array))
         return STATUS_OK;
     return stock_refuse(store, array, err);

@@ -36,7 +36,6 @@ enum status frame_array_init(const struct dataset *dataset, size_t store, const 
                                 .first = first[0],
                                 .frames = first[1] - first[0]};
     enum status status = node->status;
-
     if (status != STATUS_OK)
         error_set(err, status, "%s", node->reason);
     else if (node->array.rank != 1 || node->array.item_length > 0)
@@ -67,7 +66,6 @@ enum status frame_array_expect_integers(const struct frame_array *array, struct 
 enum status frame_array_expect_numbers(const struct frame_array *array, struct error *err)
 {
     enum dtype dtype = array->view.dtype;
-
     if (dtype_is_integer(dtype) || dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64)
         return STATUS_OK;
     return frame_array_name(array,
@@ -94,7 +92,6 @@ enum status frame_array_expect_bools(const struct frame_array *array, struct err
 enum status frame_array_expect_frames(const struct frame_array *array, struct error *err)
 {
     uint64_t items = array->view.shape[0];
-
     if (items == array->frames)
         return STATUS_OK;
     return frame_array_name(
@@ -111,7 +108,6 @@ static uint64_t items_at_once(const struct zarr_array *array)
 {
     const uint64_t bytes = (uint64_t)4 << 20;
     uint64_t chunks = max_u64(bytes / array->chunk_bytes, 1);
-
     return min_u64(chunks * array->chunk_shape[0], array->shape[0]);
 }
 
@@ -135,7 +131,6 @@ static enum status read_block(const struct reading *reading, struct zarr_chunk_r
     const struct zarr_array *array = &reading->array->view;
     uint64_t first = block * reading->at_once;
     struct zarr_read_stats stats = {0};
-
     return zarr_read_samples(reader, array, first,
                              min_u64(first + reading->at_once, array->shape[0]), items, &stats,
                              err);
@@ -146,7 +141,6 @@ static enum status visit_block(const struct reading *reading, uint64_t block, co
 {
     uint64_t first = block * reading->at_once;
     uint64_t count = min_u64(reading->at_once, reading->array->view.shape[0] - first);
-
     return reading->visit(reading->argument, reading->array, first, count, items, err);
 }
 
@@ -161,7 +155,6 @@ static void *read_blocks(void *argument)
     struct zarr_chunk_reader *reader = NULL;
     struct error err;
     uint64_t block;
-
     error_clear(&err);
     enum status status =
         items ? zarr_chunk_reader_new_with(private->store, &array, 1, &private->read, &reader, &err)
@@ -186,7 +179,6 @@ uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most
     const struct zarr_array *view = &array->view;
     uint64_t bytes = items_at_once(view) * view->item_bytes +
                      zarr_chunk_reader_bytes_with(private->store, &view, 1, &private->read);
-
     return min_u64(most, max_u64(MOST_BYTES / bytes, 1));
 }
 

@@ -10,7 +10,6 @@ static enum status grow(struct frame_runs *runs, bool values, struct error *err)
 {
     size_t room = runs->room > 0 ? 2 * runs->room : 1024;
     uint64_t *ends = realloc(runs->ends, room * sizeof *ends);
-
     if (ends)
         runs->ends = ends;
     int64_t *more = ends && values ? realloc(runs->values, room * sizeof *more) : NULL;
@@ -56,11 +55,9 @@ static enum status take_ends(void *argument, const struct frame_array *array, ui
 {
     struct frame_runs *runs = argument;
     enum status status = STATUS_OK;
-
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t end = dtype_integer(array->view.dtype, items, i);
         uint64_t before = first + i > 0 ? runs->ends[runs->count - 1] - array->first : 0;
-
         if (end < 0 || (uint64_t)end > array->frames)
             return error_set(err, STATUS_INVALID,
                              "item %" PRIu64 " is %" PRId64 ", but the store has %" PRIu64
@@ -79,7 +76,6 @@ enum status frame_runs_add_ends(struct frame_runs *runs, const struct frame_arra
                                 struct error *err)
 {
     enum status status = frame_array_expect_integers(array, err);
-
     if (status == STATUS_OK)
         status = frame_array_read(array, take_ends, runs, err);
     if (status != STATUS_OK || open || runs->ends[runs->count - 1] == array->first + array->frames)
@@ -107,11 +103,9 @@ static enum status take_values(void *argument, const struct frame_array *array, 
     struct taking *taking = argument;
     struct frame_runs *runs = taking->runs;
     enum status status = STATUS_OK;
-
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t value = dtype_integer(array->view.dtype, items, i);
         uint64_t end = array->first + first + i + 1;
-
         if ((first + i > 0 || taking->continues) && runs->values[runs->count - 1] == value)
             runs->ends[runs->count - 1] = end;
         else
@@ -128,7 +122,6 @@ struct start {
 static int compare_starts(const void *a, const void *b)
 {
     const struct start *x = a, *y = b;
-
     if (x->value != y->value)
         return x->value < y->value ? -1 : 1;
     return (x->frame > y->frame) - (x->frame < y->frame);
@@ -141,7 +134,6 @@ static enum status refuse_returns(const struct frame_runs *runs, size_t from,
     size_t count = runs->count - from;
     struct start *starts = malloc(count * sizeof *starts);
     const struct start *back = NULL;
-
     if (!starts)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu runs of frames", count);
     for (size_t i = 0; i < count; i++) {
@@ -172,7 +164,6 @@ enum status frame_runs_add_values(struct frame_runs *runs, const struct frame_ar
     struct taking taking = {runs, continuous && runs->count > 0};
     size_t before = runs->count;
     enum status status = frame_array_expect_integers(array, err);
-
     if (status == STATUS_OK)
         status = frame_array_expect_frames(array, err);
     if (status == STATUS_OK)

@@ -18,7 +18,6 @@ static enum status append(struct frame_times *times, double difference, double t
                           struct error *err)
 {
     struct frame_times_run *last = times->count > 0 ? &times->runs[times->count - 1] : NULL;
-
     if (last && same(last->difference, difference)) {
         last->count++;
         return STATUS_OK;
@@ -57,7 +56,6 @@ static double difference_of(const struct frame_times *times, bool is_integer, in
                             double number)
 {
     int64_t exact;
-
     if (is_integer && !__builtin_sub_overflow(integer, times->integer, &exact))
         return (double)exact;
     return number - times->number;
@@ -69,7 +67,6 @@ static enum status cross(const struct taking *taking, double number, double *ret
 {
     const struct frame_times *times = taking->times;
     const struct zarr_encoding *before = &times->encoding, *here = taking->encoding;
-
     *ret_difference = INFINITY;
     if (!taking->continuous)
         return STATUS_OK;
@@ -96,11 +93,9 @@ static enum status take_times(void *argument, const struct frame_array *array, u
     bool is_integer = dtype_is_integer(dtype);
     double origin = isfinite(taking->scale.origin) ? taking->scale.origin : 0;
     enum status status = STATUS_OK;
-
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t integer = is_integer ? dtype_integer(dtype, items, i) : 0;
         double number = number_at(dtype, items, i), difference;
-
         if (first + i > 0)
             difference = difference_of(times, is_integer, integer, number) * taking->scale.unit;
         else if (array->first > 0)
@@ -119,7 +114,6 @@ enum status frame_times_add(struct frame_times *times, const struct frame_array 
 {
     struct zarr_encoding encoding;
     enum status status = frame_array_expect_numbers(array, err);
-
     zarr_node_encoding(array->node, &encoding);
     struct taking taking = {
         times, dates_scale(array->node->array.stored_type, encoding.units, encoding.calendar),
@@ -139,7 +133,6 @@ enum status frame_times_add(struct frame_times *times, const struct frame_array 
 static int compare_differences(const void *a, const void *b)
 {
     const struct frame_times_run *x = a, *y = b;
-
     return (x->difference > y->difference) - (x->difference < y->difference);
 }
 
@@ -148,7 +141,6 @@ enum status frame_times_settle(struct frame_times *times, struct error *err)
     struct frame_times_run *sorted = malloc((times->count + 1) * sizeof *sorted);
     uint64_t total = 0, before = 0;
     size_t count = 0;
-
     if (!sorted)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu runs of times", times->count);
     for (size_t i = 0; i < times->count; i++)
@@ -177,15 +169,13 @@ enum status frame_times_runs(struct frame_times *times, uint64_t frame_count,
                              struct frame_runs *runs, struct error *err)
 {
     enum status status = frame_times_settle(times, err);
-
     for (size_t i = 0; status == STATUS_OK && i < times->count; i++) {
         const struct frame_times_run *run = &times->runs[i];
-
         for (uint64_t k = 0; status == STATUS_OK && frame_times_jumps(times, run) && k < run->count;
              k++)
             status = frame_runs_add_end(runs, run->first + k, err);
     }
-    return status ? status : frame_runs_add_end(runs, frame_count, err);
+    return status != STATUS_OK ? status : frame_runs_add_end(runs, frame_count, err);
 }
 
 void frame_times_done(struct frame_times *times)

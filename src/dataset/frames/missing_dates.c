@@ -20,7 +20,6 @@ static const char advice[] =
 static int64_t days_of(int year, int month, int day)
 {
     int64_t y = year - (month <= 2), m = month + (month > 2 ? -3 : 9);
-
     return y * 365 + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
 }
 
@@ -28,7 +27,6 @@ static bool is_date(int year, int month, int day)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
     return year > 0 && month >= 1 && month <= 12 && day >= 1 &&
            day <= lengths[month - 1] + (leap && month == 2);
 }
@@ -37,7 +35,6 @@ bool missing_dates_parse(const char *text, int64_t *ret_seconds)
 {
     int year, month, day, hour = 0, minute = 0, second = 0, end = 0;
     char between = 'T';
-
     if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &end) != 3 || end != 10)
         return false;
     const char *rest = text + end;
@@ -73,7 +70,6 @@ bool missing_dates_frequency(const char *text, int64_t *ret_seconds)
     } units[] = {{"", 3600}, {"h", 3600}, {"m", 60}, {"s", 1}, {"d", 86400}, {"D", 86400}};
     char *end;
     long count = strtol(text, &end, 10);
-
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (end > text && strcmp(end, units[i].unit) == 0 && count > 0 && count < 1000000) {
             *ret_seconds = count * units[i].seconds;
@@ -96,7 +92,6 @@ static bool find_frame(const struct dates *dates, int64_t date, uint64_t *ret_fr
 {
     if (!dates->seconds) {
         int64_t since = date - dates->start;
-
         *ret_frame = (uint64_t)(since / dates->interval);
         return since >= 0 && since % dates->interval == 0 && *ret_frame < dates->count;
     }
@@ -121,7 +116,6 @@ int64_t missing_dates_unit(const char *type)
     } units[] = {{"s", 1},  {"ms", -1000}, {"us", -1000000}, {"ns", -1000000000},
                  {"m", 60}, {"h", 3600},   {"D", 86400}};
     char unit[8] = "";
-
     (void)!sscanf(type, "%*cM8[%7[a-zA-Z]]", unit);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (strcmp(unit, units[i].unit) == 0)
@@ -133,7 +127,6 @@ static enum status take_dates(const struct zarr_array *array, const unsigned cha
                               struct dates *dates, struct error *err)
 {
     int64_t unit = missing_dates_unit(array->stored_type);
-
     if (array->rank != 1 || unit == 0)
         return error_set(err, STATUS_INVALID,
                          "the array 'dates' is %d-dimensional and of %s, and not one-dimensional "
@@ -147,7 +140,6 @@ static enum status take_dates(const struct zarr_array *array, const unsigned cha
         return error_set(err, STATUS_NO_MEMORY, "no memory for dates");
     for (uint64_t i = 0; i < dates->count; i++) {
         int64_t value = dtype_integer(DTYPE_INT64, items, i);
-
         bool fits = unit < 0 || !__builtin_mul_overflow(value, unit, &dates->seconds[i]);
         if (unit < 0)
             dates->seconds[i] = value / -unit;
@@ -166,7 +158,6 @@ static enum status read_text(const struct store *store, enum zarr_format format,
 {
     struct zarr_texts texts;
     enum status status = zarr_group_texts(store, format, "", name, &texts, err);
-
     if (status != STATUS_OK)
         return status;
     if (texts.count != 1)
@@ -190,7 +181,6 @@ static enum status read_dates(const struct dataset *dataset, const struct store 
     unsigned char *items = NULL;
     const struct zarr_node *node;
     enum status status = small_array_read(dataset, store, "dates", &hierarchy, &node, &items, err);
-
     *dates = (struct dates){.count = frames};
     if (status == STATUS_OK) {
         status = take_dates(&node->array, items, dates, err);
@@ -201,9 +191,9 @@ static enum status read_dates(const struct dataset *dataset, const struct store 
     if (status != STATUS_NOT_FOUND)
         return status;
     status = read_text(store, format, "start_date", missing_dates_parse, &dates->start, err);
-    return status ? status
-                  : read_text(store, format, "frequency", missing_dates_frequency, &dates->interval,
-                              err);
+    return status != STATUS_OK ? status
+                               : read_text(store, format, "frequency", missing_dates_frequency,
+                                           &dates->interval, err);
 }
 
 /* Adds the frames of the dates, numbered from `first` on. */
@@ -211,7 +201,6 @@ static enum status add_frames(const struct zarr_texts *missing, const struct dat
                               uint64_t first, uint64_t **frames, size_t *count, struct error *err)
 {
     uint64_t *more = realloc(*frames, (*count + missing->count) * sizeof *more);
-
     if (!more)
         return error_set(err, STATUS_NO_MEMORY, "no memory for dates");
     *frames = more;
@@ -219,7 +208,6 @@ static enum status add_frames(const struct zarr_texts *missing, const struct dat
         const char *text = missing->items[i];
         uint64_t frame;
         int64_t date;
-
         if (!missing_dates_parse(text, &date))
             return error_set(err, STATUS_INVALID,
                              "'%.40s' is no date such as 2020-01-08T06:00:00: %s",
@@ -243,7 +231,6 @@ static enum status find_in_store(const struct dataset *dataset, size_t s, uint64
     struct zarr_texts missing = {0};
     struct dates dates = {0};
     enum status status = zarr_group_texts(store, format, "", "missing_dates", &missing, err);
-
     if (status == STATUS_OK && missing.count > 0)
         status = read_dates(dataset, store, format, length, &dates, err);
     if (status == STATUS_OK && missing.count > 0 && dates.count != length)
@@ -276,7 +263,6 @@ enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_fra
     uint64_t *frames = NULL;
     size_t count = 0;
     enum status status = STATUS_OK;
-
     for (size_t s = 0; status == STATUS_OK && is_by_date(dataset) && s < dataset->store_count; s++)
         status = find_in_store(dataset, s, &frames, &count, err);
     if (status != STATUS_OK || count == 0) {

@@ -61,7 +61,6 @@ static size_t list_paths(const struct dataset_samples_spec *spec,
                          spec->segments,
                          splits_by_array(spec) ? spec->split_by : NULL};
     size_t count = 0;
-
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (is_set(all[i]))
             ret_paths[count++] = all[i];
@@ -74,7 +73,6 @@ static enum status open_hierarchies(struct making *making, struct error *err)
     const char *paths[SELECT_MOST_ARRAYS], *name;
     size_t count = list_paths(making->spec, paths);
     enum status status = STATUS_OK;
-
     making->hierarchies = calloc(private->store_count, sizeof *making->hierarchies);
     if (!making->hierarchies)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of samples");
@@ -92,7 +90,6 @@ static enum status find_array(const struct making *making, size_t store, const c
 {
     const struct zarr_hierarchy *hierarchy = making->hierarchies[store];
     const struct zarr_node *node = hierarchy ? select_find(making->options, hierarchy, path) : NULL;
-
     if (!node)
         return error_set(err, STATUS_NOT_FOUND, "%s: there is no array '%s' in the store %s%s",
                          option, path, dataset_store_text(making->dataset, store).text,
@@ -108,10 +105,8 @@ static enum status use_arrays(struct making *making, const char *option, const c
                               use_array *use, struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t s = 0; status == STATUS_OK && s < making->dataset->store_count; s++) {
         struct frame_array array;
-
         status = find_array(making, s, option, path, &array, err);
         if (status == STATUS_OK)
             status = use(making, &array, err);
@@ -126,7 +121,6 @@ static enum status use_ends(struct making *making, const struct frame_array *arr
                             struct error *err)
 {
     bool is_last = array->store + 1 == making->dataset->store_count;
-
     return frame_runs_add_ends(&making->episodes, array, making->continuous && !is_last, err);
 }
 
@@ -146,10 +140,9 @@ static enum status find_jumps(struct making *making, struct error *err)
 {
     const char *path = making->spec->episodes_jumps;
     enum status status = use_arrays(making, "samples.episodes_jumps", path, use_times, err);
-
-    return status ? status
-                  : frame_times_runs(&making->times, making->dataset->frame_count,
-                                     &making->episodes, err);
+    return status != STATUS_OK ? status
+                               : frame_times_runs(&making->times, making->dataset->frame_count,
+                                                  &making->episodes, err);
 }
 
 static enum status use_documents(struct making *making, const struct frame_array *array,
@@ -161,7 +154,6 @@ static enum status use_documents(struct making *making, const struct frame_array
 static enum status find_episodes(struct making *making, struct error *err)
 {
     const struct dataset_samples_spec *spec = making->spec;
-
     if (is_set(spec->episodes_ends) + is_set(spec->episodes_id) + is_set(spec->episodes_jumps) > 1)
         return error_set(err, STATUS_INVALID,
                          "samples.episodes has more than one of ends, id and jumps: choose one");
@@ -179,7 +171,6 @@ static enum status find_documents(struct making *making, struct error *err)
 {
     const struct dataset *dataset = making->dataset;
     const char *path = making->spec->segments, *user = NULL;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->private->origins[i].segments)
             user = dataset->private->origins[i].name;
@@ -217,7 +208,6 @@ static enum status take_bools(void *argument, const struct frame_array *array, u
 {
     uint64_t *bits = argument, begin = array->first + first;
     const unsigned char *bytes = items;
-
     (void)err;
     for (uint64_t i = 0; i < count; i++)
         bits[(begin + i) / 64] |= (uint64_t)(bytes[i] != 0) << (begin + i) % 64;
@@ -228,10 +218,8 @@ static enum status take_numbers(void *argument, const struct frame_array *array,
                                 uint64_t count, const void *items, struct error *err)
 {
     uint64_t *bits = argument;
-
     for (uint64_t i = 0; i < count; i++) {
         int64_t frame = dtype_integer(array->view.dtype, items, i);
-
         if (frame < 0 || (uint64_t)frame >= array->frames)
             return error_set(err, STATUS_INVALID,
                              "item %" PRIu64 " is %" PRId64
@@ -245,7 +233,6 @@ static enum status take_numbers(void *argument, const struct frame_array *array,
 static enum status read_bools(const struct frame_array *array, uint64_t *bits, struct error *err)
 {
     enum status status = frame_array_expect_bools(array, err);
-
     if (status == STATUS_OK)
         status = frame_array_expect_frames(array, err);
     return status == STATUS_OK ? frame_array_read(array, take_bools, bits, err) : status;
@@ -262,7 +249,6 @@ static enum status use_missing(struct making *making, const struct frame_array *
                                struct error *err)
 {
     enum dtype dtype = array->view.dtype; /* xarray writes bools as integers of 8 bits */
-
     if (dtype == DTYPE_BOOL || dtype == DTYPE_INT8 || dtype == DTYPE_UINT8)
         return read_bools(array, making->blocked, err);
     enum status status = frame_array_expect_integers(array, err);
@@ -275,7 +261,6 @@ static enum status find_masks(struct making *making, struct error *err)
 {
     const struct dataset_samples_spec *spec = making->spec;
     enum status status = STATUS_OK;
-
     if (is_set(spec->missing))
         status = make_bits(making, &making->blocked)
                      ? use_arrays(making, "samples.missing", spec->missing, use_missing, err)
@@ -292,7 +277,6 @@ static enum status block_missing_dates(struct making *making, struct error *err)
 {
     uint64_t *frames = NULL;
     size_t count = 0;
-
     if (making->spec->is_settled || is_set(making->spec->missing))
         return STATUS_OK;
     enum status status = missing_dates_find(making->dataset, &frames, &count, err);
@@ -317,7 +301,6 @@ static enum status use_groups(struct making *making, const struct frame_array *a
 static void group_by_episode(const struct making *making, struct split_groups *groups)
 {
     const struct dataset *dataset = making->dataset;
-
     groups->ends = making->episodes.ends;
     groups->run_count = making->episodes.count;
     if (groups->ends)
@@ -330,7 +313,6 @@ static enum status find_groups(struct making *making, struct split_groups *group
                                struct error *err)
 {
     const char *by = making->spec->split_by;
-
     if (!is_set(by) || strcmp(by, "episode") == 0) {
         group_by_episode(making, groups);
         return STATUS_OK;
@@ -365,12 +347,12 @@ static enum status note_parts(struct making *making, const struct split_options 
                               const struct split_groups *groups, struct error *err)
 {
     enum status status = STATUS_OK;
-    for (size_t p = 0; p < options->part_count && groups->ends && !status; p++) {
+    for (size_t p = 0; p < options->part_count && groups->ends && status == STATUS_OK; p++) {
         struct split_options one = *options;
         struct split split;
         one.part = options->parts[p].name;
         status = split_init(&one, groups, &split, err);
-        if (!status)
+        if (status == STATUS_OK)
             status =
                 add_part(making->dataset->private, one.part, split_content(&split, groups), err);
     }
@@ -388,7 +370,6 @@ static enum status split_into_parts(struct making *making, struct error *err)
     struct split_groups groups = {.store_frames = making->dataset->store_frames,
                                   .store_count = making->dataset->store_count};
     struct split split;
-
     for (size_t i = 0; i < spec->split_part_count && i < SPLIT_MOST_PARTS; i++)
         parts[i] = (struct split_part){spec->split_parts[i].name, spec->split_parts[i].fraction};
     enum status status = find_groups(making, &groups, err);
@@ -424,7 +405,6 @@ static enum status find_part(struct making *making, struct error *err)
     const struct dataset_samples_spec *spec = making->spec;
     bool has_parts = is_set(spec->split_part), has_range = spec->split_end > 0;
     enum status status = STATUS_OK;
-
     if (!has_parts && !has_range)
         return STATUS_OK;
     if (!make_bits(making, &making->blocked))
@@ -461,7 +441,6 @@ static enum status build(struct making *making, struct error *err)
     };
     int32_t *steps;
     enum status status = steps_union(dataset, SIZE_MAX, &steps, &options.step_count, err);
-
     if (status == STATUS_OK && spec->more_step_count > 0)
         status =
             steps_merge(&steps, &options.step_count, spec->more_steps, spec->more_step_count, err);
@@ -478,7 +457,6 @@ static enum status make(struct making *making, struct error *err)
 {
     struct dataset_private *private = making->dataset->private;
     enum status status = open_hierarchies(making, err);
-
     if (status == STATUS_OK)
         status = find_episodes(making, err);
     if (status == STATUS_OK)
@@ -505,7 +483,6 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
                             .spec = &options->samples,
                             .continuous = options->samples.continuous};
     enum status status = block_missing_dates(&making, err);
-
     if (status == STATUS_OK && !making.blocked && is_plain(dataset, making.spec) &&
         !is_set(making.spec->segments))
         return STATUS_OK;

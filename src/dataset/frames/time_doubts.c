@@ -19,7 +19,6 @@
 static bool is_times(const struct zarr_node *node, uint64_t frames)
 {
     struct zarr_encoding encoding;
-
     if (node->status != STATUS_OK || node->array.rank != 1 || node->array.shape[0] != frames ||
         node->array.item_length > 0)
         return false;
@@ -38,7 +37,6 @@ static bool find_axis(const struct dataset *dataset, struct sample_axis *ret)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
         struct zarr_axis_names names;
-
         if (!origin->array || origin->index)
             continue;
         const char *path = origin->array->array.path, *slash = strrchr(path, '/');
@@ -55,12 +53,10 @@ static const struct zarr_node *choose(const struct zarr_hierarchy *hierarchy,
                                       const struct sample_axis *axis, uint64_t frames)
 {
     const struct zarr_node *found = NULL;
-
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         const char *slash = strrchr(node->array.path, '/');
         struct zarr_axis_names names;
-
         if (!is_times(node, frames))
             continue;
         (void)zarr_node_axis_names(node, &names);
@@ -81,7 +77,6 @@ static enum status open_arrays(const struct dataset *dataset, size_t s,
     char path[2 * ZARR_PATH_BYTES];
     const char *name, *paths[] = {path};
     struct zarr_wanted wanted = {.paths = paths, .path_count = 1};
-
     snprintf(path, sizeof path, "%s%s", axis->group, axis->name[0] ? axis->name : "time");
     if (dataset->private->hierarchies[s]->consolidated)
         wanted = (struct zarr_wanted){.group = ""};
@@ -99,7 +94,6 @@ static enum status add_store(const struct dataset *dataset, size_t s,
     struct frame_array array;
     enum status status = open_arrays(dataset, s, axis, &hierarchy);
     const struct zarr_node *node = NULL;
-
     if (status == STATUS_OK)
         node = s == 0 ? choose(hierarchy, axis, frames) : zarr_hierarchy_find(hierarchy, path);
     if (status == STATUS_OK)
@@ -123,7 +117,6 @@ static bool is_crossed(const struct dataset *dataset, uint64_t jump, int32_t fir
     struct anchors_episode episode = anchors_episode_of(anchors, jump);
     int64_t low = (int64_t)jump - last, high = (int64_t)jump - first - 1;
     uint64_t row;
-
     if (episode.first == jump)
         return false;
     low = low < (int64_t)episode.first ? (int64_t)episode.first : low;
@@ -145,7 +138,6 @@ static struct jumps count_jumps(const struct dataset *dataset, const struct fram
                                 const int32_t *steps, size_t step_count)
 {
     struct jumps jumps = {.are_crossed = dataset->private->anchors && step_count > 1};
-
     for (size_t i = 0; i < times->count; i++) {
         const struct frame_times_run *run = &times->runs[i];
         if (!frame_times_jumps(times, run) || run->difference == INFINITY)
@@ -167,7 +159,6 @@ static struct jumps count_jumps(const struct dataset *dataset, const struct fram
 static void describe_frame(uint64_t frame, double time, bool is_date, struct text *out)
 {
     char date[DATASET_DATE_BYTES];
-
     text_append(out, "frame %" PRIu64, frame);
     if (is_date && dates_write(time, date))
         text_append(out, " (%s)", date);
@@ -180,7 +171,6 @@ static void describe_jumps(const struct frame_times *times, const char *path, st
 {
     const char *slash = strchr(path, '/') ? "/" : "";
     bool is_date = isfinite(times->scale.origin);
-
     if (jumps.count == 0)
         return;
     text_append(out, "%s: array '%s': the time jumps at %s frame%s, first from ",
@@ -205,7 +195,6 @@ void time_doubts_describe(const struct dataset *dataset, struct text *out)
     int32_t *steps = NULL;
     size_t count;
     enum status status = find_axis(dataset, &axis) ? STATUS_OK : STATUS_NOT_FOUND;
-
     for (size_t s = 0; status == STATUS_OK && s < dataset->store_count; s++)
         status = add_store(dataset, s, &axis, path, &times);
     if (status == STATUS_OK)

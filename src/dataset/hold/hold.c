@@ -40,10 +40,8 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
     const struct dataset_private *private = dataset->private;
     unsigned char *elements = memory + origin->held_offset;
     int64_t *indices = (int64_t *)(void *)(memory + origin->index_offset);
-
     for (size_t s = 0; s < private->store_count; s++) {
         const struct store_field *here = &origin->store_fields[s];
-
         add_array(list, &here->array, elements);
         elements += here->array.total_bytes;
         if (origin->index)
@@ -69,7 +67,6 @@ static unsigned char *offsets_items(const struct ragged_origin *origin, size_t s
 {
     const struct zarr_array *view = &origin->offsets.views[store];
     uint64_t *part = offsets_of(origin, memory) + ragged_entries_before(origin, store) + store;
-
     return (unsigned char *)part + view->shape[0] * (sizeof *part - view->item_bytes);
 }
 
@@ -86,11 +83,9 @@ static enum status settle_offsets(const struct dataset *dataset,
                                   struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         uint64_t *offsets = offsets_of(origin, memory);
-
         if (origin->is_vlen)
             status = ragged_held_load(dataset, r, offsets, memory + origin->items_offset[0],
                                       options, err);
@@ -117,14 +112,12 @@ static void add_ragged(struct held_list *list, const struct dataset *dataset,
                        const struct ragged_origin *origin, unsigned char *memory)
 {
     bool is_listed = origin->is_held && !origin->is_vlen;
-
     for (size_t s = 0; s < dataset->store_count; s++) {
         if (!origin->is_vlen)
             add_array(list, &origin->offsets.views[s], offsets_items(origin, s, memory));
         for (size_t c = 0; c < origin->column_count && is_listed; c++) {
             const struct zarr_array *view = &origin->columns[c].views[s];
             size_t before = origin->first_item[s] * zarr_array_sample_bytes(view);
-
             add_array(list, view, memory + origin->items_offset[c] + before);
         }
         if (origin->index.node)
@@ -144,7 +137,6 @@ static enum status list_held(const struct dataset *dataset, unsigned char *memor
     struct held_list list = {.arrays = calloc(most, sizeof *list.arrays),
                              .joins = calloc(most, sizeof *list.joins),
                              .indices = calloc(most, sizeof *list.indices)};
-
     *ret_list = list;
     if (!list.arrays || !list.joins || !list.indices)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list held arrays");
@@ -176,7 +168,6 @@ static enum status hold_listed(const struct dataset *dataset, const struct held_
     struct error unread;
     size_t failed;
     enum status status = hold_load(dataset, list->arrays, list->count, options, &failed, &unread);
-
     if (status != STATUS_OK && failed == list->count)
         failed = 0; /* nothing is there */
     for (size_t i = 0; i < failed; i++)
@@ -191,7 +182,6 @@ static enum status hold_listed(const struct dataset *dataset, const struct held_
 static uint64_t ragged_hold_chunks(const struct ragged_origin *origin, size_t store)
 {
     uint64_t count = origin->is_vlen ? 0 : hold_chunks(&origin->offsets.views[store]);
-
     for (size_t c = 0; c < origin->column_count && origin->is_held && !origin->is_vlen; c++)
         count += hold_chunks(&origin->columns[c].views[store]);
     return count + (origin->index.node ? hold_chunks(&origin->index.views[store]) : 0);
@@ -200,10 +190,8 @@ static uint64_t ragged_hold_chunks(const struct ragged_origin *origin, size_t st
 static uint64_t count_chunks(const struct dataset *dataset)
 {
     uint64_t count = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         if (dataset->fields[i].source != FIELD_HELD || dataset->fields[i].row_leader != i)
             continue;
         for (size_t s = 0; s < dataset->store_count; s++) {
@@ -228,7 +216,6 @@ struct mix_progress {
 static void add_progress(void *argument, uint64_t chunks, uint64_t chunk_count, uint64_t bytes)
 {
     struct mix_progress *sum = argument;
-
     (void)chunk_count;
     sum->bytes = sum->bytes_before + bytes;
     if (sum->options->progress)
@@ -242,7 +229,6 @@ static enum status hold_mix(struct dataset *mix, const struct dataset_hold_optio
     struct mix_progress sum = {.options = options};
     struct dataset_hold_options each = *options;
     enum status status = STATUS_OK;
-
     each.progress = add_progress;
     each.argument = &sum;
     for (uint32_t d = 0; d < mix->source_count; d++)
@@ -260,7 +246,6 @@ enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold
                               void *memory, struct error *err)
 {
     struct held_list list;
-
     if (dataset->source_count > 0)
         return hold_mix(dataset, options, memory, err);
 
@@ -282,20 +267,16 @@ enum status dataset_hold_with(struct dataset *dataset, const struct dataset_hold
 enum status dataset_hold(struct dataset *dataset, void *memory, struct error *err)
 {
     const struct dataset_hold_options options = {.thread_count = 1, .memory_bytes = UINT64_MAX};
-
     return dataset_hold_with(dataset, &options, memory, err);
 }
 
 void dataset_attach(struct dataset *dataset, const void *memory)
 {
     bool is_mix = dataset->source_count > 0; /* whose sources have the offsets */
-
     dataset->private->held = memory;
     for (size_t r = 0; r < dataset->ragged_count && !is_mix; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         struct ragged *ragged = &dataset->private->raggeds[r];
-
         ragged->offsets = offsets_of(origin, memory);
         ragged->entries = entries_of(origin, memory);
         for (size_t c = 0; c < origin->column_count && origin->is_held; c++)
@@ -310,7 +291,6 @@ const void *dataset_held_sample(const struct dataset *dataset, size_t field, uin
 {
     const struct field_origin *origin = &dataset->private->origins[field];
     const unsigned char *held = dataset->private->held;
-
     assert(held && index < dataset->frame_count);
     if (origin->index)
         index = (uint64_t)((const int64_t *)(const void *)(held + origin->index_offset))[index];

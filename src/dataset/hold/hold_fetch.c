@@ -40,7 +40,6 @@ enum status hold_fetcher_new(const struct dataset *dataset, size_t bytes,
                              struct hold_fetcher **ret_fetcher, struct error *err)
 {
     struct hold_fetcher *fetcher = calloc(1, sizeof *fetcher);
-
     if (!fetcher)
         return error_set(err, STATUS_NO_MEMORY, "no memory to read held arrays");
     pthread_mutex_init(&fetcher->mutex, NULL);
@@ -79,7 +78,6 @@ static bool is_remote(const struct dataset *dataset, const struct zarr_array *ar
     uint64_t first[ZARR_MAX_RANK] = {0};
     char text[ZARR_KEY_BYTES];
     const char *key = text;
-
     zarr_chunk_key(array, first, text);
     const struct store *store = store_resolve(dataset->private->store, &key, NULL);
     return store && store_is_remote(store);
@@ -91,7 +89,6 @@ static size_t stored_bound(const struct zarr_array *array)
     size_t bytes = codec_chain_is_raw(&array->codecs)
                        ? array->chunk_bytes
                        : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-
     return size_round_up(bytes, MEMORY_LINE_BYTES);
 }
 
@@ -99,7 +96,6 @@ uint64_t hold_fetcher_samples(const struct dataset *dataset, const struct zarr_a
                               size_t bytes)
 {
     uint64_t across = 1; /* chunks that have the same samples */
-
     if (!is_remote(dataset, array))
         return 0;
     for (int axis = 1; axis < array->rank && across < MOST_PIECES; axis++)
@@ -112,7 +108,6 @@ uint64_t hold_fetcher_samples(const struct dataset *dataset, const struct zarr_a
 static void count_down(struct fetch *fetch)
 {
     struct hold_fetcher *fetcher = fetch->argument;
-
     pthread_mutex_lock(&fetcher->mutex);
     if (--fetcher->left == 0)
         pthread_cond_signal(&fetcher->all_done);
@@ -122,7 +117,6 @@ static void count_down(struct fetch *fetch)
 static enum status note_piece(void *argument, const struct zarr_piece *piece, struct error *err)
 {
     struct hold_fetcher *fetcher = argument;
-
     (void)err;
     if (fetcher->wanted_count == MOST_PIECES)
         return STATUS_OK; /* the reader will ask for it */
@@ -144,13 +138,11 @@ static enum fetch_kind kind_of(const struct zarr_piece *piece)
 static void choose_fetches(struct hold_fetcher *fetcher, bool indices)
 {
     size_t used = 0;
-
     fetcher->fetched.count = fetcher->fetched.next = 0;
     for (size_t i = 0; i < fetcher->wanted_count; i++) {
         struct wanted *wanted = &fetcher->wanted[i];
         const struct zarr_piece *piece = &wanted->piece;
         size_t size = size_round_up(piece->bytes, MEMORY_LINE_BYTES);
-
         if (piece->is_index != indices || size > fetcher->bytes - used)
             continue;
         fetcher->of_fetch[fetcher->fetched.count] = wanted;
@@ -171,7 +163,6 @@ static void choose_fetches(struct hold_fetcher *fetcher, bool indices)
 static void run_fetches(struct hold_fetcher *fetcher)
 {
     size_t count = fetcher->left = fetcher->fetched.count;
-
     for (size_t i = 0; i < count; i++)
         fetch_start(fetcher->store, &fetcher->fetched.fetches[i]);
     pthread_mutex_lock(&fetcher->mutex);
@@ -185,11 +176,9 @@ static void run_fetches(struct hold_fetcher *fetcher)
 static bool take_indices(struct hold_fetcher *fetcher, struct zarr_chunk_reader *reader)
 {
     bool all = true;
-
     for (size_t i = 0; i < fetcher->fetched.count; i++) {
         const struct fetch *fetch = &fetcher->fetched.fetches[i];
         bool is_there = fetch->status == STATUS_OK;
-
         all = (is_there || fetch->status == STATUS_NOT_FOUND) &&
               zarr_take_index(reader, &fetcher->of_fetch[i]->piece, is_there ? fetch->buffer : NULL,
                               fetch->total, NULL) == STATUS_OK &&
@@ -203,7 +192,6 @@ struct fetched *hold_fetch(struct hold_fetcher *fetcher, struct zarr_chunk_reade
 {
     for (int level = 0;; level++) {
         bool indices = false;
-
         fetcher->wanted_count = 0;
         (void)!zarr_list_pieces(reader, array, begin, end, note_piece, fetcher, NULL);
         for (size_t i = 0; i < fetcher->wanted_count; i++)

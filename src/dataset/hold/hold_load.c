@@ -40,7 +40,6 @@ struct load {
 static uint64_t chunks_of(const struct zarr_array *array, uint64_t begin, uint64_t end)
 {
     uint64_t count = size_divide_up(end, array->chunk_shape[0]) - begin / array->chunk_shape[0];
-
     for (int axis = 1; axis < array->rank; axis++)
         count *= zarr_array_chunks_along(array, axis);
     return count;
@@ -59,7 +58,6 @@ static uint64_t stretch_samples(const struct load *load, const struct zarr_array
         load->fetch_bytes ? hold_fetcher_samples(load->dataset, array, load->fetch_bytes) : 0;
     uint64_t shares = (fetched > 0 ? 1 : 4) * (uint64_t)load->thread_count;
     uint64_t samples = size_divide_up(array->chunk_counts[0], shares) * array->chunk_shape[0];
-
     return fetched > 0 ? min_u64(samples, fetched) : samples;
 }
 
@@ -67,11 +65,9 @@ static uint64_t stretch_samples(const struct load *load, const struct zarr_array
 static uint64_t cut_arrays(const struct load *load, struct stretch *stretches)
 {
     uint64_t count = 0;
-
     for (size_t i = 0; i < load->array_count; i++) {
         const struct zarr_array *array = load->arrays[i].array;
         uint64_t samples = array->shape[0] > 0 ? stretch_samples(load, array) : 0;
-
         for (uint64_t begin = 0; begin < array->shape[0]; begin += samples, count++)
             if (stretches)
                 stretches[count] =
@@ -83,7 +79,6 @@ static uint64_t cut_arrays(const struct load *load, struct stretch *stretches)
 static void note_loaded(struct load *load, const struct stretch *stretch)
 {
     const struct zarr_array *array = load->arrays[stretch->array].array;
-
     load->chunks += chunks_of(array, stretch->begin, stretch->end);
     load->bytes += (stretch->end - stretch->begin) * zarr_array_sample_bytes(array);
 }
@@ -104,7 +99,6 @@ static enum status prepare(struct loader *loader, struct error *err)
     const struct dataset_private *private = load->dataset->private;
     enum status status = zarr_chunk_reader_new_with(private->store, load->list, load->array_count,
                                                     &private->read, &loader->reader, err);
-
     if (status == STATUS_OK && load->fetch_bytes > 0)
         status = hold_fetcher_new(load->dataset, load->fetch_bytes, &loader->fetcher, err);
     if (status != STATUS_OK)
@@ -121,7 +115,6 @@ static enum status read_stretch(struct loader *loader, const struct stretch *str
     const struct hold_array *held = &loader->load->arrays[stretch->array];
     unsigned char *out = held->out + stretch->begin * zarr_array_sample_bytes(held->array);
     struct zarr_read_stats stats = {0};
-
     if (loader->fetcher && hold_fetcher_samples(loader->load->dataset, held->array, 1) > 0)
         zarr_chunk_reader_use_fetched(
             loader->reader,
@@ -142,7 +135,6 @@ static void *work(void *argument)
     struct loader loader = {.load = load};
     struct error err;
     uint64_t i;
-
     error_clear(&err);
     enum status status = prepare(&loader, &err);
     if (status != STATUS_OK) /* a thread that cannot work is the first to fail */
@@ -161,7 +153,6 @@ static void *work(void *argument)
 static void tell_progress(void *argument)
 {
     struct load *load = argument;
-
     if (load->options->progress)
         load->options->progress(load->options->argument, load->chunks, load->chunk_count,
                                 load->bytes);
@@ -191,7 +182,6 @@ static void share_memory(struct load *load)
 static enum status set_up(struct load *load, struct error *err)
 {
     uint64_t count = 0; /* stretches */
-
     load->list = calloc(load->array_count, sizeof(struct zarr_array *));
     for (size_t i = 0; load->list && i < load->array_count; i++) {
         load->list[i] = load->arrays[i].array;
@@ -214,7 +204,6 @@ static enum status run(struct load *load, size_t *ret_failed, struct error *err)
 {
     uint64_t started = threads_start(load->threads, load->thread_count, "held", work, load);
     int failure = errno;
-
     threads_await(load->threads, started, tell_progress, load);
     tell_progress(load);
     enum status status = walk_done(&load->walk, err);
@@ -232,7 +221,6 @@ enum status hold_load(const struct dataset *dataset, const struct hold_array *ar
 {
     struct load load = {
         .dataset = dataset, .arrays = arrays, .array_count = count, .options = options};
-
     *ret_failed = count;
     enum status status = set_up(&load, err);
     if (status == STATUS_OK)

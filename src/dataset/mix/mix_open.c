@@ -19,7 +19,6 @@ enum status mix_new(const struct dataset_options *options, uint32_t source_count
 {
     struct dataset_options of_mix = *options;
     struct dataset *mix;
-
     of_mix.uri = "";
     enum status status = dataset_allocate(&of_mix, &mix, err);
     if (status != STATUS_OK)
@@ -63,7 +62,6 @@ static enum status refuse_missing(const char *field, const char *has, const char
                             "samples.pad_after is above 0"
                           : ": the sources of a mix have the same fields, which dataset.fields "
                             "can choose and name";
-
     return error_set(err, STATUS_INVALID, "field '%s' is in source '%s', and not in '%s'%s", field,
                      has, has_not, why);
 }
@@ -72,7 +70,6 @@ static enum status refuse_other(const struct dataset_field *a, const struct data
                                 const char *const names[2], struct error *err)
 {
     struct text first = {0}, second = {0};
-
     describe(a, &first);
     describe(b, &second);
     enum status status = error_set(
@@ -100,7 +97,6 @@ static enum status compare_fields(const struct dataset *a, const struct dataset 
             return refuse_missing(b->fields[i].name, names[1], names[0], err);
     for (size_t i = 0; i < a->field_count; i++) {
         const struct dataset_field *other = find_field(b, a->fields[i].name);
-
         if (!other)
             return refuse_missing(a->fields[i].name, names[0], names[1], err);
         if (!is_same(&a->fields[i], other))
@@ -116,7 +112,6 @@ static void add_source(struct dataset *mix, uint32_t d)
 {
     const struct dataset *source = mix->sources[d];
     struct dataset_private *private = mix->private;
-
     mix->frame_count += source->frame_count;
     mix->sample_count += source->sample_count;
     mix->row_count += source->row_count;
@@ -146,7 +141,6 @@ static enum status share_indices(struct dataset *mix, struct error *err)
     uint64_t limit = mix->sources[0]->private->index_cache_bytes;
     struct shard_cache *cache = NULL;
     enum status status = STATUS_OK;
-
     if (!arrays)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a mix");
     for (uint32_t d = 0; d < mix->source_count; d++)
@@ -164,11 +158,9 @@ static enum status share_indices(struct dataset *mix, struct error *err)
 enum status mix_settle_sources(struct dataset *mix, const char *const *names, struct error *err)
 {
     const struct dataset *first = mix->sources[0];
-
     for (uint32_t d = 1; d < mix->source_count; d++) {
         const char *const both[2] = {names[0], names[d]};
         enum status status = mix_compare_ragged(first, mix->sources[d], both, err);
-
         if (status == STATUS_OK)
             status = compare_fields(first, mix->sources[d], both, err);
         if (status != STATUS_OK)
@@ -189,7 +181,6 @@ enum status dataset_open_mix(const struct dataset_mix_source *sources, uint32_t 
 {
     const char *names[DATASET_MAX_SOURCES];
     struct dataset *mix;
-
     assert(source_count > 0 && source_count <= DATASET_MAX_SOURCES);
     enum status status = mix_new(&sources[0].options, source_count, &mix, err);
     if (status != STATUS_OK)

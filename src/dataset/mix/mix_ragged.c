@@ -25,7 +25,6 @@ static void describe(const struct ragged *ragged, struct text *out)
 {
     static const char *const combines[] = {
         [RAGGED_SUM] = "sum", [RAGGED_LAST] = "last", [RAGGED_MAX] = "max"};
-
     if (!ragged)
         text_append(out, "not ragged");
     else if (ragged->form == RAGGED_CSR)
@@ -52,7 +51,6 @@ static enum status refuse(const char *name, const struct ragged *a, const struct
                           const char *const names[2], struct error *err)
 {
     struct text first = {0}, second = {0};
-
     describe(a, &first);
     describe(b, &second);
     enum status status = error_set(
@@ -70,7 +68,6 @@ enum status mix_compare_ragged(const struct dataset *a, const struct dataset *b,
 {
     for (size_t r = 0; r < a->ragged_count; r++) {
         const struct ragged *other = find_ragged(b, a->ragged[r].name);
-
         if (!is_same(&a->ragged[r], other))
             return refuse(a->ragged[r].name, &a->ragged[r], other, names, err);
     }
@@ -107,7 +104,6 @@ static void add_ragged(struct ragged *sum, const struct ragged *ragged)
 static void set_amplification(struct ragged *ragged)
 {
     const struct ragged_lengths *lengths = ragged->lengths;
-
     ragged->decode_amplification =
         lengths->chunks > 0 ? (double)lengths->decoded / (double)lengths->chunks : 1;
 }
@@ -116,7 +112,6 @@ static enum status sum_up(struct dataset *mix, size_t r, struct error *err)
 {
     struct ragged *ragged = &mix->private->raggeds[r];
     struct ragged_lengths *lengths = calloc(1, sizeof *lengths);
-
     if (!lengths)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a mix");
     mix->private->ragged_origins[r].lengths = lengths;
@@ -137,7 +132,6 @@ static enum status sum_up(struct dataset *mix, size_t r, struct error *err)
 enum status mix_settle_ragged(struct dataset *mix, struct error *err)
 {
     enum status status = STATUS_OK;
-
     mix->ragged_count = mix->sources[0]->ragged_count;
     for (size_t r = 0; r < mix->ragged_count && status == STATUS_OK; r++)
         status = sum_up(mix, r, err);
@@ -154,7 +148,6 @@ uint64_t mix_most_items(const struct dataset *mix, size_t ragged, const uint64_t
                         const uint64_t *copies, uint64_t samples)
 {
     struct lengths together = {0};
-
     for (uint32_t d = 0; d < mix->source_count; d++)
         lengths_add_longest(&together, &mix->sources[d]->ragged[ragged].lengths->samples,
                             min_u64(samples, draws[d]), copies[d]);
@@ -166,7 +159,6 @@ uint64_t mix_most_trailer(const struct dataset *mix, const uint64_t *draws, cons
 {
     uint64_t bytes = 0;
     bool is_padded = false;
-
     for (uint32_t d = 0; d < mix->source_count; d++)
         for (size_t r = 0; r < mix->ragged_count; r++)
             is_padded |=

@@ -14,7 +14,6 @@ void crops_describe(struct dataset *dataset, size_t i)
     struct dataset_field *field = &dataset->fields[i];
     uint64_t wanted[ZARR_MAX_RANK] = {0};
     size_t item_bytes = array->item_bytes;
-
     if (!origin->is_cropped)
         return;
     for (int axis = 1, k = 0; axis < array->rank; axis++) {
@@ -40,7 +39,6 @@ static void append_cut(const struct dataset_crop *crop, struct text *out)
 static bool same_cut(const struct dataset_crop *a, const struct dataset_crop *b)
 {
     size_t bytes = (size_t)a->axis_count * sizeof a->lengths[0];
-
     return a->axis_count == b->axis_count && memcmp(a->lengths, b->lengths, bytes) == 0 &&
            memcmp(a->choices, b->choices, bytes) == 0;
 }
@@ -49,7 +47,6 @@ static enum status refuse(const struct dataset_field *a, const struct dataset_fi
                           struct error *err)
 {
     struct text first = {0}, second = {0};
-
     append_cut(a->crop, &first);
     append_cut(b->crop, &second);
     enum status status =
@@ -68,7 +65,6 @@ enum status crops_check(const struct dataset *dataset, struct error *err)
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t k = 0; k < i; k++) {
             const struct dataset_field *a = &dataset->fields[k], *b = &dataset->fields[i];
-
             if (a->crop && b->crop && a->crop->group == b->crop->group &&
                 !same_cut(a->crop, b->crop))
                 return refuse(a, b, err);

@@ -23,7 +23,6 @@ static enum status check_cf(const struct dataset *dataset, size_t store,
 {
     struct zarr_cf first, here;
     enum status status = zarr_node_cf(origin->array, &first, err);
-
     if (status == STATUS_OK)
         status = zarr_node_cf(node, &here, err);
     if (status != STATUS_OK)
@@ -46,7 +45,6 @@ enum status encoding_check(const struct dataset *dataset, size_t store,
 {
     struct zarr_encoding first, here;
     const char *a, *b;
-
     zarr_node_encoding(origin->array, &first);
     zarr_node_encoding(node, &here);
     const char *property = zarr_encoding_conflict(&first, &here, &a, &b);
@@ -67,7 +65,6 @@ static void describe_encoding(const struct field_origin *origin, struct text *ou
 {
     struct zarr_encoding encoding;
     struct zarr_cf cf;
-
     if (origin->is_cf && zarr_node_cf(origin->array, &cf, NULL) == STATUS_OK && cf.zero_is_fill)
         text_append(out,
                     "warning: field '%s': cf takes 0 for missing, as xarray does, since the "
@@ -88,7 +85,6 @@ static void describe_names(const struct dataset *dataset, const struct zarr_arra
                            struct text *out)
 {
     char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
-
     if (!zarr_finds_other_separator(dataset->private->store, array, own, other))
         return;
     text_append(out, "warning: array '%s': ", text_shown(array->path).text);
@@ -100,7 +96,6 @@ static void describe_names(const struct dataset *dataset, const struct zarr_arra
 static void describe_attributes(const struct field_origin *origin, struct text *out)
 {
     struct text attributes = {0}, left_out = {0};
-
     zarr_node_attributes(origin->array, &attributes, &left_out);
     if (left_out.length > 0)
         text_append(out,
@@ -115,9 +110,7 @@ static void describe_attributes(const struct field_origin *origin, struct text *
 void dataset_field_attributes(const struct dataset *dataset, size_t field, struct text *out)
 {
     const struct field_origin *origin = &dataset_source(dataset, 0)->private->origins[field];
-
     const struct ragged_origin *ragged = origin->is_items ? origin->ragged : NULL;
-
     if (origin->array)
         zarr_node_attributes(origin->array, out, NULL);
     else if (ragged && origin->column < ragged->column_count)
@@ -132,7 +125,6 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
         dataset_describe_doubts(dataset->sources[d], out);
     for (size_t i = 0; i < dataset->field_count && dataset->source_count == 0; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         if (!origin->array)
             continue;
         describe_encoding(origin, out);

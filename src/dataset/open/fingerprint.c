@@ -62,7 +62,6 @@ static void append_form(const struct ragged *ragged, struct text *out)
 static void append_ragged(const struct dataset *dataset, size_t r, struct text *aspects)
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
     text_append(&aspects[0], "ragged '%s' by '%s'", origin->name, origin->offsets.node->array.path);
     text_append(&aspects[1], " offsets %016" PRIx64, origin->lengths->offsets_hash);
     append_form(&dataset->ragged[r], &aspects[2]);
@@ -84,7 +83,6 @@ static void describe_aspects(const struct dataset *dataset, struct text *aspects
         text_append(&aspects[1], " at %016" PRIx64, anchors_hash(dataset->anchors));
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         append_steps(origin, &aspects[2]);
         append_crop(dataset->fields[i].crop, &aspects[2]);
         if (!origin->array)
@@ -115,7 +113,6 @@ static void describe_store(const struct field_origin *origin, size_t store, stru
 static void describe_samples(const struct dataset *dataset, struct text *text)
 {
     const struct dataset_private *private = dataset->private;
-
     text_append(text, "anchors %016" PRIx64 " fill %d\n", anchors_hash(dataset->anchors),
                 (int)private->fill);
     if (private->document_count > 0)
@@ -128,7 +125,6 @@ static void describe_samples(const struct dataset *dataset, struct text *text)
 static void describe_ragged(const struct dataset *dataset, size_t r, struct text *text)
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
     text_append(text, "ragged '%s' indices %zu values %d cell %s offsets %016" PRIx64, origin->name,
                 origin->index_count, (int)origin->has_values, dtype_name(origin->cell),
                 origin->lengths->offsets_hash);
@@ -154,7 +150,6 @@ static void describe_all(const struct dataset *dataset, struct text *text)
                 dataset->private->store_count > 1 ? " of each store" : "");
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-
         if (dataset->fields[i].source == FIELD_MADE && origin->made == MADE_SOURCE)
             continue; /* alone, the dataset has no such field */
         text_append(text, "field '%s' ", origin->name);
@@ -174,7 +169,6 @@ static void describe_all(const struct dataset *dataset, struct text *text)
 static uint64_t take_hash(struct text *text, int bits)
 {
     uint64_t hash = XXH3_64bits(text->data, text->length) >> (64 - bits);
-
     text_done(text);
     return hash;
 }
@@ -182,7 +176,6 @@ static uint64_t take_hash(struct text *text, int bits)
 static uint64_t join_hashes(struct text *all, struct text aspects[ASPECT_COUNT])
 {
     uint64_t fingerprint = take_hash(all, 64 - ASPECT_COUNT * ASPECT_BITS);
-
     for (int i = 0; i < ASPECT_COUNT; i++)
         fingerprint = fingerprint << ASPECT_BITS | take_hash(&aspects[i], ASPECT_BITS);
     return fingerprint;
@@ -191,7 +184,6 @@ static uint64_t join_hashes(struct text *all, struct text aspects[ASPECT_COUNT])
 uint64_t fingerprint_of(const struct dataset *dataset)
 {
     struct text all = {0}, aspects[ASPECT_COUNT] = {0};
-
     describe_all(dataset, &all);
     describe_aspects(dataset, aspects);
     return join_hashes(&all, aspects);
@@ -201,10 +193,8 @@ uint64_t fingerprint_of(const struct dataset *dataset)
 uint64_t fingerprint_of_mix(const struct dataset *mix)
 {
     struct text all = {0}, aspects[ASPECT_COUNT] = {0};
-
     for (uint32_t d = 0; d < mix->source_count; d++) {
         uint64_t source = mix->sources[d]->fingerprint;
-
         text_append(&all, "%016" PRIx64 "\n", source);
         for (int i = 0; i < ASPECT_COUNT; i++)
             text_append(&aspects[i], "%" PRIx64,
@@ -216,10 +206,8 @@ uint64_t fingerprint_of_mix(const struct dataset *mix)
 void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)
 {
     bool named = false;
-
     for (int i = 0; i < ASPECT_COUNT; i++) {
         int shift = (ASPECT_COUNT - 1 - i) * ASPECT_BITS;
-
         if (((a ^ b) >> shift & ((1 << ASPECT_BITS) - 1)) == 0)
             continue;
         text_append(out, "%s%s", named ? ", " : "", aspect_names[i]);

@@ -37,7 +37,6 @@ static enum status add_array(struct inventory *inventory, const struct dataset *
     const struct store *store = store_joined_at(dataset->private->store, s, &name);
     const struct zarr_node *here = NULL;
     enum status status = store_fields_find(dataset, s, node->array.path, may_be_empty, &here, err);
-
     if (status != STATUS_OK)
         return status;
     for (size_t i = 0; i < inventory->count; i++)
@@ -69,7 +68,6 @@ static enum status add_ragged(struct inventory *inventory, const struct dataset 
     bool empty = !ragged_has_items(origin, s);
     enum status status =
         add_array(inventory, dataset, s, origin->offsets.node, origin->name, empty, err);
-
     for (size_t c = 0; status == STATUS_OK && c < origin->column_count; c++)
         status =
             add_array(inventory, dataset, s, origin->columns[c].node, origin->name, empty, err);
@@ -82,7 +80,6 @@ static enum status add_dataset(struct inventory *inventory, const struct dataset
                                struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (uint32_t d = 0; status == STATUS_OK && d < dataset->source_count; d++)
         status = add_dataset(inventory, dataset->sources[d], err);
     if (dataset->source_count > 0)
@@ -90,7 +87,6 @@ static enum status add_dataset(struct inventory *inventory, const struct dataset
     for (size_t s = 0; s < dataset->private->store_count; s++) {
         for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
             const struct field_origin *origin = &dataset->private->origins[i];
-
             if (origin->array) {
                 bool empty = zarr_sparse_group_is_empty(dataset->private->hierarchies[s],
                                                         &origin->array->array);
@@ -135,11 +131,9 @@ static void *run_parts(void *argument)
 {
     struct work *work = argument;
     struct error err;
-
     for (uint64_t i; walk_take(&work->walk, &i);) {
         enum status status = work->body(&work->arrays[i / work->part_count],
                                         (uint32_t)(i % work->part_count), work->argument, &err);
-
         walk_end(&work->walk, i, status, &err);
     }
     return NULL;
@@ -148,7 +142,6 @@ static void *run_parts(void *argument)
 static void tell(void *argument)
 {
     struct work *work = argument;
-
     pthread_mutex_lock(&work->walk.mutex);
     uint64_t done = work->walk.ended;
     pthread_mutex_unlock(&work->walk.mutex);
@@ -161,7 +154,6 @@ static enum status run(struct work *work, uint64_t total, const struct inventory
                        struct error *err)
 {
     pthread_t threads[THREADS];
-
     work->waiting = waiting;
     walk_init(&work->walk, total);
     uint64_t started =
@@ -191,7 +183,6 @@ static enum status take_stamp(struct inventory_array *of, uint32_t part, void *a
     const struct zarr_path path = zarr_array_store_path(of->array);
     uint64_t stamps[2] = {0};
     enum status status = store_stamp(of->store, path.text, &stamps[0], err);
-
     (void)part, (void)argument;
     snprintf(folder, sizeof folder, "%s%sc", path.text, path.text[0] ? "/" : "");
     if (status == STATUS_OK && of->array->key_prefixed && of->array->key_separator == '/')
@@ -205,7 +196,6 @@ enum status inventory_stamp(struct inventory *inventory, const struct inventory_
 {
     struct work work = {.body = take_stamp, .arrays = inventory->arrays, .part_count = 1};
     enum status status = run(&work, inventory->count, waiting, err);
-
     inventory->stamp = 0;
     for (size_t i = 0; i < inventory->count; i++)
         inventory->stamp = random_u64(2, inventory->stamp, inventory->arrays[i].stamp);
@@ -218,7 +208,6 @@ static enum status read_document(struct inventory_array *of, uint32_t part, void
     const struct zarr_path path = zarr_array_store_path(of->array);
     char key[ZARR_KEY_BYTES], *text = NULL;
     size_t size = 0;
-
     (void)part, (void)argument;
     if (of->is_spared)
         return STATUS_OK;
@@ -236,7 +225,6 @@ static enum status read_document(struct inventory_array *of, uint32_t part, void
 static void spare_documents(struct inventory *inventory)
 {
     uint64_t number = 0;
-
     for (size_t i = 0; i < inventory->count; i++)
         if (store_is_remote(inventory->arrays[i].store))
             inventory->arrays[i].is_spared =
@@ -247,7 +235,6 @@ enum status inventory_read_documents(struct inventory *inventory,
                                      const struct inventory_waiting *waiting, struct error *err)
 {
     struct work work = {.body = read_document, .arrays = inventory->arrays, .part_count = 1};
-
     spare_documents(inventory);
     return run(&work, inventory->count, waiting, err);
 }
@@ -265,7 +252,6 @@ enum status inventory_require(struct inventory *inventory, const struct inventor
                               struct error *err)
 {
     struct work work = {.body = require, .arrays = inventory->arrays, .part_count = 1};
-
     return run(&work, inventory->count, waiting, err);
 }
 
@@ -276,7 +262,6 @@ struct tally {
 static enum status add_value(uint64_t number, uint64_t content, void *argument, struct error *err)
 {
     struct tally *tally = argument;
-
     (void)err;
     tally->count++;
     tally->stock += XXH3_64bits((uint64_t[]){number, content}, 16); /* in any order */
@@ -287,7 +272,6 @@ static enum status list_part(struct inventory_array *of, uint32_t part, void *ar
                              struct error *err)
 {
     struct tally tally = {0};
-
     (void)argument;
     if (store_is_remote(of->store))
         return STATUS_OK;
@@ -302,7 +286,6 @@ enum status inventory_list(struct inventory *inventory, const struct inventory_w
                            struct error *err)
 {
     struct work work = {.body = list_part, .arrays = inventory->arrays, .part_count = LIST_PARTS};
-
     for (size_t i = 0; i < inventory->count; i++)
         inventory->arrays[i].value_count = inventory->arrays[i].stock = 0;
     return run(&work, inventory->count * LIST_PARTS, waiting, err);
@@ -324,7 +307,6 @@ static enum status mark_value(uint64_t number, uint64_t content, void *argument,
 {
     const struct marks *marks = argument;
     uint64_t i = number - marks->first;
-
     (void)content, (void)err;
     if (number >= marks->first && i < marks->count)
         marks->bits[i / 8] |= (unsigned char)(1u << i % 8);
@@ -336,7 +318,6 @@ static enum status mark_part(struct inventory_array *of, uint32_t part, void *ar
 {
     enum status status =
         zarr_list_stock(of->store, of->array, part, LIST_PARTS, mark_value, argument, err);
-
     return status == STATUS_OK ? STATUS_OK : name_array(of, status, err);
 }
 
@@ -349,6 +330,5 @@ enum status inventory_mark(struct inventory *inventory, size_t i, uint64_t first
                         .argument = &marks,
                         .arrays = &inventory->arrays[i],
                         .part_count = LIST_PARTS};
-
     return run(&work, LIST_PARTS, waiting, err);
 }

@@ -28,7 +28,6 @@ enum { ROW_ALIGNMENT = 64, RECORD_ALIGNMENT = 16, HELD_ALIGNMENT = 64 };
 static void describe_frame(const struct field_origin *origin, struct dataset_field *field)
 {
     const struct zarr_array *array = &origin->store_fields[0].array;
-
     field->dtype = array->dtype;
     for (int axis = 1; axis < array->rank; axis++)
         if (!slices_drop(origin, axis))
@@ -63,7 +62,6 @@ static enum status describe_steps(const struct dataset *dataset, const struct fi
                                   struct dataset_field *field, struct error *err)
 {
     uint64_t bytes, step_bytes = field->crop ? field->crop->bytes : field->frame_bytes;
-
     field->sample_bytes = step_bytes;
     if (origin->step_count == 0)
         return STATUS_OK;
@@ -87,11 +85,9 @@ static enum status describe_steps(const struct dataset *dataset, const struct fi
 static enum status describe_samples(struct dataset *dataset, struct error *err)
 {
     enum status status = ragged_lay_out(dataset, err);
-
     for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
         struct dataset_field *field = &dataset->fields[i];
-
         field->name = origin->name;
         field->decode_amplification = 1.0;
         if (origin->array) {
@@ -104,14 +100,13 @@ static enum status describe_samples(struct dataset *dataset, struct error *err)
         }
         status = describe_steps(dataset, origin, field, err);
     }
-    return status ? status : crops_check(dataset, err);
+    return status != STATUS_OK ? status : crops_check(dataset, err);
 }
 
 static uint64_t longest_store(const struct dataset *dataset)
 {
     const struct dataset_private *private = dataset->private;
     uint64_t longest = 0;
-
     for (size_t s = 0; s < private->store_count; s++)
         longest = max_u64(longest, private->first_frame[s + 1] - private->first_frame[s]);
     assert(longest > 0); /* arrays are not empty */
@@ -132,7 +127,6 @@ static uint64_t choose_row_chunks(const struct dataset *dataset, size_t leader)
     uint64_t frames = row_bytes / field->frame_bytes;
     uint64_t room = frames > halo ? (frames - halo) / chunk : 0;
     uint64_t chunks = dataset->private->row_chunks;
-
     if (chunks == 0)
         chunks = min_u64(most_cost * halo_chunks, room);
     return min_u64(max_u64(chunks, 1), all);
@@ -142,12 +136,10 @@ static uint64_t choose_row_chunks(const struct dataset *dataset, size_t leader)
 static void cut_rows(struct dataset *dataset, uint64_t length)
 {
     const struct dataset_private *private = dataset->private;
-
     assert(length > 0); /* chunks are not empty */
     dataset->row_length = min_u64(length, longest_store(dataset));
     for (size_t s = 0; s < private->store_count; s++) {
         uint64_t frames = private->first_frame[s + 1] - private->first_frame[s];
-
         private->first_row[s + 1] =
             private->first_row[s] + size_divide_up(frames, dataset->row_length);
     }
@@ -161,7 +153,6 @@ static size_t find_leader(const struct dataset *dataset)
     const struct field_origin *origins = dataset->private->origins;
     const struct ragged *ragged = ragged_leader(dataset);
     size_t leader = dataset->field_count;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         if (origins[i].array && !origins[i].index &&
             (leader == dataset->field_count ||
@@ -180,7 +171,6 @@ static enum status settle_rows(struct dataset *dataset, struct error *err)
     const struct ragged *ragged = ragged_leader(dataset);
     size_t leader = find_leader(dataset);
     uint64_t length;
-
     if (leader == dataset->field_count && ragged) {
         cut_rows(dataset, ragged_row_length(dataset, ragged, &dataset->row_chunks));
         return STATUS_OK;
@@ -212,7 +202,6 @@ static uint64_t count_reads(const struct zarr_array *array, uint64_t row)
 {
     uint64_t chunk = array->chunk_shape[0], both;
     uint64_t last = array->shape[0] > 0 ? array->shape[0] - 1 : 0;
-
     if (!size_multiply(row / greatest_common_divisor(chunk, row), chunk, &both))
         both = UINT64_MAX; /* frames from where both are cut to where both are cut again */
     return array->chunk_counts[0] + last / row - last / both;
@@ -224,11 +213,9 @@ static uint64_t count_reads_with_halos(const struct zarr_array *array, uint64_t 
 {
     const uint64_t most = 4096;
     uint64_t rows = size_divide_up(array->shape[0], row), looked = min_u64(rows, most), reads = 0;
-
     for (uint64_t r = 0; r < looked; r++) {
         uint64_t begin = r * row - min_u64(r * row, field->halo_before);
         uint64_t end = min_u64((r + 1) * row + field->halo_after, array->shape[0]);
-
         reads += (end - 1) / array->chunk_shape[0] - begin / array->chunk_shape[0] + 1;
     }
     return (uint64_t)((unsigned __int128)reads * rows / max_u64(looked, 1));
@@ -241,10 +228,8 @@ static double decode_amplification(const struct dataset *dataset, size_t i)
     const struct dataset_field *field = &dataset->fields[i];
     bool halos = field->halo_before + field->halo_after > 0;
     uint64_t reads = 0, chunks = 0;
-
     for (size_t s = 0; s < private->store_count; s++) {
         const struct zarr_array *array = &private->origins[i].store_fields[s].array;
-
         chunks += array->chunk_counts[0];
         reads += halos ? count_reads_with_halos(array, dataset->row_length, field)
                        : count_reads(array, dataset->row_length);
@@ -255,7 +240,6 @@ static double decode_amplification(const struct dataset *dataset, size_t i)
 static uint64_t total_bytes(const struct dataset *dataset, const struct field_origin *origin)
 {
     uint64_t total = 0;
-
     for (size_t s = 0; s < dataset->private->store_count; s++)
         if (__builtin_add_overflow(total, origin->store_fields[s].array.total_bytes, &total))
             return UINT64_MAX;
@@ -271,7 +255,6 @@ static bool is_held(const struct dataset *dataset, size_t i, size_t leader, uint
     double bearable = field->halo_before + field->halo_after > 0 ? 1.05 : 1.0;
     bool leads =
         leader < dataset->field_count && field->row_leader == dataset->fields[leader].row_leader;
-
     return !leads && decode_amplification(dataset, i) > bearable &&
            total_bytes(dataset, origin) <= limit_bytes;
 }
@@ -286,10 +269,8 @@ static uint64_t memory_frames(const struct dataset *dataset, const struct datase
 static uint64_t order_row_bytes(const struct dataset *dataset, size_t leader)
 {
     uint64_t total = 0, bytes;
-
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
-
         if (!dataset->private->origins[i].array || field->row_leader != i ||
             dataset->private->origins[i].index || is_held(dataset, i, leader, ORDER_HOLD_BYTES))
             continue;
@@ -307,7 +288,6 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
     const struct field_origin *origin = &dataset->private->origins[i];
     uint64_t limit = dataset->private->hold_limit_bytes;
     struct dataset_field *field = &dataset->fields[i];
-
     if (!origin->array)
         return STATUS_OK;
     if (origin->index) {
@@ -335,10 +315,8 @@ static enum status check_chunks(const struct dataset *dataset, size_t i, struct 
 {
     const struct field_origin *origin = &dataset->private->origins[i];
     uint64_t length = origin->store_fields[0].array.chunk_shape[0];
-
     for (size_t s = 1; s < dataset->private->store_count; s++) {
         const struct zarr_array *array = &origin->store_fields[s].array;
-
         if (array->chunk_shape[0] != length)
             return error_set(
                 err, STATUS_INVALID,
@@ -371,7 +349,6 @@ static bool lay_out(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64
                     size_t *ret_offset)
 {
     uint64_t bytes;
-
     if (!size_multiply(count, item_bytes, &bytes) || bytes > LIMIT_BYTES)
         return false;
     *ret_offset = *total;
@@ -382,7 +359,6 @@ static bool lay_out(uint64_t *total, uint64_t count, uint64_t item_bytes, uint64
 static bool lay_out_record(uint64_t *record, uint64_t bytes)
 {
     size_t unused;
-
     return lay_out(record, 1, bytes, RECORD_ALIGNMENT, &unused);
 }
 
@@ -391,7 +367,6 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
 {
     struct field_origin *origin = &dataset->private->origins[i];
     struct dataset_field *field = &dataset->fields[i];
-
     if (!origin->array)
         return true;
     if (field->row_leader != i) { /* the leader's memory, which comes before by name */
@@ -416,12 +391,10 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
 static bool lay_out_ragged(struct dataset *dataset, uint64_t *held)
 {
     bool fits = true;
-
     for (size_t r = 0; r < dataset->ragged_count && fits; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         const struct ragged *ragged = &dataset->ragged[r];
         uint64_t count = ragged_entries_before(origin, dataset->store_count) + dataset->store_count;
-
         fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->held_offset);
         for (size_t c = 0; c < origin->column_count && origin->is_held && fits; c++)
             fits = lay_out(held, ragged->item_count, ragged->columns[c].item_bytes, HELD_ALIGNMENT,
@@ -437,7 +410,6 @@ static bool lay_out_ragged(struct dataset *dataset, uint64_t *held)
 static uint64_t delivered_bytes(const struct dataset *dataset, const struct dataset_field *field)
 {
     const struct ragged *ragged = field->ragged;
-
     if (!ragged || !ragged_has_item_shape(ragged))
         return field->sample_bytes;
     if (ragged->form == RAGGED_BOUND && field->source != FIELD_RAGGED)
@@ -452,10 +424,8 @@ static uint64_t delivered_bytes(const struct dataset *dataset, const struct data
 static enum status settle_offsets(struct dataset *dataset, struct error *err)
 {
     uint64_t row = 0, record = 0, held = 0, sample = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++) {
         size_t sample_offset;
-
         if (!lay_out_field(dataset, i, &row, &record, &held) ||
             !lay_out(&sample, 1, delivered_bytes(dataset, &dataset->fields[i]), 1, &sample_offset))
             return error_set(err, STATUS_INVALID,
@@ -485,12 +455,10 @@ static void settle_scratch(struct dataset *dataset)
 {
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
-
     for (size_t i = 0; i < count; i++) {
         struct store_inflate inflate =
             store_inflate_below(dataset->private->store, zarr_array_store_path(arrays[i]).text);
         bool in_parts = arrays[i]->shard_level_count > 0 || codec_chain_is_raw(&arrays[i]->codecs);
-
         dataset->inflate_bytes = max_u64(dataset->inflate_bytes, inflate.most_bytes);
         if (in_parts)
             dataset->inflated_bytes = add_sat(dataset->inflated_bytes, inflate.all_bytes);
@@ -517,7 +485,6 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
 {
     const struct anchors *anchors = dataset->private->anchors;
     size_t leader = find_leader(dataset);
-
     dataset->anchors = anchors;
     dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
                             dataset->private->document_count * sizeof(uint64_t);
@@ -539,7 +506,6 @@ void dataset_keep_inflated(struct dataset *dataset, uint64_t bytes)
         store_reserve(dataset->private->store, (int64_t)min_u64(bytes, INT64_MAX));
     for (uint32_t d = 0; d < dataset->source_count; d++) {
         uint64_t part = min_u64(bytes, dataset->sources[d]->inflated_bytes);
-
         dataset_keep_inflated(dataset->sources[d], part);
         bytes -= part;
     }

@@ -21,7 +21,6 @@ static enum status add(struct dataset *dataset, const struct field_origin *of, c
 {
     struct field_origin *origin = &dataset->private->origins[dataset->field_count];
     char name[DATASET_NAME_BYTES + 16];
-
     if (dataset->field_count == DATASET_MAX_FIELDS)
         return error_set(err, STATUS_INVALID, "more than %d fields, with '%s.%s'",
                          DATASET_MAX_FIELDS, of_name, suffixes[made]);
@@ -40,7 +39,6 @@ static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
     enum status status = STATUS_OK;
-
     if (origin->step_count > 0 && dataset->private->pad_before + dataset->private->pad_after > 0)
         status = add(dataset, origin, origin->name, MADE_VALID, err);
     if (status == STATUS_OK && origin->is_cropped)
@@ -56,7 +54,6 @@ static enum status add_for(struct dataset *dataset, size_t i, struct error *err)
 static enum status add_source(struct dataset *dataset, struct error *err)
 {
     struct field_origin *origin = &dataset->private->origins[dataset->field_count];
-
     for (size_t i = 0; i < dataset->field_count; i++)
         if (strcmp(dataset->private->origins[i].name, source_name) == 0)
             return error_set(err, STATUS_INVALID,
@@ -77,7 +74,6 @@ static const struct field_origin *find_items(const struct dataset *dataset,
                                              const struct ragged_origin *ragged)
 {
     const struct field_origin *origin = dataset->private->origins;
-
     while (origin->ragged != ragged)
         origin++;
     return origin;
@@ -89,7 +85,6 @@ static enum status add_ragged(struct dataset *dataset, const struct ragged_origi
 {
     struct field_origin of = *find_items(dataset, ragged);
     struct field_origin *origin = &dataset->private->origins[dataset->field_count];
-
     of.steps = ragged->steps;
     of.step_count = made == MADE_OFFSETS ? 0 : ragged->step_count;
     enum status status = add(dataset, &of, ragged->name, made, err);
@@ -102,7 +97,6 @@ static enum status add_for_ragged(struct dataset *dataset, const struct ragged_o
                                   struct error *err)
 {
     enum status status = STATUS_OK;
-
     if (ragged->deliver.form == RAGGED_CSR)
         status = add_ragged(dataset, ragged, MADE_OFFSETS, err);
     if (ragged->deliver.form == RAGGED_PAD || ragged->deliver.form == RAGGED_BOUND)
@@ -117,7 +111,6 @@ enum status made_fields_add(struct dataset *dataset, struct error *err)
 {
     size_t count = dataset->field_count;
     enum status status = STATUS_OK;
-
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         if (!dataset->private->origins[i].ragged)
             status = add_for(dataset, i, err);
@@ -135,7 +128,6 @@ static void make_valid(const struct dataset_field *field, uint64_t frame,
 {
     for (size_t i = 0; i < field->step_count; i++) {
         uint64_t at = frame + (uint64_t)(int64_t)field->steps[i]; /* wraps below 0 */
-
         out[i] = at >= episode.first && at < episode.end;
     }
 }
@@ -148,17 +140,14 @@ static void make_documents(const struct dataset *dataset, const struct dataset_f
     const struct dataset_private *private = dataset->private;
     uint64_t begin = 0, end = 0; /* of the document that the step is in */
     int32_t segment = 0;
-
     for (size_t i = 0; i < field->step_count; i++) {
         uint64_t at = frame + (uint64_t)(int64_t)field->steps[i];
-
         if (at < episode.first || at >= episode.end) {
             out[i] = 0;
             continue;
         }
         if (at >= end) {
             size_t document = count_up_to_u64(private->document_ends, private->document_count, at);
-
             begin = segment > 0 ? private->document_ends[document - 1] : at;
             end = private->document_ends[document];
             segment++;
@@ -172,12 +161,10 @@ static void make_lengths(const struct dataset *dataset, const struct ragged *rag
 {
     size_t count = ragged->step_count > 0 ? ragged->step_count : 1;
     struct anchors_episode episode = {0};
-
     if (ragged->step_count > 0)
         episode = anchors_episode_of(dataset->anchors, frame);
     for (size_t k = 0; k < count; k++) {
         struct ragged_span span = ragged_step(ragged, &episode, frame, k);
-
         out[k] = (int32_t)(span.end - span.begin);
     }
 }
@@ -186,7 +173,6 @@ void dataset_make(const struct dataset *dataset, size_t field, uint64_t frame, u
                   void *out)
 {
     const struct dataset_field *made = &dataset->fields[field];
-
     assert(made->source == FIELD_MADE && dataset->source_count == 0);
     if (made->made == MADE_SOURCE) {
         *(int32_t *)out = (int32_t)dataset->source;

@@ -23,7 +23,6 @@ enum status dataset_allocate(const struct dataset_options *options, struct datas
                              struct error *err)
 {
     struct dataset *dataset = calloc(1, sizeof *dataset);
-
     if (dataset)
         dataset->private = calloc(1, sizeof *dataset->private);
     if (!dataset || !dataset->private) {
@@ -76,7 +75,6 @@ static enum status check_ragged(const struct dataset *dataset,
                                 const struct dataset_options *options, struct error *err)
 {
     const char *name = dataset->private->ragged_origins[0].name;
-
     if (options->samples.continuous && dataset->store_count > 1)
         return error_set(err, STATUS_UNSUPPORTED,
                          "field '%s' is ragged, and samples.continuous is true with several "
@@ -91,7 +89,6 @@ static enum status prefix_stores(const struct dataset *dataset, enum status stat
                                  struct error *err)
 {
     const size_t most = 400;
-
     if (strlen(dataset->private->uri) <= most)
         return error_prefix(err, status, "%s'%s': ",
                             store_is_archive(dataset->private->store) ? "zip archive " : "",
@@ -109,7 +106,6 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     struct dataset_field_spec *fields;
     enum status status = normals_read_scales(dataset, given, &fields, err);
     const char *name;
-
     placed.fields = fields ? fields : given->fields;
     if (status == STATUS_OK)
         status =
@@ -151,7 +147,6 @@ static enum status make_index_cache(struct dataset *dataset, struct error *err)
 {
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
-
     if (dataset->index_bytes == 0 || dataset->private->mix)
         return STATUS_OK;
     return shard_cache_new(arrays, count, dataset->private->index_cache_bytes,
@@ -165,7 +160,6 @@ static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_STORE_F
     struct text uri = {0};
     size_t count = 0;
     enum status status = STATUS_OK;
-
     while (status == STATUS_OK && text_list_take(&list, &uri)) {
         if (count == DATASET_MAX_STORE_FIELDS)
             status = error_set(err, STATUS_INVALID, "dataset.uri: more than %d stores",
@@ -183,7 +177,6 @@ static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_STORE_F
 static void settle_coalescing(struct zarr_read_options *read, bool remote)
 {
     const size_t kib = 1024;
-
     if (read->coalesce_gap == 0)
         read->coalesce_gap = (remote ? 64 : 16) * kib;
     if (read->coalesce_bytes == 0)
@@ -200,7 +193,6 @@ enum status dataset_open_stores(struct dataset *dataset, struct error *err)
     char *uris[DATASET_MAX_STORE_FIELDS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);
-
     if (status == STATUS_OK)
         status = count > 1
                      ? store_open_joined((const char *const *)uris, count, &options,
@@ -229,11 +221,9 @@ static enum status open_hierarchies(struct dataset *dataset, const struct datase
 {
     struct dataset_private *private = dataset->private;
     enum status status = STATUS_OK;
-
     for (size_t i = 0; status == STATUS_OK && i < private->store_count; i++) {
         const char *name;
         const struct store *store = store_joined_at(private->store, i, &name);
-
         status = select_open(options, store, &private->hierarchies[i], err);
     }
     return status;
@@ -245,7 +235,6 @@ static enum status open_cache(struct dataset *dataset, struct error *err)
     struct disk_cache_options options = {.path = private->cache_dir,
                                          .limit_bytes = private->cache_dir_bytes,
                                          .dataset = private->cache_identity};
-
     return private->cache_dir[0] ? disk_cache_open(&options, &private->cache, err) : STATUS_OK;
 }
 
@@ -253,7 +242,6 @@ enum status dataset_settle(struct dataset *dataset, const struct dataset_options
                            bool identifies, struct error *err)
 {
     enum status status = settle_fields(dataset, options, err);
-
     if (status == STATUS_OK)
         status = dataset_note_versions(dataset, err);
     if (status == STATUS_OK && identifies)
@@ -270,7 +258,6 @@ enum status dataset_open_source(const struct dataset_options *options, struct da
 {
     struct dataset *dataset;
     enum status status = dataset_allocate(options, &dataset, err);
-
     if (status != STATUS_OK)
         return status;
     dataset_join_mix(dataset, mix, source);
@@ -314,7 +301,6 @@ void dataset_log_bad(struct dataset *dataset, struct bad_log *log)
 void dataset_bound_seconds(struct dataset *dataset, uint64_t bytes)
 {
     struct dataset_private *private = dataset->private;
-
     atomic_fetch_add(private->second_room,
                      (int64_t)bytes - (int64_t)(private->settings.fetch_bytes / 8));
 }
@@ -335,14 +321,12 @@ struct disk_cache *dataset_disk_cache(const struct dataset *dataset)
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field)
 {
     const struct field_origin *origin = &dataset->private->origins[field];
-
     return origin->array ? &origin->store_fields[0].array : NULL;
 }
 
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field)
 {
     const struct field_origin *origin = &dataset->private->origins[field];
-
     return origin->index ? &origin->store_fields[0].index : NULL;
 }
 
@@ -356,7 +340,6 @@ struct convert dataset_field_convert(const struct dataset *dataset, size_t field
 {
     const struct field_origin *origin = &dataset->private->origins[field];
     const struct zarr_array *array = dataset_field_array(dataset, field);
-
     if (origin->is_items && origin->column < origin->ragged->column_count)
         array = &origin->ragged->columns[origin->column].views[0];
     return array ? array->convert : (struct convert){.to = DTYPE_NONE};

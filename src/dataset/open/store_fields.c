@@ -20,7 +20,6 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
         .first_axis = origin->axis, .convert = origin->convert, .normal = origin->normal};
     enum status status =
         store_fields_find(dataset, store, origin->array->array.path, false, &array, err);
-
     (void)store_joined_at(dataset->private->store, store, &view.prefix);
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
         return store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
@@ -66,7 +65,6 @@ static struct counted count_field(const struct field_origin *origin, size_t stor
 {
     const struct store_field *here = &origin->store_fields[store];
     const struct zarr_array *array = origin->index ? &here->index : &here->array;
-
     return (struct counted){.field = origin->name, .path = array->path, .samples = array->shape[0]};
 }
 
@@ -101,7 +99,6 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
     struct dataset_private *private = dataset->private;
     struct counted first = {0}, other;
     enum status status = STATUS_OK;
-
     for (size_t i = 0; i < dataset->field_count && status == STATUS_OK; i++) {
         if (!private->origins[i].array)
             continue;
@@ -124,7 +121,6 @@ static enum status count_samples(const struct dataset *dataset, size_t store, st
 static size_t count_arrays(const struct dataset *dataset)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         count += dataset->private->origins[i].array != NULL;
     for (size_t r = 0; r < dataset->ragged_count; r++)
@@ -138,7 +134,6 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
     struct dataset_private *private = dataset->private;
     size_t arrays = count_arrays(dataset);
     enum status status = STATUS_OK;
-
     if (private->store_count * arrays > DATASET_MAX_STORE_FIELDS)
         return error_set(err, STATUS_INVALID,
                          "%zu stores with %zu array%s each: at most %d arrays in all can be read",
@@ -146,7 +141,6 @@ enum status store_fields_settle(struct dataset *dataset, struct error *err)
                          DATASET_MAX_STORE_FIELDS);
     for (size_t i = 0; i < dataset->field_count; i++) {
         struct field_origin *origin = &private->origins[i];
-
         if (!origin->array)
             continue;
         origin->store_fields = calloc(private->store_count, sizeof *origin->store_fields);

@@ -15,7 +15,6 @@ void mix_pack(const struct dataset *mix, struct text *out)
     for (uint32_t d = 0; d < mix->source_count; d++) {
         void *bytes;
         size_t size;
-
         (void)!dataset_pack(mix->sources[d], &bytes, &size, NULL); /* does not fail */
         packed_put_run(out, bytes, size);
         free(bytes);
@@ -25,14 +24,12 @@ void mix_pack(const struct dataset *mix, struct text *out)
 static bool take_magic(struct packed *packed)
 {
     const char *magic;
-
     return packed_take_string(packed, &magic) && strcmp(magic, pack_magic) == 0;
 }
 
 bool mix_is_packed(const void *bytes, size_t size)
 {
     struct packed packed = {bytes, size};
-
     return take_magic(&packed);
 }
 
@@ -41,11 +38,9 @@ static enum status unpack_sources(struct packed *packed, struct store_watch *wat
 {
     const char *names[DATASET_MAX_SOURCES] = {0};
     enum status status = STATUS_OK;
-
     for (uint32_t d = 0; d < mix->source_count && status == STATUS_OK; d++) {
         const char *bytes;
         size_t size;
-
         names[d] = "of rank 0"; /* where the fields were compared */
         if (!packed_take_run(packed, &bytes, &size))
             return error_set(err, STATUS_CORRUPT, "packed mix ends early");
@@ -60,7 +55,6 @@ enum status mix_unpack(const void *bytes, size_t size, struct store_watch *watch
     struct packed packed = {bytes, size};
     struct dataset *mix;
     uint64_t count;
-
     if (!take_magic(&packed) || !packed_take_number(&packed, &count) || count == 0 ||
         count > DATASET_MAX_SOURCES)
         return error_set(err, STATUS_CORRUPT, "packed mix is not valid");

@@ -18,7 +18,6 @@ static void put_slices(struct text *out, const struct field_origin *origin)
 {
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
         struct text indices = {0};
-
         if (origin->slices[axis].runs)
             slices_put(&origin->slices[axis], &indices);
         pack_string(out, indices.data ? indices.data : "");
@@ -29,7 +28,6 @@ static void put_slices(struct text *out, const struct field_origin *origin)
 static void put_normal(struct text *out, const struct zarr_normal *normal)
 {
     size_t bytes = normal ? normal->count * dtype_bytes(normal->work) : 0;
-
     packed_put_run(out, normal, normal ? sizeof *normal : 0);
     packed_put_run(out, normal ? normal->mean : NULL, normal && normal->mean ? bytes : 0);
     packed_put_run(out, normal ? normal->std : NULL, normal && normal->std ? bytes : 0);
@@ -38,7 +36,6 @@ static void put_normal(struct text *out, const struct zarr_normal *normal)
 static void put_spec(struct text *out, const struct field_origin *origin)
 {
     const char axis[] = {(char)('0' + origin->axis), '\0'};
-
     _Static_assert(ZARR_MAX_RANK < 10, "an axis is one digit");
     pack_string(out, origin->name);
     pack_string(out, origin->array->array.path);
@@ -60,7 +57,6 @@ static void put_spec(struct text *out, const struct field_origin *origin)
 static void put_specs(struct text *out, const struct dataset *dataset)
 {
     uint64_t count = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         count += dataset->private->origins[i].array != NULL;
     packed_put_number(out, count);
@@ -74,7 +70,6 @@ static void put_samples(struct text *out, const struct dataset *dataset)
 {
     const struct dataset_private *private = dataset->private;
     const struct anchors *anchors = private->anchors;
-
     packed_put_number(out, private->continuous);
     packed_put_number(out, private->pad_before);
     packed_put_number(out, private->pad_after);
@@ -90,7 +85,6 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
                          struct error *err)
 {
     struct text out = {0};
-
     (void)err; /* growing the text does not fail */
     if (dataset->source_count > 0) {
         mix_pack(dataset, &out);
@@ -117,7 +111,6 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     constants_pack(dataset, &out);
     for (size_t i = 0; i < dataset->private->store_count; i++) {
         struct text documents = {0};
-
         zarr_hierarchy_pack(dataset->private->hierarchies[i], &documents);
         packed_put_run(&out, documents.data, documents.length);
         text_done(&documents);
@@ -134,7 +127,6 @@ static bool take_slices(struct packed *packed, struct dataset_field_spec *spec)
     _Static_assert(sizeof axes / sizeof axes[0] == ZARR_MAX_RANK, "every axis has a text");
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++) {
         struct dataset_slice_spec slice = {.axis = axes[axis]};
-
         if (!packed_take_string(packed, &slice.indices))
             return false;
         if (*slice.indices)
@@ -149,7 +141,6 @@ static bool take_crops(struct packed *packed, struct dataset_field_spec *spec)
     uint64_t lengths[ZARR_MAX_RANK] = {0}, group;
     const char *bytes;
     size_t size;
-
     if (!packed_take_run(packed, &bytes, &size) || (size != 0 && size != sizeof lengths) ||
         !packed_take_number(packed, &group))
         return false;
@@ -167,7 +158,6 @@ static bool take_table(struct packed *packed, const struct zarr_normal *normal, 
 {
     const char *bytes;
     size_t size;
-
     if (!packed_take_run(packed, &bytes, &size) ||
         (size > 0 && size / dtype_bytes(normal->work) != normal->count))
         return false;
@@ -181,7 +171,6 @@ static bool take_normal(struct packed *packed, struct zarr_normal *normal,
 {
     const char *bytes;
     size_t size;
-
     *normal = (struct zarr_normal){.work = DTYPE_FLOAT32};
     if (!packed_take_run(packed, &bytes, &size) || (size != 0 && size != sizeof *normal))
         return false;
@@ -201,7 +190,6 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         struct dataset_field_spec spec = {0};
         uint64_t has_index, cast, segments;
         void *steps;
-
         if (!packed_take_string(packed, &spec.name) || !packed_take_string(packed, &spec.array) ||
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
             !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
@@ -227,11 +215,9 @@ static enum status unpack_hierarchies(struct dataset *dataset, struct packed *pa
                                       struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t i = 0; status == STATUS_OK && i < dataset->private->store_count; i++) {
         const char *documents;
         size_t size;
-
         if (!packed_take_run(packed, &documents, &size))
             return error_set(err, STATUS_CORRUPT, "packed dataset ends early");
         status = zarr_hierarchy_unpack(documents, size, &dataset->private->hierarchies[i], err);
@@ -244,7 +230,6 @@ static bool take_settings(struct packed *packed, struct store_settings *settings
 {
     const char *bytes;
     size_t size;
-
     if (!packed_take_run(packed, &bytes, &size) || size != sizeof *settings)
         return false;
     memcpy(settings, bytes, size);
@@ -267,7 +252,6 @@ static bool take_samples(struct packed *packed, struct unpacked *to)
 {
     struct dataset_samples_spec *samples = &to->options.samples;
     uint64_t continuous, fill;
-
     if (!packed_take_number(packed, &continuous) ||
         !packed_take_number(packed, &samples->pad_before) ||
         !packed_take_number(packed, &samples->pad_after) || !packed_take_number(packed, &fill) ||
@@ -286,7 +270,6 @@ static bool take_options(struct packed *packed, struct unpacked *to)
     struct dataset_options *options = &to->options;
     const char *magic;
     uint64_t mask, missing_is_bad, retries;
-
     if (!packed_take_string(packed, &magic) || strcmp(magic, pack_magic) != 0 ||
         !packed_take_string(packed, &options->uri) ||
         !packed_take_number(packed, &options->hold_limit_bytes) ||
@@ -315,7 +298,6 @@ static enum status settle(struct dataset *dataset, struct packed *packed, struct
 {
     struct dataset_private *private = dataset->private;
     enum status status = dataset_open_stores(dataset, err);
-
     private->cache_identity = from->identity;
     private->document_ends = from->document_ends; /* now the dataset's */
     private->document_count = from->document_count;
@@ -350,7 +332,6 @@ enum status dataset_unpack_source(const void *bytes, size_t size, struct store_w
     enum status status = take_options(&packed, &from)
                              ? dataset_allocate(&from.options, &dataset, err)
                              : error_set(err, STATUS_CORRUPT, "packed dataset is not valid");
-
     if (status == STATUS_OK) {
         dataset_join_mix(dataset, mix, source);
         status = settle(dataset, &packed, &from, err);

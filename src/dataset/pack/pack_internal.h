@@ -17,7 +17,6 @@ static inline void pack_string(struct text *out, const char *string)
 static inline void pack_real(struct text *out, double number)
 {
     uint64_t bits;
-
     memcpy(&bits, &number, sizeof bits);
     packed_put_number(out, bits);
 }
@@ -25,7 +24,6 @@ static inline void pack_real(struct text *out, double number)
 static inline bool unpack_real(struct packed *packed, double *ret_number)
 {
     uint64_t bits;
-
     if (!packed_take_number(packed, &bits))
         return false;
     memcpy(ret_number, &bits, sizeof *ret_number);
@@ -38,7 +36,6 @@ static inline bool unpack_items(struct packed *packed, size_t item_bytes, void *
 {
     const char *bytes;
     size_t size;
-
     if (!packed_take_run(packed, &bytes, &size) || size % item_bytes != 0)
         return false;
     void *items = size > 0 ? malloc(size) : NULL;

@@ -11,7 +11,6 @@ static const char *ragged_path(const struct ragged_array *array)
 static void put_columns(struct text *out, const struct ragged_origin *origin, size_t count)
 {
     struct text list = {0};
-
     for (size_t c = 0; c < count; c++)
         text_list_put(&list, ragged_path(&origin->columns[c]));
     pack_string(out, list.data ? list.data : "");
@@ -22,7 +21,6 @@ static void put_ragged(struct text *out, const struct ragged_origin *origin)
 {
     bool is_dense = origin->deliver.form == RAGGED_DENSE;
     size_t others = origin->column_count - origin->has_values;
-
     pack_string(out, origin->name);
     pack_string(out, ragged_path(&origin->offsets));
     put_columns(out, origin, origin->index_count);
@@ -61,7 +59,6 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
     const char *deliver;
     void *steps, *lengths;
     uint64_t cast;
-
     if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
         !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
         !take_text(packed, &ragged->values) || !take_text(packed, &spec->index) ||
@@ -83,7 +80,6 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
 bool ragged_unpack(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count)
 {
     uint64_t ragged_count;
-
     if (!packed_take_number(packed, &ragged_count) || ragged_count > RAGGED_MAX_FIELDS ||
         *count + ragged_count > DATASET_MAX_FIELDS)
         return false;

@@ -27,7 +27,6 @@ static enum status take_values(void *argument, const struct values *values, stru
 {
     struct wanted *wanted = argument;
     uint64_t first = *wanted->offsets, count = 0;
-
     for (uint64_t i = 0; values->bytes && i < values->count; i++)
         count += values->lengths[i];
     if (count > wanted->room - first)
@@ -47,7 +46,6 @@ static enum status read_stores(const struct dataset *dataset, struct ragged_orig
                                struct error *err)
 {
     enum status status = STATUS_OK;
-
     *wanted->offsets = 0;
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct values_reading values = {.dataset = dataset,
@@ -56,7 +54,6 @@ static enum status read_stores(const struct dataset *dataset, struct ragged_orig
                                         .room = room,
                                         .visit = take_values,
                                         .argument = wanted};
-
         status = values_read(&values, err);
         wanted->missing += values.missing;
         origin->first_item[s + 1] = *wanted->offsets;
@@ -71,7 +68,6 @@ enum status ragged_held_measure(const struct dataset *dataset, struct ragged_ori
     const struct zarr_array *view = &origin->columns[0].views[0];
     uint64_t values = ragged_entries_before(origin, dataset->store_count), bytes;
     uint64_t limit = dataset->private->hold_limit_bytes;
-
     origin->scanned = malloc((values + 1) * sizeof *origin->scanned);
     if (!origin->scanned)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " offsets", values + 1);
@@ -97,9 +93,7 @@ enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint6
                             .items = items,
                             .item_bytes = origin->columns[0].views[0].item_bytes,
                             .room = dataset->ragged[ragged].item_count};
-
     uint64_t room = min_u64(dataset->private->hold_limit_bytes, options->memory_bytes);
-
     enum status status = read_stores(dataset, origin, options->thread_count,
                                      max_u64(room, origin->lengths->hold_room), &wanted, err);
     note_filled_ragged(dataset, ragged, wanted.missing);
@@ -109,7 +103,6 @@ enum status ragged_held_load(const struct dataset *dataset, size_t ragged, uint6
 uint64_t dataset_hold_room(const struct dataset *dataset)
 {
     uint64_t most = 0;
-
     for (size_t r = 0; r < dataset->ragged_count; r++)
         most = max_u64(most, dataset->ragged[r].lengths->hold_room);
     for (uint32_t d = 0; d < dataset->source_count; d++)

@@ -16,7 +16,6 @@ enum { PAGE_ALIGNMENT = 64 };
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-
     return slash ? slash + 1 : path;
 }
 
@@ -25,7 +24,6 @@ static size_t find_field(const struct dataset *dataset, const struct ragged_orig
                          size_t column)
 {
     size_t i = 0;
-
     while (i < dataset->field_count && !(dataset->private->origins[i].is_items &&
                                          dataset->private->origins[i].ragged == origin &&
                                          dataset->private->origins[i].column == column))
@@ -36,7 +34,6 @@ static size_t find_field(const struct dataset *dataset, const struct ragged_orig
 static size_t find_lengths_field(const struct dataset *dataset, const struct ragged_origin *origin)
 {
     size_t i = 0;
-
     while (i < dataset->field_count &&
            (dataset->private->origins[i].ragged != origin || dataset->private->origins[i].is_items))
         i++;
@@ -50,11 +47,9 @@ static size_t find_lengths_field(const struct dataset *dataset, const struct rag
 static uint64_t longest_chunk(const struct dataset *dataset, const struct ragged_origin *origin)
 {
     uint64_t longest = 1;
-
     for (size_t c = 0; c < origin->column_count; c++)
         for (size_t s = 0; s < dataset->store_count; s++) {
             const struct zarr_array *view = &origin->columns[c].views[s];
-
             longest = max_u64(longest, min_u64(view->chunk_shape[0], view->shape[0]));
         }
     return longest;
@@ -65,7 +60,6 @@ static uint64_t longest_chunk(const struct dataset *dataset, const struct ragged
 static uint64_t page_items(uint64_t chunk, uint64_t item_bytes)
 {
     const uint64_t page_bytes = (uint64_t)256 << 10, most_chunks = 4;
-
     return chunk * max_u64(min_u64(page_bytes / item_bytes / chunk, most_chunks), 1);
 }
 
@@ -89,7 +83,6 @@ static uint64_t narrow_length(size_t store_count, const struct ragged_origin *or
 {
     const struct zarr_array *views = origin->columns[c].views;
     uint64_t length = views[0].chunk_shape[0];
-
     for (size_t s = 0; s < store_count; s++)
         if (!zarr_array_may_be_narrow(&views[s]) || views[s].chunk_shape[0] != length)
             return 0;
@@ -100,7 +93,6 @@ static enum status lay_out_pages(size_t stores, const struct ragged_origin *orig
                                  struct ragged *ragged, struct error *err)
 {
     uint64_t at = 0, bytes;
-
     ragged->page_items = items;
     for (size_t c = 0; c < ragged->column_count; c++) {
         ragged->columns[c].page_offset = at;
@@ -112,7 +104,6 @@ static enum status lay_out_pages(size_t stores, const struct ragged_origin *orig
     ragged->columns_bytes = at;
     for (size_t c = 0; c < ragged->column_count; c++) {
         struct ragged_column *column = &ragged->columns[c];
-
         column->width_items = narrow_length(stores, origin, ragged, c);
         column->widths_offset = at;
         if (column->width_items > 0)
@@ -129,14 +120,12 @@ static enum dtype column_dtype(const struct ragged_origin *origin, size_t c)
 {
     bool is_values = origin->has_values && c + 1 == origin->column_count;
     bool is_dense = origin->deliver.form == RAGGED_DENSE;
-
     return is_values && is_dense ? origin->cell : origin->columns[c].views[0].dtype;
 }
 
 static size_t column_bytes(const struct ragged_origin *origin, size_t c)
 {
     const struct zarr_array *view = &origin->columns[c].views[0];
-
     return column_dtype(origin, c) == view->dtype ? zarr_array_sample_bytes(view)
                                                   : dtype_bytes(column_dtype(origin, c));
 }
@@ -160,7 +149,6 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
                                struct ragged *ragged, struct error *err)
 {
     const struct dataset_deliver_spec *deliver = &origin->deliver;
-
     *ragged = (struct ragged){.name = origin->name,
                               .form = deliver->form,
                               .combine = deliver->combine,
@@ -193,10 +181,8 @@ enum status ragged_lay_out(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
     size_t most_bytes = 0;
-
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
-
         status = lay_out_one(dataset, &dataset->private->ragged_origins[r], ragged, err);
         most_bytes = max_u64(most_bytes, ragged->columns_bytes);
     }
@@ -233,7 +219,6 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
     const struct field_origin *of = &dataset->private->origins[i];
     const struct ragged_origin *origin = of->ragged;
     const struct ragged *ragged = ragged_of(dataset, origin);
-
     field->source = FIELD_RAGGED;
     field->fill = dataset->private->fill; /* of RAGGED_CSR, too, which has no axis of steps */
     field->ragged = ragged;
@@ -260,14 +245,12 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged)
 {
     unsigned __int128 bytes = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes;
-
     return max_u64((uint64_t)(bytes / dataset->frame_count), 1);
 }
 
 const struct ragged *ragged_leader(const struct dataset *dataset)
 {
     const struct ragged *leader = NULL;
-
     for (size_t r = 0; r < dataset->ragged_count; r++)
         if (!dataset->ragged[r].is_held &&
             (!leader || ragged_frame_bytes(dataset, &dataset->ragged[r]) >
@@ -285,7 +268,6 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
         &dataset->private->ragged_origins[ragged - dataset->ragged];
     uint64_t chunk = longest_chunk(dataset, origin), chunks = dataset->private->row_chunks;
     uint64_t items = max_u64(ragged->item_count, 1); /* of none: all frames are a row */
-
     if (chunks == 0)
         chunks = min_u64(most_bytes / ragged->trailer_item_bytes / chunk, most_chunks);
     chunks = min_u64(max_u64(chunks, 1), size_divide_up(items, chunk));
@@ -298,12 +280,10 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
 void ragged_note_late(struct dataset *dataset)
 {
     const uint64_t least_bytes = (uint64_t)16 << 20; /* a large part of the last cache */
-
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         bool is_late = ragged->form != RAGGED_DENSE && ragged_row_bytes(dataset) >= least_bytes;
-
         for (size_t c = 0; c < origin->column_count; c++)
             for (size_t s = 0; s < dataset->store_count; s++)
                 origin->columns[c].views[s].is_read_late = is_late;
@@ -313,12 +293,10 @@ void ragged_note_late(struct dataset *dataset)
 uint64_t ragged_row_bytes(const struct dataset *dataset)
 {
     uint64_t bytes = 0;
-
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         unsigned __int128 all = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes *
                                 dataset->row_length / dataset->frame_count;
-
         bytes += all > LIMIT_BYTES ? LIMIT_BYTES : (uint64_t)all;
     }
     return bytes;

@@ -12,7 +12,6 @@ struct value_text {
 static struct value_text value_text(enum dtype dtype, int64_t value)
 {
     struct value_text out;
-
     snprintf(out.text, sizeof out.text, dtype == DTYPE_UINT64 ? "%" PRIu64 : "%" PRId64, value);
     return out;
 }
@@ -21,7 +20,6 @@ static enum status refuse(const struct zarr_array *view, uint64_t position, int6
                           int64_t before, struct error *err)
 {
     struct value_text here = value_text(view->dtype, value);
-
     if (position == 0)
         return error_set(err, STATUS_INVALID,
                          "array '%s': item 0 is %s: offsets begin with 0, the first item of the "
@@ -38,7 +36,6 @@ static enum status check_last(const struct ragged_origin *origin, size_t store, 
 {
     const struct zarr_array *view = &origin->offsets.views[store];
     const struct zarr_array *column = &origin->columns[0].views[store];
-
     if (last == column->shape[0])
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -55,10 +52,8 @@ enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store
     const struct zarr_array *view = &origin->offsets.views[store];
     uint64_t base = origin->first_item[store], count = view->shape[0];
     int64_t before = 0;
-
     for (uint64_t i = 0; i < count; i++) {
         int64_t value = dtype_integer(view->dtype, items, i);
-
         if (value < before || (i == 0 && value != 0))
             return refuse(view, i, value, before, err);
         out[i] = base + (uint64_t)value;
@@ -71,6 +66,5 @@ uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, cons
                              uint64_t frame_count)
 {
     uint64_t hash = XXH3_64bits(offsets, (entry_count + 1) * sizeof *offsets);
-
     return entries ? XXH3_64bits_withSeed(entries, frame_count * sizeof *entries, hash) : hash;
 }

@@ -41,7 +41,6 @@ static enum status read_group(const struct dataset *dataset, size_t store,
     enum status status = zarr_sparse_group_read(
         store_joined_at(dataset->private->store, store, &name),
         dataset->private->hierarchies[store]->format, origin->group, &group, err);
-
     if (status == STATUS_OK)
         status = check_encoding(origin, &group, err);
     if (status != STATUS_OK || deliver->form != RAGGED_DENSE || group.column_count == 0)
@@ -63,7 +62,6 @@ static enum status check_tensor(const struct ragged_origin *origin, struct error
 {
     const struct dataset_deliver_spec *deliver = &origin->deliver;
     uint64_t cells = 1;
-
     if (deliver->dense_rank == 0)
         return error_set(err, STATUS_INVALID,
                          "deliver: dense takes a shape, which no attribute gives: {dense: [N, "
@@ -84,10 +82,8 @@ static enum status check_tensor(const struct ragged_origin *origin, struct error
 enum status ragged_settle_forms(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         for (size_t s = 0; origin->is_group && status == STATUS_OK && s < dataset->store_count; s++)
             status = read_group(dataset, s, origin, err);
         if (status == STATUS_OK && origin->deliver.form == RAGGED_DENSE)
@@ -107,7 +103,6 @@ static enum status open_array(const struct dataset *dataset, const struct ragged
 {
     size_t stores = dataset->store_count;
     enum status status = STATUS_OK;
-
     array->views = calloc(stores, sizeof *array->views);
     array->versions = calloc(stores, sizeof *array->versions);
     if (!array->views || !array->versions)
@@ -115,7 +110,6 @@ static enum status open_array(const struct dataset *dataset, const struct ragged
     for (size_t s = 0; s < stores && status == STATUS_OK; s++) {
         struct zarr_view view = {.convert = *convert};
         const struct zarr_node *node;
-
         (void)store_joined_at(dataset->private->store, s, &view.prefix);
         status = store_fields_find(dataset, s, array->node->array.path, may_be_empty, &node, err);
         if (status == STATUS_OK) {
@@ -138,10 +132,8 @@ static enum status count_items(const struct dataset *dataset, struct ragged_orig
         return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of a ragged field");
     for (size_t s = 0; s < dataset->store_count; s++) {
         const struct zarr_array *first = &origin->columns[0].views[s];
-
         for (size_t c = 1; c < origin->column_count; c++) {
             const struct zarr_array *other = &origin->columns[c].views[s];
-
             if (other->shape[0] != first->shape[0])
                 return error_set(err, STATUS_INVALID,
                                  "columns differ in their number of items: array '%s' has %" PRIu64
@@ -162,7 +154,6 @@ static enum status check_hold_limit(const struct dataset *dataset,
                                     const struct ragged_origin *origin, struct error *err)
 {
     uint64_t bytes = 0, limit = dataset->private->hold_limit_bytes;
-
     for (size_t c = 0; c < origin->column_count; c++)
         bytes = add_sat(bytes, mul_sat(origin->first_item[dataset->store_count],
                                        zarr_array_sample_bytes(&origin->columns[c].views[0])));
@@ -192,10 +183,8 @@ static enum status open_stores(const struct dataset *dataset, struct ragged_orig
 {
     const struct convert as_stored = {0};
     enum status status = open_array(dataset, origin, &origin->offsets, &as_stored, false, err);
-
     for (size_t c = 0; c < origin->column_count && status == STATUS_OK; c++) {
         bool is_values = origin->has_values && c + 1 == origin->column_count;
-
         status = open_array(dataset, origin, &origin->columns[c],
                             is_values ? &origin->convert : &as_stored, true, err);
     }
@@ -214,7 +203,6 @@ enum status ragged_open_stores(struct dataset *dataset, struct error *err)
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         enum status status = open_stores(dataset, origin, err);
-
         if (status != STATUS_OK)
             return error_prefix(err, status, "field '%s': ", origin->name);
     }
@@ -235,7 +223,6 @@ static uint64_t store_entries(const struct ragged_origin *origin, size_t store)
 uint64_t ragged_entries_before(const struct ragged_origin *origin, size_t store)
 {
     uint64_t count = 0;
-
     for (size_t s = 0; s < store; s++)
         count += store_entries(origin, s);
     return count;

@@ -20,7 +20,6 @@ static enum status copy_items(void *argument, const struct frame_array *array, u
                               uint64_t count, const void *items, struct error *err)
 {
     size_t item_bytes = array->view.item_bytes;
-
     (void)err;
     memcpy((unsigned char *)argument + first * item_bytes, items, count * item_bytes);
     return STATUS_OK;
@@ -35,7 +34,6 @@ static enum status read_array(const struct dataset *dataset, const char *option,
                                 .store = store,
                                 .may_be_empty = may_be_empty,
                                 .view = *view};
-
     return frame_array_read(&array, copy_items, items, err);
 }
 
@@ -48,7 +46,6 @@ static enum status read_store(const struct dataset *dataset, const struct ragged
     unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
     bool empty = !ragged_has_items(origin, store);
     enum status status = read_array(dataset, "ragged.offsets", store, view, empty, items, err);
-
     return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
 }
 
@@ -56,10 +53,8 @@ static enum status read_offsets(const struct dataset *dataset, const struct ragg
                                 uint64_t *offsets, struct error *err)
 {
     enum status status = STATUS_OK;
-
     if (origin->is_vlen) {
         uint64_t entries = ragged_entries_before(origin, dataset->store_count);
-
         memcpy(offsets, origin->scanned, (entries + 1) * sizeof *offsets);
         return STATUS_OK;
     }
@@ -73,11 +68,9 @@ static enum status read_entries(const struct dataset *dataset, const struct ragg
                                 int64_t *entries, struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct join join = ragged_join(origin, s);
         int64_t *out = entries + dataset->store_frames[s];
-
         status = read_array(dataset, "index", s, join.index, !ragged_has_items(origin, s),
                             (unsigned char *)join_items(&join, out), err);
         if (status == STATUS_OK)
@@ -95,10 +88,8 @@ static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_or
 {
     uint64_t base = origin->first_item[row->row_store], count = 0;
     uint64_t page_items = dataset->ragged[origin - dataset->private->ragged_origins].page_items;
-
     for (size_t c = 0; c < origin->column_count && lies->page_count > 0; c++) {
         uint64_t chunk = origin->columns[c].views[row->row_store].chunk_shape[0];
-
         count += (lies->items.end - 1 - base) / chunk - (lies->items.begin - base) / chunk + 1;
         count += page_items % chunk ? lies->page_count - 1 : 0; /* pages cut chunks, too */
     }
@@ -108,7 +99,6 @@ static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_or
 static uint64_t all_chunks(const struct dataset *dataset, const struct ragged_origin *origin)
 {
     uint64_t count = 0;
-
     for (size_t c = 0; c < origin->column_count; c++)
         for (size_t s = 0; s < dataset->store_count; s++)
             count += origin->columns[c].views[s].chunk_counts[0];
@@ -119,12 +109,10 @@ static enum status count_rows(const struct dataset *dataset, size_t r, const uin
                               struct ragged_lengths *lengths, struct error *err)
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
     lengths->chunks = all_chunks(dataset, origin);
     for (uint64_t row = 0; row < dataset->row_count; row++) {
         struct row_walk walk = row_begin(dataset, row);
         struct ragged_row lies = ragged_row_of(dataset, r, &walk, offsets);
-
         if ((lies.items.end - lies.page_begin) / dataset->ragged[r].page_items >=
             UINT32_MAX / RAGGED_MAX_FIELDS)
             return error_set(err, STATUS_INVALID,
@@ -141,7 +129,6 @@ static void count_frames(const struct dataset *dataset, const struct ragged *rag
 {
     for (uint64_t i = 0; i < dataset->frame_count; i++) {
         struct ragged_span span = ragged_frame(ragged, i);
-
         lengths->most_frame_items = max_u64(lengths->most_frame_items, span.end - span.begin);
         lengths->frame_items = add_sat(lengths->frame_items, span.end - span.begin);
     }
@@ -151,10 +138,8 @@ static void count_frames(const struct dataset *dataset, const struct ragged *rag
 static void truncate_entries(uint64_t pad, uint64_t *offsets, uint64_t entry_count)
 {
     uint64_t begin = 0, sum = 0;
-
     for (uint64_t i = 0; i < entry_count; i++) {
         uint64_t end = offsets[i + 1];
-
         sum += min_u64(end - begin, pad);
         offsets[i + 1] = sum;
         begin = end;
@@ -165,7 +150,6 @@ static enum status refuse_length(const struct dataset *dataset, const struct rag
                                  uint64_t frame, uint64_t items, struct error *err)
 {
     size_t store = 0;
-
     while (dataset->store_frames[store + 1] <= frame)
         store++;
     return error_set(err, STATUS_INVALID,
@@ -184,7 +168,6 @@ static enum status check_pad(const struct dataset *dataset, const struct ragged 
         return STATUS_OK;
     for (uint64_t i = 0;; i++) {
         struct ragged_span span = ragged_frame(ragged, i);
-
         if (span.end - span.begin > ragged->pad_items)
             return refuse_length(dataset, ragged, i, span.end - span.begin, err);
     }
@@ -195,16 +178,13 @@ static void count_samples(const struct dataset *dataset, const struct ragged *ra
 {
     const struct anchors *anchors = dataset->private->anchors;
     uint64_t longest = 0;
-
     for (uint64_t row = 0; row < dataset->row_count; row++) {
         uint64_t first = dataset_row_first(dataset, row);
         uint64_t count =
             anchors ? anchors_row_samples(anchors, row) : dataset_row_frames(dataset, row);
-
         for (uint32_t i = 0; i < count; i++) {
             uint64_t frame = anchors ? anchors_frame_at(anchors, row, i) : first + i;
             uint64_t items = ragged_sample_items(dataset, ragged, frame);
-
             if (lengths->sample_items == 0 || items > longest) {
                 longest = items;
                 lengths->longest_frame = frame;
@@ -223,7 +203,6 @@ static enum status check_bounds(const struct dataset *dataset, const struct ragg
     const struct length_bounds *bounds = &lengths->bounds;
     uint64_t frame = lengths->longest_frame;
     size_t store = 0;
-
     if (bounds->count == 0 || lengths->bounded[bounds->count] == 0)
         return STATUS_OK;
     while (dataset->store_frames[store + 1] <= frame)
@@ -246,7 +225,6 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
     uint64_t entry_count = ragged_entries_before(origin, dataset->store_count);
     struct ragged seen = dataset->ragged[r];
     enum status status = read_offsets(dataset, origin, offsets, err);
-
     if (status == STATUS_OK && entries)
         status = read_entries(dataset, origin, entries, err);
     if (status != STATUS_OK)
@@ -281,7 +259,6 @@ static enum status scan_one(struct dataset *dataset, size_t r,
     int64_t *entries = origin->index.node ? malloc(dataset->frame_count * sizeof *entries) : NULL;
     struct ragged_lengths *lengths = calloc(1, sizeof *lengths);
     enum status status;
-
     if (lengths && options->length_field &&
         strcmp(options->length_field, dataset->ragged[r].name) == 0)
         lengths->bounds = options->length_bounds;
@@ -307,7 +284,6 @@ enum status ragged_scan(struct dataset *dataset, const struct dataset_options *o
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         if (!origin->lengths) {
             enum status status = scan_one(dataset, r, options, err);
             if (status != STATUS_OK)

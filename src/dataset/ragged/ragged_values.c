@@ -42,7 +42,6 @@ struct chunk {
 static enum status refuse(const struct chunk *chunk, uint64_t bytes, struct error *err)
 {
     const struct reading *reading = chunk->reading;
-
     return error_set(err, STATUS_INVALID,
                      "the chunk takes %s while it is read, and chunks of values of variable length "
                      "have %s: raise dataset.hold_limit (%s), or write the array with smaller "
@@ -55,7 +54,6 @@ static enum status refuse(const struct chunk *chunk, uint64_t bytes, struct erro
 static bool may_take(const struct chunk *chunk, uint64_t bytes)
 {
     const struct reading *reading = chunk->reading;
-
     return bytes <= reading->asked->room - reading->used &&
            (!reading->is_short || reading->walk.ended == chunk->number);
 }
@@ -65,11 +63,9 @@ static enum status take_room(struct codec_memory *memory, size_t bytes, struct e
     struct chunk *chunk = (struct chunk *)memory;
     struct reading *reading = chunk->reading;
     enum status status = STATUS_OK;
-
     pthread_mutex_lock(&reading->walk.mutex);
     while (status == STATUS_OK && !may_take(chunk, bytes)) {
         bool is_first = reading->walk.ended == chunk->number;
-
         if (is_first && reading->used == chunk->room) {
             status = refuse(chunk, bytes, err);
         } else if (!is_first && chunk->room > 0) {
@@ -98,7 +94,6 @@ static void give_room(struct codec_memory *memory, size_t bytes)
 {
     struct chunk *chunk = (struct chunk *)memory;
     struct reading *reading = chunk->reading;
-
     pthread_mutex_lock(&reading->walk.mutex);
     reading->used -= bytes;
     chunk->room -= bytes;
@@ -125,7 +120,6 @@ static enum status refuse_decoding(const struct chunk *chunk, uint64_t stored_by
 {
     const struct values_reading *asked = chunk->reading->asked;
     struct error cause = *err;
-
     return error_set(err, STATUS_INVALID,
                      "%s: chunks of values of variable length have %s, stored (here %s) and "
                      "decoded: raise dataset.hold_limit (%s), or write the array with smaller "
@@ -138,7 +132,6 @@ static enum status measure(struct chunk *chunk, const struct zarr_values *read, 
 {
     const struct zarr_array *view = chunk->reading->asked->view;
     size_t lengths_bytes = view->chunk_shape[0] * sizeof *chunk->values.lengths;
-
     if (lengths_bytes > read->size) /* so few bytes are no such chunk */
         return vlen_measure(read->bytes, read->size, view->chunk_shape[0], view->item_bytes, NULL,
                             err);
@@ -156,7 +149,6 @@ static enum status read_once(struct chunk *chunk, const char *key, struct error 
 {
     const struct values_reading *asked = chunk->reading->asked;
     struct zarr_values read = {0};
-
     chunk->memory.limit = asked->room;
     enum status status =
         zarr_values_read(asked->dataset->private->store, chunk->shards, asked->view, &chunk->number,
@@ -182,7 +174,6 @@ static enum status read_chunk(struct chunk *chunk, struct error *err)
     const struct dataset_private *private = chunk->reading->asked->dataset->private;
     const struct zarr_array *view = chunk->reading->asked->view;
     char key[ZARR_KEY_BYTES];
-
     chunk->values.first = chunk->number * view->chunk_shape[0];
     chunk->values.count = min_u64(view->chunk_shape[0], view->shape[0] - chunk->values.first);
     zarr_chunk_key(view, &chunk->number, key);
@@ -216,7 +207,6 @@ static enum status read_chunk(struct chunk *chunk, struct error *err)
 static bool wait_for_turn(const struct chunk *chunk)
 {
     struct reading *reading = chunk->reading;
-
     pthread_mutex_lock(&reading->walk.mutex);
     while (reading->walk.ended < chunk->number && !(reading->is_short && chunk->room > 0))
         pthread_cond_wait(&reading->walk.changed, &reading->walk.mutex);
@@ -230,7 +220,6 @@ static void end_chunk(struct chunk *chunk, enum status status, struct error *err
 {
     struct walk *walk = &chunk->reading->walk;
     struct values_reading *asked = chunk->reading->asked;
-
     if (walk_turn(walk, chunk->number) && status == STATUS_OK)
         status = asked->visit(asked->argument, &chunk->values, err);
     asked->most = max_u64(asked->most, chunk->most);
@@ -254,7 +243,6 @@ static enum status read_in_turn(struct chunk *chunk, struct error *err)
 static struct zarr_read_options shard_options(const struct dataset *dataset)
 {
     struct zarr_read_options options = dataset->private->read;
-
     options.lists_only = true;
     return options;
 }
@@ -267,7 +255,6 @@ static void *read_chunks(void *argument)
     const struct zarr_read_options options = shard_options(asked->dataset);
     enum status status = STATUS_OK;
     struct error cause, err;
-
     error_clear(&cause);
     if (asked->view->shard_level_count > 0)
         status = zarr_chunk_reader_new_with(asked->dataset->private->store, &asked->view, 1,
@@ -286,7 +273,6 @@ enum status values_read(struct values_reading *values, struct error *err)
     struct reading reading = {.asked = values};
     uint64_t threads = min_u64(
         values->threads, dataset_thread_count(values->dataset, values->view->chunk_counts[0]));
-
     if (values->view->shard_level_count > 0) /* indices take at most about half of the room */
         threads = min_u64(threads, values->room / 2 /
                                        zarr_chunk_reader_bytes_with(values->dataset->private->store,

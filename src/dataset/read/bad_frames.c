@@ -9,10 +9,8 @@
 static size_t find_step(const struct dataset_field *field, int64_t least)
 {
     size_t low = 0, high = field->step_count;
-
     while (low < high) {
         size_t middle = (low + high) / 2;
-
         if (field->steps[middle] < least)
             low = middle + 1;
         else
@@ -27,7 +25,6 @@ static bool touches(const struct dataset_field *field, struct anchors_episode ep
                     uint64_t anchor, uint64_t begin, uint64_t end)
 {
     uint64_t low = max_u64(begin, episode.first), high = min_u64(end, episode.end);
-
     if (field->step_count == 0)
         return anchor >= begin && anchor < end;
     if (low >= high)
@@ -48,7 +45,6 @@ static void mark_field(const struct dataset *dataset, const struct row_walk *row
 {
     uint64_t first = max_u64(row->first, begin - min_u64(begin, field->halo_after));
     uint64_t last = min_u64(row->end, end + field->halo_before);
-
     for (uint64_t anchor = first; anchor < last; anchor++)
         if (touches(field, anchors_episode_of(dataset->anchors, anchor), anchor, begin, end))
             valid[anchor - row->first] = 0;
@@ -63,7 +59,6 @@ void mark_ragged(const struct dataset *dataset, const struct row_walk *row, size
                                         .halo_before = origin->halo_before,
                                         .halo_after = origin->halo_after,
                                         .fill = dataset->private->fill};
-
     if (dataset->private->has_steps)
         mark_field(dataset, row, &steps, frame, frame + 1, valid);
     else
@@ -91,7 +86,6 @@ void note_filled(const struct dataset *dataset, size_t field, uint64_t count)
 void note_filled_ragged(const struct dataset *dataset, size_t ragged, uint64_t count)
 {
     size_t field = 0;
-
     while (dataset->fields[field].ragged != &dataset->ragged[ragged])
         field++;
     note_filled(dataset, field, count);
@@ -100,7 +94,6 @@ void note_filled_ragged(const struct dataset *dataset, size_t ragged, uint64_t c
 uint64_t dataset_filled_chunks(const struct dataset *dataset, size_t field)
 {
     uint64_t count = dataset->private->filled[field];
-
     for (uint32_t d = 0; d < dataset->source_count; d++)
         for (size_t i = 0; i < dataset->sources[d]->field_count; i++)
             if (strcmp(dataset->sources[d]->fields[i].name, dataset->fields[field].name) == 0)

@@ -30,7 +30,6 @@ static enum status append_version(const struct store *store, const char *path, c
 {
     char key[ZARR_KEY_BYTES];
     struct store_info info;
-
     document_key(path, name, key);
     enum status status = store_stat(store, key, &info, err);
     if (status == STATUS_OK)
@@ -45,7 +44,6 @@ static enum status hash_document(const struct store *store, const char *key, uin
     char *text = NULL;
     size_t size = 0;
     enum status status = store_get_text(store, key, ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-
     if (status == STATUS_OK)
         *ret_hash = XXH3_64bits(text, size);
     free(text);
@@ -60,7 +58,6 @@ static enum status find_version(const struct dataset *dataset, const struct zarr
     char key[ZARR_KEY_BYTES];
     const char *own_key = key;
     struct store_info info = {0};
-
     document_key(zarr_array_store_path(array).text,
                  array->format == ZARR_V3 ? "zarr.json" : ".zarray", key);
     const struct store *store = store_resolve(dataset->private->store, &own_key, err);
@@ -82,7 +79,6 @@ static bool has_arrays(const struct dataset *dataset, size_t field)
 enum status dataset_note_versions(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0;
              has_arrays(dataset, i) && status == STATUS_OK && s < dataset->private->store_count;
@@ -92,7 +88,6 @@ enum status dataset_note_versions(struct dataset *dataset, struct error *err)
         }
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         for (size_t c = 0; c < origin->column_count; c++)
             for (size_t s = 0; status == STATUS_OK && s < dataset->private->store_count; s++)
                 status = find_version(dataset, &origin->columns[c].views[s],
@@ -106,7 +101,6 @@ static uint64_t column_version(const struct dataset *dataset, const struct zarr_
 {
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         for (size_t c = 0; c < origin->column_count; c++)
             for (size_t s = 0; s < dataset->private->store_count; s++)
                 if (&origin->columns[c].views[s] == array)
@@ -120,7 +114,6 @@ enum status dataset_check_unchanged(const struct dataset *dataset, const struct 
 {
     uint64_t version = 0, before = column_version(dataset, array);
     enum status status = find_version(dataset, array, &version, err);
-
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0; has_arrays(dataset, i) && s < dataset->private->store_count; s++) {
             const struct store_field *here = &dataset->private->origins[i].store_fields[s];
@@ -140,10 +133,8 @@ static enum status identify_hierarchy(const struct store *store,
 {
     bool is_v3 = hierarchy->format == ZARR_V3;
     enum status status = append_version(store, "", is_v3 ? "zarr.json" : ".zmetadata", out, err);
-
     for (size_t i = 0; status == STATUS_OK && i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
-
         text_append(out, "array '%s'\n%s\n", node->array.path, node->document);
         status = append_version(store, zarr_array_store_path(&node->array).text,
                                 is_v3 ? "zarr.json" : ".zarray", out, err);
@@ -163,7 +154,6 @@ static enum status identify_store(const struct dataset *dataset, size_t i, struc
     const struct zarr_hierarchy *found = dataset->private->hierarchies[i];
     bool known =
         zarr_hierarchy_open_wanted(store, &wanted, &all, NULL) == STATUS_OK && !all->incomplete;
-
     for (size_t k = 0; known && k < found->node_count; k++)
         known = zarr_hierarchy_find(all, found->nodes[k].array.path);
     enum status status = identify_hierarchy(store, known ? all : found, out, err);
@@ -178,7 +168,6 @@ enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identi
     const struct dataset_private *private = dataset->private;
     struct text text = {0};
     enum status status = store_identify(private->store, &text, err);
-
     for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
         status = identify_store(dataset, s, &text, err);
     if (status == STATUS_OK)

@@ -20,7 +20,6 @@ unsigned char *ragged_target(const struct dataset *dataset, const struct row_spa
     const struct ragged *ragged = &dataset->ragged[span->field];
     size_t from = zarr_array_sample_bytes(span->array), to = span->column->item_bytes;
     size_t number = (span->offset - span->column->page_offset) / to;
-
     if (!is_clamped(span))
         return page + span->offset;
     return page + span->column->page_offset + (to > from ? ragged->page_items * (to - from) : 0) +
@@ -31,7 +30,6 @@ enum narrow_width *ragged_widths(const struct row_span *span, unsigned char *pag
 {
     const struct ragged_column *column = span->column;
     uint64_t item = (span->offset - column->page_offset) / column->item_bytes;
-
     if (column->width_items == 0)
         return NULL;
     return (enum narrow_width *)(page + column->widths_offset) + item / column->width_items;
@@ -48,7 +46,6 @@ enum narrow_width *ragged_widths(const struct row_span *span, unsigned char *pag
 static void put_clamped(enum dtype dtype, int64_t value, bool is_huge, unsigned char *out)
 {
     uint64_t whole = is_huge || value > 0 ? (uint64_t)value : 0;
-
     if (is_huge)
         value = INT64_MAX;
     switch (dtype) {
@@ -78,10 +75,8 @@ void ragged_clamp(const struct dataset *dataset, const struct row_span *span, un
     const unsigned char *items = ragged_target(dataset, span, page);
     enum dtype from = span->array->dtype == DTYPE_BOOL ? DTYPE_UINT8 : span->array->dtype;
     unsigned char *out = page + span->offset;
-
     for (uint64_t i = 0; is_clamped(span) && i < span->end - span->begin; i++) {
         int64_t value = dtype_integer(from, items, i);
-
         put_clamped(span->column->dtype, value, from == DTYPE_UINT64 && value < 0,
                     out + i * span->column->item_bytes);
     }
@@ -129,7 +124,6 @@ static uint64_t find_outside(enum dtype dtype, const unsigned char *items, uint6
                              uint64_t bound)
 {
     size_t bytes = dtype_bytes(dtype);
-
     if (is_signed(dtype))
         bound = min_u64(bound, UINT64_C(1) << (8 * bytes - 1));
     switch (bytes) {
@@ -149,7 +143,6 @@ uint64_t ragged_find_outside(const struct dataset *dataset, const struct row_spa
 {
     const struct ragged *ragged = &dataset->ragged[span->field];
     size_t axis = (size_t)(span->column - ragged->columns), item_bytes = span->column->item_bytes;
-
     if (ragged->form != RAGGED_DENSE || axis >= (size_t)ragged->dense_rank)
         return span->end;
     return from + find_outside(span->column->dtype,
@@ -163,7 +156,6 @@ uint64_t ragged_frame_of(const struct dataset *dataset, const struct row_span *s
     uint64_t all = dataset->private->ragged_origins[span->field].first_item[span->store] + item;
     uint64_t low = dataset->store_frames[span->store];
     uint64_t count = dataset->store_frames[span->store + 1] - low;
-
     return low + count_up_to_u64(offsets + low + 1, count, all); /* ends behind the item */
 }
 
@@ -174,7 +166,6 @@ enum status ragged_refuse_index(const struct dataset *dataset, const struct row_
     const unsigned char *items = page + span->offset;
     size_t axis = (size_t)(span->column - ragged->columns);
     struct text shape = {0};
-
     for (int i = 0; i < ragged->dense_rank; i++)
         text_append(&shape, i ? ", %" PRIu64 : "%" PRIu64, ragged->dense_shape[i]);
     error_set(err, STATUS_CORRUPT,
@@ -197,7 +188,6 @@ static void zero_page_items(const struct ragged *ragged, size_t c, unsigned char
     while (begin < end) {
         struct ragged_extent extent = ragged_page_extent(ragged, c, page, begin);
         uint64_t count = min_u64(extent.count, end - begin);
-
         memset(page + (extent.items - page), 0,
                count * narrow_kept(extent.width, ragged->columns[c].item_bytes));
         begin += count;
@@ -208,13 +198,11 @@ void ragged_zero_frame(const struct dataset *dataset, size_t ragged, const struc
                        const struct dataset_pages *pages, uint64_t frame)
 {
     const struct ragged *of = &dataset->ragged[ragged];
-
     for (uint64_t item = of->offsets[frame]; item < of->offsets[frame + 1];) {
         uint64_t at = (item - lies->page_begin) % of->page_items;
         uint64_t number = (item - lies->page_begin) / of->page_items;
         uint64_t count = min_u64(of->page_items - at, of->offsets[frame + 1] - item);
         unsigned char *page = pages->at(pages, lies->first_page + (uint32_t)number);
-
         for (size_t c = 0; c < of->column_count; c++)
             zero_page_items(of, c, page, at, at + count);
         item += count;

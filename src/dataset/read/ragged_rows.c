@@ -17,7 +17,6 @@ uint64_t ragged_most_items(const struct ragged *ragged, uint64_t samples)
 uint64_t dataset_most_pages(const struct dataset *dataset, uint64_t rows)
 {
     uint64_t pages = 0;
-
     for (size_t r = 0; r < dataset->ragged_count; r++)
         pages += lengths_most(&dataset->ragged[r].lengths->rows, rows);
     return pages;
@@ -32,10 +31,8 @@ uint64_t dataset_most_trailer(const struct dataset *dataset, uint64_t samples)
 {
     uint64_t bytes = 0, count = min_u64(samples, dataset->sample_count);
     bool is_padded = false;
-
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-
         bytes =
             add_sat(bytes, mul_sat(ragged_most_items(ragged, count), ragged->trailer_item_bytes));
         is_padded |= ragged->trailer_item_bytes % RAGGED_TRAILER_ALIGNMENT != 0;
@@ -58,7 +55,6 @@ struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
     uint64_t page_items = dataset->ragged[ragged].page_items;
     uint64_t base = origin->first_item[row->row_store];
     struct ragged_row lies = {0};
-
     if (row->is_empty || origin->is_held)
         return lies;
     uint64_t first = max_u64(row->from - min_u64(origin->halo_before, row->from), row->lowest);
@@ -74,7 +70,6 @@ struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragge
 {
     struct row_walk walk = row_begin(dataset, row);
     uint32_t first_page = 0;
-
     assert(dataset->source_count == 0 && ragged < dataset->ragged_count);
     for (size_t r = 0; r < ragged; r++)
         first_page += ragged_row_of(dataset, r, &walk, dataset->ragged[r].offsets).page_count;
@@ -86,7 +81,6 @@ struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragge
 uint32_t dataset_row_pages(const struct dataset *dataset, uint64_t row)
 {
     uint32_t pages = 0;
-
     if (dataset->ragged_count == 0)
         return 0;
     if (dataset->source_count > 0)
@@ -110,14 +104,12 @@ uint64_t ragged_sample_items(const struct dataset *dataset, const struct ragged 
                              uint64_t frame)
 {
     uint64_t items = 0;
-
     if (ragged->step_count == 0)
         return items_of(ragged_frame(ragged, frame));
     struct anchors_episode episode = anchors_episode_of(dataset->private->anchors, frame);
     for (size_t k = 0; k < ragged->step_count;) {
         uint64_t at = frame + (uint64_t)(int64_t)ragged->steps[k];
         size_t end = k + 1;
-
         if (ragged->truncates || ragged->entries || (int64_t)(at - episode.first) < 0 ||
             (int64_t)(at - episode.end) >= 0) {
             items += items_of(ragged_step(ragged, &episode, frame, k));
@@ -141,7 +133,6 @@ uint64_t dataset_sample_items(const struct dataset *dataset, size_t ragged, uint
 size_t dataset_trailer_bytes(const struct dataset *dataset, uint64_t frame)
 {
     size_t bytes = 0;
-
     for (size_t r = 0; r < dataset->ragged_count; r++)
         if (!dataset->ragged[r].is_held)
             bytes += ragged_sample_items(dataset, &dataset->ragged[r], frame) *

@@ -45,7 +45,6 @@ static enum status check_unchanged(struct zarr_faults *faults, const struct zarr
     const uint64_t rarely_ns = 200000000;
     struct dataset_reader *reader = reader_of(faults);
     uint64_t now = clock_now_ns();
-
     if (now - reader->checked_ns < rarely_ns)
         return STATUS_OK;
     reader->checked_ns = now;
@@ -63,7 +62,6 @@ static enum status log_bad(struct dataset_reader *reader, const struct zarr_arra
                             .first_sample = first,
                             .sample_count = end - first,
                             .cause = *cause};
-
     memcpy(bad.array, array->path, sizeof bad.array);
     if (!bad_log_add(dataset->private->bad_log, &bad)) {
         if (err)
@@ -85,7 +83,6 @@ static void zero_items(struct dataset_reader *reader, const struct zarr_array *a
     const uint64_t *offsets = dataset->ragged[span->field].offsets;
     size_t item_bytes = zarr_array_sample_bytes(array);
     uint64_t last = ragged_frame_of(dataset, span, end - 1);
-
     memset(reader->target + (begin - span->begin) * item_bytes, 0, (end - begin) * item_bytes);
     for (uint64_t frame = ragged_frame_of(dataset, span, begin); frame <= last; frame++)
         if (offsets[frame] < offsets[frame + 1])
@@ -99,7 +96,6 @@ static enum status log_items(struct dataset_reader *reader, const struct zarr_ar
 {
     uint64_t first = ragged_frame_of(reader->dataset, reader->span, begin);
     uint64_t last = ragged_frame_of(reader->dataset, reader->span, end - 1);
-
     return log_bad(reader, array, chunk_index, first, last + 1, cause, err);
 }
 
@@ -111,7 +107,6 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     struct dataset_reader *reader = reader_of(faults);
     const struct dataset *dataset = reader->dataset;
     uint64_t first = dataset->store_frames[reader->span->store] + begin;
-
     if (reader->span->column) {
         zero_items(reader, array, begin, end);
         return log_items(reader, array, chunk_index, begin, end, cause, err);
@@ -126,7 +121,6 @@ static enum status new_mix_reader(const struct dataset *mix, struct dataset_read
 {
     struct dataset_reader *reader = calloc(1, sizeof *reader);
     enum status status = STATUS_OK;
-
     if (reader)
         reader->sources = calloc(mix->source_count, sizeof *reader->sources);
     if (!reader || !reader->sources)
@@ -193,10 +187,8 @@ static void zero_bad_items(const struct dataset *dataset, const struct row_walk 
                            const unsigned char *valid, const struct dataset_pages *pages)
 {
     uint32_t first_page = 0;
-
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         struct ragged_row lies = ragged_row_of(dataset, r, row, dataset->ragged[r].offsets);
-
         lies.first_page = first_page;
         first_page += lies.page_count;
         for (uint64_t frame = row->from; frame < row->to && lies.page_count > 0; frame++)
@@ -212,13 +204,11 @@ static void zero_bad_samples(const struct dataset *dataset, const struct row_wal
 {
     const unsigned char *valid = buffer + dataset->valid_offset;
     uint64_t count = row->end - row->first;
-
     if (dataset->private->has_steps || !memchr(valid, 0, count))
         return;
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
         unsigned char *samples = buffer + field->row_offset;
-
         for (uint64_t i = 0; field->source == FIELD_ROW && i < count; i++)
             if (!valid[i])
                 memset(samples + i * field->sample_bytes, 0, field->sample_bytes);
@@ -232,7 +222,6 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
 {
     const struct dataset *dataset = reader->dataset;
     bool masks = dataset->mask && dataset->private->bad_log;
-
     reader->walk = row;
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
     reader->may_try_again = false;
@@ -250,7 +239,6 @@ static uint64_t mask_indices(struct dataset_reader *reader, uint64_t item, uint6
     const struct row_span *span = reader->span;
     uint64_t length = span->array->chunk_shape[0], chunk = item / length;
     uint64_t frame = ragged_frame_of(dataset, span, item), before;
-
     do {
         zero_items(reader, span->array, item, item + 1);
         *ret_end = item + 1;
@@ -270,11 +258,9 @@ static enum status check_indices(struct dataset_reader *reader, struct error *er
     const struct row_span *span = reader->span;
     uint64_t item = ragged_find_outside(dataset, span, reader->page, span->begin);
     enum status status = STATUS_OK;
-
     while (item < span->end && status == STATUS_OK) {
         uint64_t first = item, end = item + 1, chunk = item / span->array->chunk_shape[0];
         struct error cause;
-
         status = ragged_refuse_index(dataset, span, reader->page, item, &cause);
         if (!reader->faults.skip) {
             if (err)
@@ -292,7 +278,6 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
 {
     const struct dataset *dataset = reader->dataset;
     const struct row_span *span = reader->span;
-
     assert(pages);
     reader->page = pages->at(pages, span->page);
     reader->target = ragged_target(dataset, span, reader->page);

@@ -33,7 +33,6 @@ static uint64_t shards_touched(const struct zarr_array *array, int level, uint64
     uint64_t most = size_divide_up(along - 1, spans[0]) + 1;
     uint64_t all = size_divide_up(array->chunk_counts[0], spans[0]);
     uint64_t count = min_u64(most, all);
-
     for (int i = 1; i < array->rank; i++)
         count *= min_u64(size_divide_up(array->chunk_counts[i], spans[i]),
                          zarr_array_chunks_along(array, i));
@@ -48,13 +47,11 @@ static struct demand demand_of(const struct zarr_array *array, uint64_t along)
                        ? array->chunk_bytes
                        : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
     uint64_t count = along;
-
     for (int i = 1; i < array->rank; i++)
         count *= zarr_array_chunks_along(array, i);
     struct demand most = {count, count * size_round_up(bytes, MEMORY_LINE_BYTES)};
     for (int i = 0; i < array->shard_level_count; i++) {
         uint64_t index = size_round_up(array->shard_levels[i].index_bytes, MEMORY_LINE_BYTES);
-
         raise(&most, (struct demand){0, shards_touched(array, i, along) * index});
     }
     return most;
@@ -66,7 +63,6 @@ static uint64_t most_along(const struct dataset *dataset, const struct dataset_f
 {
     uint64_t row = dataset->row_length, chunk = array->chunk_shape[0];
     uint64_t halo = field->halo_before + field->halo_after;
-
     if (row % chunk == 0 && !dataset->private->continuous)
         return row / chunk + size_divide_up(field->halo_before, chunk) +
                size_divide_up(field->halo_after, chunk);
@@ -78,7 +74,6 @@ static uint64_t most_ends(const struct dataset *dataset, const struct dataset_fi
 {
     const uint64_t *first = dataset->store_frames;
     uint64_t halo = field->halo_before + field->halo_after, most = 0;
-
     if (!dataset->private->continuous || halo == 0)
         return 0;
     for (size_t i = 1, k = 1; i < dataset->store_count; i++) {
@@ -96,14 +91,12 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
     const struct dataset_field *field = &dataset->fields[f];
     uint64_t ends = most_ends(dataset, field);
     struct demand most = {0};
-
     for (size_t s = 0; s < private->store_count; s++) {
         const struct zarr_array *array = &private->origins[f].store_fields[s].array;
         uint64_t along = most_along(dataset, field, array);
         struct demand one = demand_of(array, 1);
         struct demand all =
             demand_of(array, ends > 0 ? along : min_u64(along, array->chunk_counts[0]));
-
         raise(&most, (struct demand){all.pieces + ends * one.pieces, all.bytes + ends * one.bytes});
     }
     return most;
@@ -115,7 +108,6 @@ static uint64_t usual_pages(const struct dataset *dataset, const struct ragged *
 {
     const struct lengths *rows = &ragged->lengths->rows;
     uint64_t mean = size_divide_up(lengths_most(rows, dataset->row_count), dataset->row_count);
-
     return min_u64(lengths_most(rows, 1), mul_sat(2, mean));
 }
 
@@ -125,13 +117,11 @@ static struct demand column_demand(const struct dataset *dataset, size_t r, size
     const struct ragged *ragged = &dataset->ragged[r];
     uint64_t pages = usual_pages(dataset, ragged);
     struct demand most = {0};
-
     for (size_t s = 0; s < dataset->store_count; s++) {
         const struct zarr_array *array = &dataset->private->ragged_origins[r].columns[c].views[s];
         uint64_t chunk = array->chunk_shape[0], page = ragged->page_items;
         bool cuts = page % chunk != 0;
         uint64_t most_along = add_sat(array->chunk_counts[0], cuts ? pages : 0);
-
         raise(&most,
               demand_of(array, min_u64(pages * (size_divide_up(page, chunk) + cuts), most_along)));
     }
@@ -141,7 +131,6 @@ static struct demand column_demand(const struct dataset *dataset, size_t r, size
 static struct demand row_demand(const struct dataset *dataset)
 {
     struct demand sum = {0};
-
     for (size_t f = 0; f < dataset->field_count; f++)
         if (dataset->fields[f].source == FIELD_ROW && dataset->fields[f].row_leader == f)
             add(&sum, field_demand(dataset, f));
@@ -155,7 +144,6 @@ void dataset_row_demand(const struct dataset *dataset, uint64_t *ret_pieces, uin
 {
     struct demand most = {0};
     uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
-
     for (uint32_t d = 0; d < count; d++)
         raise(&most, row_demand(dataset_source(dataset, d)));
     *ret_pieces = most.pieces;
@@ -177,7 +165,6 @@ struct dataset_lister {
 static struct zarr_read_options lister_options(const struct dataset *dataset)
 {
     struct zarr_read_options options = dataset->private->read;
-
     options.lists_only = true;
     return options;
 }
@@ -185,7 +172,6 @@ static struct zarr_read_options lister_options(const struct dataset *dataset)
 static size_t mix_lister_bytes(const struct dataset *mix)
 {
     size_t bytes = sizeof(struct dataset_lister);
-
     for (uint32_t d = 0; d < mix->source_count; d++)
         bytes += sizeof(struct dataset_lister *) + dataset_lister_bytes(mix->sources[d]);
     return bytes;
@@ -208,7 +194,6 @@ static enum status new_mix_lister(const struct dataset *mix, struct dataset_list
 {
     struct dataset_lister *lister = calloc(1, sizeof *lister);
     enum status status = STATUS_OK;
-
     if (lister)
         lister->sources = calloc(mix->source_count, sizeof(struct dataset_lister *));
     if (!lister || !lister->sources)
@@ -265,7 +250,6 @@ static enum status pass_on(void *argument, const struct zarr_piece *piece, struc
     const struct store *all = lister->dataset->private->store;
     const char *key = piece->key;
     const struct store *store = store_resolve(all, &key, err);
-
     if (!store || !store_is_remote(store) || piece->bytes == 0)
         return STATUS_OK;
     if (lister->shares && piece->kind == ZARR_PIECE_VALUE) {
@@ -300,7 +284,6 @@ static bool has_array(const struct dataset *dataset, const struct zarr_array *ar
 {
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays), i = 0;
-
     while (i < count && arrays[i] != array)
         i++;
     return i < count;
@@ -310,7 +293,6 @@ void dataset_take_index(struct dataset_lister *lister, const struct zarr_piece *
                         const void *bytes, uint64_t value_bytes)
 {
     uint32_t source = 0;
-
     while (lister->sources && !has_array(lister->sources[source]->dataset, piece->array))
         source++;
     if (lister->sources)

@@ -39,7 +39,6 @@ static bool next_field(const struct dataset *dataset, struct row_walk *walk)
 {
     for (; walk->field < dataset->field_count; walk->field++) {
         const struct dataset_field *field = &dataset->fields[walk->field];
-
         if (field->source != FIELD_ROW || field->row_leader != walk->field)
             continue;
         uint64_t before = min_u64(field->halo_before, walk->from);
@@ -58,10 +57,8 @@ static bool next_page(const struct dataset *dataset, struct row_walk *walk)
 {
     while (walk->ragged < dataset->ragged_count) {
         const struct ragged *ragged = &dataset->ragged[walk->ragged];
-
         if (!walk->lies_is_known && ragged->offsets) {
             uint32_t first = walk->lies.first_page + walk->lies.page_count;
-
             walk->lies = ragged_row_of(dataset, walk->ragged, walk, ragged->offsets);
             walk->lies.first_page = first;
             walk->lies_is_known = true;
@@ -91,7 +88,6 @@ static struct row_span page_span(const struct dataset *dataset, struct row_walk 
     uint64_t begin = max_u64(page_begin, lies->items.begin);
     uint64_t end = min_u64(page_begin + ragged->page_items, lies->items.end);
     uint64_t base = origin->first_item[walk->row_store];
-
     return (struct row_span){.field = walk->ragged,
                              .store = walk->row_store,
                              .array = &origin->columns[walk->column].views[walk->row_store],
@@ -106,7 +102,6 @@ static struct row_span page_span(const struct dataset *dataset, struct row_walk 
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span)
 {
     const uint64_t *first = dataset->store_frames;
-
     if (walk->next == walk->until && !next_field(dataset, walk)) {
         if (walk->is_empty || !next_page(dataset, walk))
             return false;
@@ -131,14 +126,12 @@ bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_s
 static struct row_walk begin_anywhere(const struct dataset *dataset, uint64_t row)
 {
     uint32_t source = dataset_source_of_row(dataset, row, &row);
-
     return row_begin(dataset_source(dataset, source), row);
 }
 
 uint64_t dataset_row_frames(const struct dataset *dataset, uint64_t row)
 {
     struct row_walk walk = begin_anywhere(dataset, row);
-
     return walk.end - walk.first;
 }
 
@@ -151,14 +144,12 @@ size_t dataset_row_arrays(const struct dataset *dataset,
                           const struct zarr_array *ret_arrays[DATASET_MAX_STORE_FIELDS])
 {
     size_t count = 0;
-
     for (size_t i = 0; i < dataset->field_count; i++)
         for (size_t s = 0; s < dataset->private->store_count; s++)
             if (dataset->fields[i].source == FIELD_ROW && dataset->fields[i].row_leader == i)
                 ret_arrays[count++] = &dataset->private->origins[i].store_fields[s].array;
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-
         for (size_t c = 0; c < origin->column_count && !origin->is_held; c++)
             for (size_t s = 0; s < dataset->private->store_count; s++)
                 ret_arrays[count++] = &origin->columns[c].views[s];

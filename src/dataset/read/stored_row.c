@@ -28,7 +28,6 @@ static struct chunk_box box_of(const struct dataset *dataset, const struct zarr_
 {
     struct chunk_box box = {
         .array = array, .mask = dataset->mask, .count = 1, .begin = begin, .end = end};
-
     box.first = begin / array->chunk_shape[0];
     for (int i = 0; i < array->rank; i++) {
         box.counts[i] = i == 0 ? (end - 1) / array->chunk_shape[0] - box.first + 1
@@ -43,7 +42,6 @@ static bool next_box(const struct dataset *dataset, struct row_walk *walk,
                      struct chunk_box *ret_box)
 {
     struct row_span span;
-
     if (!row_next(dataset, walk, &span) || span.column)
         return false; /* columns come last, and are estimated otherwise */
     *ret_box = box_of(dataset, span.array, span.begin, span.end);
@@ -56,7 +54,6 @@ static uint64_t count_chunks(const struct dataset *dataset, uint64_t row, uint64
     struct row_walk walk = row_begin(dataset, row);
     uint64_t chunks = 0, boxes = 0;
     struct chunk_box box;
-
     for (; next_box(dataset, &walk, &box); boxes++)
         chunks += box.count;
     *ret_boxes = boxes;
@@ -76,12 +73,10 @@ static enum status add_chunk(const struct store *store, const struct chunk_box *
     uint64_t index[ZARR_MAX_RANK];
     char key[ZARR_KEY_BYTES];
     struct store_info info;
-
     assert(box->array->rank >= 1);
     for (int i = box->array->rank - 1; i >= 0; i--) {
         const struct zarr_selection *selection = box->array->selections[i];
         uint64_t ordinal = number % box->counts[i];
-
         index[i] = selection ? selection->chunks[ordinal] : ordinal;
         number /= box->counts[i];
     }
@@ -101,7 +96,6 @@ static enum status add_box(const struct store *store, const struct chunk_box *bo
 {
     enum status status = STATUS_OK;
     uint64_t sum = 0;
-
     for (uint64_t i = 0; i < questions && status == STATUS_OK; i++)
         status = add_chunk(store, box, spread(box->count, i, questions), &sum, err);
     if (status == STATUS_OK)
@@ -117,10 +111,8 @@ static enum status add_row(const struct dataset *dataset, uint64_t row, uint64_t
     enum status status = STATUS_OK;
     struct chunk_box box;
     uint64_t boxes, chunks = count_chunks(dataset, row, &boxes);
-
     while (status == STATUS_OK && next_box(dataset, &walk, &box)) {
         uint64_t questions = box.count;
-
         if (chunks > limit) { /* the box's fraction of what is left when each had one */
             double fraction = (double)questions / (double)chunks;
             questions = 1 + (limit > boxes ? (uint64_t)(fraction * (double)(limit - boxes)) : 0);
@@ -145,14 +137,12 @@ struct read_rows {
 static bool is_read(const struct read_rows *rows)
 {
     const struct anchors *anchors = rows->dataset->anchors;
-
     return !anchors || anchors_row_samples(anchors, rows->row) > 0;
 }
 
 static uint64_t count_read_rows(const struct dataset *dataset)
 {
     struct read_rows rows = {.dataset = dataset};
-
     if (!dataset->anchors)
         return dataset->row_count;
     for (; rows.row < dataset->row_count; rows.row++)
@@ -175,7 +165,6 @@ static uint64_t rows_to_ask(const struct dataset *dataset, uint64_t first, uint6
 {
     uint64_t boxes, chunks = count_chunks(dataset, first, &boxes);
     uint64_t rows = most_questions(dataset) / (chunks > 0 ? chunks : 1);
-
     rows = rows < MIN_ROWS ? MIN_ROWS : rows > MAX_ROWS ? MAX_ROWS : rows;
     return rows < row_count ? rows : row_count;
 }
@@ -192,18 +181,15 @@ static enum status measure_column(const struct dataset *dataset, const struct ra
 {
     uint64_t asked = 0, sum = 0, chunks = 0;
     enum status status = STATUS_OK;
-
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         const struct zarr_array *view = &column->views[s];
         uint64_t count = view->chunk_counts[0];
         uint64_t here = min_u64(count, max_u64(questions / dataset->store_count, 1));
-
         chunks += count;
         for (uint64_t i = 0; i < here && status == STATUS_OK; i++, asked++) {
             uint64_t begin = spread(count, i, here) * view->chunk_shape[0];
             struct chunk_box box =
                 box_of(dataset, view, begin, min_u64(begin + view->chunk_shape[0], view->shape[0]));
-
             for (uint64_t k = 0; k < box.count && status == STATUS_OK; k++)
                 status = add_chunk(dataset->private->store, &box, k, &sum, err);
         }
@@ -228,13 +214,11 @@ static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
         uint64_t questions = most_questions(dataset) / ragged->column_count;
         double most_items =
             (double)lengths_most(&ragged->lengths->rows, 1) * (double)ragged->page_items;
-
         for (size_t c = 0; c < ragged->column_count && !ragged->is_held; c++) {
             const struct ragged_array *column = &dataset->private->ragged_origins[r].columns[c];
             double mean, most = most_items / (double)column->views[0].chunk_shape[0] + 1;
             uint64_t chunks;
             enum status status = measure_column(dataset, column, questions, &mean, &chunks, err);
-
             if (status != STATUS_OK)
                 return status;
             row->mean_bytes +=
@@ -251,12 +235,10 @@ static enum status mix_row_bytes(const struct dataset *mix, struct dataset_store
 {
     struct dataset_stored_row sum = {0};
     double bytes = 0, rows = 0;
-
     for (uint32_t d = 0; d < mix->source_count; d++) {
         struct dataset_stored_row row;
         double count = (double)count_read_rows(mix->sources[d]);
         enum status status = dataset_stored_row_bytes(mix->sources[d], &row, err);
-
         if (status != STATUS_OK)
             return status;
         bytes += count * (double)row.mean_bytes;
@@ -286,7 +268,6 @@ enum status dataset_stored_row_bytes(const struct dataset *dataset,
         uint64_t row = seek_row(&rows, spread(row_count, i, sample.row_count));
         enum status status =
             add_row(dataset, row, most_questions(dataset) / sample.row_count, &bytes, err);
-
         if (status != STATUS_OK)
             return status;
         total += bytes;

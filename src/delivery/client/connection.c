@@ -27,13 +27,13 @@ enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t ran
         .socket = socket, .ring = {.memfd = -1}, .publish_fd = fds[1], .release_fd = fds[2]};
     struct ring_header header;
     enum status status = ring_open(fds[0], &connection.ring, &header, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_service(&header.service, rank, world_size, err);
-    for (int i = 1; !status && i < WELCOME_FDS; i++)
+    for (int i = 1; status == STATUS_OK && i < WELCOME_FDS; i++)
         if (!wakeup_check(fds[i]))
             status = error_set(err, STATUS_PROTOCOL,
                                "ring: a wake-up descriptor is no eventfd, or would block");
-    if (status) {
+    if (status != STATUS_OK) {
         connection_done(&connection);
         return status;
     }

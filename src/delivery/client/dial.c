@@ -47,17 +47,17 @@ static enum status reach(const struct dial_options *options, int *ret_socket, st
     int dir, socket = -1;
     uint32_t reader = 0, again = 0;
     enum status status = rundir_open(options->run_dir, false, &dir, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = choose_reader(options, dir, &reader, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rundir_connect(dir, reader, &socket, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = choose_reader(options, dir, &again, err);
-    if (!status && again != reader)
+    if (status == STATUS_OK && again != reader)
         status = error_set(err, STATUS_NOT_FOUND, "other readers are coming");
     close(dir);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_socket = socket;
     else if (socket >= 0)
         close(socket);
@@ -97,7 +97,7 @@ static enum status check_peer(int socket, struct error *err)
     uid_t uid;
     pid_t pid;
     enum status status = peer_credentials(socket, &uid, &pid, err);
-    if (!status && !peer_allowed(uid))
+    if (status == STATUS_OK && !peer_allowed(uid))
         status = error_set(err, STATUS_REFUSED,
                            "the service there is process %ld of user %ju, not of this user",
                            (long)pid, (uintmax_t)uid);
@@ -146,7 +146,7 @@ static enum status say_hello(const struct dial *dial, struct error *err)
     if (options->state)
         snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
     enum status status = check_peer(dial->socket, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = protocol_send(dial->socket, &hello, &options->page_fd, err);
     return status == STATUS_LOST ? STATUS_OK : status; /* who hung up may have said why */
 }
@@ -162,7 +162,7 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
     enum status status = connection_open(dial->socket, fds, options->rank, options->world_size,
                                          ret_connection, &terms.header, err);
     dial->socket = -1;
-    if (status)
+    if (status != STATUS_OK)
         return status;
     terms.handout = dial->handout;
     dial->handout = (struct handout){0};
@@ -189,12 +189,12 @@ static enum status look_for_reader(struct dial *dial, bool *ret_over, uint64_t *
         return all_is_over(dial->options, err);
     if (status == STATUS_NOT_FOUND && now >= dial->deadline_ns)
         return nobody_there(dial->options, reason.message, err);
-    if (status && status != STATUS_NOT_FOUND) {
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         if (err)
             *err = reason;
         return status;
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = say_hello(dial, err);
     else
         status = STATUS_OK;
@@ -264,11 +264,11 @@ static enum status hear_reader(struct dial *dial, bool *ret_over, uint64_t *ret_
         *ret_until = dial->deadline_ns;
         return STATUS_OK;
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = take_message(dial, &message, fds, ret_connection, ret_terms, err);
     else if (status == STATUS_TIMEOUT)
         status = not_started(dial, err);
-    *ret_over = status || message.type == PROTOCOL_WELCOME;
+    *ret_over = status != STATUS_OK || message.type == PROTOCOL_WELCOME;
     return status;
 }
 
@@ -292,7 +292,7 @@ enum status dial_continue(struct dial *dial, uint64_t until_ns, int wake_fd, boo
         }
         if (again > clock_now_ns())
             status = sleep_until(dial->socket, wake_fd, sooner(again, until_ns), err);
-        if (status || clock_now_ns() >= until_ns || is_readable(wake_fd)) {
+        if (status != STATUS_OK || clock_now_ns() >= until_ns || is_readable(wake_fd)) {
             *ret_over = status != STATUS_OK;
             return status;
         }

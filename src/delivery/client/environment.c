@@ -53,7 +53,7 @@ static enum status read_count_by_node(const char *name, int64_t *ret_value, stru
     assert(text); /* the caller has looked */
     int64_t node = 0, count, nodes;
     enum status status = read_number("SLURM_NODEID", &node, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     for (;; text++) {
         if (!leading_number(text, &text, &count))
@@ -78,9 +78,9 @@ static enum status read_count_of_all(const char *name, int64_t number, int64_t *
 {
     int64_t count = 0, nodes = 1;
     enum status status = read_number(name, &count, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = read_number("FLUX_JOB_NNODES", &nodes, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     int64_t evenly = nodes > 0 ? (count + nodes - 1) / nodes : count;
     *ret_value = number < count && number >= evenly ? number + 1 : evenly;
@@ -103,12 +103,12 @@ static enum status read_pair(const struct pair *pair, uint32_t *ret_number, uint
 {
     int64_t number = 0, count = 0;
     enum status status = read_number(pair->number, &number, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = pair->kind == LAUNCHER_COUNT_BY_NODE ? read_count_by_node(pair->count, &count, err)
                  : pair->kind == LAUNCHER_COUNT_OF_ALL
                      ? read_count_of_all(pair->count, number, &count, err)
                      : read_number(pair->count, &count, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (number >= count)
         return error_set(err, STATUS_INVALID,
@@ -166,7 +166,7 @@ static enum status fill_local_rank(struct dial_options *options, struct error *e
         status = read_pair(&pair, &options->local_rank, &options->local_world_size, err);
         break;
     }
-    return status ? status : read_number("PENSTOCK_READER", &options->reader, err);
+    return status != STATUS_OK ? status : read_number("PENSTOCK_READER", &options->reader, err);
 }
 
 /* However they are spelt, where both are there. */
@@ -183,9 +183,9 @@ enum status environment_fill(struct dial_options *options, struct error *err)
 {
     struct dial_options filled = *options;
     enum status status = filled.world_size == 0 ? fill_rank(&filled, err) : STATUS_OK;
-    if (!status)
+    if (status == STATUS_OK)
         status = fill_local_rank(&filled, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     const char *usual = launcher_value("PENSTOCK_RUN_DIR");
     if (!filled.run_dir)

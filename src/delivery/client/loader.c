@@ -36,7 +36,7 @@ static enum status own_options(struct loader *loader, const struct dial_options 
     }
     enum status status = cursor_page_new(&loader->page, err);
     loader->options.page_fd = loader->page.memfd;
-    return status ? status : wakeup_new(&loader->wake_fd, err);
+    return status != STATUS_OK ? status : wakeup_new(&loader->wake_fd, err);
 }
 
 /* PENSTOCK_TRACE: what next() did last is written to that file with the rank behind it. */
@@ -63,7 +63,8 @@ static void write_trace(const struct loader *loader)
     struct error error;
     snprintf(path, sizeof path, "%s.%" PRIu32, loader->trace_path, loader->options.rank);
     snprintf(name, sizeof name, "penstock trainer %" PRIu32, loader->options.rank);
-    if (trace_write(path, name, first_pid + loader->options.rank, loader->trace_start_ns, &error))
+    if (trace_write(path, name, first_pid + loader->options.rank, loader->trace_start_ns, &error) !=
+        STATUS_OK)
         fprintf(stderr, "penstock: warning: %s\n", error.message);
     trace_start();
 }
@@ -78,7 +79,7 @@ enum status loader_new(const struct dial_options *options, struct loader **ret_l
     loader->trained = UINT64_MAX;
     pthread_mutex_init(&loader->lock, NULL);
     enum status status = own_options(loader, options, err);
-    if (status) {
+    if (status != STATUS_OK) {
         loader_close(loader);
         return status;
     }
@@ -138,7 +139,7 @@ static enum status wait_for_release(struct loader *loader, uint64_t deadline, st
 {
     enum status status = STATUS_OK;
     atomic_store(&loader->wants_release, true);
-    if (loader_check_leases(loader, NULL))
+    if (loader_check_leases(loader, NULL) != STATUS_OK)
         status = sleep_on(loader, loader->freed_fd, deadline, err);
     atomic_store(&loader->wants_release, false);
     wakeup_drain(loader->freed_fd);
@@ -155,7 +156,7 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
         bool had_all = atomic_load(&loader->cursor) == loader->end;
         enum status status = loader_reconnect(loader, deadline, &error);
         loader->batch_wait_ns += clock_now_ns() - start_ns;
-        if (status) {
+        if (status != STATUS_OK) {
             loader->ended = had_all; /* it had all its batches, and looked for a reader only so that
                                       * others are not kept waiting */
             if (!had_all)
@@ -164,9 +165,9 @@ static enum status wait_for_more(struct loader *loader, uint64_t deadline, struc
         return STATUS_OK;
     }
     enum status status = loader_check_leases(loader, err);
-    if (status && loader->freed_fd >= 0)
+    if (status != STATUS_OK && loader->freed_fd >= 0)
         return wait_for_release(loader, deadline, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         /* Leases are looked at again when the patience with others that skip is over. */
         uint64_t end = loader->skip_deadline_ns;
         bool patient = end > clock_now_ns() && end < deadline;
@@ -206,15 +207,15 @@ static enum status next(struct loader *loader, int64_t timeout_ms, struct loader
     uint64_t deadline = clock_deadline_ns(timeout_ms);
     for (bool waited = false;; waited = true) {
         hear_now_and_then(loader);
-        if (atomic_load(&loader->left) && !loader->final.status)
+        if (atomic_load(&loader->left) && loader->final.status == STATUS_OK)
             error_set(&loader->final, STATUS_ENDED, "this trainer has said goodbye");
-        if (!loader->final.status && loader_take(loader, ret_batch))
+        if (loader->final.status == STATUS_OK && loader_take(loader, ret_batch))
             return STATUS_OK;
-        if (!loader->final.status && loader->ended)
+        if (loader->final.status == STATUS_OK && loader->ended)
             say_end(loader);
-        if (!loader->final.status)
+        if (loader->final.status == STATUS_OK)
             loader_say_done(loader);
-        if (loader->final.status) {
+        if (loader->final.status != STATUS_OK) {
             if (err)
                 *err = loader->final;
             return (enum status)loader->final.status;
@@ -223,15 +224,16 @@ static enum status next(struct loader *loader, int64_t timeout_ms, struct loader
         if (late && (waited || !loader->lost)) {
             enum status status =
                 loader->freed_fd < 0 ? loader_check_leases(loader, err) : STATUS_OK;
-            return status ? status
-                          : error_set(
-                                err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
-                                loader->lost ? ": the reader went away, and is not back yet" : "");
+            return status != STATUS_OK
+                       ? status
+                       : error_set(
+                             err, STATUS_TIMEOUT, "no batch within %" PRId64 " ms%s", timeout_ms,
+                             loader->lost ? ": the reader went away, and is not back yet" : "");
         }
         if (!waited)
             atomic_fetch_add_explicit(&loader->waits, 1, memory_order_relaxed);
         enum status status = wait_for_more(loader, deadline, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
 }
@@ -283,10 +285,10 @@ enum status loader_skip(struct loader *loader, uint64_t epoch, uint64_t step, st
         return STATUS_OK;
     pthread_mutex_lock(&loader->lock);
     enum status status = check_skip(loader, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         atomic_store(&loader->cursor, cursor_of(service, epoch, step));
         status = loader_say_skip(loader, from, err);
-        if (status) {
+        if (status != STATUS_OK) {
             atomic_store(&loader->cursor, before);
         } else {
             loader->skipped_to = cursor_of(service, epoch, step);

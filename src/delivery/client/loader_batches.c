@@ -90,7 +90,7 @@ static enum status check_ragged(const struct ring_layout *layout, const struct l
                                 struct error *err)
 {
     enum status status = STATUS_OK;
-    for (uint32_t f = 0; !status && f < layout->field_count; f++) {
+    for (uint32_t f = 0; status == STATUS_OK && f < layout->field_count; f++) {
         const struct ring_field *field = &layout->fields[f];
         if (field->kind == RING_OFFSETS)
             status = check_offsets(field, batch, err);
@@ -130,11 +130,11 @@ static bool take_slot(struct loader *loader, struct loader_batch *ret_batch)
     } else {
         memcpy(&batch.header, batch.memory, sizeof batch.header);
         enum status status = check_slot(loader, &batch.header, &error);
-        if (!status)
+        if (status == STATUS_OK)
             status = check_ragged(&loader->header.layout, &batch, &error);
         (void)status; /* it is in error */
     }
-    if (error.status) {
+    if (error.status != STATUS_OK) {
         loader->final = error;
         return false;
     }
@@ -195,7 +195,8 @@ enum status loader_check_leases(const struct loader *loader, struct error *err)
 void loader_note_released(struct loader *loader)
 {
     struct attached_ring *attached = loader->attached;
-    if (loader->failure.status) /* what a trainer that fails lets go, it is not done with */
+    if (loader->failure.status !=
+        STATUS_OK) /* what a trainer that fails lets go, it is not done with */
         return;
     uint64_t cursor = atomic_load(&loader->cursor); /* before leases: a batch that is taken now is
                                                      * not released */

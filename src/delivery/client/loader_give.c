@@ -63,7 +63,7 @@ enum status loader_give(struct loader *loader, const struct loader_result *resul
 {
     uint64_t bytes = 0;
     enum status status = check(result, &bytes, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct lease *lease =
         attached_ring_find(loader->attached, result->slot, result->epoch, result->step);
@@ -88,10 +88,10 @@ enum status loader_give(struct loader *loader, const struct loader_result *resul
                                                 .dtype = (uint32_t)result->dtype,
                                                 .rank = (uint32_t)result->rank}};
     memcpy(message.give.shape, result->shape, (size_t)result->rank * sizeof *result->shape);
-    if (!status)
+    if (status == STATUS_OK)
         status = protocol_send(loader->attached->connection.socket, &message, &memfd, err);
     close(memfd);
-    if (!status)
+    if (status == STATUS_OK)
         lease->given = atomic_load(&lease->stamp);
     return explain(loader, status, err);
 }

@@ -17,7 +17,7 @@ static enum status attach(struct loader *loader, struct connection *connection,
     uint64_t start = cursor_of(service, service->start_epoch, service->start_step);
     struct attached_ring *attached;
     enum status status = attached_ring_new(connection, &terms->header.layout, &attached, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     loader->reconnect_ms = terms->reconnect_ms;
     loader->expected = start;
@@ -68,7 +68,7 @@ static enum status check_same(const struct loader *loader, const struct connecti
     const struct ring_layout *a = &before->layout, *b = &now->layout;
     const struct ring_service *s = &before->service, *t = &now->service;
     const char *what = NULL;
-    if (order_check_same(&s->order, &t->order, err))
+    if (order_check_same(&s->order, &t->order, err) != STATUS_OK)
         return error_prefix(err, STATUS_REFUSED,
                             "the service that came back is not the one that was lost: ");
     if (a->field_count != b->field_count ||
@@ -132,7 +132,7 @@ static enum status take_first_ring(struct loader *loader, struct connection *con
     uint64_t cursor = cursor_of(service, terms->welcome.epoch, terms->welcome.step);
     enum status status = check_start(terms, cursor, err);
     loader->handout = terms->handout; /* freed with the loader */
-    if (status) {
+    if (status != STATUS_OK) {
         connection_done(connection);
         return status;
     }
@@ -178,11 +178,11 @@ enum status loader_connect(struct loader *loader, uint64_t until_ns, bool *ret_c
         return error_prefix(err, status,
                             "with the cursor in '%s%" PRIu32 "': ", loader->options.cursors,
                             loader->options.rank);
-    if (!status)
+    if (status == STATUS_OK)
         status = take_first_ring(loader, &connection, &terms, err);
-    if (status && !loader->dial.told)
+    if (status != STATUS_OK && !loader->dial.told)
         name_trainer(&loader->options, err);
-    *ret_connected = !status;
+    *ret_connected = status == STATUS_OK;
     return status;
 }
 
@@ -215,7 +215,7 @@ void loader_hear(struct loader *loader)
             return;
         if (status == STATUS_LOST)
             lose_reader(loader);
-        else if (status)
+        else if (status != STATUS_OK)
             loader_set_final(loader, &error);
         else if (message.type == PROTOCOL_END)
             hear_end(loader);
@@ -249,7 +249,7 @@ enum status loader_say_skip(struct loader *loader, struct protocol_welcome from,
     if (loader->lost || loader->ended)
         return STATUS_OK;
     enum status status = protocol_send(loader->attached->connection.socket, &skip, NULL, err);
-    loader->told_skip |= !status;
+    loader->told_skip |= status == STATUS_OK;
     bool has_reserve = loader->header.service.epochs >= RING_ENDLESS_EPOCHS;
     loader->skip_deadline_ns = has_reserve ? clock_deadline_ns(SKIP_PATIENCE_MS) : 0;
     return status == STATUS_TIMEOUT ? status : STATUS_OK;
@@ -260,7 +260,7 @@ void loader_send_farewell(struct loader *loader)
     struct protocol_welcome cursor = loader_cursor(loader);
     struct protocol_message farewell = {.type = PROTOCOL_GOODBYE,
                                         .goodbye = {.epoch = cursor.epoch, .step = cursor.step}};
-    if (loader->failure.status)
+    if (loader->failure.status != STATUS_OK)
         farewell = (struct protocol_message){.type = PROTOCOL_FAIL, .fail = loader->failure};
     enum status status = protocol_send(loader->attached->connection.socket, &farewell, NULL, NULL);
     (void)status; /* a service that is gone needs none */
@@ -299,13 +299,13 @@ enum status loader_reconnect(struct loader *loader, uint64_t deadline, struct er
     loader->dialing = false;
     if (status == STATUS_NOT_FOUND)
         status = STATUS_LOST;
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "the reader on this node went away: ");
     status = check_same(loader, &terms, err);
     handout_done(&terms.handout); /* the first one stays */
-    if (!status)
+    if (status == STATUS_OK)
         status = check_start(&terms, atomic_load(&loader->cursor), err);
-    if (status) {
+    if (status != STATUS_OK) {
         connection_done(&connection);
         return status;
     }

@@ -157,22 +157,23 @@ static enum status settle_options(const struct penstock_options *given, struct s
                                                                      : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);
     bool named = options->name && *options->name;
-    if (!status && named && access(settled.run_dir, F_OK) && end_marker_found(settled.cursors))
+    if (status == STATUS_OK && named && access(settled.run_dir, F_OK) &&
+        end_marker_found(settled.cursors))
         return error_set(err, STATUS_ENDED,
                          "the run of run directory '%s' is over, and any run '%s' beside it: all "
                          "epochs are consumed, and the readers have left",
                          settled.run_dir, options->name);
-    if (!status && named) {
+    if (status == STATUS_OK && named) {
         status = environment_named_run(settled.run_dir, options->name, text->run_dir,
                                        sizeof text->run_dir, err);
         settled.run_dir = text->run_dir;
         settled.cursors = NULL; /* they are the other run's */
     }
-    if (!status && options->state && *options->state)
+    if (status == STATUS_OK && options->state && *options->state)
         settled.state = options->state;
-    else if (!status && !named)
+    else if (status == STATUS_OK && !named)
         status = environment_state(text->state, sizeof text->state, &settled.state, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     settled.wish = settled.state ? WISH_STATE : WISH_FRESH;
     *ret_options = settled;
@@ -188,13 +189,13 @@ enum penstock_status penstock_connect_begin(const struct penstock_options *optio
     struct penstock *connection = calloc(1, sizeof *connection);
     enum status status = connection ? settle_options(options, &text, &settled, &error)
                                     : error_set(&error, STATUS_NO_MEMORY, "no memory to connect");
-    if (!status)
+    if (status == STATUS_OK)
         status = loader_new(&settled, &connection->loader, &error);
-    if (!status && options && options->wait_for_release)
+    if (status == STATUS_OK && options && options->wait_for_release)
         status = loader_wait_for_releases(connection->loader, &error);
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
-    if (status) {
+    if (status != STATUS_OK) {
         if (connection)
             loader_close(connection->loader);
         free(connection);
@@ -230,9 +231,9 @@ enum penstock_status penstock_connect(const struct penstock_options *options,
     struct penstock *connection = NULL;
     int32_t connected = 0;
     enum penstock_status status = penstock_connect_begin(options, &connection, message);
-    while (!status && !connected)
+    while (status == PENSTOCK_OK && !connected)
         status = penstock_connect_continue(connection, -1, &connected, message);
-    if (status)
+    if (status != PENSTOCK_OK)
         penstock_close(connection);
     else
         *ret_connection = connection;
@@ -302,7 +303,7 @@ enum penstock_status penstock_next(struct penstock *connection, struct penstock_
     if (!enter(connection))
         return PENSTOCK_INVALID;
     enum status status = loader_next(connection->loader, timeout_ms, &taken, &connection->error);
-    if (!status)
+    if (status == STATUS_OK)
         fill_batch(connection, &taken, ret_batch);
     leave(connection);
     return (enum penstock_status)status;
@@ -413,7 +414,7 @@ enum penstock_status penstock_watch_rings(struct penstock *connection,
         return PENSTOCK_INVALID;
     connection->watch = *watch;
     enum status status = loader_watch_rings(connection->loader, &through, NULL);
-    connection->watched = !status;
+    connection->watched = status == STATUS_OK;
     return (enum penstock_status)status;
 }
 

@@ -29,11 +29,11 @@ enum status cursor_page_new(struct cursor_page *ret_page, struct error *err)
     enum status status = STATUS_OK;
     if (write(memfd, zeros, sizeof zeros) != (ssize_t)sizeof zeros)
         status = error_set_errno(err, STATUS_NO_MEMORY, "fill the page of a trainer's cursor");
-    if (!status)
+    if (status == STATUS_OK)
         status = sealed_make(memfd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = map(memfd, PROT_READ | PROT_WRITE, ret_page, err);
-    if (status)
+    if (status != STATUS_OK)
         close(memfd);
     return status;
 }
@@ -50,7 +50,7 @@ enum status cursor_page_open(int memfd, struct cursor_page *ret_page, struct err
     else
         status = map(memfd, PROT_READ, ret_page, err);
     close(memfd);
-    if (!status)
+    if (status == STATUS_OK)
         ret_page->memfd = -1;
     return status;
 }

@@ -126,7 +126,7 @@ enum status packet_receive(int socket, void *data, size_t capacity, int flags, s
                              .msg_controllen = sizeof control.bytes};
     size_t size;
     enum status status = receive(socket, &message, flags, &size, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
 
     int fds[PACKET_MAX_FDS];

@@ -74,7 +74,7 @@ enum status handout_create(const struct handout_source *sources, uint32_t field_
     if (memfd < 0)
         return error_set_errno(err, STATUS_IO, "create shared memory for constants");
     enum status status = fill(memfd, sources, field_count, constant_count, err);
-    if (status)
+    if (status != STATUS_OK)
         close(memfd);
     else
         *ret_memfd = memfd;
@@ -145,7 +145,7 @@ enum status handout_open(int memfd, struct handout *ret_handout, struct error *e
         return STATUS_NO_MEMORY;
     handout.memory = memory;
     enum status status = check(&handout, err);
-    if (status)
+    if (status != STATUS_OK)
         handout_done(&handout);
     else
         *ret_handout = handout;

@@ -119,9 +119,9 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
 {
     for (uint32_t f = 0; f < layout->field_count; f++) {
         enum status status = settle_field(&layout->fields[f], err);
-        if (!status)
+        if (status == STATUS_OK)
             status = check_kind(layout, &layout->fields[f], err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
             return error_set(
@@ -136,14 +136,14 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
 enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
 {
     enum status status = check_counts(layout, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct ring_layout settled = *layout;
     status = settle_fields(&settled, err);
     uint64_t slot_bytes = 0;
-    if (!status)
+    if (status == STATUS_OK)
         status = settle_slot(&settled, &slot_bytes, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
 
     /* Slots lie on huge pages where rounding up costs at most an eighth. */
@@ -177,7 +177,7 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
                          "the same release of Penstock on both sides",
                          layout->version, RING_VERSION);
     struct ring_layout settled = *layout;
-    if (ring_layout_settle(&settled, err))
+    if (ring_layout_settle(&settled, err) != STATUS_OK)
         return error_prefix(err, STATUS_PROTOCOL, "ring: ");
     size_t used =
         offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];

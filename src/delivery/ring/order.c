@@ -73,22 +73,22 @@ enum status order_check_same(const struct order *before, const struct order *now
         return differs("dataset", texts[0], texts[1], err);
     }
     enum status status = compare("order.seed", before->seed, now->seed, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = compare("batch.global_size", before->global_batch, now->global_batch, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = compare("order.window_rows", before->window_rows, now->window_rows, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = compare("chunk row length", before->row_length, now->row_length, err);
-    if (!status && before->shuffle != now->shuffle)
+    if (status == STATUS_OK && before->shuffle != now->shuffle)
         status = differs("order.shuffle", shuffle_text(before), shuffle_text(now), err);
-    if (!status && before->last != now->last)
+    if (status == STATUS_OK && before->last != now->last)
         status = differs("batch.last", last_names[before->last], last_names[now->last], err);
-    if (!status && !before->locality != !now->locality)
+    if (status == STATUS_OK && !before->locality != !now->locality)
         status = error_set(err, STATUS_INVALID,
                            "order.placement was %s, this run has %s: trainers would get samples a "
                            "second time; go on with --set order.placement=%s",
                            placement_text(before), placement_text(now), placement_text(before));
-    if (!status && before->id != now->id)
+    if (status == STATUS_OK && before->id != now->id)
         status = error_set(err, STATUS_INVALID,
                            "order id was %016" PRIx64 ", this run has %016" PRIx64
                            ": the order would not continue: the release of Penstock differs, or, "

@@ -58,7 +58,7 @@ enum status protocol_send(int socket, const struct protocol_message *message, co
     stamped.reserved = 0;
     enum status status = packet_send(socket, &stamped, PREFIX_BYTES + kind->body_bytes, fds,
                                      kind->fd_count, MSG_DONTWAIT, err);
-    return status ? error_prefix(err, status, "%s: ", kind->name) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "%s: ", kind->name) : STATUS_OK;
 }
 
 static enum status check(const struct protocol_message *message, size_t size, size_t fd_count,
@@ -119,13 +119,13 @@ static enum status receive(int socket, uint32_t carriers, struct protocol_messag
     size_t size, fd_count;
     enum status status =
         packet_receive(socket, &message, sizeof message, MSG_DONTWAIT, &size, fds, &fd_count, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = check(&message, size, fd_count, err);
-    if (!status && fd_count > 0 && (carriers >> message.type & 1) == 0)
+    if (status == STATUS_OK && fd_count > 0 && (carriers >> message.type & 1) == 0)
         status = error_set(err, STATUS_PROTOCOL, "a %s, which may not come now",
                            kind_of(message.type)->name);
-    if (status) {
+    if (status != STATUS_OK) {
         for (size_t i = 0; i < fd_count; i++)
             close(fds[i]);
         return status;
@@ -159,9 +159,9 @@ enum status protocol_receive_hello(int socket, struct protocol_hello *ret_hello,
 {
     struct protocol_message message;
     enum status status = receive(socket, 1u << PROTOCOL_HELLO, &message, ret_page_fd, err);
-    if (!status && message.type != PROTOCOL_HELLO)
+    if (status == STATUS_OK && message.type != PROTOCOL_HELLO)
         status = error_set(err, STATUS_PROTOCOL, "a connection must begin with one HELLO");
-    if (!status)
+    if (status == STATUS_OK)
         *ret_hello = message.hello;
     return status;
 }

@@ -45,15 +45,15 @@ enum status ring_open(int memfd, struct ring *ret_ring, struct ring_header *ret_
     uint64_t bytes = 0;
     struct ring ring;
     enum status status = check_memfd(memfd, &bytes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = ring_map(memfd, bytes, &ring, err);
-    if (status) {
+    if (status != STATUS_OK) {
         close(memfd);
         return status;
     }
     memcpy(ret_header, ring.memory, sizeof *ret_header);
     status = ring_layout_check(&ret_header->layout, bytes, err);
-    if (status) {
+    if (status != STATUS_OK) {
         munmap(ring.memory, bytes);
         close(memfd);
         return status;

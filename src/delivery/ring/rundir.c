@@ -107,7 +107,7 @@ enum status rundir_open(const char *given, bool create, int *ret_dir, struct err
     if (dir < 0)
         return error_set_errno(err, STATUS_IO, "open run directory '%s'", path);
     enum status status = check_directory(dir, path, create, err);
-    if (status) {
+    if (status != STATUS_OK) {
         close(dir);
         return status;
     }
@@ -176,14 +176,14 @@ enum status rundir_claim(int dir, uint32_t reader, const char *mark, int *ret_lo
 {
     int lock = -1;
     enum status status = take_lock(dir, reader, &lock, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = write_owner(lock, lock_name(reader).text, mark, err);
     struct name stale;
-    if (!status && (errno = remove_files(dir, reader, &stale)))
+    if (status == STATUS_OK && (errno = remove_files(dir, reader, &stale)))
         status =
             error_set_errno(err, STATUS_IO, "remove '%s', which a dead reader left", stale.text);
-    if (status) {
+    if (status != STATUS_OK) {
         close(lock);
         return status;
     }

@@ -27,7 +27,7 @@ static enum status check_rank(const struct server *server, const struct protocol
                               pid_t pid, struct error *err)
 {
     enum status status = check_range(server, hello, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     const struct trainer *other = trainer_of_rank(server, hello->rank);
     if (other && other->state == SERVER_PEER_CONNECTED)
@@ -52,7 +52,7 @@ static enum status check_state(const struct server *server, const struct protoco
             ? server->read_state(server->state_argument, hello->rank, hello->state,
                                  hello->wish == WISH_CONTINUE, ret_cursor, &reason)
             : error_set(&reason, STATUS_UNSUPPORTED, "this service does not take states");
-    if (status)
+    if (status != STATUS_OK)
         return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank,
                          reason.message);
     return STATUS_OK;
@@ -67,9 +67,9 @@ static enum status judge_late(const struct server *server, const struct protocol
     enum status status = STATUS_OK;
     if (server->outcome.status == STATUS_ENDED)
         status = check_range(server, hello, err);
-    if (!status && server->outcome.status == STATUS_ENDED)
+    if (status == STATUS_OK && server->outcome.status == STATUS_ENDED)
         status = check_state(server, hello, &cursor, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (cursor < end && hello->wish == WISH_STATE)
         return error_set(err, STATUS_REFUSED,
@@ -85,9 +85,9 @@ enum status hello_judge(const struct server *server, const struct protocol_hello
     if (server->finished)
         return judge_late(server, hello, err);
     enum status status = check_rank(server, hello, pid, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_state(server, hello, ret_cursor, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_waits = server->started && server->sessions_follow;
     if (*ret_waits)

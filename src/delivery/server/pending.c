@@ -52,11 +52,11 @@ static bool accept_one(struct server *server)
     pid_t pid;
     struct error error;
     enum status status = peer_credentials(fd, &uid, &pid, &error);
-    if (!status && !peer_allowed(uid))
+    if (status == STATUS_OK && !peer_allowed(uid))
         status = error_set(&error, STATUS_REFUSED,
                            "process %ld of user %ju may not connect: this reader serves user %ju",
                            (long)pid, (uintmax_t)uid, (uintmax_t)geteuid());
-    if (status) {
+    if (status != STATUS_OK) {
         peer_fail(fd, &error);
         close(fd);
         return true;
@@ -132,7 +132,7 @@ static enum status handle_hello(struct server *server, struct pending *pending,
     *ret_stays = false;
     if (status == STATUS_ENDED)
         close_lost(server, hello->rank);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!waits) {
         admit(server, pending, hello, cursor);
@@ -161,8 +161,8 @@ static enum status read_hello(struct pending *pending, uint64_t patience_ns,
         return error_set(
             err, STATUS_PROTOCOL, "no HELLO came within %.3g s%s", (double)patience_ns / 1e9,
             patience_ns < hello_timeout_ns ? ", and other connections wait for theirs" : "");
-    if (status || !pending->waits)
-        return status ? status : cursor_page_open(page_fd, &pending->page, err);
+    if (status != STATUS_OK || !pending->waits)
+        return status != STATUS_OK ? status : cursor_page_open(page_fd, &pending->page, err);
     close(page_fd);
     return error_set(err, STATUS_PROTOCOL, "a connection must begin with one HELLO");
 }
@@ -192,15 +192,15 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
         ++*index;
         return STATUS_OK;
     }
-    bool understood = !status;
-    if (!status)
+    bool understood = status == STATUS_OK;
+    if (status == STATUS_OK)
         status = handle_hello(server, pending, &hello, &stays, &error);
-    *active |= !(waited && stays && !status);
-    if (!status && stays)
+    *active |= !(waited && stays && status == STATUS_OK);
+    if (status == STATUS_OK && stays)
         ++*index;
-    else if (!status)
+    else if (status == STATUS_OK)
         server->pending[*index] = server->pending[--server->pending_count];
-    if (!status)
+    if (status == STATUS_OK)
         return STATUS_OK;
     turn_away(server, *index, understood, &error);
     if (!understood || status != STATUS_REFUSED)
@@ -217,7 +217,7 @@ enum status server_hear_pending(struct server *server, bool *active, struct erro
     bool crowded = server->pending_count == MAX_PENDING;
     uint64_t patience_ns = crowded ? crowded_timeout_ns : hello_timeout_ns;
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < server->pending_count && !status;)
+    for (uint32_t i = 0; i < server->pending_count && status == STATUS_OK;)
         status = hear_one(server, patience_ns, &i, active, err);
     return status;
 }

@@ -51,12 +51,12 @@ static enum status fill_memfd(int memfd, const struct ring_layout *layout,
         return error_set_errno(err, STATUS_NO_MEMORY, "size a ring to %s", size_format(bytes).text);
     struct ring ring;
     enum status status = ring_map(memfd, bytes, &ring, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = make_present(memfd, filler, ring.memory, bytes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = sealed_make(memfd, err);
-    if (status) {
+    if (status != STATUS_OK) {
         munmap(ring.memory, bytes);
         return status;
     }
@@ -78,7 +78,7 @@ static enum status create_of(unsigned flags, const struct ring_layout *layout,
     if (memfd < 0)
         return error_set_errno(err, STATUS_IO, "create shared memory for a ring");
     enum status status = fill_memfd(memfd, layout, service, filler, ret_ring, err);
-    if (status)
+    if (status != STATUS_OK)
         close(memfd);
     return status;
 }

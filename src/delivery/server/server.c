@@ -24,9 +24,9 @@ enum { BACKLOG = 1024 };
 static enum status open_socket(struct server *server, const char *mark, struct error *err)
 {
     enum status status = rundir_open(server->run_dir, true, &server->dir, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rundir_claim(server->dir, server->reader, mark, &server->lock, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rundir_bind(server->dir, server->reader, &server->listener, err);
     return status;
 }
@@ -73,7 +73,7 @@ enum status server_new(const struct server_options *options, struct server **ret
                        struct error *err)
 {
     enum status status = ring_layout_check(options->layout, options->layout->total_bytes, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "settle the layout first: ");
     struct server *server = allocate(options);
     if (!server || !server->run_dir || !server->trainers || !server->parting || !server->left)
@@ -81,9 +81,9 @@ enum status server_new(const struct server_options *options, struct server **ret
                            options->max_trainers);
     else
         status = keep_handout(server, options->handout, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_socket(server, options->mark, err);
-    if (status) {
+    if (status != STATUS_OK) {
         server_free(server);
         return status;
     }

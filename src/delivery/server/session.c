@@ -14,12 +14,13 @@ static enum status equip(const struct server *server, struct trainer *trainer, s
     service.rank = trainer->rank;
     enum status status = ring_memory_create(&server->layout, &service, server->fill,
                                             server->fill_argument, &trainer->ring, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = wakeup_new(&trainer->publish_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = wakeup_new(&trainer->release_fd, err);
-    return status ? error_prefix(err, status, "ring of trainer %" PRIu32 ": ", trainer->rank)
-                  : STATUS_OK;
+    return status != STATUS_OK
+               ? error_prefix(err, status, "ring of trainer %" PRIu32 ": ", trainer->rank)
+               : STATUS_OK;
 }
 
 uint64_t server_start_cursor(const struct server *server)
@@ -56,9 +57,9 @@ static void welcome(const struct server *server, struct trainer *trainer)
     enum status status = STATUS_OK;
     if (server->handout >= 0)
         status = protocol_send(trainer->socket, &handout, &server->handout, &error);
-    if (!status)
+    if (status == STATUS_OK)
         status = protocol_send(trainer->socket, &message, fds, &error);
-    if (!status)
+    if (status == STATUS_OK)
         return;
     error_prefix(&error, status, "trainer %" PRIu32 " (process %ld): ", trainer->rank,
                  (long)trainer->pid);
@@ -70,7 +71,7 @@ enum status server_start(struct server *server, struct error *err)
     memset(server->left, 0, server->service.world_size * sizeof *server->left);
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         enum status status = equip(server, &server->trainers[i], err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     server->started = true;

@@ -170,31 +170,33 @@ bool trainer_hear(const struct server *server, struct trainer *trainer, bool loo
     enum status status = protocol_receive_given(trainer->socket, &message, &fd, &error);
     if (status == STATUS_TIMEOUT && !(look_for_process && is_gone(trainer)))
         return false;
-    if (!status && message.type == PROTOCOL_DONE) {
+    if (status == STATUS_OK && message.type == PROTOCOL_DONE) {
         trainer->done = true;
         return true;
     }
-    if (!status && message.type == PROTOCOL_SKIP && take_skip(server, trainer, &message.skip))
+    if (status == STATUS_OK && message.type == PROTOCOL_SKIP &&
+        take_skip(server, trainer, &message.skip))
         return true;
-    if (!status && message.type == PROTOCOL_SKIP)
+    if (status == STATUS_OK && message.type == PROTOCOL_SKIP)
         status = error_set(&error, STATUS_PROTOCOL, "it skips batches that do not exist");
-    if (!status && message.type == PROTOCOL_GIVE && take_give(server, trainer, &message.give, &fd))
+    if (status == STATUS_OK && message.type == PROTOCOL_GIVE &&
+        take_give(server, trainer, &message.give, &fd))
         return true;
-    if (!status && message.type == PROTOCOL_GIVE)
+    if (status == STATUS_OK && message.type == PROTOCOL_GIVE)
         status = error_set(&error, STATUS_UNSUPPORTED,
                            "it gives a result, which no run takes: penstock_give() is for encoders "
                            "of penstock ingest and penstock derive");
-    if (!status && message.type == PROTOCOL_GOODBYE) {
+    if (status == STATUS_OK && message.type == PROTOCOL_GOODBYE) {
         trainer->state = SERVER_PEER_CLOSED;
         trainer->goodbye = message.goodbye;
         fd_close(&trainer->socket);
         return true;
     }
-    if (!status && message.type == PROTOCOL_FAIL) {
+    if (status == STATUS_OK && message.type == PROTOCOL_FAIL) {
         trainer_fail(server, trainer, &message.fail);
         return true;
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = error_set(&error, STATUS_PROTOCOL, "it sent a message that only a reader sends");
     lose_for(trainer, status, &error);
     return true;

@@ -139,7 +139,7 @@ static enum status init_source(struct plan_mix *mix, const struct plan_mix_optio
     options.trainer_count = o->trainer_count;
     options.locality = o->locality;
     enum status status = plan_init(source, &options, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "source %u of the mix: ", number);
     source->mix = mix;
     source->source = number;
@@ -167,16 +167,16 @@ enum status plan_mix_new(const struct plan_mix_options *options, struct plan *re
     if (!mix)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the plan of a mix");
     enum status status = add_weights(mix, options, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = init_outer(mix, options, err);
-    for (uint32_t d = 0; d < options->source_count && !status; d++) {
+    for (uint32_t d = 0; d < options->source_count && status == STATUS_OK; d++) {
         status = init_source(mix, options, d, err);
-        if (!status)
+        if (status == STATUS_OK)
             add_to_outer(&mix->outer, &mix->sources[d]);
     }
-    if (!status && mix->sources[0].cuts.items > 0)
+    if (status == STATUS_OK && mix->sources[0].cuts.items > 0)
         status = settle_cuts(mix, options, err);
-    if (status) {
+    if (status != STATUS_OK) {
         plan_mix_free(mix);
         return status;
     }
@@ -212,7 +212,7 @@ enum status plan_sources_tables_new(struct plan *plan, const uint64_t *planned_w
                                     struct error *err)
 {
     enum status status = STATUS_OK;
-    for (uint32_t d = 0; d < plan_source_count(plan) && !status; d++) {
+    for (uint32_t d = 0; d < plan_source_count(plan) && status == STATUS_OK; d++) {
         struct plan *source = plan->mix ? &plan->mix->sources[d] : plan;
         status = plan_tables_new(source, plan_epochs_at_once(source, planned_windows[d]),
                                  planned_windows[d], err);

@@ -98,9 +98,9 @@ static enum status check_options(const struct plan_options *o, struct error *err
             (unsigned long long)o->global_batch, (unsigned long long)o->sample_count,
             count_plural(o->sample_count));
     enum status status = check_stores(o, err);
-    if (!status && o->cuts.items > 0)
+    if (status == STATUS_OK && o->cuts.items > 0)
         status = plan_cuts_check(&o->cuts, err);
-    return status || !o->anchors ? status : check_anchors(o, err);
+    return status != STATUS_OK || !o->anchors ? status : check_anchors(o, err);
 }
 
 static enum status check_window(const struct plan *plan, struct error *err)
@@ -120,7 +120,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
 {
     const struct plan_options *o = options;
     enum status status = check_options(o, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct plan_rows rows;
     plan_rows_count(o, &rows);
@@ -164,7 +164,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
     };
     status = check_window(&plan, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_plan = plan;
     return status;
 }

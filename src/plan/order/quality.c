@@ -129,9 +129,9 @@ enum status quality_measure(const struct plan *plan, uint64_t epoch_number, uint
     struct plan_epoch epoch;
     struct sequence sequence;
     enum status status = sequence_init(&sequence, count, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = plan_tables_new(&own, 1, 1, err);
-    if (status) {
+    if (status != STATUS_OK) {
         tables_done(&sequence.tables);
         return status;
     }

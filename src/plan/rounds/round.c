@@ -142,7 +142,7 @@ enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, u
     }
     enum status status =
         check_steps(plan, record, steps_per_round, most_slots, buffer_limit_bytes, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (step_bytes > buffer_limit_bytes)
         return record->ragged.sample_steps > 0

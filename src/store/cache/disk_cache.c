@@ -53,7 +53,7 @@ static enum status open_own_folder(int parent, const char *name, int *ret_fd, st
     if (fd < 0)
         return error_set_errno(err, STATUS_IO, "open it");
     enum status status = check_owner(fd, err);
-    if (status) {
+    if (status != STATUS_OK) {
         close(fd);
         return status;
     }
@@ -73,7 +73,7 @@ static enum status open_lock(int folder, int *ret_fd, struct error *err)
 static enum status join_users(struct disk_cache *cache, struct error *err)
 {
     enum status status = open_lock(cache->dir_fd, &cache->users_fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     bool alone = flock(cache->users_fd, LOCK_EX | LOCK_NB) == 0;
     clean_partial(cache, alone);
@@ -96,12 +96,12 @@ static enum status join_dataset(struct disk_cache *cache, struct error *err)
     char name[FOLDER_NAME_BYTES];
     folder_name(cache->dataset, name);
     enum status status = open_own_folder(cache->dir_fd, name, &cache->folder_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_lock(cache->folder_fd, &cache->in_use_fd, err);
-    bool alone = !status && flock(cache->in_use_fd, LOCK_EX | LOCK_NB) == 0;
-    if (!status && !lock_file(cache->in_use_fd, LOCK_SH, USERS_TIMEOUT_MS))
+    bool alone = status == STATUS_OK && flock(cache->in_use_fd, LOCK_EX | LOCK_NB) == 0;
+    if (status == STATUS_OK && !lock_file(cache->in_use_fd, LOCK_SH, USERS_TIMEOUT_MS))
         status = error_set_errno(err, STATUS_IO, "lock 'lock'");
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "folder '%s': ", name);
     struct table_entry *entry = table_find(cache, cache->dataset);
     if (!entry)
@@ -157,18 +157,18 @@ static enum status try_writing(const struct disk_cache *cache, struct error *err
 static enum status open_all(struct disk_cache *cache, uint64_t limit_bytes, struct error *err)
 {
     enum status status = open_own_folder(AT_FDCWD, cache->path, &cache->dir_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_own_folder(cache->dir_fd, "partial", &cache->partial_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = table_open(cache, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = join_users(cache, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = try_writing(cache, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = settle_limit(cache, limit_bytes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = join_dataset(cache, err);
     table_unlock(cache);
     return status;
@@ -199,7 +199,7 @@ enum status disk_cache_open(const struct disk_cache_options *options, struct dis
     pthread_mutex_init(&cache->table_mutex, NULL);
     pthread_mutex_init(&cache->warning_mutex, NULL);
     enum status status = open_all(cache, options->limit_bytes, err);
-    if (status) {
+    if (status != STATUS_OK) {
         error_prefix(err, status, "disk cache '%s': ", cache->path);
         disk_cache_free(cache);
         return status;

@@ -179,14 +179,14 @@ static enum status list(const struct store *store, const char *prefix, store_vis
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_prefix(directory, prefix, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct dirent **entries = NULL;
     int count = scandirat(fd, ".", &entries, is_listed, by_name);
     if (count < 0)
         status = error_set_errno(err, STATUS_IO, "list folder '%s/%s'", directory->path, prefix);
     for (int i = 0; i < count; i++) {
-        if (!status)
+        if (status == STATUS_OK)
             status = visit(entries[i]->d_name, is_folder(fd, entries[i]), argument, err);
         free(entries[i]);
     }
@@ -206,7 +206,7 @@ static enum status visit_names(DIR *folder, const struct directory *directory, c
         if (!entry)
             return STATUS_OK;
         enum status status = is_listed(entry) ? visit(entry->d_name, 0, argument, err) : STATUS_OK;
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
 }
@@ -217,7 +217,7 @@ static enum status names(const struct store *store, const char *prefix, store_vi
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_prefix(directory, prefix, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     DIR *folder = fdopendir(fd);
     if (!folder) {
@@ -254,9 +254,9 @@ static enum status usage(const struct store *store, const char *prefix, uint64_t
     int fd = -1;
     (void)most;
     enum status status = open_prefix(directory, prefix, &fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = directory_sum(fd, directory->path, &sum.bytes, &sum.count, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     *ret_usage = sum;
     return STATUS_OK;

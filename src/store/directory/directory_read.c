@@ -156,7 +156,7 @@ enum status directory_get(const struct store *store, const char *key, store_begi
         status = open_value(directory, key, &fd, err);
     if (fd < 0)
         return status;
-    if (!status)
+    if (status == STATUS_OK)
         status = read_rest(directory, key, fd, buffer, capacity, done, ret_size, err);
     close(fd);
     return status;
@@ -180,7 +180,7 @@ static enum status read_piece(const struct directory *directory, const char *key
                          directory->path, key, range->size, range->offset);
     enum status status = read_range(directory, key, fd, range->buffer, range->size,
                                     (off_t)range->offset, &size, err);
-    if (!status && size < range->size)
+    if (status == STATUS_OK && size < range->size)
         status = ends_early(directory, key, range->offset + range->size, range->offset + size, err);
     return status;
 }
@@ -207,18 +207,18 @@ enum status directory_get_ranges(const struct store *store, const char *key,
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_value(directory, key, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (total != STORE_ANY_TOTAL)
         status = check_total(directory, key, fd, total, err);
-    for (size_t i = 0; !status && i < count; i++)
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
         status = read_piece(directory, key, fd, &ranges[i], err);
     close(fd);
     return status;
 }
 
 static enum status read_suffix(const struct directory *directory, const char *key, int fd,
-                             void *buffer, size_t size, uint64_t *ret_total, struct error *err)
+                               void *buffer, size_t size, uint64_t *ret_total, struct error *err)
 {
     struct stat info;
     if (fstat(fd, &info) < 0)
@@ -236,7 +236,7 @@ enum status directory_get_suffix(const struct store *store, const char *key, voi
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_value(directory, key, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = read_suffix(directory, key, fd, buffer, size, ret_total, err);
     close(fd);
@@ -259,7 +259,7 @@ static enum status read_text(const struct directory *directory, const char *key,
         return error_set(err, STATUS_NO_MEMORY, "no memory for the %zu bytes of '%s/%s'", capacity,
                          directory->path, key);
     enum status status = read_rest(directory, key, fd, text, capacity, 0, &size, err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(text);
         return status;
     }
@@ -275,7 +275,7 @@ enum status directory_get_text(const struct store *store, const char *key, size_
     const struct directory *directory = directory_of(store);
     int fd = -1;
     enum status status = open_value(directory, key, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = read_text(directory, key, fd, limit, ret_text, ret_size, err);
     close(fd);

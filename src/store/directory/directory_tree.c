@@ -41,7 +41,8 @@ static enum status visit_one(DIR *folder, const struct dirent *entry, visit_entr
         return STATUS_OK;
     bool is_folder = false;
     enum status status = entry_is_folder(dirfd(folder), entry, &is_folder, err);
-    return status ? status : visit(dirfd(folder), entry->d_name, is_folder, argument, err);
+    return status != STATUS_OK ? status
+                               : visit(dirfd(folder), entry->d_name, is_folder, argument, err);
 }
 
 /* Visits the entries of the folder `fd`, which is taken. */
@@ -54,7 +55,7 @@ static enum status visit_folder(int fd, visit_entry *visit, void *argument, stru
         return STATUS_IO;
     }
     enum status status = STATUS_OK;
-    while (!status) {
+    while (status == STATUS_OK) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
         if (entry)
@@ -96,7 +97,7 @@ static enum status add_entry(int fd, const char *name, bool is_folder, void *arg
     if (is_folder) {
         int below = -1;
         enum status status = open_folder(fd, name, sum->depth + 1, &below, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         sum->depth++;
         status = visit_folder(below, add_entry, sum, err);
@@ -118,7 +119,7 @@ enum status directory_sum(int fd, const char *path, uint64_t *bytes, uint64_t *c
 {
     struct sum sum = {0};
     enum status status = visit_folder(fd, add_entry, &sum, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "store '%s': ", path);
     *bytes = sum.bytes;
     *count = sum.count;
@@ -143,9 +144,9 @@ static enum status remove_entry(int fd, const char *name, bool is_folder, void *
         int below = -1;
         enum status status = open_folder(fd, name, removal->depth + 1, &below, err);
         struct removal inner = {.depth = removal->depth + 1};
-        if (!status)
+        if (status == STATUS_OK)
             status = visit_folder(below, remove_entry, &inner, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     if (unlinkat(fd, name, is_folder ? AT_REMOVEDIR : 0) < 0)
@@ -158,14 +159,14 @@ static enum status remove_entry(int fd, const char *name, bool is_folder, void *
 static enum status clear(int fd, const char *path, struct error *err)
 {
     enum status status = STATUS_OK;
-    for (int pass = 0; pass < 2 && !status; pass++) {
+    for (int pass = 0; pass < 2 && status == STATUS_OK; pass++) {
         struct removal removal = {.folders_only = pass == 0};
         int copy = -1;
         status = open_folder(fd, ".", 0, &copy, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = visit_folder(copy, remove_entry, &removal, err);
     }
-    return status ? error_prefix(err, status, "store '%s': ", path) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "store '%s': ", path) : STATUS_OK;
 }
 
 /* Making
@@ -184,9 +185,9 @@ static enum status is_empty(int fd, bool *ret_empty, struct error *err)
     int copy = -1;
     bool found = false;
     enum status status = open_folder(fd, ".", 0, &copy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = visit_folder(copy, mark_not_empty, &found, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_empty = !found;
     return status;
 }
@@ -205,7 +206,7 @@ static enum status make_empty(int fd, const char *path, bool overwrite, struct e
 {
     bool empty = false;
     enum status status = is_empty(fd, &empty, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "store '%s': ", path);
     if (empty)
         return STATUS_OK;

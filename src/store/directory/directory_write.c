@@ -47,7 +47,7 @@ static enum status open_new(const struct directory *directory, char *name, int *
     int fd = openat(directory->fd, name, flags, 0666);
     if (fd < 0 && errno == ENOENT) {
         enum status status = make_folders(directory, name, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         fd = openat(directory->fd, name, flags, 0666);
     }
@@ -88,12 +88,12 @@ enum status directory_put(const struct store *store, const char *key, const void
                                directory->path, key);
     int fd = -1;
     enum status status = open_new(directory, name, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         goto free_name;
     status = write_whole(directory, key, fd, data, size, err);
-    if (!status && renameat(directory->fd, name, directory->fd, key) < 0)
+    if (status == STATUS_OK && renameat(directory->fd, name, directory->fd, key) < 0)
         status = error_set_errno(err, STATUS_IO, "rename to '%s/%s'", directory->path, key);
-    if (status)
+    if (status != STATUS_OK)
         unlinkat(directory->fd, name, 0);
 free_name:
     free(name);

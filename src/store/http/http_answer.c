@@ -75,7 +75,6 @@ static bool names_encoding(const char *list)
 {
     static const char *const names[] = {"gzip", "x-gzip", "deflate", "br", "zstd", "compress"};
     static const char between[] = ", \t;";
-
     for (list += strspn(list, between); *list; list += strspn(list, between)) {
         size_t length = strcspn(list, between);
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -125,7 +125,7 @@ static enum status read_profile(const char *variable, const char *name, struct p
         return error_set_errno(err, STATUS_IO, "open '%s'", path);
     enum status status = read_lines(file, profile, err);
     fclose(file);
-    return status ? error_prefix(err, status, "'%s': ", path) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "'%s': ", path) : STATUS_OK;
 }
 
 static enum status find_profile(bool wanted, struct credentials *credentials, struct error *err)

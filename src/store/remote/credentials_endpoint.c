@@ -204,7 +204,8 @@ enum status credentials_ask_endpoint(struct credentials *credentials, struct err
         return ask_container(full, environment(full), credentials, err);
     if (!*path) {
         enum status status = *host ? url_parse(instance, host, &parts, err) : STATUS_OK;
-        return status ? status : ask_instance(*host ? host : instance_host, credentials, err);
+        return status != STATUS_OK ? status
+                                   : ask_instance(*host ? host : instance_host, credentials, err);
     }
     text_append(&url, "%s%s%s", container_host, *path == '/' ? "" : "/", path);
     enum status status = ask_container(relative, url.data, credentials, err);

@@ -244,8 +244,9 @@ static enum status read_directory(struct zip *zip, struct error *err)
     if (!zip->directory || !zip->entries)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the directory of '%s'", zip->path);
     status = zip_read_at(zip, extent.offset, zip->directory, extent.bytes, err);
-    return status ? status
-                  : zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
+    return status != STATUS_OK
+               ? status
+               : zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
 }
 
 enum status zip_open(const char *path, struct store **ret_store, struct error *err)

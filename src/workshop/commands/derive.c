@@ -107,10 +107,10 @@ int cli_derive(int argc, char **argv)
     cli_making_settle(&options.derive.making);
     enum status status =
         cli_settings_open_store(&options.settings, options.derive.source, &source, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = derive_run(&options.derive, source, &result, &err);
-    int code = status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
-    if (!status)
+    int code = status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    if (status == STATUS_OK)
         cli_making_tell(&options.derive.making, &result, ", and reads as it was written");
     store_free(source);
     free(options.derive.inputs.names);

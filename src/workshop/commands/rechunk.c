@@ -137,10 +137,10 @@ int cli_rechunk(int argc, char **argv)
     cli_making_settle(&options.rechunk.making);
     enum status status =
         cli_settings_open_store(&options.settings, options.rechunk.source, &source, &err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rechunk_run(&options.rechunk, source, &result, &err);
-    int code = status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
-    if (!status) {
+    int code = status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    if (status == STATUS_OK) {
         cli_making_tell(&options.rechunk.making, &result, ", and reads as the source does");
         printf("%s", result.hint);
     }

@@ -56,7 +56,7 @@ static enum status find_named(struct derive *derive, struct error *err)
 {
     const struct derive_options *options = derive->options;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < options->inputs.count && !status; i++) {
+    for (size_t i = 0; i < options->inputs.count && status == STATUS_OK; i++) {
         const struct zarr_node *node =
             zarr_hierarchy_find(derive->hierarchy, options->inputs.names[i]);
         if (!node)
@@ -64,7 +64,7 @@ static enum status find_named(struct derive *derive, struct error *err)
                              options->inputs.names[i]);
         status = add_input(derive, node, err);
     }
-    if (status)
+    if (status != STATUS_OK)
         return status;
     qsort(derive->inputs, derive->input_count, sizeof *derive->inputs, compare_inputs);
     for (size_t i = 1; i < derive->input_count; i++)
@@ -92,7 +92,7 @@ static enum status find_inputs(struct derive *derive, struct error *err)
 {
     size_t count = derive->options->inputs.count;
     enum status status = zarr_hierarchy_open(derive->source, &derive->hierarchy, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     derive->inputs = calloc(count + 1, sizeof *derive->inputs);
     if (!derive->inputs)
@@ -131,12 +131,12 @@ static enum status make_request(const struct derive *derive, struct digest_text 
                 options->shuffle ? options->shuffle : "");
     text_append(&text, "%" PRIu64 " %s\n", options->encoding.batch, options->encoding.command);
     enum status status = store_identify(derive->source, &text, err);
-    for (size_t i = 0; i < derive->input_count && !status; i++) {
+    for (size_t i = 0; i < derive->input_count && status == STATUS_OK; i++) {
         const struct zarr_node *node =
             zarr_hierarchy_find(derive->hierarchy, derive->inputs[i].array.path);
         text_append(&text, "%s\n%s\n", node->array.path, node->document);
     }
-    for (size_t i = 0; i <= options->copies.count && !status; i++) {
+    for (size_t i = 0; i <= options->copies.count && status == STATUS_OK; i++) {
         const struct zarr_node *node = zarr_hierarchy_find(derive->hierarchy, derive->names[i]);
         if (derive->names[i] != options->field)
             text_append(&text, "with %s\n%s\n", derive->names[i], node ? node->document : "");
@@ -210,7 +210,7 @@ static enum status add_copy(struct derive *derive, const char *name, struct erro
         wish.chunk[d] = wish.value[d] = min_u64(array->chunk_shape[d], array->shape[d]);
     }
     enum status status = targets_add(&derive->targets, &wish, err);
-    if (!status)
+    if (status == STATUS_OK)
         derive->targets.arrays[derive->targets.count - 1].source = array;
     text_done(&text);
     json_object_put(names);
@@ -226,7 +226,7 @@ static enum status add_arrays(struct derive *derive, const struct target_wish *w
     const struct derive_options *options = derive->options;
     const char **names = derive->names;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i <= options->copies.count && !status; i++) {
+    for (size_t i = 0; i <= options->copies.count && status == STATUS_OK; i++) {
         if (i > 0 && strcmp(names[i - 1], names[i]) == 0)
             status =
                 error_set(err, STATUS_INVALID, "two arrays would have the name '%s'", names[i]);
@@ -234,7 +234,7 @@ static enum status add_arrays(struct derive *derive, const struct target_wish *w
             status = add_copy(derive, names[i], err);
         else
             status = targets_add(&derive->targets, wish, err);
-        if (!status && names[i] == options->field)
+        if (status == STATUS_OK && names[i] == options->field)
             encoding_cut(&options->encoding, &derive->targets.arrays[i]);
     }
     return status;
@@ -266,13 +266,13 @@ static enum status make_targets(struct derive *derive, const char *request, stru
         .attributes = "{}",
     };
     enum status status = encoding_settle(derive->encoding, derive->folder_fd, request, &wish, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_root(derive, request, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     set_chunks(options, &wish);
     status = add_arrays(derive, &wish, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     targets_make_root(&derive->targets);
     text_append(&derive->targets.plan, "penstock derive 1\n%s\n%s\n", request,
@@ -330,14 +330,14 @@ static enum status prepare(struct derive *derive, const char *request, struct er
         .output = derive->options->field,
     };
     enum status status = encoding_new(&derive->plan, &derive->encoding, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_arrays(derive, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = journal_open_folder(derive->path, &derive->targets, &derive->folder_fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = make_targets(derive, request, err);
-    if (status)
+    if (status != STATUS_OK)
         remove_folder(derive);
     return status;
 }
@@ -348,22 +348,22 @@ static enum status derive_all(struct derive *derive, struct making_result *resul
     const struct making_options *making = &derive->options->making;
     struct digest_text request;
     enum status status = making_path(making->destination, &derive->path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = find_inputs(derive, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = sort_names(derive, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rechunk_check_apart(derive->source, derive->hierarchy, making, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = make_request(derive, &request, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     bool shared = making->part_count > 1;
     if (!shared || !making_has_ended(derive->path, derive->targets.folder, request.text)) {
         status = prepare(derive, request.text, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = encoding_make(derive->encoding, making, &derive->targets, result, err);
-        if (!status ||
+        if (status == STATUS_OK ||
             !(shared && making_has_ended(derive->path, derive->targets.folder, request.text)))
             return status;
     }

@@ -30,7 +30,7 @@ enum status encoders_new(const struct encoders_options *options, struct encoders
            options->field_count * sizeof *options->fields);
     encoders->wake_fd = -1;
     enum status status = ring_layout_settle(&encoders->layout, err);
-    if (status) {
+    if (status != STATUS_OK) {
         free(encoders);
         return error_prefix(err, status, "what encoders get: ");
     }
@@ -77,9 +77,9 @@ enum status encoders_reserve(struct encoders *encoders, struct encoders_submissi
     while (encoders->error.status == STATUS_OK && !(encoder = choose(encoders)))
         pthread_cond_wait(&encoders->changed, &encoders->mutex);
     enum status status = (enum status)encoders->error.status;
-    if (status && err)
+    if (status != STATUS_OK && err)
         *err = encoders->error;
-    if (!status) {
+    if (status == STATUS_OK) {
         *ret_submission = (struct encoders_submission){
             .encoder = (uint32_t)(encoder - encoders->all),
             .sequence = encoder->reserved,
@@ -167,22 +167,23 @@ enum status encoders_collect(struct encoders *encoders,
     while (encoders->error.status == STATUS_OK && own->state != SUBMISSION_GIVEN)
         pthread_cond_wait(&encoders->changed, &encoders->mutex);
     enum status status = (enum status)encoders->error.status;
-    if (status && err)
+    if (status != STATUS_OK && err)
         *err = encoders->error;
-    if (!status) {
+    if (status == STATUS_OK) {
         given = *own;
         *own = (struct submission){.state = SUBMISSION_FREE, .memfd = -1};
         pthread_cond_broadcast(&encoders->changed);
     }
     pthread_mutex_unlock(&encoders->mutex);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = map_given(&given.give, given.memfd, given.count, ret_encoded, err);
     close(given.memfd);
-    return status ? error_prefix(err, status,
-                                 "encoder %" PRIu32 ", samples %" PRIu64 " to %" PRIu64 ": it ",
-                                 submission->encoder, given.begin, given.begin + given.count - 1)
-                  : STATUS_OK;
+    return status != STATUS_OK
+               ? error_prefix(err, status,
+                              "encoder %" PRIu32 ", samples %" PRIu64 " to %" PRIu64 ": it ",
+                              submission->encoder, given.begin, given.begin + given.count - 1)
+               : STATUS_OK;
 }
 
 void encoded_done(struct encoded *encoded)

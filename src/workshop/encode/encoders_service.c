@@ -104,7 +104,7 @@ static enum status open_server(struct encoders *encoders, struct error *err)
         .takes_results = true,
     };
     enum status status = server_new(&server, &encoders->server, err);
-    if (status) {
+    if (status != STATUS_OK) {
         rmdir(encoders->run_dir);
         return status;
     }
@@ -114,10 +114,10 @@ static enum status open_server(struct encoders *encoders, struct error *err)
 static enum status start_all(struct encoders *encoders, struct error *err)
 {
     enum status status = open_server(encoders, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = keeper_start(encoders->run_dir, &encoders->keeper, err);
     encoders->start_ns = clock_now_ns();
-    for (uint32_t i = 0; i < encoders->options.count && !status; i++)
+    for (uint32_t i = 0; i < encoders->options.count && status == STATUS_OK; i++)
         status = process_start(&encoders->keeper, encoders->options.command, encoders->run_dir, i,
                                encoders->options.count, &encoders->all[i].process, err);
     return status;

@@ -35,7 +35,7 @@ static enum status make_fields(const struct encoding_plan *plan, struct ring_fie
     if (plan->input_count > RING_MAX_FIELDS)
         return error_set(err, STATUS_UNSUPPORTED, "%zu arrays for encoders; at most %d",
                          plan->input_count, RING_MAX_FIELDS);
-    for (size_t i = 0; i < plan->input_count && !status; i++) {
+    for (size_t i = 0; i < plan->input_count && status == STATUS_OK; i++) {
         const struct zarr_array *array = &plan->inputs[i].array, *first = &plan->inputs[0].array;
         if (array->rank < 1 || array->shape[0] == 0)
             return error_set(err, STATUS_INVALID, "array '%s' has no samples", array->path);
@@ -79,7 +79,7 @@ enum status encoding_new(const struct encoding_plan *plan, struct encoding **ret
 {
     struct ring_field fields[RING_MAX_FIELDS] = {0};
     enum status status = make_fields(plan, fields, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct encoding *encoding = calloc(1, sizeof *encoding);
     if (!encoding)
@@ -96,9 +96,9 @@ enum status encoding_new(const struct encoding_plan *plan, struct encoding **ret
         .fields = fields,
     };
     status = encoders_new(&options, &encoding->encoders, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = encoding_check_memory(encoding, err);
-    if (status)
+    if (status != STATUS_OK)
         encoding_free(encoding);
     else
         *ret_encoding = encoding;
@@ -130,9 +130,9 @@ enum status encoding_open(void *argument, void **ret_reader, struct error *err)
     }
     reader->encoding = encoding;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < plan->input_count && !status; i++)
+    for (size_t i = 0; i < plan->input_count && status == STATUS_OK; i++)
         status = plan->inner.open(plan->inner.argument, &reader->inner[i], err);
-    if (status)
+    if (status != STATUS_OK)
         encoding_close(reader);
     else
         *ret_reader = reader;
@@ -158,13 +158,13 @@ enum status encoding_ask(struct encoding_reader *reader, uint64_t begin, uint32_
     struct encoders_submission submission;
     struct error error = {0};
     enum status status = encoders_reserve(encoding->encoders, &submission, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
-    for (size_t i = 0; i < plan->input_count && !status; i++)
+    for (size_t i = 0; i < plan->input_count && status == STATUS_OK; i++)
         status =
             plan->inner.read(reader->inner[i], &plan->inputs[i], begin, begin + count,
                              encoders_field(encoding->encoders, &submission, (uint32_t)i), &error);
-    if (status) { /* the submissions behind it would wait */
+    if (status != STATUS_OK) { /* the submissions behind it would wait */
         encoders_abandon(encoding->encoders, &error);
         if (err)
             *err = error;
@@ -192,7 +192,7 @@ static enum status read_batch(struct encoding_reader *reader, uint64_t begin, ui
         return STATUS_OK;
     }
     enum status status = encoding_ask(reader, begin, count, &encoded, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (is_as_settled(encoding, &encoded)) {
         memcpy(samples, encoded.data, encoded.bytes);
@@ -220,7 +220,7 @@ static enum status read_samples(void *argument, const struct target *target, uin
     enum status status = STATUS_OK;
     if (strcmp(target->array.path, plan->output) != 0)
         return plan->inner.read(reader->inner[0], target, begin, end, samples, err);
-    for (uint64_t at = begin, count; at < end && !status; at += count) {
+    for (uint64_t at = begin, count; at < end && status == STATUS_OK; at += count) {
         count = min_u64(plan->options->batch, end - at);
         status = read_batch(reader, at, (uint32_t)count,
                             (unsigned char *)samples + (at - begin) * encoding->sample_bytes, err);
@@ -278,11 +278,11 @@ enum status encoding_make(const struct encoding *encoding, const struct making_o
     uint64_t bytes = encoding_bytes(encoding);
     struct making_options rest = *making;
     enum status status = encoding_check_memory(encoding, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     rest.memory_bytes -= bytes;
     status = making_run(&rest, targets, ret_result, err);
-    if (!status)
+    if (status == STATUS_OK)
         ret_result->memory_bytes += bytes;
     return status;
 }

@@ -48,12 +48,12 @@ static enum status write_file(const struct encoding *encoding, int folder, const
         text_append(&line, " %" PRIu64, encoding->shape[d]);
     text_append(&line, "\n");
     enum status status = write_all(fd, line.data, line.length, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = write_all(fd, encoding->first, encoding->shape[0] * encoding->sample_bytes, err);
-    if (!status && fsync(fd) < 0)
+    if (status == STATUS_OK && fsync(fd) < 0)
         status = error_set_errno(err, STATUS_IO, "write '%s' of the journal", file_name);
     close(fd);
-    if (!status && renameat(folder, part_name, folder, file_name) < 0)
+    if (status == STATUS_OK && renameat(folder, part_name, folder, file_name) < 0)
         status = error_set_errno(err, STATUS_IO, "write '%s' of the journal", file_name);
     text_done(&line);
     return status;
@@ -98,10 +98,11 @@ static enum status read_file(struct encoding *encoding, int fd, const char *dige
     }
     uint64_t bytes = 0;
     enum status status = parse_line(encoding, file, digest, err);
-    if (!status && (!size_multiply(encoding->sample_bytes, encoding->shape[0], &bytes) ||
-                    !(encoding->first = malloc(bytes))))
+    if (status == STATUS_OK &&
+        (!size_multiply(encoding->sample_bytes, encoding->shape[0], &bytes) ||
+         !(encoding->first = malloc(bytes))))
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the first batch");
-    if (!status && fread(encoding->first, 1, bytes, file) != bytes)
+    if (status == STATUS_OK && fread(encoding->first, 1, bytes, file) != bytes)
         status = error_set(err, STATUS_CORRUPT, "'%s' of the journal is damaged", file_name);
     fclose(file);
     return status;
@@ -117,7 +118,7 @@ static enum status keep(struct encoding *encoding, const struct encoded *encoded
     memcpy(encoding->shape, encoded->shape, sizeof encoding->shape);
     encoding->sample_bytes = encoded->bytes / encoded->shape[0];
     enum status status = encoding_check_memory(encoding, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     encoding->first = malloc(encoded->bytes);
     if (!encoding->first)
@@ -132,10 +133,10 @@ static enum status ask_first(struct encoding *encoding, struct error *err)
     void *reader;
     uint64_t count = min_u64(encoding->plan->options->batch, encoding->sample_count);
     enum status status = encoding_open(encoding, &reader, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status = encoding_ask(reader, 0, (uint32_t)count, &encoded, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = keep(encoding, &encoded, err);
     encoded_done(&encoded);
     encoding_close(reader);
@@ -152,7 +153,7 @@ static enum status find(struct encoding *encoding, int folder, const char *diges
     if (errno != ENOENT)
         return error_set_errno(err, STATUS_IO, "open '%s' of the journal", file_name);
     enum status status = ask_first(encoding, err);
-    return status ? status : write_file(encoding, folder, digest, err);
+    return status != STATUS_OK ? status : write_file(encoding, folder, digest, err);
 }
 
 enum status encoding_settle(struct encoding *encoding, int folder_fd, const char *digest,
@@ -170,7 +171,7 @@ enum status encoding_settle(struct encoding *encoding, int folder_fd, const char
         }
     enum status status = find(encoding, folder_fd, digest, err);
     close(lock);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     wish->dtype = encoding->dtype;
     wish->rank = encoding->rank;

@@ -174,11 +174,11 @@ static enum status prepare(struct ingest *ingest, struct error *err)
                      options->std);
     video_start_logging();
     enum status status = making_path(options->making.destination, &ingest->path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = video_list_read(options->list, &ingest->list, err);
-    if (!status && options->text)
+    if (status == STATUS_OK && options->text)
         status = text_rows_read(options->text, ingest->list.count, &ingest->text, err);
-    if (!status && options->report)
+    if (status == STATUS_OK && options->report)
         status = file_check_writable(options->report, err);
     return status;
 }
@@ -202,17 +202,17 @@ static enum status plan_videos(struct ingest *ingest, const char *request, struc
     struct digest_text videos = make_request(ingest, false);
     enum status status =
         journal_open_folder(ingest->path, &ingest->targets, &ingest->folder_fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     status =
         video_plan_settle(ingest->folder_fd, videos.text, &ingest->list, &ingest->wish,
                           options->making.thread_count, options->bad_is_error, &ingest->plan, err);
-    if (status)
+    if (status != STATUS_OK)
         remove_folder(ingest);
-    if (!status)
+    if (status == STATUS_OK)
         status = bad_segments_start(&ingest->bad, ingest->folder_fd, options->making.part,
                                     ingest->plan.segment_count, err);
-    return status ? status : ingest_make_targets(ingest, request, err);
+    return status != STATUS_OK ? status : ingest_make_targets(ingest, request, err);
 }
 
 static bool has_ended(const struct ingest *ingest, const char *request)
@@ -225,7 +225,7 @@ static enum status ingest_all(struct ingest *ingest, struct ingest_result *resul
 {
     const struct making_options *making = &ingest->options->making;
     enum status status = prepare(ingest, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct digest_text request = make_request(ingest, true);
     bool shared = making->part_count > 1;
@@ -233,11 +233,11 @@ static enum status ingest_all(struct ingest *ingest, struct ingest_result *resul
         status = plan_videos(ingest, request.text, err);
     else
         result->making.already_complete = true;
-    if (status && shared && has_ended(ingest, request.text)) {
+    if (status != STATUS_OK && shared && has_ended(ingest, request.text)) {
         result->making.already_complete = true; /* in this very moment */
         status = STATUS_OK;
     }
-    if (!status && !result->making.already_complete)
+    if (status == STATUS_OK && !result->making.already_complete)
         status = ingest->encoding ? encoding_make(ingest->encoding, making, &ingest->targets,
                                                   &result->making, err)
                                   : making_run(making, &ingest->targets, &result->making, err);
@@ -245,7 +245,7 @@ static enum status ingest_all(struct ingest *ingest, struct ingest_result *resul
     result->bad_video_count = ingest->plan.bad_count;
     result->segment_count = ingest->plan.segment_count;
     result->bad_segment_count = ingest->bad.count;
-    return status ? status : ingest_report(ingest, result, err);
+    return status != STATUS_OK ? status : ingest_report(ingest, result, err);
 }
 
 enum status ingest_run(const struct ingest_options *options, struct ingest_result *ret_result,
@@ -256,7 +256,7 @@ enum status ingest_run(const struct ingest_options *options, struct ingest_resul
     uint64_t start_ns = clock_now_ns();
     enum status status = ingest_all(&ingest, &result, err);
     result.making.elapsed_ns = clock_now_ns() - start_ns;
-    if (!status)
+    if (status == STATUS_OK)
         *ret_result = result;
     if (ingest.folder_fd >= 0)
         close(ingest.folder_fd);

@@ -58,7 +58,7 @@ static enum status add_encoded(struct ingest *ingest, const char *request, struc
         wish_of(ingest, "base_frames", DTYPE_NONE, ingest->plan.segment_count);
     struct text attributes = {0};
     enum status status = add_frames(ingest, &ingest->frames, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     ingest->encoders = (struct encoding_plan){.options = &options->encoding,
                                               .memory_bytes = options->making.memory_bytes,
@@ -67,9 +67,9 @@ static enum status add_encoded(struct ingest *ingest, const char *request, struc
                                               .input_count = 1,
                                               .output = "base_frames"};
     status = encoding_new(&ingest->encoders, &ingest->encoding, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = encoding_settle(ingest->encoding, ingest->folder_fd, request, &wish, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     text_append(&attributes, "{\"encoder\":");
     text_append_json(&attributes, options->encoding.command);
@@ -78,7 +78,7 @@ static enum status add_encoded(struct ingest *ingest, const char *request, struc
     set_chunks(options, &wish);
     status = targets_add(&ingest->targets, &wish, err);
     text_done(&attributes);
-    if (!status)
+    if (status == STATUS_OK)
         encoding_cut(&options->encoding, &ingest->targets.arrays[ingest->targets.count - 1]);
     return status;
 }
@@ -128,26 +128,26 @@ enum status ingest_make_targets(struct ingest *ingest, const char *request, stru
     uint64_t segments = ingest->plan.segment_count, videos = ingest->list.count;
     measure_names(ingest);
     enum status status = add_root(ingest, request, err);
-    if (!status && ingest->options->encoding.command)
+    if (status == STATUS_OK && ingest->options->encoding.command)
         status = add_encoded(ingest, request, err);
-    else if (!status)
+    else if (status == STATUS_OK)
         status = add_frames(ingest, &ingest->targets, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "segment_start", DTYPE_FLOAT64, segments, 0, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "segment_to_video", DTYPE_INT64, segments, 0, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "segment_valid", DTYPE_BOOL, segments, 0, err);
-    if (!status && ingest->text.count > 0)
+    if (status == STATUS_OK && ingest->text.count > 0)
         status =
             add_table(ingest, "text_emb", ingest->text.dtype, videos, ingest->text.length, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "video_duration", DTYPE_FLOAT64, videos, 0, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "video_fps", DTYPE_FLOAT64, videos, 0, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = add_table(ingest, "video_name", DTYPE_UINT32, videos, ingest->name_length, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     targets_make_root(&ingest->targets);
     text_append(&ingest->targets.plan, "penstock ingest 1\n%s\n%s\n", request,

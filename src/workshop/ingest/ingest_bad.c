@@ -54,7 +54,7 @@ enum status bad_segments_add(struct bad_segments *bad, uint64_t segment, const c
 {
     pthread_mutex_lock(&bad->mutex);
     enum status status = append_line(bad, segment, reason, err);
-    if (!status)
+    if (status == STATUS_OK)
         take(bad, segment, reason);
     pthread_mutex_unlock(&bad->mutex);
     return status;

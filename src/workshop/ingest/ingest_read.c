@@ -51,7 +51,7 @@ static enum status open_reader(void *argument, void **ret_reader, struct error *
     reader->ingest = ingest;
     enum status status = segment_reader_new(&ingest->wish, ingest->options->size, at_once(ingest),
                                             &reader->segments, err);
-    if (status)
+    if (status != STATUS_OK)
         free(reader);
     else
         *ret_reader = reader;
@@ -76,12 +76,12 @@ static enum status read_segment(struct reader *reader, uint64_t segment, unsigne
     const unsigned char *pictures;
     enum status status = segment_reader_use(reader->segments, path, number,
                                             &ingest->plan.videos[number].segments, err);
-    if (status) /* the plan says that the video is good */
+    if (status != STATUS_OK) /* the plan says that the video is good */
         return error_prefix(err, STATUS_IO, "video '%s', which could be read before: ", path);
     status = segment_read(reader->segments, i, &pictures, err);
-    if (status && (options->bad_is_error || !video_is_bad(status)))
+    if (status != STATUS_OK && (options->bad_is_error || !video_is_bad(status)))
         return error_prefix(err, status, "video '%s', segment %" PRIu64 ": ", path, i);
-    if (status) {
+    if (status != STATUS_OK) {
         memset(items, 0, bytes);
         return bad_segments_add(&ingest->bad, segment, err->message, err);
     }
@@ -97,7 +97,7 @@ static enum status read_frames(struct reader *reader, const struct target *targe
 {
     size_t bytes = zarr_array_sample_bytes(&target->array);
     enum status status = STATUS_OK;
-    for (uint64_t i = begin; i < end && !status; i++)
+    for (uint64_t i = begin; i < end && status == STATUS_OK; i++)
         status = read_segment(reader, i, samples + (i - begin) * bytes, bytes, err);
     return status;
 }

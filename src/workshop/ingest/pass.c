@@ -19,7 +19,7 @@ static enum status read_to_key(struct pass *pass, struct video *video, bool *ret
     *ret_found = false;
     for (;;) {
         enum status status = video_read(video, &more, err);
-        if (status || !more)
+        if (status != STATUS_OK || !more)
             return status;
         *ret_found = is_key(pass, video);
         const AVPacket *packet = video->packet;
@@ -39,16 +39,16 @@ static enum status find_key(struct pass *pass, struct video *video, struct error
     enum status status = STATUS_OK;
     if (video->untouched)
         status = read_to_key(pass, video, &found, err);
-    for (size_t i = 0; i < 3 && !found && !status; i++) {
+    for (size_t i = 0; i < 3 && !found && status == STATUS_OK; i++) {
         double back = back_seconds[i] / av_q2d(video->stream->time_base);
         if (video_seek(video, pass->key_pts - (int64_t)back, err) == STATUS_OK)
             status = read_to_key(pass, video, &found, err);
     }
-    if (!found && !status)
+    if (!found && status == STATUS_OK)
         status = video_rewind(video, err);
-    if (!found && !status)
+    if (!found && status == STATUS_OK)
         status = read_to_key(pass, video, &found, err);
-    if (!status && !found)
+    if (status == STATUS_OK && !found)
         status = error_set(err, STATUS_CORRUPT, "the keyframe before a segment is not found");
     return status;
 }
@@ -76,7 +76,7 @@ static enum status keep_packet(struct pass *pass, const struct video *video, str
     const AVPacket *packet = video->packet;
     uint64_t i = pass->count;
     enum status status = i == pass->capacity ? grow(pass, err) : STATUS_OK;
-    if (status)
+    if (status != STATUS_OK)
         return status;
     pass->packets[i] = av_packet_clone(packet);
     if (!pass->packets[i])
@@ -91,11 +91,11 @@ enum status pass_read(struct pass *pass, struct video *video, uint64_t wanted, s
 {
     bool more = true;
     enum status status = STATUS_OK;
-    while (!status && pass->count < wanted) {
+    while (status == STATUS_OK && pass->count < wanted) {
         status = video_read(video, &more, err);
-        if (!status && !more)
+        if (status == STATUS_OK && !more)
             status = error_set(err, STATUS_CORRUPT, "the file ends within a segment");
-        if (!status)
+        if (status == STATUS_OK)
             status = keep_packet(pass, video, err);
     }
     return status;
@@ -133,7 +133,7 @@ enum status pass_begin(struct pass *pass, struct video *video, int64_t key_pts, 
     pass->key_pts = key_pts;
     enum status status = find_key(pass, video, err);
     avcodec_flush_buffers(video->decoder);
-    if (!status)
+    if (status == STATUS_OK)
         status = keep_packet(pass, video, err);
     pass->is_open = status == STATUS_OK;
     return status;

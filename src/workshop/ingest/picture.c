@@ -176,7 +176,7 @@ static enum status scale_frame(struct picture_maker *maker, const AVFrame *frame
         maker->width = width;
         maker->height = height;
         enum status status = open_scaler(maker, frame, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         av_frame_free(&maker->scaled);
         maker->scaled = av_frame_alloc();
@@ -222,14 +222,14 @@ enum status picture_make(struct picture_maker *maker, const AVFrame *frame,
         if (orientation->transpose)
             shape = av_inv_q(shape);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = scale_frame(maker, frame, shape, size, err);
     frame = maker->scaled;
-    if (!status && turned && !early) {
+    if (status == STATUS_OK && turned && !early) {
         status = turn_frame(maker, maker->scaled, orientation, err);
         frame = maker->turned;
     }
-    if (!status)
+    if (status == STATUS_OK)
         cut(frame, size, crop, ret_pixels);
     return status;
 }

@@ -154,9 +154,9 @@ static enum status join(struct segment_reader *reader, uint64_t number, uint64_t
         return STATUS_OK;
     draft->first = first;
     enum status status = pass_read(pass, reader->video, first + segment->packet_count, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = choose_frames(reader, draft, err);
-    draft->is_open = !status && !is_late(reader, draft);
+    draft->is_open = status == STATUS_OK && !is_late(reader, draft);
     *ret_draft = draft->is_open ? draft : NULL;
     return status;
 }
@@ -172,7 +172,7 @@ static enum status join_followers(struct segment_reader *reader, const struct dr
         draft = find_draft(reader, ++number);
         if (!draft)
             status = join(reader, number, end, &draft, err);
-    } while (!status && draft);
+    } while (status == STATUS_OK && draft);
     return status;
 }
 
@@ -222,10 +222,10 @@ static enum status make_pictures(struct segment_reader *reader, struct draft *dr
                 av_guess_sample_aspect_ratio(reader->video->format, reader->video->stream, frame);
             double most = fmax(reader->segments->ratio, SEGMENT_RATIO);
             enum status status = picture_check_ratio(frame, shape, most, err);
-            if (!status)
+            if (status == STATUS_OK)
                 status = picture_make(&reader->maker, frame, &reader->video->orientation, shape,
                                       reader->size, &draft->crop, picture, err);
-            if (status)
+            if (status != STATUS_OK)
                 return status;
             first = picture;
         }
@@ -238,7 +238,7 @@ static enum status make_pictures(struct segment_reader *reader, struct draft *dr
 static enum status give_frame(struct segment_reader *reader, struct error *err)
 {
     enum status status = STATUS_OK;
-    for (uint32_t d = 0; d < reader->at_once && !status; d++)
+    for (uint32_t d = 0; d < reader->at_once && status == STATUS_OK; d++)
         if (reader->drafts[d].is_open)
             status = make_pictures(reader, &reader->drafts[d], err);
     return status;
@@ -252,9 +252,9 @@ static enum status take_frames(struct segment_reader *reader, const struct draft
     const struct pass *pass = &reader->pass;
     bool taken = true;
     enum status status = STATUS_OK;
-    while (!status && !is_done(reader, draft)) {
+    while (status == STATUS_OK && !is_done(reader, draft)) {
         status = video_take(reader->video, &taken, err);
-        if (status || !taken)
+        if (status != STATUS_OK || !taken)
             return status;
         const AVFrame *frame = reader->video->frame;
         if (frame->pts > reader->shown)
@@ -263,7 +263,7 @@ static enum status take_frames(struct segment_reader *reader, const struct draft
         bool is_damaged = frame->decode_error_flags || (frame->flags & AV_FRAME_FLAG_CORRUPT);
         if (!is_before && is_damaged)
             status = error_set(err, STATUS_CORRUPT, "a frame is damaged");
-        if (!is_before && !status)
+        if (!is_before && status == STATUS_OK)
             status = give_frame(reader, err);
     }
     return status;
@@ -275,7 +275,7 @@ static enum status decode_packet(struct segment_reader *reader, const struct dra
     bool skip = packet && can_skip(reader) && !is_wanted(reader, packet->pts);
     reader->video->decoder->skip_frame = skip ? AVDISCARD_NONREF : AVDISCARD_DEFAULT;
     enum status status = video_send(reader->video, packet, err);
-    return status ? status : take_frames(reader, draft, err);
+    return status != STATUS_OK ? status : take_frames(reader, draft, err);
 }
 
 /* Decodes until the draft is done, with packets of the segments after it where frames come out
@@ -285,12 +285,12 @@ static enum status decode_packets(struct segment_reader *reader, struct draft *d
 {
     struct pass *pass = &reader->pass;
     enum status status = pass->sent > 0 ? take_frames(reader, draft, err) : STATUS_OK;
-    while (!status && !is_done(reader, draft) && pass->sent < pass->count) {
+    while (status == STATUS_OK && !is_done(reader, draft) && pass->sent < pass->count) {
         AVPacket *packet = pass_next(pass);
         status = decode_packet(reader, draft, packet, err);
         av_packet_free(&packet);
     }
-    if (!status && !is_done(reader, draft)) {
+    if (status == STATUS_OK && !is_done(reader, draft)) {
         status = decode_packet(reader, draft, NULL, err);
         close_drafts(reader, draft);
         pass->is_open = false;
@@ -309,14 +309,14 @@ static enum status begin_pass(struct segment_reader *reader, uint64_t number,
     reader->shown = INT64_MIN;
     enum status status =
         pass_begin(&reader->pass, reader->video, reader->segments->list[number].key_pts, err);
-    return status ? status : join(reader, number, 1, ret_draft, err);
+    return status != STATUS_OK ? status : join(reader, number, 1, ret_draft, err);
 }
 
 static enum status read_alone(struct segment_reader *reader, uint64_t number,
                               struct draft **ret_draft, struct error *err)
 {
     enum status status = begin_pass(reader, number, ret_draft, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = decode_packets(reader, *ret_draft, err);
     reader->pass.is_open = false;
     return status;
@@ -331,11 +331,11 @@ static enum status read_shared(struct segment_reader *reader, uint64_t number,
     *ret_draft = find_draft(reader, number);
     if (!*ret_draft)
         status = join(reader, number, reader->pass.count, ret_draft, err);
-    if (!status && !*ret_draft)
+    if (status == STATUS_OK && !*ret_draft)
         status = begin_pass(reader, number, ret_draft, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = join_followers(reader, *ret_draft, err);
-    return status ? status : decode_packets(reader, *ret_draft, err);
+    return status != STATUS_OK ? status : decode_packets(reader, *ret_draft, err);
 }
 
 /* Once the decoder complained, what it makes of damaged packets may depend on other segments: the
@@ -346,14 +346,14 @@ static enum status read_timed(struct segment_reader *reader, uint64_t number,
     enum status status = STATUS_OK;
     if (!reader->is_strict) {
         status = read_shared(reader, number, ret_draft, err);
-        if (!status && is_whole(reader, *ret_draft) && !reader->video->complained)
+        if (status == STATUS_OK && is_whole(reader, *ret_draft) && !reader->video->complained)
             return STATUS_OK;
     }
     reader->is_strict = true;
     if (!reader->video->untouched)
         status = video_rewind(reader->video, err);
     reader->video->untouched = false; /* it is faster to seek */
-    return status ? status : read_alone(reader, number, ret_draft, err);
+    return status != STATUS_OK ? status : read_alone(reader, number, ret_draft, err);
 }
 
 static struct draft *open_untimed(struct segment_reader *reader, uint64_t number)
@@ -375,12 +375,12 @@ static enum status read_from_start(struct segment_reader *reader, const struct d
     reader->shown = INT64_MIN;
     if (!reader->video->untouched)
         status = video_rewind(reader->video, err);
-    while (!status && more && !is_done(reader, draft)) {
+    while (status == STATUS_OK && more && !is_done(reader, draft)) {
         status = video_read(reader->video, &more, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = decode_packet(reader, draft, more ? reader->video->packet : NULL, err);
     }
-    if (!status && !is_whole(reader, draft))
+    if (status == STATUS_OK && !is_whole(reader, draft))
         status =
             error_set(err, STATUS_CORRUPT, "%u of %u frames do not come out of the decoder",
                       reader->wish->frame_count - draft->made_count, reader->wish->frame_count);
@@ -404,9 +404,9 @@ enum status segment_read(struct segment_reader *reader, uint64_t i,
         draft = open_untimed(reader, i);
     else
         status = read_timed(reader, i, &draft, err);
-    if (!status && !is_whole(reader, draft))
+    if (status == STATUS_OK && !is_whole(reader, draft))
         status = read_from_start(reader, draft, err);
-    if (status)
+    if (status != STATUS_OK)
         close_video(reader);
     else
         *ret_pictures = draft->pictures;

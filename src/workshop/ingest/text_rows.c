@@ -85,10 +85,10 @@ static enum status read_npy(FILE *file, struct text_rows *rows, struct error *er
     if (!header)
         return no_memory(err);
     enum status status = read_npy_header(file, header, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = parse_npy_header(header, rows, err);
     free(header);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!size_multiply(rows->count, rows->length, &items) ||
         !size_multiply(items, dtype_bytes(rows->dtype), &bytes))
@@ -151,7 +151,7 @@ static enum status read_csv(FILE *file, struct text_rows *rows, struct error *er
     ssize_t length;
     enum status status = values ? STATUS_OK : no_memory(err);
     rows->dtype = DTYPE_FLOAT32;
-    while (!status && (length = getline(&line, &room, file)) >= 0) {
+    while (status == STATUS_OK && (length = getline(&line, &room, file)) >= 0) {
         bool is_first = number++ == 0, is_text = strlen(line) == (size_t)length;
         if (is_text && line[strspn(line, " \t\r\n")] == '\0')
             continue;
@@ -203,14 +203,14 @@ enum status text_rows_read(const char *path, uint64_t wanted, struct text_rows *
         status = error_set(err, STATUS_INVALID, "neither .npy nor .csv");
     if (file)
         fclose(file);
-    if (!status && ret_rows->count != wanted)
+    if (status == STATUS_OK && ret_rows->count != wanted)
         status = error_set(err, STATUS_INVALID,
                            "%" PRIu64 " rows, and the list has %" PRIu64
                            " videos: each video has a row, those that are left out, too",
                            ret_rows->count, wanted);
-    if (status)
+    if (status != STATUS_OK)
         text_rows_done(ret_rows);
-    return status ? error_prefix(err, status, "--text '%s': ", path) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "--text '%s': ", path) : STATUS_OK;
 }
 
 void text_rows_done(struct text_rows *rows)

@@ -65,7 +65,7 @@ enum status video_fail(const struct video *video, int number, const char *what, 
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
     enum status status = video_check_reads(video, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (number == AVERROR(ENOMEM) && !has_memory())
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory", what);
@@ -168,19 +168,19 @@ static enum status open_decoder(struct video *video, struct error *err)
 static enum status open_all(struct video *video, const char *path, struct error *err)
 {
     enum status status = video_file_open(path, &video->reads, &video->io, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_format(video, path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = find_stream(video, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = read_orientation(video, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_decoder(video, err);
-    if (!status || video_is_bad(status)) {
+    if (status == STATUS_OK || video_is_bad(status)) {
         enum status reads = video_check_reads(video, err);
-        status = reads ? reads : status;
+        status = reads != STATUS_OK ? reads : status;
     }
-    if (status)
+    if (status != STATUS_OK)
         return status;
     video->packet = av_packet_alloc();
     video->frame = av_frame_alloc();
@@ -212,7 +212,7 @@ enum status video_open(const char *path, struct video **ret_video, struct error 
     said[0] = '\0';
     video->untouched = true;
     enum status status = open_all(video, path, err);
-    if (status)
+    if (status != STATUS_OK)
         video_close(video);
     else
         *ret_video = video;
@@ -249,7 +249,7 @@ enum status video_read(struct video *video, bool *ret_read, struct error *err)
         int got = av_read_frame(video->format, video->packet);
         bool at_end = avio_feof(video->io);
         enum status status = video_check_reads(video, err);
-        if (status || got == AVERROR_EOF)
+        if (status != STATUS_OK || got == AVERROR_EOF)
             return status;
         if (got == AVERROR(EIO) && at_end)
             return error_set(err, STATUS_CORRUPT, "the file ends early");
@@ -270,7 +270,7 @@ enum status video_seek(struct video *video, int64_t pts, struct error *err)
     video->untouched = false;
     int got = av_seek_frame(video->format, video->stream->index, pts, AVSEEK_FLAG_BACKWARD);
     enum status status = video_check_reads(video, err);
-    if (!status && got < 0)
+    if (status == STATUS_OK && got < 0)
         status = error_set(err, STATUS_NOT_FOUND, "nothing to seek to");
     return status;
 }

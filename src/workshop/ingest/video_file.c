@@ -71,7 +71,7 @@ static enum status open_file(const char *path, int *ret_fd, struct error *err)
         return error_set_errno(err, is_bad_path ? STATUS_NOT_FOUND : STATUS_IO, "open");
     }
     enum status status = check_file(fd, err);
-    if (status)
+    if (status != STATUS_OK)
         close(fd);
     else
         *ret_fd = fd;
@@ -83,7 +83,7 @@ enum status video_file_open(const char *path, struct video_reads *reads, AVIOCon
 {
     int fd = -1;
     enum status status = open_file(path, &fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct file *file = malloc(sizeof *file);
     uint8_t *buffer = av_malloc(BUFFER_BYTES);

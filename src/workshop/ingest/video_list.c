@@ -53,7 +53,7 @@ static enum status read_folder(const char *path, struct video_list *list, struct
     if (count < 0)
         return error_set_errno(err, STATUS_IO, "list '%s'", path);
     enum status status = STATUS_OK;
-    for (int i = 0; i < count && !status; i++) {
+    for (int i = 0; i < count && status == STATUS_OK; i++) {
         struct stat info;
         char *whole = NULL;
         if (asprintf(&whole, "%s/%s", path, entries[i]->d_name) < 0)
@@ -167,12 +167,13 @@ static enum status read_lines(FILE *file, struct line_reader *reader, struct err
     size_t capacity = 0;
     ssize_t length;
     enum status status = STATUS_OK;
-    for (size_t number = 1; !status && (length = getline(&line, &capacity, file)) >= 0; number++) {
+    for (size_t number = 1; status == STATUS_OK && (length = getline(&line, &capacity, file)) >= 0;
+         number++) {
         if (strlen(line) != (size_t)length)
             status =
                 error_set(err, STATUS_INVALID, "it is no text: line %zu has a zero byte", number);
         char *bare = strip(number == 1 ? text_after_mark(line) : line);
-        if (!status && *bare && *bare != '#')
+        if (status == STATUS_OK && *bare && *bare != '#')
             status = take_line(reader, bare, err);
     }
     free(line);
@@ -196,7 +197,7 @@ static enum status read_file(const char *path, struct video_list *list, struct e
     else if (!file)
         status = error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                                  "open the list of videos '%s'", path);
-    else if ((status = read_lines(file, &reader, err)))
+    else if ((status = read_lines(file, &reader, err)) != STATUS_OK)
         status = error_prefix(err, status, "list of videos '%s': ", path);
     if (file)
         fclose(file);
@@ -211,7 +212,7 @@ enum status video_list_read(const char *path, struct video_list *ret_list, struc
     bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     enum status status =
         is_folder ? read_folder(path, ret_list, err) : read_file(path, ret_list, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (ret_list->count == 0)
         return error_set(err, STATUS_INVALID, "'%s' lists no videos", path);

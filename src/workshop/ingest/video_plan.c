@@ -51,10 +51,10 @@ static enum status look_at(void *argument, void *state, uint64_t number, struct 
     struct video *video = NULL;
     (void)state;
     enum status status = video_open(look->list->videos[number].path, &video, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = video_segments_read(video, number, look->wish, &planned->segments, err);
     video_close(video);
-    if (!status)
+    if (status == STATUS_OK)
         return STATUS_OK;
     if (!video_is_bad(status))
         return error_prefix(err, status, "video '%s': ", look->list->videos[number].path);
@@ -161,7 +161,7 @@ static enum status parse_segments(struct json_object *object, uint32_t frame_cou
     if (!segments->list)
         return no_memory(err);
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < segments->count && !status; i++)
+    for (size_t i = 0; i < segments->count && status == STATUS_OK; i++)
         status =
             parse_segment(json_object_array_get_idx(list, i), frame_count, &segments->list[i], err);
     return status;
@@ -215,9 +215,9 @@ static enum status read_lines(FILE *file, const char *request, uint32_t frame_co
                            "the destination holds the beginning of another ingest: of other "
                            "videos, of such that have changed since, or with other options; "
                            "remove it to start anew");
-    while (!status && count < plan->count && getline(&line, &room, file) >= 0)
+    while (status == STATUS_OK && count < plan->count && getline(&line, &room, file) >= 0)
         status = parse_video(line, frame_count, &plan->videos[count++], err);
-    if (!status && count < plan->count)
+    if (status == STATUS_OK && count < plan->count)
         status = error_set(err, STATUS_CORRUPT, "the plan of videos is damaged");
     free(line);
     return status;
@@ -300,15 +300,15 @@ static enum status make_plan(int folder_fd, const char *request, const struct lo
                              uint32_t thread_count, bool bad_is_error, struct error *err)
 {
     enum status status = look_at_all(look, thread_count, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     count_all(look->plan, look->wish);
     if (bad_is_error)
         status = refuse_bad(look->plan, look->list, err);
-    if (!status && look->plan->segment_count == 0)
+    if (status == STATUS_OK && look->plan->segment_count == 0)
         status = error_set(err, STATUS_INVALID, "no video can be used; '%s': %s",
                            look->list->videos[0].path, look->plan->videos[0].reason);
-    if (!status)
+    if (status == STATUS_OK)
         status = write_plan(folder_fd, request, look->plan, look->wish->frame_count, err);
     return status;
 }
@@ -319,12 +319,12 @@ static enum status settle(int folder_fd, const char *request, const struct look 
     FILE *file = NULL;
     int lock_fd = -1;
     enum status status = lock_folder(folder_fd, &lock_fd, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (open_plan(folder_fd, &file)) {
         status = read_lines(file, request, look->wish->frame_count, look->plan, err);
         fclose(file);
-        if (!status)
+        if (status == STATUS_OK)
             count_all(look->plan, look->wish);
     } else {
         status = make_plan(folder_fd, request, look, thread_count, bad_is_error, err);
@@ -342,9 +342,9 @@ enum status video_plan_settle(int folder_fd, const char *request, const struct v
     plan.videos = calloc(list->count, sizeof *plan.videos);
     plan.first_segments = calloc(list->count + 1, sizeof *plan.first_segments);
     enum status status = plan.videos && plan.first_segments ? STATUS_OK : no_memory(err);
-    if (!status)
+    if (status == STATUS_OK)
         status = settle(folder_fd, request, &look, thread_count, bad_is_error, err);
-    if (status)
+    if (status != STATUS_OK)
         video_plan_done(&plan);
     else
         *ret_plan = plan;

@@ -51,9 +51,9 @@ static enum status read_packets(struct video *video, struct seen *seen, struct e
     bool more = true;
     enum status status = STATUS_OK;
     seen->timed = true;
-    while (!status && more) {
+    while (status == STATUS_OK && more) {
         status = video_read(video, &more, err);
-        if (status || !more)
+        if (status != STATUS_OK || !more)
             break;
         const AVPacket *packet = video->packet;
         struct seen_packet noted = {packet->pts, packet->duration, packet->flags & AV_PKT_FLAG_KEY,
@@ -62,7 +62,7 @@ static enum status read_packets(struct video *video, struct seen *seen, struct e
         seen->timed = seen->timed && (packet->pts != AV_NOPTS_VALUE || !noted.is_shown);
         status = note_packet(seen, &noted, err);
     }
-    if (!status && seen->count == 0)
+    if (status == STATUS_OK && seen->count == 0)
         status = error_set(err, STATUS_CORRUPT, "the video stream has no frames");
     return status;
 }
@@ -110,9 +110,9 @@ static enum status drain(struct video *video, struct seen *seen, struct error *e
 {
     bool taken = true;
     enum status status = STATUS_OK;
-    while (!status && taken) {
+    while (status == STATUS_OK && taken) {
         status = video_take(video, &taken, err);
-        if (!status && taken && seen->time_count < seen->count &&
+        if (status == STATUS_OK && taken && seen->time_count < seen->count &&
             video->frame->pts != AV_NOPTS_VALUE)
             seen->times[seen->time_count++] = video->frame->pts;
     }
@@ -123,11 +123,11 @@ static enum status decode_times(struct video *video, struct seen *seen, struct e
 {
     bool more = true;
     enum status status = video_rewind(video, err);
-    while (!status && more) {
+    while (status == STATUS_OK && more) {
         status = video_read(video, &more, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = video_send(video, more ? video->packet : NULL, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = drain(video, seen, err);
     }
     return status;
@@ -144,7 +144,7 @@ static enum status find_times(struct video *video, struct seen *seen, struct err
     else
         status = decode_times(video, seen, err);
     seen->time_count = video_segments_sort(seen->times, seen->time_count);
-    if (!status && seen->time_count == 0)
+    if (status == STATUS_OK && seen->time_count == 0)
         status = error_set(err, STATUS_CORRUPT,
                            "no frame has a time, as in streams without a container; convert the "
                            "video: ffmpeg -r RATE -i VIDEO VIDEO.mp4");
@@ -262,7 +262,7 @@ static enum status plan_segments(const struct seen *seen, uint64_t number,
     if (!segments->list)
         return no_memory(err);
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < segments->count && !status; i++) {
+    for (size_t i = 0; i < segments->count && status == STATUS_OK; i++) {
         struct video_segment *segment = &segments->list[i];
         segment->start = choose_start(wish, number, i, segments->count, (uint64_t)room);
         status = plan_segment(seen, segments, wish, segment, err);
@@ -279,16 +279,16 @@ static enum status try_decoder(struct video *video, struct video_segments *segme
 {
     bool more = true, taken = false;
     enum status status = video_rewind(video, err);
-    while (!status && more && !taken) {
+    while (status == STATUS_OK && more && !taken) {
         status = video_read(video, &more, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = video_send(video, more ? video->packet : NULL, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = video_take(video, &taken, err);
     }
-    if (!status && !taken)
+    if (status == STATUS_OK && !taken)
         status = error_set(err, STATUS_CORRUPT, "no frame can be decoded");
-    if (status)
+    if (status != STATUS_OK)
         return status;
     AVRational shape = av_guess_sample_aspect_ratio(video->format, video->stream, video->frame);
     segments->width = video->frame->width;
@@ -304,19 +304,19 @@ enum status video_segments_read(struct video *video, uint64_t number,
     struct seen seen = {0};
     struct video_segments segments = {.time_base = video->stream->time_base};
     enum status status = read_packets(video, &seen, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_index(video, &seen, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = find_times(video, &seen, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         segments.begin = seen.times[0];
         status = plan_segments(&seen, number, wish, &segments, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = try_decoder(video, &segments, err);
     free(seen.packets);
     free(seen.times);
-    if (status)
+    if (status != STATUS_OK)
         video_segments_done(&segments);
     else
         *ret_segments = segments;

@@ -51,7 +51,6 @@ static struct json_object *item_json(const struct zarr_array *source)
                                                           : source->dtype;
     const struct convert convert = {.from = part, .to = DTYPE_FLOAT64, .scale = 1.0};
     double numbers[2];
-
     if (!is_complex(source->dtype) && !dtype_is_floating(source->dtype))
         return target_value_json(source->dtype, source->fill);
     convert_items(&convert, source->fill, is_complex(source->dtype) ? 2 : 1, numbers);
@@ -68,7 +67,6 @@ static struct json_object *number_json(enum dtype dtype, struct json_object *val
 {
     double number = json_object_get_double(value);
     bool is_flag = json_object_is_type(value, json_type_boolean);
-
     if (!is_flag && !json_object_is_type(value, json_type_int) &&
         !json_object_is_type(value, json_type_double))
         return NULL;
@@ -85,7 +83,6 @@ static struct json_object *number_json(enum dtype dtype, struct json_object *val
 static void move_list(struct json_object *attributes, struct json_object *values)
 {
     struct json_object *missing = NULL, *list = json_object_new_array();
-
     for (size_t i = 0; i < json_object_array_length(values); i++)
         json_object_array_add(list, json_object_get(json_object_array_get_idx(values, i)));
     json_object_object_get_ex(attributes, missing_key, &missing);
@@ -103,7 +100,6 @@ static void translate_attribute(const struct zarr_array *source, struct json_obj
                                 struct json_object *value)
 {
     struct json_object *written = NULL;
-
     if (json_object_is_type(value, json_type_array) && !is_complex(source->dtype)) {
         if (json_object_array_length(value) == 1)
             written = number_json(source->dtype, json_object_array_get_idx(value, 0));
@@ -126,7 +122,6 @@ void target_translate_fill(const struct zarr_array *source, bool has_dimensions,
     struct json_object *value = NULL, *fill = NULL;
     bool is_v2 = source->format == ZARR_V2;
     bool of_numbers = source->item_length == 0 && !source->stored_type[0];
-
     json_object_object_get_ex(document, "fill_value", &fill);
     json_object_object_get_ex(attributes, fill_key, &value);
     if (!of_numbers) {

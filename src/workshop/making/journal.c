@@ -90,16 +90,16 @@ enum status journal_open_folder(const char *path, const struct targets *targets,
     enum status status = STATUS_OK;
     if (!journal_has_plan(path, targets->folder))
         status = check_empty(fd, path, targets, err);
-    if (!status && mkdirat(fd, targets->folder, 0777) < 0 && errno != EEXIST)
+    if (status == STATUS_OK && mkdirat(fd, targets->folder, 0777) < 0 && errno != EEXIST)
         status = error_set_errno(err, STATUS_IO, "make '%s/%s'", path, targets->folder);
     int journal_fd = -1;
-    if (!status) {
+    if (status == STATUS_OK) {
         journal_fd = openat(fd, targets->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (journal_fd < 0)
             status = error_set_errno(err, STATUS_IO, "open '%s/%s'", path, targets->folder);
     }
     close(fd);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_fd = journal_fd;
     return status;
 }
@@ -128,7 +128,7 @@ static enum status offer_plan(int folder, const char *line, uint32_t part, struc
     gethostname(host, sizeof host - 1);
     snprintf(name, sizeof name, "plan.%u.%s.%ld", part, host, (long)getpid());
     enum status status = write_file(folder, name, line, err);
-    if (!status && linkat(folder, name, folder, "plan", 0) < 0 && errno != EEXIST)
+    if (status == STATUS_OK && linkat(folder, name, folder, "plan", 0) < 0 && errno != EEXIST)
         status = error_set_errno(err, STATUS_IO, "write the plan into the journal");
     unlinkat(folder, name, 0);
     return status;
@@ -159,9 +159,9 @@ static enum status agree_on_plan(int folder, const char *path, const struct targ
              *slab_bytes);
     bool is_new = faccessat(folder, "plan", F_OK, 0) < 0;
     enum status status = is_new ? offer_plan(folder, line, part, err) : STATUS_OK;
-    if (!status)
+    if (status == STATUS_OK)
         status = read_plan(folder, line, sizeof line, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "'%s': ", path);
     if (sscanf(line, "penstock-%15[a-z]-plan 1 %32s %" SCNu64, found_work, found, &found_bytes) !=
             3 ||
@@ -219,11 +219,11 @@ enum status journal_open(const char *path, const struct targets *targets, uint32
                                 .lock_fd = -1};
     pthread_mutex_init(&journal->mutex, NULL);
     enum status status = journal_open_folder(path, targets, &journal->folder_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = agree_on_plan(journal->folder_fd, path, targets, part, slab_bytes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_own(journal, path, part, err);
-    if (status)
+    if (status != STATUS_OK)
         journal_close(journal);
     return status;
 }
@@ -282,7 +282,7 @@ enum status journal_read_lines(int folder_fd, const char *prefix, journal_take *
         return error_set_errno(err, STATUS_IO, "list the journal");
     enum status status = STATUS_OK;
     const struct dirent *entry;
-    while (!status && (entry = readdir(folder)))
+    while (status == STATUS_OK && (entry = readdir(folder)))
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             status = read_lines(folder_fd, entry->d_name, take, argument, err);
     closedir(folder);

@@ -62,7 +62,7 @@ static enum status settle_slabs(struct making *making, struct making_result *res
     result->thread_count = making->options->thread_count;
     enum status status = share_memory(making->options->memory_bytes, whole, little,
                                       &result->thread_count, &share, err);
-    if (!status)
+    if (status == STATUS_OK)
         making->slab_bytes = min_u64(share, whole) - other;
     return status;
 }
@@ -81,7 +81,7 @@ static enum status cut_slabs(struct making *making, struct making_result *result
     uint64_t each = making->largest_slab + other_bytes(making), share;
     enum status status =
         share_memory(making->options->memory_bytes, each, each, &result->thread_count, &share, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "'%s' was begun with more memory: ", making->path);
     result->memory_bytes = each * result->thread_count;
     result->slab_count = targets->slab_count;
@@ -119,7 +119,7 @@ static enum status open_destination(struct making *making, struct error *err)
 {
     enum status status = journal_open(making->path, making->targets, making->options->part,
                                       &making->slab_bytes, &making->journal, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     making->journal_is_open = true;
     return store_open(making->path, &making->destination, err);
@@ -134,7 +134,7 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     struct slab_writer *writer = NULL;
     enum status status = slab_writer_new(making->destination, making->targets, making->largest_slab,
                                          making->options->verify, &writer, err);
-    if (!status)
+    if (status == STATUS_OK)
         *ret_state = writer;
     return status;
 }
@@ -171,7 +171,7 @@ static enum status run(void *argument, void *state, uint64_t number, struct erro
         return STATUS_OK;
     }
     enum status status = slab_write(state, slab, &sum, &bytes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = journal_add(&making->journal, slab, &sum, err);
     making->read_bytes += bytes.decoded;
     if (targets_find(making->targets, slab) == making->largest) {
@@ -248,17 +248,17 @@ static enum status put_documents(const struct making *making, struct error *err)
 {
     const struct targets *targets = making->targets;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < targets->count && !status; i++)
+    for (size_t i = 0; i < targets->count && status == STATUS_OK; i++)
         if (targets->arrays[i].array.path[0])
             status = put_document(making, targets->arrays[i].array.path,
                                   &targets->arrays[i].document, err);
-    for (size_t i = 0; i < targets->group_count && !status; i++)
+    for (size_t i = 0; i < targets->group_count && status == STATUS_OK; i++)
         if (targets->groups[i].path[0])
             status =
                 put_document(making, targets->groups[i].path, &targets->groups[i].document, err);
-    if (!status && syncfs(making->journal.folder_fd) < 0)
+    if (status == STATUS_OK && syncfs(making->journal.folder_fd) < 0)
         status = error_set_errno(err, STATUS_IO, "sync '%s'", making->path);
-    if (!status)
+    if (status == STATUS_OK)
         status = put_document(making, "", &targets->root_document, err);
     return status;
 }
@@ -288,10 +288,10 @@ static enum status write_late(struct making *making, struct error *err)
     enum status status = STATUS_OK;
     if (targets->source.before_late)
         status = targets->source.before_late(targets->source.argument, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = slab_writer_new(making->destination, targets, making->largest_slab,
                                  making->options->verify, &writer, err);
-    for (uint64_t slab = 0; slab < targets->slab_count && !status; slab++) {
+    for (uint64_t slab = 0; slab < targets->slab_count && status == STATUS_OK; slab++) {
         struct slab_bytes bytes = {0};
         if (is_late(making, slab))
             status = slab_write(writer, slab, &making->sums[slab], &bytes, err);
@@ -305,7 +305,7 @@ static enum status finish(struct making *making, struct making_result *result, s
 {
     uint64_t count = making->targets->slab_count;
     enum status status = journal_lock(&making->journal, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (!journal_has_plan(making->path, making->targets->folder)) {
         result->already_complete = true;
@@ -316,12 +316,12 @@ static enum status finish(struct making *making, struct making_result *result, s
     status = journal_read(&making->journal, count, making->done, making->sums, err);
     for (uint64_t i = 0; i < count; i++)
         result->slabs_left += !making->done[i] && !is_late(making, i);
-    if (status || result->slabs_left > 0)
+    if (status != STATUS_OK || result->slabs_left > 0)
         return status;
     status = write_late(making, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = put_documents(making, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     result->digest = digest_targets(making);
     journal_remove(&making->journal, making->path);
@@ -336,20 +336,20 @@ static enum status make_all(struct making *making, struct making_result *result,
         return STATUS_OK;
     }
     enum status status = settle_slabs(making, result, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_destination(making, err);
-    if (status && shared && is_complete(making)) {
+    if (status != STATUS_OK && shared && is_complete(making)) {
         result->already_complete = true; /* in this very moment */
         return STATUS_OK;
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = cut_slabs(making, result, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = journal_read(&making->journal, making->targets->slab_count, making->done,
                               making->sums, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = write_slabs(making, result, err);
-    return status ? status : finish(making, result, err);
+    return status != STATUS_OK ? status : finish(making, result, err);
 }
 
 bool making_has_ended(const char *path, const char *folder, const char *request)
@@ -380,10 +380,10 @@ enum status making_run(const struct making_options *options, struct targets *tar
     struct making_result result = {0};
     uint64_t start_ns = clock_now_ns();
     enum status status = making_path(options->destination, &making.path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = make_all(&making, &result, err);
     result.elapsed_ns = clock_now_ns() - start_ns;
-    if (!status)
+    if (status == STATUS_OK)
         *ret_result = result;
     store_free(making.destination);
     if (making.journal_is_open)

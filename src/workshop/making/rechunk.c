@@ -54,7 +54,7 @@ static enum status use_array(struct array_reader *reader, const struct zarr_arra
     options.keeps = true; /* encoders get parts of chunks, one after another */
     enum status status =
         zarr_chunk_reader_new_with(reader->store, &array, 1, &options, &reader->chunks, err);
-    if (!status)
+    if (status == STATUS_OK)
         reader->array = array;
     return status;
 }
@@ -65,9 +65,9 @@ static enum status read_samples(void *argument, const struct target *target, uin
     struct array_reader *reader = argument;
     struct zarr_read_stats stats = {0};
     enum status status = use_array(reader, target->source, err);
-    return status ? status
-                  : zarr_read_samples(reader->chunks, target->source, begin, end, samples, &stats,
-                                      err);
+    return status != STATUS_OK ? status
+                               : zarr_read_samples(reader->chunks, target->source, begin, end,
+                                                   samples, &stats, err);
 }
 
 struct sample_source rechunk_source(const struct store *store)
@@ -145,9 +145,9 @@ enum status rechunk_check_apart(const struct store *store, const struct zarr_hie
     struct text source = {0};
     enum status status = store_identify(store, &source, err);
     char *destination = NULL;
-    if (!status)
+    if (status == STATUS_OK)
         status = making_path(making->destination, &destination, err);
-    if (!status && strncmp(source.data, scheme, strlen(scheme)) == 0) {
+    if (status == STATUS_OK && strncmp(source.data, scheme, strlen(scheme)) == 0) {
         source.data[--source.length] = '\0'; /* of the new line */
         char *path = real_path(destination);
         if (path && is_in_source(hierarchy, source.data + strlen(scheme), path))
@@ -169,11 +169,12 @@ static enum status rechunk_all(struct rechunk *rechunk, struct making_result *re
                                  .path_count = options->paths.count};
     enum status status =
         zarr_hierarchy_open_wanted(rechunk->source, &wanted, &rechunk->hierarchy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = targets_make(options, rechunk->source, rechunk->hierarchy, &rechunk->targets, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = rechunk_check_apart(rechunk->source, rechunk->hierarchy, &options->making, err);
-    return status ? status : making_run(&options->making, &rechunk->targets, result, err);
+    return status != STATUS_OK ? status
+                               : making_run(&options->making, &rechunk->targets, result, err);
 }
 
 enum status rechunk_run(const struct rechunk_options *options, const struct store *source,

@@ -113,7 +113,7 @@ static enum status make_codecs(const struct rechunk_options *options,
     char *rest = names, *name;
     while ((name = strsep(&rest, "+"))) {
         enum status status = append_codec(options, name, array->item_bytes, out, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     text_append(out, "]");
@@ -172,7 +172,7 @@ enum status target_document(const struct rechunk_options *options, const struct 
     struct text codecs = {0};
     int rank = source->is_scalar ? 0 : source->rank;
     enum status status = make_codecs(options, source, delta_axis, &codecs, err);
-    if (status) {
+    if (status != STATUS_OK) {
         text_done(&codecs);
         return status;
     }

@@ -34,10 +34,10 @@ static enum status get_object(const struct store *store, const char *path, const
     *ret_object = NULL;
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
-    if (!status)
+    if (status == STATUS_OK)
         status = document_parse(text, size, ret_object, err);
     free(text);
-    return status ? error_prefix(err, status, "'%s': ", key) : STATUS_OK;
+    return status != STATUS_OK ? error_prefix(err, status, "'%s': ", key) : STATUS_OK;
 }
 
 /* The attributes of a node (returned), an empty object if it has none. Those of a v2 array may
@@ -49,7 +49,7 @@ static enum status get_attributes(const struct store *store, enum zarr_format fo
     struct json_object *attributes = NULL;
     if (format == ZARR_V2) {
         enum status status = get_object(store, path, ".zattrs", &attributes, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
     }
     if (!attributes && document && json_object_object_get_ex(document, "attributes", &attributes)) {
@@ -137,7 +137,7 @@ static enum status write_document(const struct rechunk_options *options, struct 
     uint64_t chunk_shape[ZARR_MAX_RANK] = {0};
     struct json_object *root = NULL;
     enum status status = target_shape(target->source, &shaped, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct target_origin origin = {
         .document = document,
@@ -150,18 +150,18 @@ static enum status write_document(const struct rechunk_options *options, struct 
     target->delta_axis = delta_axis_of(options, &shaped, leader);
     status = target_document(options, &shaped, target->delta_axis, chunk_shape, target->value_shape,
                              &origin, &root, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         target_append_json(root, &target->document);
         status = zarr_array_parse(ZARR_V3, shaped.path, target->document.data,
                                   target->document.length, &target->array, err);
     }
     json_object_put(origin.dimension_names);
     json_object_put(root);
-    if (status && has_special_shape(&target->array)) {
+    if (status != STATUS_OK && has_special_shape(&target->array)) {
         error_clear(err);
         status = STATUS_OK;
     }
-    if (!status && memcmp(target->array.fill, shaped.fill, shaped.item_bytes) != 0)
+    if (status == STATUS_OK && memcmp(target->array.fill, shaped.fill, shaped.item_bytes) != 0)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "its fill value cannot be written as Zarr v3; leave it out with "
                            "--arrays");
@@ -175,15 +175,15 @@ static enum status make_target(const struct rechunk_options *options, const stru
     struct json_object *document = NULL, *attributes = NULL;
     target->source = &node->array;
     enum status status = document_parse(node->document, node->document_bytes, &document, err);
-    if (!status)
+    if (status == STATUS_OK)
         status =
             get_attributes(store, target->source->format,
                            zarr_array_store_path(target->source).text, document, &attributes, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = write_document(options, target, leader, document, attributes, err);
     json_object_put(attributes);
     json_object_put(document);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "array '%s': ", node->array.path);
 
     if (!target->source->is_empty) /* else there is nothing to write but the document */
@@ -217,9 +217,9 @@ static enum status add_group(struct targets *targets, const struct store *store,
         return error_set(err, STATUS_NO_MEMORY, "no memory for groups");
     if (format == ZARR_V3)
         status = get_object(store, name, "zarr.json", &document, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = get_attributes(store, format, name, document, &attributes, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         struct text text = {0};
         target_append_json(attributes, &text);
         status = targets_add_group(targets, path, length, text.data, err);
@@ -239,7 +239,8 @@ static enum status add_groups(struct targets *targets, const struct store *store
     if (!*path)
         return STATUS_OK; /* an array that is the root */
     status = add_group(targets, store, format, "", 0, err);
-    for (const char *slash = strchr(path, '/'); slash && !status; slash = strchr(slash + 1, '/'))
+    for (const char *slash = strchr(path, '/'); slash && status == STATUS_OK;
+         slash = strchr(slash + 1, '/'))
         status = add_group(targets, store, format, path, (size_t)(slash - path), err);
     return status;
 }
@@ -298,7 +299,7 @@ static enum status identify_source(const struct store *store, struct targets *ta
 {
     text_append(&targets->plan, "penstock rechunk 1\n");
     enum status status = store_identify(store, &targets->plan, err);
-    for (size_t i = 0; i < targets->count && !status; i++) {
+    for (size_t i = 0; i < targets->count && status == STATUS_OK; i++) {
         const struct zarr_array *source = targets->arrays[i].source;
         const struct zarr_node *node = zarr_hierarchy_find(hierarchy, source->path);
         struct store_info info = {0};
@@ -336,14 +337,14 @@ static enum status make_all(const struct rechunk_options *options, const struct 
 {
     const struct zarr_array *leader = NULL;
     enum status status = check_names(options, hierarchy, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = find_leader(options, hierarchy, &leader, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     targets->arrays = calloc(hierarchy->node_count, sizeof *targets->arrays);
     if (!targets->arrays)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %zu arrays", hierarchy->node_count);
-    for (size_t i = 0; i < hierarchy->node_count && !status; i++) {
+    for (size_t i = 0; i < hierarchy->node_count && status == STATUS_OK; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
         if (!is_wanted(options, node))
             continue;
@@ -354,21 +355,22 @@ static enum status make_all(const struct rechunk_options *options, const struct 
                              "--arrays",
                              node->array.path);
         status = make_target(options, store, node, leader, &targets->arrays[targets->count++], err);
-        if (!status)
+        if (status == STATUS_OK)
             status = add_groups(targets, store, hierarchy->format, node->array.path, err);
     }
-    if (!status && hierarchy->groups_incomplete && options->paths.count == 0)
+    if (status == STATUS_OK && hierarchy->groups_incomplete && options->paths.count == 0)
         return error_set(
             err, STATUS_UNSUPPORTED,
             "'%s' has more than %d groups, or one whose path is not valid: say what to copy "
             "with --arrays",
             options->source, ZARR_MAX_GROUPS);
-    if (!status)
+    if (status == STATUS_OK)
         status = check_delta(options, targets, err);
-    for (size_t i = 0; i < hierarchy->group_count && options->paths.count == 0 && !status; i++)
+    for (size_t i = 0;
+         i < hierarchy->group_count && options->paths.count == 0 && status == STATUS_OK; i++)
         status = add_group(targets, store, hierarchy->format, hierarchy->groups[i],
                            strlen(hierarchy->groups[i]), err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     targets_make_root(targets);
     return identify_source(store, targets, hierarchy, err);
@@ -381,7 +383,7 @@ enum status targets_make(const struct rechunk_options *options, const struct sto
     struct targets targets = {
         .work = "rechunk", .folder = ".penstock-rechunk", .source = rechunk_source(store)};
     enum status status = make_all(options, store, hierarchy, &targets, err);
-    if (status)
+    if (status != STATUS_OK)
         targets_done(&targets);
     else
         *ret_targets = targets;

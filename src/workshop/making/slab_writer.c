@@ -97,9 +97,9 @@ static enum status use_target(struct slab_writer *writer, const struct target *t
     enum status status = STATUS_OK;
     if (writer->verify)
         status = zarr_chunk_reader_new(writer->destination, &array, 1, &writer->back, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = memory_map(sum_sizes(sizes), "encoded chunks", &writer->buffers, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     writer->buffers_bytes = sum_sizes(sizes);
     writer->chunk = writer->buffers;
@@ -123,9 +123,9 @@ enum status slab_writer_new(const struct store *destination, const struct target
         .verify = verify,
     };
     enum status status = memory_map(slab_bytes, "samples", &writer->slab, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = targets->source.open(targets->source.argument, &writer->reader, err);
-    if (status) {
+    if (status != STATUS_OK) {
         slab_writer_free(writer);
         return status;
     }
@@ -238,7 +238,7 @@ static enum status encode_shard(struct slab_writer *writer, const struct slab *s
     const struct zarr_shard_level *shard = shard_of_target(array);
     size_t size = 0, index_bytes = shard->entry_count * sizeof *writer->index;
     enum status status = STATUS_OK;
-    for (uint64_t entry = 0; entry < shard->entry_count && !status; entry++) {
+    for (uint64_t entry = 0; entry < shard->entry_count && status == STATUS_OK; entry++) {
         uint64_t index[ZARR_MAX_RANK] = {0}, rest = entry;
         bool inside = true;
         for (int i = array->rank - 1; i >= 0; i--) {
@@ -255,7 +255,7 @@ static enum status encode_shard(struct slab_writer *writer, const struct slab *s
         size += stored_size;
     }
     size_t stored_index = 0;
-    if (!status)
+    if (status == STATUS_OK)
         status = codec_encode(
             &shard->index_codecs, writer->index, index_bytes, writer->value + size,
             codec_chain_stored_bound(&shard->index_codecs, index_bytes), &stored_index, err);
@@ -273,7 +273,7 @@ static enum status write_value(struct slab_writer *writer, const struct slab *sl
                              ? encode_shard(writer, slab, first, &size, err)
                              : encode_chunk(writer, slab, first, writer->value, &size, err);
     zarr_chunk_key(array, first, key);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "encode '%s': ", key);
     writer->stored_bytes += size;
     if (!writer->destination)
@@ -295,7 +295,7 @@ static enum status write_values(struct slab_writer *writer, const struct slab *s
         total *= counts[i];
     }
     enum status status = STATUS_OK;
-    for (uint64_t number = 0; number < total && !status; number++) {
+    for (uint64_t number = 0; number < total && status == STATUS_OK; number++) {
         uint64_t first[ZARR_MAX_RANK] = {0}, rest = number;
         for (int i = array->rank - 1; i >= 0; i--) {
             uint64_t value = rest % counts[i] + (i == 0 ? first_row : 0);
@@ -332,7 +332,7 @@ static enum status read_back(struct slab_writer *writer, const struct slab *slab
     struct zarr_read_stats stats = {0};
     enum status status = zarr_read_samples(writer->back, &writer->target->array, slab->begin,
                                            slab->end, writer->slab, &stats, err);
-    *ret_sum = status ? (struct digest_sum){0} : hash_slab(writer, slab);
+    *ret_sum = status != STATUS_OK ? (struct digest_sum){0} : hash_slab(writer, slab);
     return status;
 }
 
@@ -359,15 +359,15 @@ enum status slab_write(struct slab_writer *writer, uint64_t number, struct diges
     struct digest_sum sum = {0}, back;
     writer->stored_bytes = 0;
     enum status status = enter_slab(writer, number, &slab, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = read_slab(writer, &slab, writer->slab, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         sum = hash_slab(writer, &slab);
         status = write_values(writer, &slab, err);
     }
-    if (!status && writer->verify)
+    if (status == STATUS_OK && writer->verify)
         status = read_back(writer, &slab, &back, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     if (writer->verify && !same_sum(&sum, &back))
         return error_set(err, STATUS_CORRUPT,
@@ -387,7 +387,7 @@ enum status slab_read(struct slab_writer *writer, uint64_t number, void *samples
 {
     struct slab slab;
     enum status status = enter_slab(writer, number, &slab, err);
-    return status ? status : read_slab(writer, &slab, samples, err);
+    return status != STATUS_OK ? status : read_slab(writer, &slab, samples, err);
 }
 
 enum status slab_encode(struct slab_writer *writer, uint64_t number, const void *samples,
@@ -396,7 +396,7 @@ enum status slab_encode(struct slab_writer *writer, uint64_t number, const void 
     struct slab slab;
     enum status status = enter_slab(writer, number, &slab, err);
     slab.bytes = samples;
-    return status ? status : write_values(writer, &slab, err);
+    return status != STATUS_OK ? status : write_values(writer, &slab, err);
 }
 
 bool slab_is_written(struct slab_writer *writer, uint64_t number, const struct digest_sum *sum)

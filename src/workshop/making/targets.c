@@ -110,7 +110,7 @@ static enum status describe(const struct target_wish *wish, struct target *targe
                                    .dimension_names = wish->dimension_names};
     enum status status =
         target_document(&options, &shaped, 0, wish->chunk, wish->value, &origin, &root, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         target_append_json(root, &target->document);
         status = zarr_array_parse(ZARR_V3, wish->path, target->document.data,
                                   target->document.length, &target->array, err);
@@ -131,7 +131,7 @@ enum status targets_add(struct targets *targets, const struct target_wish *wish,
     *target = (struct target){.late = wish->late};
     memcpy(target->value_shape, wish->value, sizeof target->value_shape);
     enum status status = describe(wish, target, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "array '%s': ", wish->path);
     target_set_demand(target, wish->value[0]);
     return STATUS_OK;

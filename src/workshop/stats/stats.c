@@ -147,9 +147,9 @@ static enum status start(void *argument, void **ret_state, struct error *err)
     thread->row = aligned_alloc(64, work->stats.dataset->row_bytes + 64);
     enum status status = thread->row ? stats_table_new(&work->stats, &thread->table, err)
                                      : error_set(err, STATUS_NO_MEMORY, "no memory for a row");
-    if (!status)
+    if (status == STATUS_OK)
         status = dataset_reader_new(work->stats.dataset, &thread->reader, err);
-    if (status)
+    if (status != STATUS_OK)
         stop(NULL, thread);
     else
         *ret_state = thread;
@@ -168,12 +168,12 @@ static enum status do_block(void *argument, void *state, uint64_t number, struct
         return STATUS_OK;
     int fd;
     enum status status = stats_claim(&work->stats, block, &fd, err);
-    if (status || fd < 0)
+    if (status != STATUS_OK || fd < 0)
         return status;
     if (!stats_has_block(stats, block)) {
         stats_table_clear(stats, &thread->table);
         status = stats_read_block(stats, block, thread->reader, thread->row, &thread->table, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = stats_table_write(stats, block, &thread->table, err);
     }
     close(fd);
@@ -211,16 +211,17 @@ static enum status run_pass(struct work *work, struct stats_table *sums, struct 
     bool is_free;
     uint64_t missing;
     enum status status = settle_threads(work, &team.thread_count, err);
-    while (!status && !(status = stats_count_missing(&work->stats, &missing, &is_free, err)) &&
+    while (status == STATUS_OK &&
+           (status = stats_count_missing(&work->stats, &missing, &is_free, err)) == STATUS_OK &&
            missing > 0) {
         if (is_free)
             status = team_run(&team, err);
-        if (!status && !journal_has_plan(work->stats.path, ".penstock-stats"))
+        if (status == STATUS_OK && !journal_has_plan(work->stats.path, ".penstock-stats"))
             status = error_set(err, STATUS_IO, "the journal in '%s' has gone", work->stats.path);
-        if (!status)
+        if (status == STATUS_OK)
             status = stats_wait_for_others(&work->stats, err);
     }
-    for (uint64_t block = 0; block < work->stats.block_count && !status; block++)
+    for (uint64_t block = 0; block < work->stats.block_count && status == STATUS_OK; block++)
         status = stats_table_add(&work->stats, block, sums, err);
     return status;
 }
@@ -229,12 +230,12 @@ static enum status run_passes(struct work *work, struct error *err)
 {
     bool more = true;
     enum status status = STATUS_OK;
-    while (!status && more) {
+    while (status == STATUS_OK && more) {
         struct stats_table sums = {0};
         status = stats_table_new(&work->stats, &sums, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = run_pass(work, &sums, err);
-        if (!status)
+        if (status == STATUS_OK)
             more = stats_next_pass(&work->stats, &sums);
         stats_table_free(&sums);
     }
@@ -248,13 +249,13 @@ static enum status work_all(struct work *work, struct error *err)
         return STATUS_OK;
     enum status status =
         journal_open_folder(work->stats.path, &targets, &work->stats.folder_fd, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = stats_settle_plan(&work->stats, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = run_passes(work, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = stats_finish(&work->stats, err);
-    if (status)
+    if (status != STATUS_OK)
         stats_wait_for_finish(&work->stats);
     if (!stats_has_ended(&work->stats))
         return status;
@@ -329,22 +330,22 @@ static enum status run_on(const struct options *options, const struct config *co
     work.stats.quantile_count = options->quantile_count;
     work.stats.block_count = min_u64(dataset->row_count, STATS_MOST_BLOCKS);
     enum status status = making_path(options->making.destination, &work.stats.path, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = stats_take_fields(&work.stats, dataset, options->by, options->by_count, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         uint32_t threads; /* before anything large is taken */
         stats_begin(&work.stats);
         status = settle_threads(&work, &threads, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = hold(dataset, &held, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         work.stats.request = stats_make_request(&work.stats, config->uri);
         note_passes(&work.stats, notes);
         fputs(notes->data ? notes->data : "", stderr);
         status = work_all(&work, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         tell(&work, options);
     if (work.stats.folder_fd >= 0)
         close(work.stats.folder_fd);
@@ -359,14 +360,14 @@ static enum status run(const struct options *options, struct config *config, str
     struct dataset *dataset;
     struct text notes = {0};
     enum status status = cli_settings_read(&options->settings, config, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = config_check(config, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     leave_out(config);
     status = stats_open(config, (const char *const *)options->fields.names, options->fields.count,
                         &notes, &dataset, err);
-    if (!status) {
+    if (status == STATUS_OK) {
         status = run_on(options, config, dataset, &notes, err);
         dataset_free(dataset);
     }
@@ -386,5 +387,5 @@ int cli_stats(int argc, char **argv)
     config_done(&config);
     free(options.fields.names);
     cli_settings_done(&options.settings);
-    return status ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
+    return status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;
 }

@@ -109,14 +109,14 @@ static enum status settle_axes(const struct dataset *dataset, struct stats_field
     enum status status = STATUS_OK;
     for (size_t i = 0; i < by_count; i++)
         is_own = is_own || own_axes(by[i], field);
-    for (size_t i = 0; i < by_count && !status; i++) {
+    for (size_t i = 0; i < by_count && status == STATUS_OK; i++) {
         const char *own = own_axes(by[i], field);
         if (own)
             status = keep_axes(dataset, field, own, true, &any, err);
         else if (!is_own && !strchr(by[i], '='))
             status = keep_axes(dataset, field, by[i], false, &any, err);
     }
-    if (!status && !is_own && !any)
+    if (status == STATUS_OK && !is_own && !any)
         keep_usual_axis(dataset, field);
     return status;
 }
@@ -241,21 +241,21 @@ enum status stats_take_fields(struct stats *stats, const struct dataset *dataset
 {
     enum status status = STATUS_OK;
     stats->dataset = dataset;
-    for (size_t f = 0; f < dataset->field_count && !status; f++) {
+    for (size_t f = 0; f < dataset->field_count && status == STATUS_OK; f++) {
         struct stats_field *field = &stats->fields[stats->field_count];
         if (!stats_has_numbers(dataset, f)) /* made ones */
             continue;
         describe_frame(dataset, f, field);
         stats->field_count++;
         status = settle_axes(dataset, field, by, by_count, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = allocate(field, err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = refuse_unused(stats, by, by_count, err);
-    for (size_t f = 0; f < stats->field_count && !status; f++)
+    for (size_t f = 0; f < stats->field_count && status == STATUS_OK; f++)
         status = refuse_meeting(stats, &stats->fields[f], err);
-    if (!status && stats->field_count == 0)
+    if (status == STATUS_OK && stats->field_count == 0)
         status = error_set(err, STATUS_INVALID, "no field has numbers");
     return status;
 }

@@ -46,7 +46,7 @@ enum status stats_count_missing(const struct stats *stats, uint64_t *ret_missing
             continue;
         missing++;
         enum status status = is_free ? STATUS_OK : stats_claim(stats, block, &fd, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         if (fd >= 0) {
             is_free = true;
@@ -67,8 +67,8 @@ enum status stats_wait_for_others(const struct stats *stats, struct error *err)
     bool is_free;
     enum status status;
     progress_init(&progress, "waiting for other processes", "blocks", stats->block_count);
-    while (!(status = stats_count_missing(stats, &missing, &is_free, err)) && missing > 0 &&
-           !is_free && journal_has_plan(stats->path, ".penstock-stats")) {
+    while ((status = stats_count_missing(stats, &missing, &is_free, err)) == STATUS_OK &&
+           missing > 0 && !is_free && journal_has_plan(stats->path, ".penstock-stats")) {
         progress_update(&progress, stats->block_count - missing, 0);
         nanosleep(&(struct timespec){.tv_sec = (time_t)(wait_ms / 1000),
                                      .tv_nsec = (long)(wait_ms % 1000) * 1000000},
@@ -111,10 +111,11 @@ enum status stats_settle_plan(const struct stats *stats, struct error *err)
     size_t length = strlen(stats->request.text);
     if (flock(fd, LOCK_EX) < 0)
         status = error_set_errno(err, STATUS_IO, "lock the plan in '%s'", stats->path);
-    ssize_t got = status ? 0 : pread(fd, found, sizeof found - 1, 0);
-    if (!status && got <= 0 && pwrite(fd, stats->request.text, length, 0) != (ssize_t)length)
+    ssize_t got = status != STATUS_OK ? 0 : pread(fd, found, sizeof found - 1, 0);
+    if (status == STATUS_OK && got <= 0 &&
+        pwrite(fd, stats->request.text, length, 0) != (ssize_t)length)
         status = error_set_errno(err, STATUS_IO, "write the plan in '%s'", stats->path);
-    else if (!status && got > 0 && strcmp(found, stats->request.text) != 0)
+    else if (status == STATUS_OK && got > 0 && strcmp(found, stats->request.text) != 0)
         status = error_set(err, STATUS_INVALID,
                            "'%s' holds the beginning of other statistics: of another dataset or "
                            "configuration, or with other options; remove it to start anew",
@@ -153,9 +154,9 @@ enum status stats_finish(const struct stats *stats, struct error *err)
     enum status status = STATUS_OK;
     if (flock(fd, LOCK_EX) < 0)
         status = error_set_errno(err, STATUS_IO, "finish '%s'", stats->path);
-    if (!status && !stats_has_ended(stats)) {
+    if (status == STATUS_OK && !stats_has_ended(stats)) {
         status = stats_write(stats, stats->path, stats->request.text, err);
-        if (!status)
+        if (status == STATUS_OK)
             stats_remove_journal(stats);
     }
     close(fd);

@@ -143,9 +143,9 @@ static enum status reopen(struct choice *choice, bool are_named, struct dataset 
                            dropped.data);
     else if (dropped.data)
         text_append(notes, "left out, since ragged or without numbers: %s\n", dropped.data);
-    if (dropped.data && !status)
+    if (dropped.data && status == STATUS_OK)
         status = open_choice(choice, dataset, err);
-    if (dropped.data && !status)
+    if (dropped.data && status == STATUS_OK)
         dataset_free(whole);
     text_done(&dropped);
     return status;
@@ -170,12 +170,12 @@ enum status stats_open(const struct config *config, const char *const *names, si
         choice->all[choice->count++] =
             (struct dataset_field_spec){.name = names[n], .array = names[n]};
     enum status status = choose(choice, names, name_count, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = open_choice(choice, &dataset, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = reopen(choice, name_count > 0, &dataset, notes, err);
     free(choice);
-    if (status)
+    if (status != STATUS_OK)
         dataset_free(dataset);
     else
         *ret_dataset = dataset;

@@ -145,7 +145,7 @@ static enum status add_row(const struct stats *stats, uint64_t number, const uns
         if (stats->pass > 0 && !table->counts[f])
             continue;
         enum status status = mark_frames(dataset, field, number, &marks, err);
-        if (status)
+        if (status != STATUS_OK)
             return status;
         for (int64_t frame = marks.begin; frame < marks.end; frame++) {
             if (!marks.marks[frame - marks.begin])
@@ -170,12 +170,12 @@ enum status stats_read_block(const struct stats *stats, uint64_t block,
     uint64_t end = share_begin(dataset->row_count, block + 1, stats->block_count);
     enum status status = STATUS_OK;
     for (uint64_t r = share_begin(dataset->row_count, block, stats->block_count);
-         r < end && !status; r++) {
+         r < end && status == STATUS_OK; r++) {
         struct zarr_read_stats read = {0};
         if (dataset->anchors && anchors_row_samples(dataset->anchors, r) == 0)
             continue;
         status = dataset_read_row(reader, r, row, &read, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = add_row(stats, r, row, table, err);
     }
     return status;

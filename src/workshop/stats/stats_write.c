@@ -72,7 +72,7 @@ static enum status put_array(const struct stats *stats, const struct store *stor
     append_document(stats, array, &document);
     text_done(&key);
     text_append(&key, "%s%s%s/zarr.json", field, slash, array->name);
-    if (!status)
+    if (status == STATUS_OK)
         status = store_put(store, key.data, document.data, document.length, err);
     text_done(&key);
     text_done(&document);
@@ -101,7 +101,7 @@ static enum status put_moments(const struct stats *stats, const struct store *st
     static const char *const names[] = {"mean", "std", "min", "max"};
     struct array array = {.field = field, .data = room, .bytes = field->entry_count * 8};
     enum status status = STATUS_OK;
-    for (int what = 0; what < 4 && !status; what++) {
+    for (int what = 0; what < 4 && status == STATUS_OK; what++) {
         for (uint64_t e = 0; e < field->entry_count; e++)
             ((double *)room)[e] = value_of(&field->moments[e], what);
         array.name = names[what];
@@ -112,7 +112,7 @@ static enum status put_moments(const struct stats *stats, const struct store *st
         room[e] = field->moments[e].count;
     array.name = "count";
     array.dtype = "uint64";
-    return status ? status : put_array(stats, store, &array, err);
+    return status != STATUS_OK ? status : put_array(stats, store, &array, err);
 }
 
 static enum status put_quantiles(const struct stats *stats, const struct store *store,
@@ -150,10 +150,10 @@ static enum status put_field(const struct stats *stats, const struct store *stor
     if (!room)
         return error_set(err, STATUS_NO_MEMORY, "no memory for statistics");
     enum status status = put_moments(stats, store, field, (uint64_t *)(void *)room, err);
-    if (!status && stats->quantile_count > 0)
+    if (status == STATUS_OK && stats->quantile_count > 0)
         status = put_quantiles(stats, store, field, room, err);
     free(room);
-    return status ? status : put_group(store, field->name, "", err);
+    return status != STATUS_OK ? status : put_group(store, field->name, "", err);
 }
 
 enum status stats_write(const struct stats *stats, const char *path, const char *request,
@@ -167,14 +167,14 @@ enum status stats_write(const struct stats *stats, const char *path, const char 
     struct text attributes = {0};
     struct store *store;
     enum status status = store_open(path, &store, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
-    for (size_t f = 0; f < stats->field_count && !status; f++)
+    for (size_t f = 0; f < stats->field_count && status == STATUS_OK; f++)
         status = put_field(stats, store, &stats->fields[f], err);
-    if (!status && stats->quantile_count > 0)
+    if (status == STATUS_OK && stats->quantile_count > 0)
         status = put_array(stats, store, &quantiles, err);
     text_append(&attributes, "\"penstock_stats\":\"%s\"", request);
-    if (!status)
+    if (status == STATUS_OK)
         status = put_group(store, "", attributes.data, err);
     text_done(&attributes);
     store_free(store);

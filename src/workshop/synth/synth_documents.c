@@ -138,7 +138,7 @@ enum status synth_put_group(const struct store *store, enum zarr_format format, 
     if (format == ZARR_V3)
         return put_text(store, "zarr.json", group_document(format), err);
     enum status status = put_text(store, ".zgroup", group_document(format), err);
-    return status ? status : put_text(store, ".zattrs", attributes, err);
+    return status != STATUS_OK ? status : put_text(store, ".zattrs", attributes, err);
 }
 
 /* Writes a document of a node, and appends it to `all`, the members of the consolidated metadata,
@@ -158,7 +158,7 @@ static enum status put_array(const struct store *store, enum zarr_format format,
                              struct text *all, struct error *err)
 {
     enum status status = put_document(store, format, array->name, ".zarray", document, all, err);
-    if (status || format == ZARR_V3)
+    if (status != STATUS_OK || format == ZARR_V3)
         return status;
     struct text attributes_text = {0};
     append_attributes(array, format, &attributes_text);
@@ -197,7 +197,7 @@ static enum status put_group(const struct store *store, const struct synth_datas
     else
         text_append(&document, "%s", group_document(format));
     enum status status = put_document(store, format, path, ".zgroup", document.data, all, err);
-    if (!status && format == ZARR_V2 && *own)
+    if (status == STATUS_OK && format == ZARR_V2 && *own)
         status = put_document(store, format, path, ".zattrs", own, all, err);
     text_done(&document);
     return status;
@@ -229,13 +229,13 @@ enum status synth_put_metadata(const struct store *store, const struct synth_dat
 {
     struct text all = {0};
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < dataset->array_count && !status; i++) {
+    for (size_t i = 0; i < dataset->array_count && status == STATUS_OK; i++) {
         status = put_group(store, dataset, i, &all, err);
-        if (!status)
+        if (status == STATUS_OK)
             status = put_array(store, dataset->format, &dataset->arrays[i], documents[i].data, &all,
                                err);
     }
-    if (!status)
+    if (status == STATUS_OK)
         status = put_consolidated(store, dataset->format, &all, err);
     text_done(&all);
     return status;

@@ -231,7 +231,7 @@ enum status synth_layout_add(const struct synth_layout *layout, struct synth_siz
                          layout->defaults.rank);
     set_defaults(layout, sizes);
     enum status status = layout->arrays == csr ? describe_csr(sizes, dataset, err) : STATUS_OK;
-    for (size_t i = 0; i < layout->array_count && !status; i++)
+    for (size_t i = 0; i < layout->array_count && status == STATUS_OK; i++)
         add_array(sizes, dataset, &layout->arrays[i]);
     return status;
 }

@@ -25,7 +25,6 @@ struct block {
 static uint32_t weight(uint64_t seed, uint64_t sample, bool long_tail)
 {
     uint64_t bits = random_u64(seed, STREAM_WEIGHTS, sample);
-
     if (bits % 32 == 0)
         return 0;
     if (long_tail && bits % 64 == 1)
@@ -42,7 +41,6 @@ static void make_block(struct block *block)
 {
     uint64_t sum = 0, sums[BLOCK_SAMPLES + 1] = {0};
     uint64_t begin, end;
-
     block->first = block->number * BLOCK_SAMPLES;
     block->count = (uint32_t)min_u64(BLOCK_SAMPLES, block->samples - block->first);
     begin = scale(block->first, block->items, block->samples);
@@ -62,7 +60,6 @@ static const struct block *find_block(uint64_t seed, bool long_tail, uint64_t nu
                                       uint64_t samples, uint64_t items)
 {
     static _Thread_local struct block last;
-
     if (!last.known || last.seed != seed || last.number != number || last.samples != samples ||
         last.items != items || last.long_tail != long_tail) {
         last = (struct block){.seed = seed,
@@ -87,7 +84,6 @@ static struct item find_item(const struct synth_array *array, uint64_t index)
     uint64_t number = min_u64(scale(index, samples, items) / BLOCK_SAMPLES, blocks - 1);
     const struct block *block;
     uint32_t i = 0;
-
     for (;;) {
         block = find_block(array->seed, array->long_tail, number, samples, items);
         if (index < block->begins[block->count])
@@ -104,7 +100,6 @@ void synth_fill_offset(const struct synth_array *array, uint64_t index, void *re
 {
     uint64_t samples = array->shape[0] - 1, items = array->range;
     int64_t offset = (int64_t)items;
-
     if (index < samples)
         offset = (int64_t)find_block(array->seed, array->long_tail, index / BLOCK_SAMPLES, samples,
                                      items)
@@ -120,7 +115,6 @@ static uint32_t event_coordinate(const struct synth_array *array, uint64_t index
     uint64_t center = random_u64(array->seed, STREAM_CENTERS + array->stream, item.sample) % side;
     uint64_t moved = scale(item.at, side / 4 + 1, item.count);
     uint64_t spread = bits % side * (bits >> 32 & 0xff) / 256;
-
     return (uint32_t)((center + moved + spread) % side);
 }
 
@@ -128,14 +122,12 @@ void synth_fill_event_bin(const struct synth_array *array, uint64_t index, void 
 {
     struct item item = find_item(array, index);
     uint16_t bin = (uint16_t)scale(item.at, array->side, item.count);
-
     memcpy(ret_entry, &bin, sizeof bin);
 }
 
 void synth_fill_event_coordinate(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     uint16_t at = (uint16_t)event_coordinate(array, index, (uint32_t)array->side);
-
     memcpy(ret_entry, &at, sizeof at);
 }
 
@@ -143,7 +135,6 @@ void synth_fill_event_count(const struct synth_array *array, uint64_t index, voi
 {
     uint64_t bits = random_u64(array->seed, array->stream, index);
     uint8_t count = (uint8_t)(1 + (bits % 8 == 0) + (bits % 64 == 0));
-
     memcpy(ret_entry, &count, sizeof count);
 }
 
@@ -154,7 +145,6 @@ void synth_fill_gene(const struct synth_array *array, uint64_t index, void *ret_
     uint64_t bits = random_u64(array->seed, array->stream, index);
     uint64_t half = array->side / 2;
     int32_t gene = (int32_t)((item.at * array->side + random_below(bits, half)) / item.count);
-
     memcpy(ret_entry, &gene, sizeof gene);
 }
 
@@ -162,7 +152,6 @@ void synth_fill_expression(const struct synth_array *array, uint64_t index, void
 {
     uint64_t bits = random_u64(array->seed, array->stream, index);
     float value = (float)(1 + random_below(bits, 1 + (bits >> 40) % 30));
-
     memcpy(ret_entry, &value, sizeof value);
 }
 
@@ -170,6 +159,5 @@ void synth_fill_expression(const struct synth_array *array, uint64_t index, void
 void synth_fill_label(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     int64_t label = (int64_t)(random_u64(array->seed, array->stream, index) % 10);
-
     memcpy(ret_entry, &label, sizeof label);
 }

@@ -18,7 +18,6 @@ enum { STREAM_ENDS = 1000, STREAM_PATHS, STREAM_MISSING };
 static uint64_t episode_end(uint64_t seed, uint64_t i, uint64_t episodes, uint64_t frames)
 {
     uint64_t end = (uint64_t)((unsigned __int128)(i + 1) * frames / episodes);
-
     if (i + 1 >= episodes)
         return frames;
     return end - random_below(random_u64(seed, STREAM_ENDS, i), frames / episodes / 2 + 1);
@@ -28,7 +27,6 @@ static uint64_t episode_of(const struct synth_array *array, uint64_t frame, uint
 {
     uint64_t episodes = array->range, frames = array->shape[0];
     uint64_t i = (uint64_t)((unsigned __int128)frame * episodes / frames);
-
     while (i > 0 && episode_end(array->seed, i - 1, episodes, frames) > frame)
         i--;
     while (episode_end(array->seed, i, episodes, frames) <= frame)
@@ -41,14 +39,12 @@ void synth_fill_episode(const struct synth_array *array, uint64_t index, void *r
 {
     uint64_t first;
     int64_t episode = (int64_t)episode_of(array, index, &first);
-
     memcpy(ret_entry, &episode, sizeof episode);
 }
 
 void synth_fill_episode_end(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     int64_t end = (int64_t)episode_end(array->seed, index, array->shape[0], array->range);
-
     memcpy(ret_entry, &end, sizeof end);
 }
 
@@ -59,11 +55,9 @@ static void find_pose(const struct synth_array *array, uint64_t frame, uint64_t 
                       uint32_t ret_pose[POSE_NUMBERS])
 {
     uint64_t first, episode = episode_of(array, frame, &first);
-
     for (uint64_t i = 0; i < POSE_NUMBERS; i++) {
         uint64_t bits = random_u64(array->seed, STREAM_PATHS, episode * POSE_NUMBERS + i);
         uint64_t at = (bits + (1 + (bits >> 32) % 9) * (frame + ahead - first)) % (2 * POSE_RANGE);
-
         ret_pose[i] = (uint32_t)(at < POSE_RANGE ? at : 2 * POSE_RANGE - at);
     }
 }
@@ -71,7 +65,6 @@ static void find_pose(const struct synth_array *array, uint64_t frame, uint64_t 
 static void put_floats(const uint32_t *numbers, size_t count, void *ret_entry)
 {
     float *out = ret_entry;
-
     for (size_t i = 0; i < count; i++)
         out[i] = (float)numbers[i];
 }
@@ -79,7 +72,6 @@ static void put_floats(const uint32_t *numbers, size_t count, void *ret_entry)
 void synth_fill_state(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     uint32_t pose[POSE_NUMBERS];
-
     find_pose(array, index, 0, pose);
     put_floats(pose, POSE_NUMBERS, ret_entry);
 }
@@ -87,7 +79,6 @@ void synth_fill_state(const struct synth_array *array, uint64_t index, void *ret
 void synth_fill_action(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     uint32_t pose[POSE_NUMBERS];
-
     find_pose(array, index, 1, pose);
     put_floats(pose, 2, ret_entry);
 }
@@ -99,7 +90,6 @@ void synth_fill_camera(const struct synth_array *array, uint64_t index, void *re
     int height = (int)array->shape[1], width = (int)array->shape[2], depth = (int)array->shape[3];
     uint32_t pose[POSE_NUMBERS];
     uint8_t *out = ret_entry;
-
     find_pose(array, index, 0, pose);
     for (int y = 0; y < height; y++) {
         uint64_t grain =
@@ -109,7 +99,6 @@ void synth_fill_camera(const struct synth_array *array, uint64_t index, void *re
             int dx = sx - (int)pose[0], dy = sy - (int)pose[1];
             bool in_disc = dx * dx + dy * dy < 30 * 30;
             bool in_block = abs(sx - (int)pose[2]) < 50 && abs(sy - (int)pose[3]) < 50;
-
             for (int c = 0; c < depth; c++)
                 *out++ = in_disc    ? disc[c % 3]
                          : in_block ? block[c % 3]
@@ -156,7 +145,6 @@ void synth_fill_weather(const struct synth_array *array, uint64_t index, void *r
     uint64_t cells = array->shape[2] * array->shape[3];
     bool missing = is_missing(array, index);
     float *out = ret_entry;
-
     synth_fill_noise(array, index, ret_entry);
     for (uint64_t i = 0; i < array->entry_items; i++) {
         /* The noise has a deviation of 1.15. */
@@ -168,7 +156,6 @@ void synth_fill_weather(const struct synth_array *array, uint64_t index, void *r
 void synth_fill_hours(const struct synth_array *array, uint64_t index, void *ret_entry)
 {
     int64_t hours = 6 * (int64_t)index;
-
     (void)array;
     memcpy(ret_entry, &hours, sizeof hours);
 }
@@ -189,7 +176,6 @@ static void name_variable(uint64_t index, char ret_name[SYNTH_NAME_CHARACTERS + 
     static const char *const surface[] = {"t2m", "u10", "v10", "msl"};
     static const char above[] = "zqtuv";
     static const int levels[] = {50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 850, 925, 1000};
-
     if (index < 4)
         snprintf(ret_name, SYNTH_NAME_CHARACTERS + 1, "%s", surface[index]);
     else if (index < 4 + 5 * 13)
@@ -203,7 +189,6 @@ void synth_fill_variable(const struct synth_array *array, uint64_t index, void *
 {
     char name[SYNTH_NAME_CHARACTERS + 1] = {0};
     uint32_t *out = ret_entry;
-
     (void)array;
     name_variable(index, name);
     for (size_t i = 0; i < SYNTH_NAME_CHARACTERS; i++)
@@ -215,6 +200,5 @@ void synth_fill_tokens(const struct synth_array *array, uint64_t index, void *re
     uint64_t bits = random_u64(array->seed, array->stream, index);
     uint64_t bound = 1 + random_below(bits << 32, 50256);
     uint16_t token = (uint16_t)random_below(bits, bound);
-
     memcpy(ret_entry, &token, sizeof token);
 }

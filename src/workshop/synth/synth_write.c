@@ -72,7 +72,7 @@ static enum status make_chain(const struct synth_dataset *dataset, size_t item_b
         if (strcmp(name, "none") == 0)
             continue;
         enum status status = add_codec(dataset, name, item_bytes, &chain, err);
-        if (status)
+        if (status != STATUS_OK)
             return error_prefix(err, status, "--codec %s: ", dataset->codec);
     }
     if (dataset->format == ZARR_V2 && chain.step_count > 1)
@@ -87,14 +87,14 @@ static enum status describe_array(struct writer *writer, size_t i, struct error 
     const struct synth_array *array = &writer->dataset->arrays[i];
     struct codec_chain codecs;
     enum status status = make_chain(writer->dataset, dtype_bytes(array->dtype), &codecs, err);
-    if (status)
+    if (status != STATUS_OK)
         return status;
     struct text *document = &writer->documents[i];
     synth_array_document(array, false, writer->dataset->format, &codecs, document);
     struct zarr_array *parsed = &writer->arrays[i];
     status = zarr_array_parse(writer->dataset->format, array->name, document->data,
                               document->length, parsed, err);
-    if (status)
+    if (status != STATUS_OK)
         return error_prefix(err, status, "array '%s': ", array->name);
     if (array->text) {
         text_done(document);
@@ -207,15 +207,15 @@ static enum status write_all(struct writer *writer, struct error *err)
 {
     const struct synth_dataset *dataset = writer->dataset;
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < dataset->array_count && !status; i++)
+    for (size_t i = 0; i < dataset->array_count && status == STATUS_OK; i++)
         status = describe_array(writer, i, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = store_create(dataset->directory, dataset->overwrite, &writer->store, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = synth_put_group(writer->store, dataset->format, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = run_threads(writer, err);
-    if (!status)
+    if (status == STATUS_OK)
         status = synth_put_metadata(writer->store, dataset, writer->documents, err);
     return status;
 }

@@ -16,7 +16,6 @@ size_t chunk_batch_next(struct zarr_chunk_reader *reader, struct chunk_walk *wal
                         uint64_t begin, uint64_t end, bool *ret_more)
 {
     size_t count = 0;
-
     do {
         reader->batch[count++] = chunk_of(reader, walk->array, walk->chunk, key, begin, end);
         *ret_more = chunk_walk_next(walk);
@@ -40,7 +39,6 @@ static int compare_offsets(const void *a, const void *b)
 {
     uint64_t left = (*(struct stored_chunk *const *)a)->offset;
     uint64_t right = (*(struct stored_chunk *const *)b)->offset;
-
     return left < right ? -1 : left > right;
 }
 
@@ -49,7 +47,6 @@ void chunk_batch_coalesce(const struct zarr_chunk_reader *reader, struct chunk_b
     const struct zarr_read_options *options = &reader->options;
     size_t at = batch->cached_bytes;
     size_t spare = reader->ahead_capacity - batch->cached_bytes - batch->wanted_bytes;
-
     qsort(batch->wanted, batch->wanted_count, sizeof *batch->wanted, compare_offsets);
     batch->range_count = 0;
     for (size_t i = 0; i < batch->wanted_count; i++) {
@@ -61,7 +58,6 @@ void chunk_batch_coalesce(const struct zarr_chunk_reader *reader, struct chunk_b
         uint64_t gap = behind ? chunk->offset - end : UINT64_MAX;
         bool joins = behind && gap <= options->coalesce_gap && gap <= spare &&
                      range->size + gap + chunk->bytes <= options->coalesce_bytes;
-
         if (joins) {
             range->size += gap + chunk->bytes;
             at += gap;
@@ -81,18 +77,15 @@ static size_t lend_ranges(struct zarr_chunk_reader *reader, struct chunk_batch *
 {
     const char *key = batch->wanted[0]->key;
     size_t left = 0, next = 0;
-
     for (size_t i = 0; i < batch->range_count; i++) {
         const struct store_range range = batch->ranges[i];
         unsigned char *end = (unsigned char *)range.buffer + range.size;
         const void *lent = NULL;
         size_t size;
-
         if (!store_lend(reader->store, key, &range, range.size, reader->fetched, &lent, &size))
             batch->ranges[left++] = range;
         for (; next < batch->wanted_count; next++) {
             struct stored_chunk *chunk = batch->wanted[next];
-
             if ((unsigned char *)chunk->memory >= end)
                 break;
             if (lent)
@@ -121,7 +114,6 @@ static void fetch_wanted(struct zarr_chunk_reader *reader, struct chunk_batch *b
     stats->stored_bytes += bytes;
     for (size_t i = 0; i < batch->wanted_count; i++) {
         struct stored_chunk *chunk = batch->wanted[i];
-
         chunk->capacity = chunk->size = chunk->bytes;
         chunk->is_new = true;
         chunk->fetched = true;
@@ -134,11 +126,9 @@ size_t chunk_batch_fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
     struct chunk_batch batch;
     size_t ready = 0;
     uint64_t start_ns = clock_now_ns();
-
     chunk_batch_init(&batch);
     for (; ready < count; ready++) {
         struct stored_chunk *chunk = &chunks[ready];
-
         if (!chunk->located && chunk_locate(reader, chunk, stats, NULL) != STATUS_OK) {
             ready++; /* its own read will tell why, before others are looked for */
             break;

@@ -20,7 +20,6 @@ static struct cut cut_of(const struct stored_chunk *chunk)
 static bool is_cut(const struct stored_chunk *chunk)
 {
     struct cut cut = cut_of(chunk);
-
     return chunk->size == sizeof cut + chunk->wanted &&
            memcmp(chunk_stored(chunk), &cut, sizeof cut) == 0;
 }
@@ -33,7 +32,6 @@ static uint64_t array_bit(const struct zarr_array *array)
 bool chunk_may_be_cut(const struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
     const struct zarr_array *array = chunk->array;
-
     return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
            codec_chain_has_partial(&array->codecs) &&
            !(reader->compressed_arrays & array_bit(array)) &&
@@ -45,7 +43,6 @@ bool chunk_note_head(struct zarr_chunk_reader *reader, const struct stored_chunk
 {
     const struct zarr_array *array = chunk->array;
     bool plain = codec_chain_stores_plain(&array->codecs, head, array->chunk_bytes, ret_offset);
-
     if (plain)
         reader->compressed_arrays &= ~array_bit(array);
     else
@@ -62,7 +59,6 @@ enum status chunk_read_cut(struct zarr_chunk_reader *reader, struct stored_chunk
     size_t offset;
     enum status status =
         store_get_ranges(reader->store, chunk->key, &head, 1, reader->fetched, err);
-
     *ret_done = false;
     if (status == STATUS_CORRUPT)
         return STATUS_OK; /* too short for a head: the codec will say so */

@@ -19,7 +19,6 @@ static struct cache_key cache_key_of(const struct stored_chunk *chunk)
     bool is_inner = chunk->array->shard_level_count > 0;
     int length = snprintf(key.text, sizeof key.text, "%s%s%s", chunk->key, is_inner ? "#" : "",
                           is_inner ? zarr_index_format(chunk->array, chunk->index).text : "");
-
     if (chunk->is_range && chunk->wanted != chunk->array->chunk_bytes &&
         codec_chain_is_raw(&chunk->array->codecs))
         snprintf(key.text + length, sizeof key.text - (size_t)length, "@%zu+%zu", chunk->begin,
@@ -65,7 +64,6 @@ struct disk_index {
 static struct disk_index disk_index_of(const struct shard_extent *extent)
 {
     struct disk_index disk;
-
     snprintf(disk.key.text, sizeof disk.key.text, "%s#index %d.%" PRIu64, extent->key,
              extent->name.level, extent->name.number);
     disk.entries_bytes = extent->name.array->shard_levels[extent->name.level].entry_count *
@@ -78,7 +76,6 @@ bool shard_index_from_disk(struct zarr_chunk_reader *reader, const struct shard_
                            struct shard_index *index, struct zarr_read_stats *stats)
 {
     size_t size;
-
     if (!reader->cache)
         return false;
     struct disk_index disk = disk_index_of(extent);

@@ -19,7 +19,6 @@ static enum status descend(const struct shard_look *look, uint64_t number,
 {
     int level = extent->name.level;
     enum status status = shard_look_check(extent->name, number, look, err);
-
     if (status != STATUS_OK)
         return status;
     *ret_missing = look->entry.bytes == SHARD_MISSING;
@@ -36,7 +35,6 @@ static enum status settle(struct stored_chunk *chunk, const struct shard_extent 
 {
     const struct zarr_array *array = chunk->array;
     bool raw = codec_chain_is_raw(&array->codecs) && !array->is_vlen;
-
     if (!missing && raw && extent->bytes != array->chunk_bytes)
         return error_set(err, STATUS_CORRUPT,
                          "chunk holds %" PRIu64 " bytes, the array's chunks have %zu",
@@ -60,11 +58,9 @@ enum status chunk_locate(struct zarr_chunk_reader *reader, struct stored_chunk *
     struct shard_extent extent = value_extent(chunk);
     enum status status = STATUS_OK;
     bool missing = false;
-
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
         uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
         struct shard_look look;
-
         status = shard_look_up(reader, &extent, number, &look, stats, err);
         if (status == STATUS_OK)
             status = descend(&look, number, chunk, &extent, &missing, err);
@@ -79,12 +75,10 @@ enum status chunk_locate_known(struct zarr_chunk_reader *reader, struct stored_c
 {
     struct shard_extent extent = value_extent(chunk);
     bool missing = false;
-
     *ret_known = false;
     for (int i = 0; i < chunk->array->shard_level_count && !missing; i++) {
         uint64_t number = shard_entry_number(chunk->array, i, chunk->index);
         struct shard_look look;
-
         if (!shard_look_up_known(reader, &extent, number, &look))
             return shard_index_piece(&extent, ret_index, err);
         enum status status = descend(&look, number, chunk, &extent, &missing, err);
@@ -101,7 +95,6 @@ enum status zarr_locate_chunk(struct zarr_chunk_reader *reader, const struct zar
 {
     struct stored_chunk chunk = {.array = array, .key = key};
     struct zarr_read_stats unused = {0};
-
     memcpy(chunk.index, chunk_index, (size_t)array->rank * sizeof *chunk_index);
     reader->bad_shard.array = NULL;
     enum status status = chunk_locate(reader, &chunk, &unused, err);

@@ -11,7 +11,6 @@
 static void chunk_strides(const struct zarr_array *array, size_t *ret_strides)
 {
     size_t stride = array->stored_item_bytes;
-
     for (int i = array->rank - 1; i >= 0; i--) {
         int axis = array->storage_axes[i];
         ret_strides[axis] = stride;
@@ -33,7 +32,6 @@ static const struct zarr_portion *portions_of(const struct zarr_array *array, in
     const struct zarr_selection *selection = array->selections[axis];
     size_t ordinal = zarr_selection_find(selection, chunk_index[axis]);
     size_t first = selection->first_portions[ordinal];
-
     *ret_count = selection->first_portions[ordinal + 1] - first;
     return &selection->portions[first];
 }
@@ -44,12 +42,10 @@ static struct stretch stretch_of(const struct zarr_array *array, int axis,
 {
     uint64_t want_begin = axis == 0 ? begin : 0;
     uint64_t want_end = axis == 0 ? end : array->shape[axis];
-
     if (array->selections[axis]) {
         size_t count;
         const struct zarr_portion *portion =
             portions_of(array, axis, chunk_index, &count) + overlap->portions[axis];
-
         overlap->is_only &= count == 1;
         return (struct stretch){portion->from, portion->to, portion->count, want_end};
     }
@@ -66,7 +62,6 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
 {
     struct scatter *scatter = &overlap->scatter;
     size_t stride = array->item_bytes;
-
     assert(array->rank >= 1 && array->rank <= ZARR_MAX_RANK);
     *scatter = (struct scatter){.rank = array->rank, .item_bytes = array->item_bytes};
     overlap->from = array->item_offset;
@@ -75,7 +70,6 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
     chunk_strides(array, scatter->from);
     for (int i = array->rank - 1; i >= 0; i--) {
         struct stretch stretch = stretch_of(array, i, chunk_index, begin, end, overlap);
-
         scatter->lengths[i] = stretch.count;
         scatter->to[i] = stride;
         if (array->normal) {
@@ -107,7 +101,6 @@ bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_in
         return false;
     for (int i = array->rank - 1; i > 0; i--) {
         size_t count = 1;
-
         if (array->selections[i])
             (void)portions_of(array, i, chunk_index, &count);
         if (++overlap->portions[i] < count) {
@@ -124,7 +117,6 @@ static void axis_range(const struct zarr_array *array, int axis, const uint64_t 
                        uint64_t begin, uint64_t end, uint64_t *ret_low, uint64_t *ret_high)
 {
     uint64_t length = array->chunk_shape[axis], chunk_begin = chunk_index[axis] * length;
-
     *ret_low = 0;
     *ret_high = length;
     if (axis == 0) {
@@ -133,7 +125,6 @@ static void axis_range(const struct zarr_array *array, int axis, const uint64_t 
     } else if (array->selections[axis]) {
         size_t count;
         const struct zarr_portion *portions = portions_of(array, axis, chunk_index, &count);
-
         *ret_low = portions[0].from;
         *ret_high = portions[count - 1].from + portions[count - 1].count;
     }
@@ -147,14 +138,12 @@ static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_in
 {
     bool raw = codec_chain_is_raw(&array->codecs);
     size_t strides[ZARR_MAX_RANK] = {0}, first = 0, bytes = array->chunk_bytes;
-
     if (!raw && !codec_chain_has_partial(&array->codecs))
         return false;
     chunk_strides(array, strides);
     for (int i = 0; i < array->rank; i++) {
         int axis = array->storage_axes[i];
         uint64_t low, high;
-
         axis_range(array, axis, chunk_index, begin, end, &low, &high);
         first += low * strides[axis];
         bytes = (high - low) * strides[axis];
@@ -174,7 +163,6 @@ struct stored_chunk chunk_of(const struct zarr_chunk_reader *reader, const struc
                              uint64_t end)
 {
     struct stored_chunk chunk = {.array = array, .key = key, .wanted = array->chunk_bytes};
-
     memcpy(chunk.index, chunk_index, sizeof chunk.index);
     bool raw = codec_chain_is_raw(&array->codecs), whole = reader && reader->options.keeps && !raw;
     bool part = !whole && chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);
@@ -191,7 +179,6 @@ struct stored_chunk chunk_of(const struct zarr_chunk_reader *reader, const struc
 static uint64_t chunks_in_value(const struct zarr_array *array, const uint64_t *chunk_index)
 {
     uint64_t count = 1;
-
     for (int i = 0; i < array->rank && array->shard_level_count > 0; i++) {
         uint64_t span = array->shard_levels[0].spans[i];
         uint64_t left = array->chunk_counts[i] - chunk_index[i] / span * span;
@@ -204,7 +191,6 @@ uint64_t zarr_range_stored_bytes(const struct zarr_array *array, const uint64_t 
                                  uint64_t begin, uint64_t end, uint64_t value_bytes)
 {
     size_t range_begin, range_bytes;
-
     if (codec_chain_is_raw(&array->codecs) &&
         chunk_range(array, chunk_index, begin, end, &range_begin, &range_bytes))
         return min_u64(range_bytes, value_bytes);

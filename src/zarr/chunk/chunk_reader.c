@@ -32,7 +32,6 @@ static void add_shards(struct demand *demand, const struct zarr_array *array)
     for (int i = 0; i < array->shard_level_count; i++) {
         const struct zarr_shard_level *level = &array->shard_levels[i];
         size_t bytes = level->entry_count * sizeof(struct shard_entry) + sizeof(uint64_t);
-
         demand->chains[demand->chain_count++] = &level->index_codecs;
         demand->entries_bytes[i] = max_u64(demand->entries_bytes[i], bytes);
         demand->raw_index_bytes = max_u64(demand->raw_index_bytes, level->index_bytes);
@@ -43,14 +42,12 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
                        const struct zarr_read_options *options, struct demand *ret_demand)
 {
     size_t shard_bound = 0;
-
     assert(array_count > 0 && array_count <= ZARR_READER_MAX_ARRAYS);
     memset(ret_demand, 0, sizeof *ret_demand);
     for (size_t i = 0; i < array_count; i++) {
         const struct zarr_array *array = arrays[i];
         bool raw = codec_chain_is_raw(&array->codecs);
         size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-
         ret_demand->chains[ret_demand->chain_count++] = &array->codecs;
         ret_demand->decoded_bytes = max_u64(ret_demand->decoded_bytes, array->chunk_bytes);
         ret_demand->context_bytes =
@@ -73,7 +70,6 @@ static void sum_demand(const struct zarr_array *const *arrays, size_t array_coun
 static void *take(unsigned char *memory, size_t *used, size_t bytes)
 {
     void *taken = memory && bytes > 0 ? memory + *used : NULL;
-
     *used += size_round_up(bytes, MEMORY_PAGE_BYTES);
     return taken;
 }
@@ -82,7 +78,6 @@ static void *take(unsigned char *memory, size_t *used, size_t bytes)
 static size_t lay_out(struct zarr_chunk_reader *reader, const struct demand *demand)
 {
     size_t used = 0;
-
     reader->stored = take(reader->memory, &used, demand->stored_bytes);
     reader->stored_capacity = demand->stored_bytes;
     reader->ahead =
@@ -100,7 +95,6 @@ static size_t inflate_bytes(const struct store *store, const struct zarr_array *
                             size_t array_count)
 {
     uint64_t most = 0;
-
     for (size_t i = 0; store && i < array_count; i++)
         most = max_u64(
             most, store_inflate_below(store, zarr_array_store_path(arrays[i]).text).most_bytes);
@@ -113,7 +107,6 @@ size_t zarr_chunk_reader_bytes_with(const struct store *store,
 {
     struct zarr_chunk_reader reader = {.options = *options};
     struct demand demand;
-
     sum_demand(arrays, array_count, options, &demand);
     return size_round_up(lay_out(&reader, &demand), MEMORY_PAGE_BYTES) +
            codec_context_bytes(demand.chains, demand.chain_count, demand.context_bytes) +
@@ -135,7 +128,6 @@ enum status zarr_chunk_reader_new_with(const struct store *store,
     struct demand demand;
     enum status status;
     void *memory;
-
     if (!reader)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a chunk reader");
     sum_demand(arrays, array_count, options, &demand);

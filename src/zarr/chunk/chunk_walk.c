@@ -18,7 +18,6 @@ static uint64_t span_of(const struct zarr_array *array, int axis)
 static uint64_t chunk_at(const struct zarr_array *array, int axis, uint64_t ordinal)
 {
     const struct zarr_selection *selection = array->selections[axis];
-
     return selection ? selection->chunks[ordinal] : ordinal;
 }
 
@@ -28,7 +27,6 @@ static uint64_t value_end(const struct chunk_walk *walk, int axis, uint64_t ordi
     const struct zarr_array *array = walk->array;
     uint64_t span = span_of(array, axis);
     uint64_t end_chunk = (chunk_at(array, axis, ordinal) / span + 1) * span;
-
     if (!array->selections[axis])
         return min_u64(end_chunk, walk->high[axis]);
     while (ordinal < walk->high[axis] && chunk_at(array, axis, ordinal) < end_chunk)
@@ -63,7 +61,6 @@ bool chunk_walk_next(struct chunk_walk *walk)
 {
     for (int i = walk->array->rank - 1; i >= 0; i--) {
         bool more = ++walk->ordinal[i] < walk->value_high[i];
-
         if (!more)
             walk->ordinal[i] = walk->value_low[i];
         walk->chunk[i] = chunk_at(walk->array, i, walk->ordinal[i]);
@@ -77,7 +74,6 @@ bool chunk_walk_next_value(struct chunk_walk *walk)
 {
     for (int i = walk->array->rank - 1; i >= 0; i--) {
         bool more = walk->value_high[i] < walk->high[i];
-
         walk->value_low[i] = more ? walk->value_high[i] : walk->low[i];
         enter_value(walk, i);
         if (more)

@@ -14,7 +14,6 @@ struct listener {
 static bool is_in_last(const struct listener *listener, const struct stored_chunk *chunk)
 {
     struct shard_name last = listener->last;
-
     return last.array == chunk->array &&
            shard_is_same(shard_of(chunk->array, last.level, chunk->index), last);
 }
@@ -30,7 +29,6 @@ static enum status tell_ranges(const struct zarr_chunk_reader *reader, struct ch
                                const struct listener *listener, struct error *err)
 {
     enum status status = STATUS_OK;
-
     if (batch->wanted_count == 0)
         return STATUS_OK;
     chunk_batch_coalesce(reader, batch);
@@ -53,13 +51,11 @@ static enum status tell_batch(struct zarr_chunk_reader *reader, struct stored_ch
     struct chunk_batch batch;
     bool all_known = true;
     size_t ready = 0;
-
     chunk_batch_init(&batch);
     for (; ready < count; ready++) {
         struct stored_chunk *chunk = &chunks[ready];
         struct zarr_piece index;
         bool known;
-
         if (is_in_last(listener, chunk)) {
             all_known = false;
             continue;
@@ -89,10 +85,8 @@ static enum status tell_shard(struct zarr_chunk_reader *reader, struct chunk_wal
 {
     enum status status = STATUS_OK;
     bool more = true;
-
     while (more && status == STATUS_OK) {
         size_t count = chunk_batch_next(reader, walk, key, begin, end, &more);
-
         for (size_t done = 0, ready = 0; done < count && status == STATUS_OK; done += ready)
             status = tell_batch(reader, reader->batch + done, count - done, listener, &ready, err);
     }
@@ -105,7 +99,6 @@ static enum status tell_chunk(struct zarr_chunk_reader *reader, const struct sto
 {
     const struct zarr_array *array = chunk->array;
     struct zarr_piece piece = {.array = array, .key = chunk->key};
-
     if (reader && chunk_is_on_disk(reader, chunk))
         return STATUS_OK;
     if (chunk->is_range) {
@@ -129,12 +122,10 @@ enum status zarr_list_pieces(struct zarr_chunk_reader *reader, const struct zarr
     struct listener listener = {.visit = visit, .argument = argument};
     enum status status = STATUS_OK;
     struct chunk_walk walk;
-
     assert(begin < end && end <= array->shape[0]);
     chunk_walk_begin(&walk, array, begin, end);
     do {
         char key[ZARR_KEY_BYTES];
-
         zarr_chunk_key(array, walk.chunk, key);
         if (array->shard_level_count > 0) {
             status = tell_shard(reader, &walk, key, begin, end, &listener, err);

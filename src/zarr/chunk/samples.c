@@ -25,7 +25,6 @@ static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct sto
                   scatter_is_run(&overlap->scatter) &&
                   scatter_bytes(&overlap->scatter) == chunk->wanted;
     unsigned char *decoded = direct ? destination + overlap->to : reader->scratch;
-
     if (chunk->fetched)
         return decoded;
     bool raw = codec_chain_is_raw(&chunk->array->codecs);
@@ -45,7 +44,6 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
     bool may_be =
         reader->options.keeps || (array->shard_level_count == 0 &&
                                   (zarr_array_is_member(array) || array->convert.to != DTYPE_NONE));
-
     return may_be && chunk->wanted == array->chunk_bytes &&
            strcmp(reader->scratch_key, chunk->key) == 0 &&
            memcmp(reader->scratch_index, chunk->index,
@@ -67,7 +65,6 @@ static void put_overlap(const struct zarr_array *array, const struct stored_chun
 {
     const struct scatter *scatter = &overlap->scatter;
     bool swaps = array->byte_swapped && zarr_array_is_member(array);
-
     if (array->convert.to != DTYPE_NONE) {
         scatter_convert(scatter, &array->convert, array->normal, overlap->entry,
                         swaps ? dtype_swap_bytes(array->convert.from) : 1,
@@ -84,7 +81,6 @@ static void fill_overlap(const struct zarr_array *array, const struct chunk_over
                          unsigned char *destination)
 {
     struct scatter scatter = overlap->scatter;
-
     if (!array->normal) {
         scatter_fill(&scatter, array->fill, destination + overlap->to);
         return;
@@ -100,7 +96,6 @@ static void put_overlaps(const struct request *request, const struct stored_chun
 {
     const struct zarr_array *array = chunk->array;
     uint64_t start_ns = clock_now_ns(), before = request->stats->decoded_bytes;
-
     do {
         request->stats->decoded_bytes += scatter_bytes(&overlap->scatter);
         if (decoded)
@@ -116,7 +111,6 @@ static void put_overlaps(const struct request *request, const struct stored_chun
 static enum narrow_width *width_in(const struct request *request, const struct stored_chunk *chunk)
 {
     uint64_t first = request->begin / request->array->chunk_shape[0];
-
     return request->widths ? request->widths + (chunk->index[0] - first) : NULL;
 }
 
@@ -127,7 +121,6 @@ static enum status read_overlap(struct zarr_chunk_reader *reader, const struct r
 {
     bool missing = false;
     enum narrow_width *width = width_in(request, chunk);
-
     if (width)
         *width = NARROW_NOT;
     unsigned char *decoded = reader->scratch;
@@ -159,7 +152,6 @@ static enum status skip_overlap(struct zarr_chunk_reader *reader, const struct s
     struct zarr_faults *faults = reader->faults;
     enum status status = (enum status)cause->status;
     bool bad = status == STATUS_CORRUPT || status == STATUS_IO || status == STATUS_UNSUPPORTED;
-
     if (bad && faults && faults->skip)
         return faults->skip(faults, chunk->array, chunk->index, begin + overlap->first,
                             begin + overlap->first + overlap->count, cause, err);
@@ -173,7 +165,6 @@ static enum status read_chunk(struct zarr_chunk_reader *reader, const struct req
 {
     struct chunk_overlap overlap;
     struct error cause;
-
     chunk_overlap_find(request->array, chunk->index, request->begin, request->end, &overlap);
     enum status status = read_overlap(reader, request, chunk, &overlap, &cause);
     return status == STATUS_OK ? status
@@ -186,13 +177,10 @@ static enum status read_shard(struct zarr_chunk_reader *reader, const struct req
 {
     bool from_store = !reader->tape || !reader->tape->play, more = true;
     enum status status = STATUS_OK;
-
     while (more && status == STATUS_OK) {
         size_t count = chunk_batch_next(reader, walk, key, request->begin, request->end, &more);
-
         for (size_t done = 0; done < count && status == STATUS_OK;) {
             size_t ready = count - done;
-
             if (is_decoded(reader, &reader->batch[done]))
                 ready = 1;
             else if (from_store)
@@ -220,13 +208,11 @@ enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr
     struct request request = {array, begin, end, destination, ret_widths, stats};
     enum status status = STATUS_OK;
     struct chunk_walk walk;
-
     assert(begin < end && end <= array->shape[0]);
     reader->bad_shard.array = NULL;
     chunk_walk_begin(&walk, array, begin, end);
     do {
         char key[ZARR_KEY_BYTES];
-
         zarr_chunk_key(array, walk.chunk, key);
         if (array->shard_level_count > 0) {
             status = read_shard(reader, &request, &walk, key, err);

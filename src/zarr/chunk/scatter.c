@@ -17,7 +17,6 @@ enum { BLOCK = 32 };
 void scatter_merge(struct scatter *scatter)
 {
     int rank = 0;
-
     assert(scatter->rank >= 0 && scatter->rank <= SCATTER_MAX_RANK);
     for (int i = 0; i < scatter->rank; i++) {
         if (scatter->lengths[i] == 1)
@@ -50,7 +49,6 @@ bool scatter_is_run(const struct scatter *scatter)
 size_t scatter_bytes(const struct scatter *scatter)
 {
     size_t bytes = scatter->item_bytes;
-
     for (int i = 0; i < scatter->rank; i++)
         bytes *= scatter->lengths[i];
     return bytes;
@@ -69,7 +67,6 @@ struct walk {
 static struct walk walk_begin(const struct scatter *scatter, int axis)
 {
     struct walk walk = {0};
-
     for (int i = 0; i + 1 < scatter->rank; i++) {
         if (i == axis)
             continue;
@@ -121,7 +118,6 @@ static inline __attribute__((always_inline)) void copy_plane(const struct plane 
         for (uint64_t column = 0; column < plane->columns; column += BLOCK) {
             uint64_t rows = plane->rows - row < BLOCK ? plane->rows - row : BLOCK;
             uint64_t columns = plane->columns - column < BLOCK ? plane->columns - column : BLOCK;
-
             for (uint64_t i = row; i < row + rows; i++)
                 copy_line(columns, item_bytes,
                           from + i * plane->from_row + column * plane->from_column,
@@ -159,7 +155,6 @@ static void copy_any_plane(const struct plane *plane, size_t item_bytes, const u
 static int closest_axis(const struct scatter *scatter)
 {
     int closest = scatter->rank - 1;
-
     for (int i = 0; i < scatter->rank; i++)
         if (scatter->from[i] < scatter->from[closest])
             closest = i;
@@ -175,7 +170,6 @@ static void copy_planes(const struct scatter *scatter, const unsigned char *sour
                           .from_column = scatter->from[last],
                           .to_column = scatter->to[last]};
     struct walk walk = walk_begin(scatter, axis);
-
     if (axis >= 0) {
         plane.rows = scatter->lengths[axis];
         plane.from_row = scatter->from[axis];
@@ -191,7 +185,6 @@ void scatter_copy(const struct scatter *scatter, const void *source, void *desti
 {
     const unsigned char *from = source;
     unsigned char *to = destination;
-
     if (scatter->rank == 0) {
         memcpy(to, from, scatter->item_bytes);
         return;
@@ -225,7 +218,6 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
     unsigned char in[CONVERT_ITEMS * sizeof(uint64_t)], out[CONVERT_ITEMS * sizeof(uint64_t)];
     bool gathers = line->from_stride != line->from_bytes || line->swap_bytes > 1;
     bool spreads = line->to_stride != line->to_bytes;
-
     if (!gathers && !spreads && !line->normal) {
         convert_items(line->convert, from, count, to);
         return;
@@ -233,7 +225,6 @@ static void convert_line(const struct conversion *line, uint64_t count, const un
     for (uint64_t done = 0; done < count; done += CONVERT_ITEMS) {
         uint64_t items = count - done < CONVERT_ITEMS ? count - done : CONVERT_ITEMS;
         const unsigned char *source = from + done * line->from_stride;
-
         if (gathers) {
             for (uint64_t i = 0; i < items; i++)
                 memcpy(in + i * line->from_bytes, source + i * line->from_stride, line->from_bytes);
@@ -265,7 +256,6 @@ void scatter_convert(const struct scatter *scatter, const struct convert *conver
                               .from_bytes = dtype_bytes(convert->from),
                               .to_bytes = dtype_bytes(convert->to)};
     struct walk walk = walk_begin(scatter, -1);
-
     line.entry_stride = last < 0 ? 0 : scatter->entries[last];
     line.from_stride = last < 0 ? line.from_bytes : scatter->from[last];
     line.to_stride = last < 0 ? line.to_bytes : scatter->to[last];
@@ -281,7 +271,6 @@ void scatter_convert(const struct scatter *scatter, const struct convert *conver
 static void fill_run(const void *item, size_t item_bytes, unsigned char *out, size_t size)
 {
     size_t done = item_bytes;
-
     memcpy(out, item, done);
     while (done < size) {
         size_t count = done < size - done ? done : size - done;
@@ -299,7 +288,6 @@ struct line {
 static struct line line_of(const struct scatter *scatter)
 {
     int last = scatter->rank - 1;
-
     if (scatter->rank == 0)
         return (struct line){1, scatter->item_bytes, 0};
     if (ends_in_run(scatter, scatter->to))
@@ -311,7 +299,6 @@ void scatter_fill(const struct scatter *scatter, const void *item, void *destina
 {
     struct walk walk = walk_begin(scatter, -1);
     struct line line = line_of(scatter);
-
     do
         for (uint64_t i = 0; i < line.count; i++)
             fill_run(item, scatter->item_bytes,
@@ -323,7 +310,6 @@ void scatter_swap(const struct scatter *scatter, size_t unit_bytes, void *destin
 {
     struct walk walk = walk_begin(scatter, -1);
     struct line line = line_of(scatter);
-
     do
         for (uint64_t i = 0; i < line.count; i++)
             convert_swap((unsigned char *)destination + walk.to_at + i * line.stride,

@@ -9,7 +9,6 @@ enum { LOOKS_MOST = 8 };
 static uint64_t count_looks(const struct zarr_array *array)
 {
     uint64_t count = zarr_array_chunk_count(array);
-
     return count < LOOKS_MOST ? count : LOOKS_MOST;
 }
 
@@ -18,7 +17,6 @@ static void key_of(const struct zarr_array *array, uint64_t look, char ret_key[Z
 {
     uint64_t index[ZARR_MAX_RANK], looks = count_looks(array);
     uint64_t number = looks > 1 ? (zarr_array_chunk_count(array) - 1) / (looks - 1) * look : 0;
-
     for (int i = array->rank - 1; i >= 0; i--) {
         index[i] = number % array->chunk_counts[i];
         number /= array->chunk_counts[i];
@@ -31,10 +29,8 @@ static enum status look_for(const struct store *store, const struct zarr_array *
                             char ret_key[ZARR_KEY_BYTES])
 {
     enum status status = STATUS_NOT_FOUND;
-
     for (uint64_t look = 0; look < count_looks(array) && status == STATUS_NOT_FOUND; look++) {
         struct store_info info;
-
         key_of(array, look, ret_key);
         status = store_stat(store, ret_key, &info, NULL);
     }
@@ -45,7 +41,6 @@ bool zarr_finds_other_separator(const struct store *store, const struct zarr_arr
                                 char ret_own[ZARR_KEY_BYTES], char ret_other[ZARR_KEY_BYTES])
 {
     struct zarr_array other = *array;
-
     if (array->format != ZARR_V2 || array->rank < 2 ||
         look_for(store, array, ret_own) != STATUS_NOT_FOUND)
         return false;
@@ -58,7 +53,6 @@ void zarr_describe_other_separator(const char *own, const char *other, struct te
 {
     char separator =
         strlen(own) > 0 && strchr(strrchr(own, '/') ? strrchr(own, '/') : own, '.') ? '/' : '.';
-
     text_append(out,
                 "no chunk is found under names such as '%s', which the metadata says, but '%s' is "
                 "there: all samples are the fill value; set \"dimension_separator\": \"%c\" in its "

@@ -17,7 +17,6 @@ struct shard_name shard_of(const struct zarr_array *array, int level, const uint
 {
     const uint64_t *spans = array->shard_levels[level].spans;
     uint64_t number = 0;
-
     for (int i = 0; i < array->rank; i++)
         number =
             number * size_divide_up(array->chunk_counts[i], spans[i]) + chunk_index[i] / spans[i];
@@ -28,7 +27,6 @@ uint64_t shard_entry_number(const struct zarr_array *array, int level, const uin
 {
     const struct zarr_shard_level *shard = &array->shard_levels[level];
     uint64_t number = 0;
-
     for (int i = 0; i < array->rank; i++) {
         int axis = shard->axes[i];
         uint64_t below = shard->spans[axis] / shard->counts[axis];
@@ -62,7 +60,6 @@ static const struct zarr_shard_level *level_of(struct shard_name name)
 static uint64_t data_end(const struct zarr_shard_level *level, uint64_t shard_bytes)
 {
     bool ends_before = !level->index_at_start && shard_bytes != UINT64_MAX;
-
     return shard_bytes - (ends_before ? level->index_bytes : 0);
 }
 
@@ -70,7 +67,6 @@ static uint64_t data_end(const struct zarr_shard_level *level, uint64_t shard_by
 static bool is_in_order(const struct shard_entry *entries, uint64_t count, uint64_t limit)
 {
     uint64_t end = 0;
-
     for (uint64_t i = 0; i < count; i++) {
         if (!takes_bytes(&entries[i], limit))
             continue;
@@ -88,7 +84,6 @@ struct begin {
 static int compare_begins(const void *a, const void *b)
 {
     uint64_t left = ((const struct begin *)a)->offset, right = ((const struct begin *)b)->offset;
-
     return left < right ? -1 : left > right;
 }
 
@@ -97,14 +92,12 @@ static void mark_overlaps(struct shard_entry *entries, uint64_t count, uint64_t 
                           struct begin *begins)
 {
     uint64_t used = 0, end = 0, last = 0;
-
     for (uint64_t i = 0; i < count; i++)
         if (takes_bytes(&entries[i], limit))
             begins[used++] = (struct begin){entries[i].offset, i};
     qsort(begins, used, sizeof *begins, compare_begins);
     for (uint64_t i = 0; i < used; i++) {
         uint64_t number = begins[i].number, own_end = begins[i].offset + entries[number].bytes;
-
         if (begins[i].offset < end)
             entries[last] = entries[number] = overlapping;
         if (own_end > end) {
@@ -121,7 +114,6 @@ enum status shard_index_parse(struct shard_index *index, struct codec_context *c
     size_t bytes = level->entry_count * sizeof *index->entries;
     enum status status = codec_decode(&level->index_codecs, context, stored, level->index_bytes,
                                       codec_output_of(index->entries, bytes), err);
-
     _Static_assert(sizeof(struct shard_entry) == 16, "as stored");
     _Static_assert(sizeof(struct begin) <= sizeof(struct shard_entry), "stored bytes have room");
     if (status != STATUS_OK)
@@ -140,7 +132,6 @@ struct shard_look shard_index_look(const struct shard_index *index, uint64_t num
                               .is_new = index->is_new,
                               .shard_bytes = index->shard_bytes,
                               .entry = {SHARD_MISSING, SHARD_MISSING}};
-
     assert(number < level_of(index->name)->entry_count);
     if (!index->absent)
         look.entry = index->entries[number];
@@ -154,7 +145,6 @@ enum status shard_look_check(struct shard_name name, uint64_t number, const stru
     const struct shard_entry *entry = &look->entry;
     uint64_t begin = level->index_at_start ? level->index_bytes : 0;
     uint64_t end = data_end(level, look->shard_bytes);
-
     if (is_missing(entry))
         return STATUS_OK;
     if (entry->offset == overlapping.offset && entry->bytes == overlapping.bytes)

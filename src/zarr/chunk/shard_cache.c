@@ -17,7 +17,6 @@
 static uint64_t shard_count(const struct zarr_array *array, int level)
 {
     uint64_t count = 1;
-
     for (int i = 0; i < array->rank; i++)
         count *= size_divide_up(array->chunk_counts[i], array->shard_levels[level].spans[i]);
     return count; /* at most the number of chunks, which fits */
@@ -60,7 +59,6 @@ static double total_cost(const struct zarr_array *const *arrays, size_t array_co
                          size_t *ret_table_count)
 {
     double total = 0;
-
     *ret_table_count = 0;
     for (size_t i = 0; i < array_count; i++)
         for (int level = 0; level < arrays[i]->shard_level_count; level++) {
@@ -76,7 +74,6 @@ static uint64_t line_count_of(const struct zarr_array *array, int level, double 
     uint64_t shards = shard_count(array, level);
     double fraction = total <= (double)limit ? 1.0 : (double)limit / total;
     uint64_t lines = (uint64_t)((double)shards * fraction);
-
     return lines > shards ? shards : lines > 0 ? lines : 1;
 }
 
@@ -85,7 +82,6 @@ size_t shard_cache_bytes(const struct zarr_array *const *arrays, size_t array_co
 {
     size_t table_count, bytes = 0;
     double total = total_cost(arrays, array_count, &table_count);
-
     for (size_t i = 0; i < array_count; i++)
         for (int level = 0; level < arrays[i]->shard_level_count; level++)
             bytes +=
@@ -98,11 +94,9 @@ static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const 
                       size_t array_count, double total, size_t limit_bytes)
 {
     size_t count = 0, offset = 0;
-
     for (size_t i = 0; i < array_count; i++)
         for (int level = 0; level < arrays[i]->shard_level_count; level++) {
             uint64_t lines = line_count_of(arrays[i], level, total, limit_bytes);
-
             offset += lines * sizeof(struct line);
             cache->tables[count++] = (struct table){
                 .array = arrays[i],
@@ -122,7 +116,6 @@ static size_t lay_out(struct shard_cache *cache, const struct zarr_array *const 
 static void lay_out_lines(struct shard_cache *cache)
 {
     struct line *lines = (struct line *)(void *)cache->memory;
-
     for (size_t i = 0; i < cache->table_count; i++) {
         cache->tables[i].lines = lines;
         lines += cache->tables[i].line_count;
@@ -136,7 +129,6 @@ enum status shard_cache_new(const struct zarr_array *const *arrays, size_t array
     double total = total_cost(arrays, array_count, &table_count);
     struct shard_cache *cache = calloc(1, sizeof *cache + table_count * sizeof cache->tables[0]);
     void *memory = NULL;
-
     if (!cache)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the cache of shard indices");
     cache->memory_bytes = lay_out(cache, arrays, array_count, total, limit_bytes);

@@ -15,7 +15,6 @@ enum status shard_index_piece(const struct shard_extent *extent, struct zarr_pie
 {
     const struct zarr_shard_level *level = level_of(extent->name);
     bool is_value = extent->bytes == UINT64_MAX;
-
     if (extent->bytes < level->index_bytes)
         return error_set(err, STATUS_CORRUPT,
                          "the inner shard's %" PRIu64 " bytes have no room for its index of %zu",
@@ -43,7 +42,6 @@ static enum status read_index(struct zarr_chunk_reader *reader, const struct zar
 {
     struct store_range range = {piece->offset, piece->bytes, reader->raw_index};
     enum status status;
-
     *ret_shard_bytes = piece->shard_bytes;
     if (piece->kind == ZARR_PIECE_SUFFIX)
         status = store_get_suffix(reader->store, piece->key, reader->raw_index, piece->bytes,
@@ -62,7 +60,6 @@ static enum status load_index(struct zarr_chunk_reader *reader, const struct sha
     struct shard_index *index = &reader->indices[extent->name.level];
     struct zarr_piece piece;
     enum status status = shard_index_piece(extent, &piece, err);
-
     if (status != STATUS_OK)
         return status;
     *index = (struct shard_index){.name = extent->name, .entries = index->entries};
@@ -89,7 +86,6 @@ static bool look_up(const struct zarr_chunk_reader *reader, struct shard_name na
                     struct shard_look *ret_look)
 {
     const struct shard_index *own = &reader->indices[name.level];
-
     if (!shard_is_same(own->name, name))
         return shard_cache_look(reader->options.indices, name, number, ret_look);
     *ret_look = shard_index_look(own, number);
@@ -100,7 +96,6 @@ static bool look_up(const struct zarr_chunk_reader *reader, struct shard_name na
 static void keep_index(struct zarr_chunk_reader *reader, const struct shard_extent *extent)
 {
     struct shard_index *index = &reader->indices[extent->name.level];
-
     if (!shard_is_same(index->name, extent->name) &&
         !shard_cache_get(reader->options.indices, extent->name, index))
         return;
@@ -114,7 +109,6 @@ enum status shard_look_up(struct zarr_chunk_reader *reader, const struct shard_e
                           struct zarr_read_stats *stats, struct error *err)
 {
     struct error cause;
-
     if (look_up(reader, extent->name, number, ret_look)) {
         if (ret_look->is_new && reader->cache)
             keep_index(reader, extent);
@@ -147,7 +141,6 @@ static bool load_from_disk(struct zarr_chunk_reader *reader, const struct shard_
 {
     struct shard_index *index = &reader->indices[extent->name.level];
     struct zarr_read_stats unused = {0};
-
     if (!reader->cache)
         return false;
     *index = (struct shard_index){.name = extent->name, .entries = index->entries};
@@ -174,7 +167,6 @@ enum status zarr_take_index(struct zarr_chunk_reader *reader, const struct zarr_
                                   .key = piece->key};
     struct shard_index *index = &reader->indices[piece->level];
     enum status status = STATUS_OK;
-
     *index = (struct shard_index){
         .name = extent.name,
         .absent = bytes == NULL,

@@ -24,7 +24,6 @@ static uint64_t values_along(const struct zarr_array *array, int axis)
 uint64_t zarr_value_count(const struct zarr_array *array)
 {
     uint64_t count = 1;
-
     for (int i = 0; i < array->rank; i++)
         count *= values_along(array, i); /* at most the number of items, which fits */
     return count;
@@ -33,7 +32,6 @@ uint64_t zarr_value_count(const struct zarr_array *array)
 void zarr_value_key(const struct zarr_array *array, uint64_t number, char ret_key[ZARR_KEY_BYTES])
 {
     uint64_t chunk[ZARR_MAX_RANK] = {0};
-
     for (int i = array->rank - 1; i >= 0; i--) {
         chunk[i] = number % values_along(array, i) * span_of(array, i);
         number /= values_along(array, i);
@@ -61,7 +59,6 @@ static bool take_number(const char **at, uint64_t end, uint64_t *ret_number)
 {
     const char *digits = *at;
     uint64_t number = 0;
-
     if (digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9')
         return false;
     for (; **at >= '0' && **at <= '9'; ++*at) {
@@ -82,7 +79,6 @@ static enum status visit_nested(const char *name, uint64_t content, void *argume
     struct listing *above = argument, below = *above;
     const struct zarr_array *array = above->array;
     uint64_t index, length = strlen(above->folder);
-
     if (!take_number(&name, values_along(array, above->axis), &index) || *name ||
         (above->axis == 0 && array->rank > 1 && index % above->part_count != above->part))
         return STATUS_OK;
@@ -100,7 +96,6 @@ static enum status visit_flat(const char *name, uint64_t content, void *argument
     const struct listing *listing = argument;
     const struct zarr_array *array = listing->array;
     uint64_t number = 0, index;
-
     if (array->key_prefixed) {
         if (name[0] != 'c' || name[1] != array->key_separator)
             return STATUS_OK;
@@ -121,7 +116,6 @@ static enum status list_folder(struct listing *listing, struct error *err)
     bool nested = listing->array->key_separator == '/';
     enum status status = store_names(listing->store, listing->folder,
                                      nested ? visit_nested : visit_flat, listing, err);
-
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
@@ -137,7 +131,6 @@ enum status zarr_list_stock(const struct store *store, const struct zarr_array *
                               .part_count = part_count};
     bool nested = array->key_separator == '/', has_parts = nested && array->rank > 1;
     const struct zarr_path path = zarr_array_store_path(array);
-
     if (part > 0 && !has_parts)
         return STATUS_OK;
     snprintf(listing.folder, sizeof listing.folder, "%s%s", path.text,
@@ -153,7 +146,6 @@ enum status zarr_list_stock(const struct store *store, const struct zarr_array *
 static enum status note_one(uint64_t number, uint64_t content, void *argument, struct error *err)
 {
     bool *found = argument;
-
     (void)number, (void)content;
     *found = true;
     return error_set(err, STATUS_ENDED, "one is enough");
@@ -163,13 +155,11 @@ bool zarr_has_stock(const struct store *store, const struct zarr_array *array)
 {
     uint64_t count = zarr_value_count(array), looks = min_u64(count, LOOKS_MOST);
     bool found = false;
-
     for (uint64_t look = 0; look < looks; look++) {
         uint64_t number =
             looks > 1 ? (uint64_t)((unsigned __int128)(count - 1) * look / (looks - 1)) : 0;
         char key[ZARR_KEY_BYTES];
         struct store_info info;
-
         zarr_value_key(array, number, key);
         if (store_stat(store, key, &info, NULL) != STATUS_NOT_FOUND)
             return true;
@@ -183,7 +173,6 @@ void zarr_describe_no_stock(const struct store *store, const struct zarr_array *
                             struct text *out)
 {
     char own[ZARR_KEY_BYTES], other[ZARR_KEY_BYTES];
-
     if (zarr_finds_other_separator(store, array, own, other))
         zarr_describe_other_separator(own, other, out);
     else

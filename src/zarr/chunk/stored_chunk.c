@@ -12,7 +12,6 @@ static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chu
                              bool lend, struct error *err)
 {
     struct store_range range = {chunk->offset, chunk->bytes, chunk->memory};
-
     chunk->size = chunk->bytes;
     if (lend && store_lend(reader->store, chunk->key, &range, chunk->capacity, reader->fetched,
                            &chunk->lent, &chunk->size))
@@ -38,7 +37,6 @@ static enum status ask_whole(struct zarr_chunk_reader *reader, struct stored_chu
 {
     size_t offset;
     enum status status = get_whole(reader, chunk, lend, err);
-
     if (status == STATUS_OK && chunk->size >= CODEC_HEAD_BYTES &&
         codec_chain_has_partial(&chunk->array->codecs))
         chunk_note_head(reader, chunk, chunk_stored(chunk), &offset);
@@ -50,7 +48,6 @@ static enum status ask_store(struct zarr_chunk_reader *reader, struct stored_chu
 {
     enum status status = STATUS_OK;
     bool is_there = false;
-
     if (!chunk->is_range && chunk_may_be_cut(reader, chunk))
         status = chunk_read_cut(reader, chunk, &is_there, stats, err);
     if (status == STATUS_OK && !is_there) {
@@ -77,7 +74,6 @@ static enum status fetch(struct zarr_chunk_reader *reader, struct stored_chunk *
     struct zarr_tape *tape = reader->tape;
     uint64_t start_ns = clock_now_ns();
     enum status status = STATUS_OK;
-
     chunk->lent = NULL;
     if (tape && tape->play) {
         status = tape->play(tape, chunk->memory, chunk->capacity, lend ? &chunk->lent : NULL,
@@ -117,7 +113,6 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
     const struct codec_chain *codecs = &chunk->array->codecs;
     const struct codec_output all = codec_output_of(reader->scratch, chunk->array->chunk_bytes);
     bool done;
-
     if (chunk_copy_cut(chunk, wanted.data))
         return STATUS_OK;
     enum status status =
@@ -139,7 +134,6 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
                           void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
-
     if (codec_chain_is_raw(&array->codecs) && chunk->size != chunk->wanted)
         return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
                          chunk->size, chunk->wanted);
@@ -165,7 +159,6 @@ static enum status fetch_and_decode(struct zarr_chunk_reader *reader, struct sto
                                     void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
     enum status status = fetch(reader, chunk, chunk->memory != decoded, stats, err);
-
     chunk->fetched = status == STATUS_OK;
     return status == STATUS_OK ? decode(reader, chunk, decoded, stats, err) : status;
 }
@@ -177,7 +170,6 @@ static enum status load(struct zarr_chunk_reader *reader, struct stored_chunk *c
 {
     enum status status = chunk->fetched ? decode(reader, chunk, decoded, stats, err)
                                         : fetch_and_decode(reader, chunk, decoded, stats, err);
-
     if (status == STATUS_CORRUPT && chunk->is_new && store_retry(reader->store, 0, err)) {
         struct fetched *fetched = reader->fetched;
         reader->fetched = NULL; /* the same bytes may be there for another field */
@@ -195,7 +187,6 @@ static enum status name_chunk(struct error *err, enum status status,
                               const struct stored_chunk *chunk)
 {
     const struct zarr_array *array = chunk->array;
-
     if (array->shard_level_count > 0)
         return error_prefix(err, status, "array '%s' chunk %s in shard '%s': ", array->path,
                             zarr_index_format(array, chunk->index).text, chunk->key);
@@ -208,14 +199,13 @@ enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *ch
 {
     const struct zarr_array *array = chunk->array;
     struct error cause;
-
     error_clear(&cause);
     enum status status = load(reader, chunk, decoded, stats, &cause);
     bool odd = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
     bool from_store = !reader->tape || !reader->tape->play;
     if (odd && from_store && reader->faults && reader->faults->check) {
         enum status changed = reader->faults->check(reader->faults, array, &cause);
-        status = changed ? changed : status;
+        status = changed != STATUS_OK ? changed : status;
     }
     stats->chunk_count++;
     if (status == STATUS_NOT_FOUND) {

@@ -14,7 +14,6 @@ static enum status locate(const struct store *store, struct zarr_chunk_reader *s
                           const char *key, struct zarr_extent *ret_extent, struct error *err)
 {
     struct store_info info;
-
     if (shards)
         return zarr_locate_chunk(shards, array, chunk_index, key, ret_extent, err);
     enum status status = store_stat(store, key, &info, err);
@@ -51,7 +50,6 @@ static enum status decode(const struct zarr_array *array, const void *stored, si
                           struct error *err)
 {
     size_t limit = memory->limit;
-
     memory->limit = min_u64(limit - min_u64(limit, stored_size), ZARR_MAX_CHUNK_BYTES);
     enum status status = codec_decode_unsized(&array->codecs, stored, stored_size, memory,
                                               &ret_values->bytes, &ret_values->size, err);
@@ -68,7 +66,6 @@ enum status zarr_values_read(const struct store *store, struct zarr_chunk_reader
     struct zarr_extent extent;
     char *stored = NULL;
     size_t size = 0;
-
     memory->is_short = false;
     enum status status = locate(store, shards, array, chunk_index, key, &extent, err);
     if (status != STATUS_OK)

@@ -25,12 +25,10 @@ static struct json_object *take(struct json_object *attributes, struct text *lef
 {
     struct json_object *into = json_object_new_object();
     size_t all_bytes = 0;
-
     json_object_object_foreach(attributes, name, value)
     {
         size_t bytes = strlen(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
         bool told = value && bytes <= ZARR_TOLD_BYTES;
-
         if (!is_read(name))
             all_bytes += strlen(name) + (told ? bytes : 0);
         bool fits = is_read(name) || all_bytes <= ZARR_TOLD_ALL_BYTES;
@@ -62,7 +60,6 @@ bool attributes_take(struct json_object *document, struct json_object *attribute
 void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct text *left_out)
 {
     struct json_object *root, *attributes = NULL, *names = NULL;
-
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK) {
         text_append(out, "{}");
         return;
@@ -92,7 +89,6 @@ void zarr_node_attributes(const struct zarr_node *node, struct text *out, struct
 static void copy_start(const char *text, char ret_text[ZARR_ATTRIBUTE_BYTES])
 {
     size_t length = strlen(text);
-
     if (length > ZARR_ATTRIBUTE_BYTES - 1)
         for (length = ZARR_ATTRIBUTE_BYTES - 1; length > 0 && (text[length] & 0xc0) == 0x80;)
             length--;
@@ -123,7 +119,6 @@ static void decode_fill(char text[ZARR_ATTRIBUTE_BYTES])
     enum { BASE64_BYTES = 12 };
     struct json_object *json = strlen(text) == BASE64_BYTES ? json_object_new_string(text) : NULL;
     double value = 0;
-
     if (json && fill_parse_record(json, sizeof value, 0, sizeof value, (unsigned char *)&value,
                                   NULL) == STATUS_OK)
         snprintf(text, ZARR_ATTRIBUTE_BYTES, "%.17g", value);
@@ -136,7 +131,6 @@ static void decode_fill(char text[ZARR_ATTRIBUTE_BYTES])
 static void take_fill(struct json_object *root, struct zarr_encoding *encoding)
 {
     struct json_object *fill = NULL;
-
     json_object_object_get_ex(root, "fill_value", &fill);
     format_value(fill, encoding->fill_value);
     char *end;
@@ -148,7 +142,6 @@ static void take_fill(struct json_object *root, struct zarr_encoding *encoding)
 void zarr_node_encoding(const struct zarr_node *node, struct zarr_encoding *ret_encoding)
 {
     struct json_object *root, *attributes = NULL, *value;
-
     *ret_encoding = (struct zarr_encoding){0};
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
         return;
@@ -189,7 +182,6 @@ void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *o
         {"_Unsigned", encoding->is_unsigned},
     };
     const char *separator = "";
-
     for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
         if (!properties[i].value[0])
             continue;
@@ -203,7 +195,6 @@ void zarr_encoding_describe(const struct zarr_encoding *encoding, struct text *o
 static bool same_value(const char *a, const char *b, const char *fallback)
 {
     char *end_a, *end_b;
-
     a = *a ? a : fallback;
     b = *b ? b : fallback;
     double x = strtod(a, &end_a), y = strtod(b, &end_b);
@@ -216,7 +207,6 @@ static const char *calendar_of(const char *name)
 {
     static const char *const synonyms[][2] = {
         {"gregorian", "standard"}, {"365_day", "noleap"}, {"366_day", "all_leap"}};
-
     for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++)
         for (int j = 0; j < 2; j++)
             if (strcasecmp(name, synonyms[i][j]) == 0)
@@ -239,7 +229,6 @@ const char *zarr_encoding_conflict(const struct zarr_encoding *a, const struct z
         {"units", a->units, b->units, "", true},
         {"calendar", a->calendar, b->calendar, "", true},
     };
-
     for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++) {
         if ((properties[i].optional && (!properties[i].a[0] || !properties[i].b[0])) ||
             same_value(calendar_of(properties[i].a), calendar_of(properties[i].b),
@@ -257,7 +246,6 @@ bool zarr_node_is_coordinate(const struct zarr_node *node)
     const char *slash = strrchr(node->array.path, '/');
     struct zarr_axis_names names;
     struct zarr_encoding encoding;
-
     zarr_node_encoding(node, &encoding);
     (void)zarr_node_axis_names(node, &names);
     return strstr(encoding.units, " since ") || encoding.calendar[0] ||

@@ -11,7 +11,6 @@ bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *
     bool is_v2 = node->array.format == ZARR_V2;
     struct json_object *root, *holder, *list;
     bool found = false;
-
     *ret_names = (struct zarr_axis_names){0};
     if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
         return false;
@@ -25,7 +24,6 @@ bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *
             struct json_object *item = json_object_array_get_idx(list, (size_t)i);
             const char *name =
                 json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
-
             if (*name && strlen(name) < sizeof ret_names->names[i] && text_is_plain(name)) {
                 strcpy(ret_names->names[i], name);
                 found = true;
@@ -38,7 +36,6 @@ bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *
 int zarr_node_axis(const struct zarr_node *node, const char *name)
 {
     struct zarr_axis_names names;
-
     if (*name && zarr_node_axis_names(node, &names))
         for (int i = 0; i < node->array.rank; i++)
             if (strcmp(names.names[i], name) == 0)

@@ -59,7 +59,6 @@ static enum status take_factor(const struct look *look, const char *key, double 
     struct json_object *value;
     enum status status = get(look, key, &value, err);
     char *end = "no";
-
     if (status != STATUS_OK || !value)
         return status;
     struct json_object *one = only(value);
@@ -84,7 +83,6 @@ static double rounded_to(enum dtype dtype, double number)
     const struct convert there = {.from = DTYPE_FLOAT64, .to = dtype, .scale = 1.0};
     const struct convert back = {.from = dtype, .to = DTYPE_FLOAT64, .scale = 1.0};
     unsigned char item[DTYPE_MAX_BYTES];
-
     convert_items(&there, &number, 1, item);
     convert_items(&back, item, 1, &number);
     return number;
@@ -100,7 +98,6 @@ static enum status add_number(const struct look *look, const char *key, struct j
                               double number, struct error *err)
 {
     struct zarr_cf *cf = look->cf;
-
     if (dtype_is_floating(cf->from) && !same(rounded_to(cf->from, number), number))
         return refuse(
             look, key, value,
@@ -122,7 +119,6 @@ static void bounds_of(enum dtype dtype, double *ret_lowest, double *ret_highest)
 {
     int bits = (int)(8 * dtype_bytes(dtype));
     bool is_signed = dtype <= DTYPE_INT64 && dtype != DTYPE_BOOL;
-
     *ret_lowest = is_signed ? -ldexp(1.0, bits - 1) : 0.0;
     *ret_highest = dtype == DTYPE_BOOL ? 1.0 : ldexp(1.0, bits - is_signed) - 1.0;
 }
@@ -133,7 +129,6 @@ static enum status turn_sign(const struct look *look, const char *key, struct js
                              double *number, struct error *err)
 {
     double lowest, highest;
-
     bounds_of(look->cf->from, &lowest, &highest);
     if (look->cf->from == look->array->dtype || (*number >= lowest && *number <= highest))
         return STATUS_OK;
@@ -153,7 +148,6 @@ static bool decode_real(const char *text, double *ret_number)
     struct json_object *json = strlen(text) == BASE64_BYTES ? json_object_new_string(text) : NULL;
     bool decoded = json && fill_parse_record(json, sizeof *ret_number, 0, sizeof *ret_number,
                                              (unsigned char *)ret_number, NULL) == STATUS_OK;
-
     json_object_put(json);
     return decoded;
 }
@@ -164,7 +158,6 @@ static enum status add_value(const struct look *look, const char *key, struct js
     const char *text =
         json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
     double number = NAN;
-
     if (is_number(value))
         number = json_object_get_double(value);
     else if (json_object_is_type(value, json_type_boolean))
@@ -177,16 +170,15 @@ static enum status add_value(const struct look *look, const char *key, struct js
     if (isnan(number))
         return STATUS_OK; /* NaN is missing already, and compares with nothing */
     enum status status = turn_sign(look, key, value, &number, err);
-    return status ? status : add_number(look, key, value, number, err);
+    return status != STATUS_OK ? status : add_number(look, key, value, number, err);
 }
 
 static enum status add_attribute(const struct look *look, const char *key, struct error *err)
 {
     struct json_object *value;
     enum status status = get(look, key, &value, err);
-
     if (status != STATUS_OK || !json_object_is_type(value, json_type_array))
-        return status || !value ? status : add_value(look, key, value, err);
+        return status != STATUS_OK || !value ? status : add_value(look, key, value, err);
     for (size_t i = 0; i < json_object_array_length(value) && status == STATUS_OK; i++)
         status = add_value(look, key, json_object_array_get_idx(value, i), err);
     return status;
@@ -209,7 +201,6 @@ static enum status add_fill(const struct look *look, struct json_object *fill, s
     struct zarr_cf *cf = look->cf;
     struct json_object *attribute = NULL;
     double number;
-
     convert_items(&convert, look->array->fill, 1, &number);
     if (!isnan(number)) {
         enum status status = turn_sign(look, "_FillValue", fill, &number, err);
@@ -233,10 +224,9 @@ static enum status find_missing(const struct look *look, struct error *err)
 {
     struct json_object *fill;
     enum status status = add_attribute(look, "_FillValue", err);
-
     if (status == STATUS_OK && takes_fill(look, &fill))
         status = add_fill(look, fill, err);
-    return status ? status : add_attribute(look, "missing_value", err);
+    return status != STATUS_OK ? status : add_attribute(look, "missing_value", err);
 }
 
 /* Sign and range
@@ -247,7 +237,6 @@ static enum status find_sign(const struct look *look, struct error *err)
     struct json_object *value;
     enum status status = get(look, "_Unsigned", &value, err);
     enum dtype dtype = look->array->dtype;
-
     look->cf->from = dtype;
     if (status != STATUS_OK || !value || !dtype_is_integer(dtype))
         return status; /* xarray passes over it, too, where items are no integers */
@@ -266,7 +255,6 @@ static enum status take_bounds(const struct look *look, const char *key, double 
 {
     struct json_object *value;
     enum status status = get(look, key, &value, err);
-
     if (status != STATUS_OK || !value)
         return status;
     *ret_value = value;
@@ -286,7 +274,6 @@ static enum status take_bounds(const struct look *look, const char *key, double 
 static double count_outside(const struct zarr_cf *cf, double lowest, double highest)
 {
     double first, last, count = 0.0;
-
     bounds_of(cf->from, &first, &last);
     if (isnan(lowest) || isnan(highest) || lowest > highest)
         return 1.0;
@@ -313,7 +300,6 @@ static enum status check_range(const struct look *look, struct error *err)
                       {"valid_range", {&lowest, &highest}}};
     const char *key = NULL;
     struct json_object *value = NULL;
-
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
         struct json_object *found = NULL;
         double *bounds[2] = {attributes[i].bounds[0], attributes[i].bounds[1]};
@@ -338,7 +324,6 @@ static enum status check_dtype(const struct look *look, struct error *err)
 {
     struct json_object *value;
     enum status status = get(look, "dtype", &value, err);
-
     if (status != STATUS_OK || look->array->dtype == DTYPE_BOOL ||
         !json_object_is_type(value, json_type_string) ||
         strcmp(json_object_get_string(value), "bool") != 0)
@@ -350,7 +335,6 @@ static enum status check_dtype(const struct look *look, struct error *err)
 static enum status read_all(const struct look *look, struct error *err)
 {
     enum status status = find_sign(look, err);
-
     if (status == STATUS_OK)
         status = take_factor(look, "scale_factor", &look->cf->scale, err);
     if (status == STATUS_OK)
@@ -359,7 +343,7 @@ static enum status read_all(const struct look *look, struct error *err)
         status = find_missing(look, err);
     if (status == STATUS_OK)
         status = check_range(look, err);
-    return status ? status : check_dtype(look, err);
+    return status != STATUS_OK ? status : check_dtype(look, err);
 }
 
 enum status zarr_node_cf(const struct zarr_node *node, struct zarr_cf *ret_cf, struct error *err)
@@ -367,7 +351,6 @@ enum status zarr_node_cf(const struct zarr_node *node, struct zarr_cf *ret_cf, s
     struct zarr_cf cf = {.scale = 1.0};
     struct look look = {.array = &node->array, .cf = &cf};
     enum status status = document_parse(node->document, node->document_bytes, &look.root, err);
-
     if (status != STATUS_OK)
         return error_prefix(err, status, "array '%s': ", node->array.path);
     json_object_object_get_ex(look.root, "attributes", &look.attributes);

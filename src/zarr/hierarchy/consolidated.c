@@ -15,7 +15,6 @@ enum { KEY_BYTES = ZARR_PATH_BYTES + 16 };
 static ptrdiff_t v2_path_length(const char *key, const char *name)
 {
     size_t length = strlen(key), name_length = strlen(name);
-
     if (length < name_length || strcmp(key + length - name_length, name) != 0)
         return -1;
     length -= name_length;
@@ -30,7 +29,6 @@ static enum status add_v2_document(struct builder *builder, struct json_object *
 {
     char path[ZARR_PATH_BYTES], attributes_key[KEY_BYTES];
     struct json_object *attributes;
-
     if (path_length >= ZARR_PATH_BYTES)
         return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", key,
                          ZARR_PATH_BYTES - 1);
@@ -56,7 +54,6 @@ static enum status add_v2_group(struct builder *builder, const char *key, size_t
                                 struct error *err)
 {
     char path[ZARR_PATH_BYTES + 1]; /* one more: what is too long stays too long */
-
     snprintf(path, sizeof path, "%.*s",
              (int)(path_length < sizeof path ? path_length : sizeof path - 1), key);
     return add_group(builder, path, err);
@@ -67,7 +64,6 @@ enum status consolidated_add_v2(struct builder *builder, struct json_object *roo
 {
     struct json_object *metadata;
     enum status status = document_expect(root, "zarr_consolidated_format", 1, err);
-
     if (status == STATUS_OK)
         status = document_member(root, "metadata", json_type_object, &metadata, err);
     if (status != STATUS_OK)
@@ -75,7 +71,6 @@ enum status consolidated_add_v2(struct builder *builder, struct json_object *roo
     json_object_object_foreach(metadata, key, document)
     {
         ptrdiff_t array = v2_path_length(key, ".zarray"), group = v2_path_length(key, ".zgroup");
-
         if (array >= 0)
             status = add_v2_document(builder, metadata, key, (size_t)array, document, err);
         else if (group >= 0)
@@ -92,7 +87,6 @@ enum status consolidated_add_v3(struct builder *builder, struct json_object *con
     struct json_object *metadata;
     enum status status =
         document_member(consolidated, "metadata", json_type_object, &metadata, err);
-
     if (status != STATUS_OK)
         return status;
     json_object_object_foreach(metadata, path, document)

@@ -14,7 +14,6 @@ static enum status open_v3(struct builder *builder, const char *text, size_t siz
 {
     struct json_object *root, *consolidated = NULL;
     enum status status = document_parse(text, size, &root, err);
-
     if (status != STATUS_OK)
         return error_prefix(err, status, "'zarr.json': ");
     builder->hierarchy->format = ZARR_V3;
@@ -41,7 +40,6 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
 {
     struct json_object *root;
     enum status status = document_parse(text, size, &root, err);
-
     if (status == STATUS_OK && json_object_object_get_ex(root, "record_size", NULL)) {
         json_object_put(root);
         status = error_set(err, STATUS_UNSUPPORTED,
@@ -69,7 +67,6 @@ static enum status open_root(struct builder *builder, const struct store *store,
     size_t size;
     enum status status =
         store_get_text(store, "zarr.json", ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
-
     if (status == STATUS_OK) {
         status = open_v3(builder, text, size, ret_complete, err);
         free(text);
@@ -100,7 +97,6 @@ enum status discover_arrays(struct builder *builder, const struct store *store, 
     struct zarr_hierarchy *hierarchy = builder->hierarchy;
     bool is_complete = false;
     enum status status = open_root(builder, store, &is_complete, err);
-
     if (status != STATUS_OK)
         return status;
     if (builder->wanted.paths)

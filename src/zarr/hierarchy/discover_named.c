@@ -27,7 +27,6 @@ enum status discover_group(const struct builder *builder, char ret_path[ZARR_PAT
                            struct error *err)
 {
     const char *group = builder->wanted.group ? builder->wanted.group : "";
-
     if (!trim(group, ret_path))
         return error_set(err, STATUS_INVALID, "group '%.40s...' has more than %d bytes", group,
                          ZARR_PATH_BYTES - 1);
@@ -38,7 +37,6 @@ enum status discover_group(const struct builder *builder, char ret_path[ZARR_PAT
 static bool is_below(const char *path, const char *above, char separator)
 {
     size_t length = strlen(above);
-
     return length == 0 || (strncmp(path, above, length) == 0 &&
                            (path[length] == '\0' || path[length] == separator));
 }
@@ -46,7 +44,6 @@ static bool is_below(const char *path, const char *above, char separator)
 bool discover_wants(const struct builder *builder, const char *path)
 {
     char wanted[ZARR_PATH_BYTES];
-
     if (!builder->wanted.paths)
         return trim(builder->wanted.group ? builder->wanted.group : "", wanted) &&
                is_below(path, wanted, '/');
@@ -74,7 +71,6 @@ static enum status look_up(struct builder *builder, const struct store *store, c
     struct zarr_hierarchy *hierarchy = builder->hierarchy;
     enum zarr_format settled = hierarchy->format;
     bool is_group = false;
-
     *ret_found = is_added(hierarchy, path);
     for (size_t i = 0; i < 2 && !*ret_found; i++) {
         if (settled && settled != formats[i])
@@ -94,11 +90,9 @@ static enum status find_named(struct builder *builder, const struct store *store
                               struct error *err)
 {
     bool found = zarr_hierarchy_find(builder->hierarchy, path);
-
     while (!found) {
         enum status status = look_up(builder, store, path, &found, err);
         char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-
         if (slash && dot == slash + 1)
             dot = NULL; /* a hidden folder's name, not a member of a group */
         if (status != STATUS_OK || found || (!dot && (slash || !*path)))
@@ -111,10 +105,8 @@ static enum status find_named(struct builder *builder, const struct store *store
 enum status discover_named(struct builder *builder, const struct store *store, struct error *err)
 {
     enum status status = STATUS_OK;
-
     for (size_t i = 0; status == STATUS_OK && i < builder->wanted.path_count; i++) {
         char path[ZARR_PATH_BYTES];
-
         if (trim(builder->wanted.paths[i], path) && discover_check_path(path, NULL) == STATUS_OK)
             status = find_named(builder, store, path, err);
     }

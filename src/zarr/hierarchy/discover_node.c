@@ -10,7 +10,6 @@
 enum status discover_check_path(const char *path, struct error *err)
 {
     const char *part = path;
-
     if (strlen(path) >= ZARR_PATH_BYTES)
         return error_set(err, STATUS_UNSUPPORTED, "path '%.40s...' has more than %d bytes", path,
                          ZARR_PATH_BYTES - 1);
@@ -31,7 +30,6 @@ enum status discover_document(struct builder *builder, const char *path,
     size_t size;
     const char *text = json_object_to_json_string_length(document, JSON_C_TO_STRING_PLAIN, &size);
     enum status status = discover_check_path(path, err);
-
     if (status != STATUS_OK)
         return status;
     if (!text || size > ZARR_MAX_DOCUMENT_BYTES)
@@ -43,7 +41,6 @@ enum status discover_document(struct builder *builder, const char *path,
 bool discover_is_array(struct json_object *document)
 {
     struct json_object *type;
-
     return json_object_object_get_ex(document, "node_type", &type) &&
            json_object_is_type(type, json_type_string) &&
            strcmp(json_object_get_string(type), "array") == 0;
@@ -54,7 +51,6 @@ enum status discover_get_document(const struct store *store, const char *path, c
                                   struct error *err)
 {
     char key[ZARR_PATH_BYTES + 16];
-
     snprintf(key, sizeof key, "%s%s%s", path, *path ? "/" : "", name);
     return store_get_text(store, key, limit, ret_text, ret_size, err);
 }
@@ -69,7 +65,6 @@ static enum status add_v2_array(struct builder *builder, const struct store *sto
     size_t attributes_size;
     enum status status = discover_get_document(store, path, ".zattrs", ZARR_MAX_DOCUMENT_BYTES,
                                                &attributes_text, &attributes_size, err);
-
     if (status == STATUS_NO_MEMORY)
         return status;
     if (status != STATUS_OK)
@@ -93,7 +88,6 @@ static enum status find_v2(struct builder *builder, const struct store *store, c
     size_t size;
     enum status status =
         discover_get_document(store, path, ".zarray", ZARR_MAX_DOCUMENT_BYTES, &text, &size, err);
-
     if (status == STATUS_OK) {
         status = add_v2_array(builder, store, path, text, size, err);
         free(text);
@@ -117,7 +111,6 @@ static enum status find_v3(struct builder *builder, const struct store *store, c
     size_t size;
     enum status status = discover_get_document(store, path, "zarr.json",
                                                ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
-
     if (status != STATUS_OK)
         return status;
     *ret_is_group =

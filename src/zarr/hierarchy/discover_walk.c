@@ -19,7 +19,6 @@ static enum status visit_child(const char *name, bool is_prefix, void *argument,
     const struct walk *walk = argument;
     char path[ZARR_PATH_BYTES];
     size_t prefix_length = strlen(walk->prefix), name_length = strlen(name);
-
     if (!is_prefix)
         return STATUS_OK;
     if (prefix_length + 1 + name_length >= sizeof path)
@@ -36,7 +35,6 @@ static enum status walk_group(struct builder *builder, const struct store *store
                               int depth, struct error *err)
 {
     struct walk walk = {builder, store, path, depth};
-
     if (depth == ZARR_MAX_GROUP_DEPTH)
         return error_set(err, STATUS_INVALID, "groups nested more than %d deep at '%.200s'",
                          ZARR_MAX_GROUP_DEPTH, path);
@@ -49,7 +47,6 @@ static enum status walk_node(struct builder *builder, const struct store *store,
 {
     struct error local;
     bool is_group;
-
     error_clear(&local);
     enum status status = discover_node(builder, store, path, &is_group, &local);
     if (status == STATUS_NOT_FOUND && depth > 0)
@@ -71,7 +68,6 @@ static enum status settle_format(struct builder *builder, const struct store *st
     char *text;
     enum status status = discover_get_document(store, path, "zarr.json",
                                                ZARR_MAX_CONSOLIDATED_BYTES, &text, &size, err);
-
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
     builder->hierarchy->format = status == STATUS_OK ? ZARR_V3 : ZARR_V2;
@@ -85,7 +81,6 @@ enum status discover_walk(struct builder *builder, const struct store *store, st
     char group[ZARR_PATH_BYTES];
     bool is_group;
     enum status status = discover_group(builder, group, err);
-
     if (status != STATUS_OK || (!*group && !builder->hierarchy->format))
         return status; /* at the root, without a document: nothing is there */
     if (!builder->hierarchy->format)

@@ -17,7 +17,6 @@ enum status group_attributes_read(const struct store *store, enum zarr_format fo
     char key[ZARR_KEY_BYTES];
     char *text;
     size_t size;
-
     snprintf(key, sizeof key, "%.511s%s%s", path, *path ? "/" : "",
              is_v3 ? "zarr.json" : ".zattrs");
     *ret_root = *ret_attributes = NULL;
@@ -42,7 +41,6 @@ static const char *text_of(struct json_object *value)
     bool taken = json_object_is_type(value, json_type_string) ||
                  json_object_is_type(value, json_type_int) ||
                  json_object_is_type(value, json_type_double);
-
     return taken ? json_object_get_string(value) : NULL;
 }
 
@@ -51,14 +49,12 @@ static enum status take_texts(struct json_object *value, struct zarr_texts *text
 {
     bool is_list = json_object_is_type(value, json_type_array);
     size_t count = is_list ? json_object_array_length(value) : 1;
-
     if (!is_list && !text_of(value))
         return STATUS_OK;
     texts->items = calloc(count + 1, sizeof *texts->items);
     for (; texts->items && texts->count < count; texts->count++) {
         const char *text =
             text_of(is_list ? json_object_array_get_idx(value, texts->count) : value);
-
         if (!text)
             return STATUS_OK; /* a list of other things */
         if (!(texts->items[texts->count] = strdup(text)))
@@ -76,7 +72,6 @@ enum status zarr_group_texts(const struct store *store, enum zarr_format format,
     struct json_object *root, *attributes, *value;
     struct zarr_texts texts = {0};
     enum status status = group_attributes_read(store, format, path, &root, &attributes, err);
-
     if (status != STATUS_OK)
         return status;
     if (attributes && json_object_object_get_ex(attributes, name, &value))

@@ -9,7 +9,6 @@ enum status zarr_hierarchy_open_wanted(const struct store *store, const struct z
 {
     struct builder builder;
     enum status status = hierarchy_build_begin(&builder, err);
-
     if (status != STATUS_OK)
         return status;
     if (wanted)

@@ -21,7 +21,6 @@ static enum status grow(struct builder *builder, struct error *err)
 {
     size_t capacity = builder->capacity ? 2 * builder->capacity : 16;
     struct zarr_node *nodes;
-
     if (builder->wanted.most > 0 && builder->hierarchy->node_count == builder->wanted.most) {
         builder->hierarchy->incomplete = true;
         return error_set(err, STATUS_ENDED, "more arrays than have to be known");
@@ -46,7 +45,6 @@ static enum status add_member(struct builder *builder, const char *path, const c
 {
     struct error reason;
     enum status status = grow(builder, err);
-
     if (status != STATUS_OK)
         return status;
     struct zarr_node *node = &builder->hierarchy->nodes[builder->hierarchy->node_count];
@@ -70,8 +68,8 @@ enum status hierarchy_add(struct builder *builder, const char *path, const char 
 {
     enum status status = add_member(builder, path, document, size, 0, err);
     size_t first = builder->hierarchy->node_count - 1;
-
-    for (size_t i = 1; !status && i < builder->hierarchy->nodes[first].array.member_count; i++)
+    for (size_t i = 1;
+         status == STATUS_OK && i < builder->hierarchy->nodes[first].array.member_count; i++)
         status = add_member(builder, path, document, size, i, err);
     return status;
 }
@@ -79,7 +77,6 @@ enum status hierarchy_add(struct builder *builder, const char *path, const char 
 enum status hierarchy_add_group(struct builder *builder, const char *path, struct error *err)
 {
     struct zarr_hierarchy *hierarchy = builder->hierarchy;
-
     if (hierarchy->group_count == ZARR_MAX_GROUPS) {
         hierarchy->groups_incomplete = true;
         return STATUS_OK;
@@ -87,7 +84,6 @@ enum status hierarchy_add_group(struct builder *builder, const char *path, struc
     if (hierarchy->group_count == builder->group_capacity) {
         size_t capacity = builder->group_capacity ? 2 * builder->group_capacity : 16;
         char **groups = realloc(hierarchy->groups, capacity * sizeof *groups);
-
         if (!groups)
             return error_set(err, STATUS_NO_MEMORY, "no memory for the list of groups");
         hierarchy->groups = groups;

@@ -7,7 +7,6 @@
 static size_t count_documents(const struct zarr_hierarchy *hierarchy)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < hierarchy->node_count; i++)
         count += hierarchy->nodes[i].array.member_index == 0;
     return count;
@@ -20,7 +19,6 @@ void zarr_hierarchy_pack(const struct zarr_hierarchy *hierarchy, struct text *ou
     packed_put_number(out, count_documents(hierarchy));
     for (size_t i = 0; i < hierarchy->node_count; i++) {
         const struct zarr_node *node = &hierarchy->nodes[i];
-
         if (node->array.member_index > 0)
             continue;
         packed_put_run(out, node->array.path, node->array.key_path_bytes);
@@ -34,7 +32,6 @@ static enum status unpack_nodes(struct builder *builder, struct packed *packed, 
     for (uint64_t i = 0; i < count; i++) {
         const char *path, *document;
         size_t size;
-
         if (!packed_take_string(packed, &path) || !packed_take_run(packed, &document, &size))
             return error_set(err, STATUS_CORRUPT, "packed metadata ends early");
         enum status status = hierarchy_add(builder, path, document, size, err);
@@ -54,7 +51,6 @@ enum status zarr_hierarchy_unpack(const void *bytes, size_t size,
     uint64_t format, consolidated, count;
     struct builder builder;
     enum status status;
-
     if (!packed_take_number(&packed, &format) || !packed_take_number(&packed, &consolidated) ||
         !packed_take_number(&packed, &count) || (format != ZARR_V2 && format != ZARR_V3))
         return error_set(err, STATUS_CORRUPT, "packed metadata has no valid header");

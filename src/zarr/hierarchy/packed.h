@@ -50,7 +50,6 @@ static inline bool packed_take_run(struct packed *packed, const char **ret_data,
 {
     struct packed rest = *packed;
     uint64_t size;
-
     if (!packed_take_number(&rest, &size) || size >= rest.left || rest.at[size] != '\0')
         return false;
     *ret_data = (const char *)rest.at;
@@ -67,7 +66,6 @@ static inline bool packed_take_string(struct packed *packed, const char **ret_st
     struct packed rest = *packed;
     const char *data;
     size_t size;
-
     if (!packed_take_run(&rest, &data, &size) || strlen(data) != size)
         return false;
     *packed = rest;

@@ -12,14 +12,12 @@ static uint64_t take_length(struct json_object *shape, size_t i)
 {
     struct json_object *item = json_object_array_get_idx(shape, i);
     int64_t length = json_object_is_type(item, json_type_int) ? json_object_get_int64(item) : 0;
-
     return length > 0 && length < INT64_MAX ? (uint64_t)length : 0;
 }
 
 static void take_attributes(struct json_object *attributes, struct zarr_sparse_group *group)
 {
     struct json_object *encoding, *shape;
-
     if (json_object_object_get_ex(attributes, "encoding-type", &encoding) &&
         json_object_is_type(encoding, json_type_string) &&
         text_is_plain(json_object_get_string(encoding)))
@@ -37,7 +35,6 @@ enum status zarr_sparse_group_read(const struct store *store, enum zarr_format f
 {
     struct json_object *root, *attributes;
     enum status status = group_attributes_read(store, format, path, &root, &attributes, err);
-
     *ret_group = (struct zarr_sparse_group){0};
     if (status != STATUS_OK)
         return status;
@@ -53,7 +50,6 @@ bool zarr_sparse_group_is_empty(const struct zarr_hierarchy *hierarchy,
     static const char offsets[] = "indptr";
     const char *slash = strrchr(array->path, '/'), *name = slash ? slash + 1 : array->path;
     char path[ZARR_PATH_BYTES + sizeof "indices"];
-
     if (strcmp(name, offsets) != 0)
         return false;
     snprintf(path, sizeof path, "%.*sindices", (int)(name - array->path), array->path);

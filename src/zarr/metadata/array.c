@@ -9,7 +9,6 @@
 static enum status set_path(struct zarr_array *array, const char *path, struct error *err)
 {
     size_t length = strlen(path);
-
     if (length >= sizeof array->path)
         return error_set(err, STATUS_UNSUPPORTED, "path of %zu bytes; the limit is %zu", length,
                          sizeof array->path - 1);
@@ -41,7 +40,6 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
     struct json_object *root;
     enum status status;
     bool is_vlen;
-
     memset(ret_array, 0, sizeof *ret_array);
     ret_array->format = format;
     ret_array->member_index = member;
@@ -66,7 +64,6 @@ enum status zarr_array_parse_member(enum zarr_format format, const char *path, c
 struct zarr_path zarr_array_store_path(const struct zarr_array *array)
 {
     struct zarr_path path = {""};
-
     memcpy(path.text, array->path, array->key_path_bytes);
     return path;
 }
@@ -74,7 +71,6 @@ struct zarr_path zarr_array_store_path(const struct zarr_array *array)
 uint64_t zarr_array_chunk_count(const struct zarr_array *array)
 {
     uint64_t count = 1;
-
     for (int i = 0; i < array->rank; i++)
         count *= array->chunk_counts[i]; /* at most the number of items, which fits */
     return count;
@@ -83,7 +79,6 @@ uint64_t zarr_array_chunk_count(const struct zarr_array *array)
 uint64_t zarr_array_chunks_along(const struct zarr_array *array, int axis)
 {
     const struct zarr_selection *selection = array->selections[axis];
-
     return selection ? selection->chunk_count : array->chunk_counts[axis];
 }
 
@@ -102,7 +97,6 @@ bool zarr_array_has_values(const struct zarr_array *array)
 bool zarr_array_lacks_items(const struct zarr_array *array)
 {
     bool others = true;
-
     for (int i = 1; i < array->rank; i++)
         others = others && array->shape[i] > 0;
     return array->is_empty && !array->is_vlen && others;
@@ -111,7 +105,6 @@ bool zarr_array_lacks_items(const struct zarr_array *array)
 uint64_t zarr_array_sample_bytes(const struct zarr_array *array)
 {
     uint64_t bytes = array->item_bytes;
-
     /* At most total_bytes, or chunk_bytes: see document_set_dtype(). */
     for (int i = 1; i < array->rank; i++)
         bytes *= array->shape[i];
@@ -127,7 +120,6 @@ static char *put_index(const struct zarr_array *array, const uint64_t *chunk_ind
         char digits[20];
         int count = 0;
         uint64_t value = chunk_index[array->key_axes[i]];
-
         if (i > 0)
             *out++ = separator;
         do
@@ -146,7 +138,6 @@ void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
     size_t length = array->key_path_bytes;
     uint64_t value_index[ZARR_MAX_RANK];
     char *out = ret_key;
-
     for (int i = 0; i < array->rank; i++)
         value_index[i] =
             chunk_index[i] / (array->shard_level_count > 0 ? array->shard_levels[0].spans[i] : 1);
@@ -169,7 +160,6 @@ struct zarr_index_text zarr_index_format(const struct zarr_array *array,
                                          const uint64_t *chunk_index)
 {
     struct zarr_index_text text = {0};
-
     put_index(array, chunk_index, '.', text.text);
     return text;
 }
@@ -224,6 +214,5 @@ bool zarr_array_is_member(const struct zarr_array *array)
 {
     size_t item_bytes =
         array->convert.to == DTYPE_NONE ? array->item_bytes : dtype_bytes(array->convert.from);
-
     return array->stored_item_bytes != item_bytes;
 }

@@ -10,7 +10,6 @@
 static bool is_page(const char *text, size_t size)
 {
     size_t i = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-
     while (i < size && strchr(" \t\r\n", text[i]) && text[i])
         i++;
     return i < size && text[i] == '<';
@@ -22,7 +21,6 @@ enum status document_parse(const char *text, size_t size, struct json_object **r
     struct json_object *root = NULL;
     size_t offset = 0;
     const char *problem = json_read(text, size, DOCUMENT_MAX_DEPTH, &root, &offset);
-
     if (problem && is_page(text, size))
         return error_set(err, STATUS_CORRUPT,
                          "an HTML or XML page instead of JSON, as of an error or a login: the uri "
@@ -41,7 +39,6 @@ enum status document_member(struct json_object *object, const char *name, enum j
                             struct json_object **ret_member, struct error *err)
 {
     struct json_object *member;
-
     if (!json_object_object_get_ex(object, name, &member))
         return error_set(err, STATUS_CORRUPT, "'%s' is missing", name);
     if (!json_object_is_type(member, type))
@@ -56,7 +53,6 @@ enum status document_expect(struct json_object *object, const char *name, int64_
 {
     struct json_object *member;
     enum status status = document_member(object, name, json_type_int, &member, err);
-
     if (status != STATUS_OK)
         return status;
     if (json_object_get_int64(member) != value)
@@ -70,7 +66,6 @@ enum status document_named(struct json_object *object, const char *what, const c
 {
     struct json_object *name, *configuration = NULL;
     enum status status;
-
     if (json_object_is_type(object, json_type_string)) {
         *ret_name = json_object_get_string(object);
         *ret_configuration = NULL;
@@ -110,7 +105,6 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
     uint64_t shape[ZARR_MAX_RANK] = {0};
     struct json_object *list;
     enum status status = document_member(root, "shape", json_type_array, &list, err);
-
     if (status != STATUS_OK)
         return status;
     size_t rank = json_object_array_length(list);
@@ -140,7 +134,6 @@ enum status document_shape(struct json_object *root, struct zarr_array *array, s
 enum status document_refuse_empty(const struct zarr_array *array, struct error *err)
 {
     int axis = 0;
-
     while (array->shape[axis] > 0)
         axis++;
     return error_set(err, STATUS_INVALID, "empty: 'shape' axis %d is 0", axis);
@@ -150,7 +143,6 @@ enum status document_set_dtype(struct zarr_array *array, enum dtype dtype, bool 
                                struct error *err)
 {
     uint64_t total_bytes = dtype_bytes(dtype);
-
     for (int i = 0; i < array->rank; i++)
         if (!size_multiply(total_bytes, max_u64(array->shape[i], 1), &total_bytes) ||
             total_bytes > INT64_MAX)
@@ -170,7 +162,6 @@ enum status document_lengths(struct json_object *list, const struct zarr_array *
 {
     uint64_t lengths[ZARR_MAX_RANK] = {0};
     size_t rank = json_object_array_length(list);
-
     if (array->is_scalar && rank == 0) {
         ret_lengths[0] = 1;
         return STATUS_OK;
@@ -195,7 +186,6 @@ enum status document_lengths(struct json_object *list, const struct zarr_array *
 enum status document_set_chunks(struct zarr_array *array, struct error *err)
 {
     uint64_t chunk_bytes = array->stored_item_bytes;
-
     for (int i = 0; i < array->rank; i++)
         if (!size_multiply(chunk_bytes, array->chunk_shape[i], &chunk_bytes))
             return error_set(err, STATUS_CORRUPT,
@@ -214,7 +204,6 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
                                  struct error *err)
 {
     enum status status = document_lengths(list, array, array->chunk_shape, err);
-
     return status == STATUS_OK ? document_set_chunks(array, err) : status;
 }
 
@@ -222,7 +211,6 @@ enum status document_separator(struct json_object *value, char *ret_separator, s
 {
     const char *text =
         json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
-
     if (strcmp(text, ".") != 0 && strcmp(text, "/") != 0)
         return error_set(err, STATUS_CORRUPT, "chunk-key separator is %s, expected \".\" or \"/\"",
                          json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));

@@ -27,7 +27,6 @@ static size_t put_float(enum dtype dtype, double value, unsigned char *out)
 {
     float narrow = (float)value;
     uint16_t bits;
-
     switch (dtype) {
     case DTYPE_FLOAT16:
         bits = isnan(value) ? float16_nan : float16_from_double(value);
@@ -50,7 +49,6 @@ static size_t put_float(enum dtype dtype, double value, unsigned char *out)
 static bool parse_double(const char *text, double *ret_value)
 {
     char *end;
-
     if (strcmp(text, "NaN") == 0)
         *ret_value = NAN;
     else if (strcmp(text, "Infinity") == 0)
@@ -71,7 +69,6 @@ static bool parse_double(const char *text, double *ret_value)
 static bool parse_hex(const char *text, size_t bytes, unsigned char *out)
 {
     uint64_t bits = 0;
-
     if (strncmp(text, "0x", 2) != 0 || strlen(text + 2) != 2 * bytes ||
         strspn(text + 2, "0123456789abcdefABCDEF") != 2 * bytes)
         return false;
@@ -86,7 +83,6 @@ static bool parse_float(enum zarr_format format, enum dtype dtype, struct json_o
                         unsigned char *out)
 {
     double number;
-
     switch (json_object_get_type(value)) {
     case json_type_double:
         put_float(dtype, json_object_get_double(value), out);
@@ -115,7 +111,6 @@ static bool parse_complex(enum zarr_format format, enum dtype dtype, struct json
                           unsigned char *out)
 {
     size_t part_bytes = dtype_swap_bytes(dtype);
-
     if (!json_object_is_type(value, json_type_array))
         return format == ZARR_V2 && parse_float(format, dtype, value, out);
     return json_object_array_length(value) == 2 &&
@@ -127,7 +122,6 @@ static bool parse_complex(enum zarr_format format, enum dtype dtype, struct json
 static bool parse_decimal(const char *text, bool *ret_negative, uint64_t *ret_magnitude)
 {
     const char *digits = text + (text[0] == '-');
-
     if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
         return false;
     errno = 0;
@@ -142,7 +136,6 @@ static bool parse_whole(enum zarr_format format, struct json_object *value, bool
 {
     double number;
     int64_t integer;
-
     switch (json_object_get_type(value)) {
     case json_type_int:
         integer = json_object_get_int64(value);
@@ -172,7 +165,6 @@ static bool parse_integer(enum zarr_format format, enum dtype dtype, struct json
     uint64_t highest = UINT64_MAX >> (64 - 8 * bytes + is_signed);
     uint64_t magnitude;
     bool negative;
-
     if (!parse_whole(format, value, &negative, &magnitude))
         return false;
     if (magnitude > highest + (negative && is_signed) || (negative && !is_signed))
@@ -188,7 +180,6 @@ static bool parse_bool(enum zarr_format format, struct json_object *value, unsig
 {
     uint64_t magnitude;
     bool negative;
-
     if (json_object_is_type(value, json_type_boolean)) {
         out[0] = json_object_get_boolean(value);
         return true;
@@ -221,7 +212,6 @@ static int sextet(char character)
     static const char alphabet[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const char *found = character ? strchr(alphabet, character) : NULL;
-
     return found ? (int)(found - alphabet) : -1;
 }
 
@@ -229,7 +219,6 @@ static int sextet(char character)
 static bool is_base64(const char *text, size_t *ret_count)
 {
     size_t length = strlen(text), count = length;
-
     while (count > 0 && length - count < 2 && text[count - 1] == '=')
         count--;
     for (size_t i = 0; i < count; i++)
@@ -243,7 +232,6 @@ enum status fill_parse_record(struct json_object *value, size_t record_bytes, si
                               size_t item_bytes, unsigned char *ret_item, struct error *err)
 {
     size_t count;
-
     assert(offset + item_bytes <= record_bytes);
     memset(ret_item, 0, item_bytes);
     if (is_zero(value))
@@ -255,7 +243,6 @@ enum status fill_parse_record(struct json_object *value, size_t record_bytes, si
     for (size_t i = 0; i < count * 6 / 8; i++) {
         const char *found = text + i / 3 * 4 + i % 3;
         unsigned pair = (unsigned)sextet(found[0]) << 6 | (unsigned)sextet(found[1]);
-
         if (i >= offset && i - offset < item_bytes)
             ret_item[i - offset] = (unsigned char)(pair >> (4 - 2 * (i % 3)));
     }
@@ -276,7 +263,6 @@ enum status fill_parse_unicode(struct json_object *value, size_t characters,
         unsigned lead = text[i++];
         unsigned more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
         uint32_t point = more == 0 ? lead : lead & (0x3fu >> more);
-
         for (; more > 0 && i < length; more--) /* valid UTF-8: documents are checked for that */
             point = point << 6 | (text[i++] & 0x3f);
         if (done == characters)
@@ -291,7 +277,6 @@ enum status fill_parse(enum zarr_format format, enum dtype dtype, struct json_ob
 {
     unsigned char item[DTYPE_MAX_BYTES] = {0};
     bool is_valid;
-
     if (!value)
         is_valid = format == ZARR_V2;
     else if (dtype == DTYPE_BOOL)

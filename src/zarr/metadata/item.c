@@ -54,7 +54,6 @@ enum status item_too_long(const char *text, struct error *err)
 static enum status parse_string(const char *text, struct item *item, struct error *err)
 {
     const char *digits = text + 2;
-
     if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
         return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
     item->dtype = unit_of(item->kind);
@@ -71,7 +70,6 @@ enum status item_by_text(const char *text, struct item *ret_item, struct error *
 {
     struct item item = {.little_endian = text[0] != '>'};
     bool has_order = text[0] != '\0' && strchr("<>|", text[0]);
-
     if (!has_order || text[1] == '\0')
         return error_set(err, STATUS_UNSUPPORTED, "dtype '%.40s'", text);
     item.kind = text[1];
@@ -106,7 +104,6 @@ enum status item_set(struct zarr_array *array, const struct item *item, size_t r
                      size_t offset, struct error *err)
 {
     enum status status = document_set_dtype(array, item->dtype, item->little_endian, err);
-
     if (status != STATUS_OK)
         return status;
     if (item->length > 0 &&
@@ -132,7 +129,6 @@ enum status structure_member_name(struct json_object *json, const char **ret_nam
 {
     const char *name = json_object_get_string(json);
     size_t length = (size_t)json_object_get_string_len(json);
-
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 0x7f || name[i] == '/')
             return error_set(err, STATUS_CORRUPT,
@@ -149,7 +145,6 @@ enum status structure_member_name(struct json_object *json, const char **ret_nam
 static enum status append_member(struct zarr_array *array, const char *name, struct error *err)
 {
     size_t end = array->key_path_bytes, length = strlen(name);
-
     if (end + 1 + length >= sizeof array->path)
         return error_set(err, STATUS_UNSUPPORTED,
                          "structured dtype: the path with member '%.40s' has more than %zu bytes",
@@ -199,7 +194,6 @@ static enum status parse_date(struct json_object *value, struct zarr_array *arra
                               struct error *err)
 {
     int64_t not_a_time = INT64_MIN;
-
     if (!json_object_is_type(value, json_type_string) ||
         strcmp(json_object_get_string(value), "NaT") != 0)
         return fill_parse(array->format, array->dtype, value, array->fill, err);
@@ -211,7 +205,6 @@ enum status item_parse_fill(struct json_object *value, struct zarr_array *array,
 {
     char kind = array->stored_type[0] ? array->stored_type[1] : '\0';
     bool is_record = array->member_count > 0 || kind == 'S' || kind == 'V';
-
     if (is_record) {
         enum status status = fill_parse_record(value, array->stored_item_bytes, array->item_offset,
                                                array->item_bytes, array->fill, err);

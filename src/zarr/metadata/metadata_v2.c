@@ -17,7 +17,6 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
 {
     size_t rank = json_object_is_type(shape, json_type_array) ? json_object_array_length(shape) : 0;
     uint64_t count = 1;
-
     if (item->length > 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "structured dtype: member '%.40s' is a sub-array of strings", name);
@@ -28,7 +27,6 @@ static enum status parse_sub_array(struct json_object *shape, const char *name, 
         struct json_object *length = json_object_array_get_idx(shape, i);
         int64_t value =
             json_object_is_type(length, json_type_int) ? json_object_get_int64(length) : 0;
-
         if (value <= 0)
             return error_set(err, STATUS_CORRUPT,
                              "structured dtype: member '%.40s': axis %zu of its shape is not "
@@ -49,7 +47,6 @@ static enum status parse_member(struct json_object *json, const char **ret_name,
     size_t length = json_object_is_type(json, json_type_array) ? json_object_array_length(json) : 0;
     struct json_object *name = length > 0 ? json_object_array_get_idx(json, 0) : NULL;
     struct json_object *type = length > 1 ? json_object_array_get_idx(json, 1) : NULL;
-
     if (length < 2 || length > 3 || !json_object_is_type(name, json_type_string))
         return error_set(err, STATUS_CORRUPT,
                          "structured dtype: a member is not a list of name and type");
@@ -74,12 +71,10 @@ static enum status parse_structure(struct json_object *members, struct zarr_arra
                                    struct error *err)
 {
     struct structure structure = {0};
-
     for (size_t i = 0; i < json_object_array_length(members); i++) {
         struct item item;
         const char *name;
         enum status status = parse_member(json_object_array_get_idx(members, i), &name, &item, err);
-
         if (status == STATUS_OK)
             status = structure_add(&structure, array, name, &item, err);
         if (status != STATUS_OK)
@@ -92,7 +87,6 @@ static enum status parse_structure(struct json_object *members, struct zarr_arra
 static enum status refuse_objects(struct json_object *root, enum status status, struct error *err)
 {
     struct json_object *filters, *id;
-
     json_object_object_get_ex(root, "filters", &filters);
     if (!json_object_is_type(filters, json_type_array) || json_object_array_length(filters) == 0)
         return status;
@@ -113,7 +107,6 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
 {
     struct json_object *value;
     struct item item;
-
     if (!json_object_object_get_ex(root, "dtype", &value))
         return error_set(err, STATUS_CORRUPT, "'dtype' is missing");
     if (json_object_is_type(value, json_type_array))
@@ -138,7 +131,6 @@ static enum status parse_order(struct json_object *root, struct zarr_array *arra
 {
     struct json_object *value;
     enum status status = document_member(root, "order", json_type_string, &value, err);
-
     if (status != STATUS_OK)
         return status;
     const char *order = json_object_get_string(value);
@@ -156,7 +148,6 @@ static enum status add_codec(struct json_object *codec, const char *what, struct
 {
     struct json_object *id;
     enum status status;
-
     if (!json_object_is_type(codec, json_type_object))
         return error_set(err, STATUS_CORRUPT, "'%s' holds something that is not a codec", what);
     status = document_member(codec, "id", json_type_string, &id, err);
@@ -171,7 +162,6 @@ static enum status parse_filters(struct json_object *root, struct zarr_array *ar
 {
     struct json_object *filters;
     enum status status = STATUS_OK;
-
     if (!json_object_object_get_ex(root, "filters", &filters) || !filters)
         return STATUS_OK;
     if (!json_object_is_type(filters, json_type_array))
@@ -186,7 +176,6 @@ static enum status parse_codecs(struct json_object *root, struct zarr_array *arr
 {
     struct json_object *compressor;
     enum status status = parse_filters(root, array, err);
-
     if (status != STATUS_OK)
         return status;
     if (!json_object_object_get_ex(root, "compressor", &compressor))
@@ -203,7 +192,6 @@ static enum status parse_codecs(struct json_object *root, struct zarr_array *arr
 static enum status parse_keys(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *separator;
-
     array->key_prefixed = false;
     array->key_separator = '.';
     if (!json_object_object_get_ex(root, "dimension_separator", &separator) || !separator)
@@ -214,7 +202,6 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 static enum status parse_fill(struct json_object *root, struct zarr_array *array, struct error *err)
 {
     struct json_object *value = NULL;
-
     json_object_object_get_ex(root, "fill_value", &value);
     return item_parse_fill(value, array, err);
 }
@@ -223,7 +210,6 @@ enum status metadata_v2_parse(struct json_object *root, struct zarr_array *array
 {
     struct json_object *chunks;
     enum status status = document_expect(root, "zarr_format", ZARR_V2, err);
-
     if (status == STATUS_OK)
         status = document_shape(root, array, err);
     if (status == STATUS_OK)

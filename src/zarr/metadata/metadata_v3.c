@@ -24,7 +24,6 @@ static bool is_known_member(const char *name)
         "dimension_names",
         "storage_transformers",
     };
-
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(name, known[i]) == 0)
             return true;
@@ -36,7 +35,6 @@ static enum status refuse_unknown_members(struct json_object *root, struct error
     json_object_object_foreach(root, name, value)
     {
         struct json_object *must = NULL;
-
         if (is_known_member(name))
             continue;
         if (json_object_is_type(value, json_type_object) &&
@@ -52,7 +50,6 @@ static enum status refuse_transformers(struct json_object *root, struct error *e
 {
     struct json_object *list, *configuration;
     const char *name;
-
     if (!json_object_object_get_ex(root, "storage_transformers", &list) || !list)
         return STATUS_OK;
     if (!json_object_is_type(list, json_type_array))
@@ -71,7 +68,6 @@ static enum status parse_grid(struct json_object *root, struct zarr_array *array
 {
     struct json_object *grid, *configuration, *lengths;
     const char *name;
-
     if (!json_object_object_get_ex(root, "chunk_grid", &grid))
         return error_set(err, STATUS_CORRUPT, "'chunk_grid' is missing");
     enum status status = document_named(grid, "chunk_grid", &name, &configuration, err);
@@ -90,7 +86,6 @@ static enum status check_names(struct json_object *root, const struct zarr_array
                                struct error *err)
 {
     struct json_object *list;
-
     if (!json_object_object_get_ex(root, "dimension_names", &list) || !list)
         return STATUS_OK;
     if (!json_object_is_type(list, json_type_array))
@@ -112,7 +107,6 @@ static enum status parse_keys(struct json_object *root, struct zarr_array *array
 {
     struct json_object *encoding, *configuration, *separator;
     const char *name;
-
     if (!json_object_object_get_ex(root, "chunk_key_encoding", &encoding))
         return error_set(err, STATUS_CORRUPT, "'chunk_key_encoding' is missing");
     enum status status = document_named(encoding, "chunk_key_encoding", &name, &configuration, err);
@@ -136,7 +130,6 @@ static enum status check_node_type(struct json_object *root, struct error *err)
 {
     struct json_object *type;
     enum status status = document_member(root, "node_type", json_type_string, &type, err);
-
     if (status == STATUS_OK && strcmp(json_object_get_string(type), "array") != 0)
         return error_set(err, STATUS_CORRUPT, "'node_type' is '%.40s', expected 'array'",
                          json_object_get_string(type));
@@ -147,7 +140,6 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
 {
     struct json_object *fill = NULL;
     enum status status = document_expect(root, "zarr_format", ZARR_V3, err);
-
     if (status == STATUS_OK)
         status = check_node_type(root, err);
     if (status == STATUS_OK)

@@ -12,7 +12,6 @@ enum status v3_codecs_endian(struct json_object *configuration, size_t unit_byte
                              bool *ret_is_little, struct error *err)
 {
     struct json_object *endian = NULL;
-
     if (!json_object_object_get_ex(configuration, "endian", &endian) || !endian) {
         if (unit_bytes > 1)
             return error_set(err, STATUS_CORRUPT, "codec 'bytes' lacks 'endian', which %s needs",
@@ -36,7 +35,6 @@ static enum status parse_bytes_codec(struct json_object *configuration, struct z
         is_member = array->member_count > 0; /* those are little-endian where nobody says it */
     enum status status = v3_codecs_endian(configuration, is_member ? 1 : unit_bytes,
                                           dtype_name(array->dtype), &is_little, err);
-
     if (status == STATUS_OK)
         array->byte_swapped =
             unit_bytes > 1 && is_little != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -48,7 +46,6 @@ static enum status parse_axis(struct json_object *value, int rank, bool *seen, i
                               struct error *err)
 {
     int64_t axis = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
-
     if (axis < 0 || axis >= rank || seen[axis])
         return error_set(err, STATUS_CORRUPT,
                          "codec 'transpose': 'order' is not a permutation of %d axes", rank);
@@ -65,7 +62,6 @@ static enum status parse_transpose(struct json_object *configuration, struct zar
     bool seen[ZARR_MAX_RANK] = {false};
     struct json_object *order;
     enum status status = document_member(configuration, "order", json_type_array, &order, err);
-
     if (status != STATUS_OK)
         return error_prefix(err, status, "codec 'transpose': ");
     size_t count = json_object_array_length(order);
@@ -90,7 +86,6 @@ static enum status parse_bytes_after_filters(struct json_object *configuration,
 {
     bool is_little;
     enum status status = v3_codecs_endian(configuration, 1, "", &is_little, err);
-
     if (status == STATUS_OK && !is_little)
         return error_set(err, STATUS_UNSUPPORTED, "codec 'bytes': 'endian' is big behind filters");
     array->byte_swapped =
@@ -103,7 +98,6 @@ static enum status parse_bytes(struct json_object *configuration, struct zarr_ar
                                struct error *err)
 {
     const struct codec_chain *filters = &array->codecs;
-
     if (codec_chain_swapped(filters, false) == codec_chain_swapped(filters, true))
         return parse_bytes_after_filters(configuration, array, err);
     return parse_bytes_codec(configuration, array, err);
@@ -158,7 +152,6 @@ static enum status parse_codec(struct json_object *value, struct v3_codecs *code
     struct json_object *configuration;
     const char *name;
     enum status status = document_named(value, "codecs", &name, &configuration, err);
-
     if (status != STATUS_OK)
         return status;
     if (!codecs->has_bytes)
@@ -173,10 +166,8 @@ enum status v3_codecs_parse(struct json_object *list, struct v3_codecs *codecs, 
 {
     int level = codecs->array->shard_level_count;
     enum status status = STATUS_OK;
-
     for (size_t i = 0; status == STATUS_OK && i < json_object_array_length(list); i++) {
         struct json_object *value = json_object_array_get_idx(list, i);
-
         if (codecs->array->shard_level_count > level)
             return error_set(err, STATUS_UNSUPPORTED,
                              "codecs behind 'sharding_indexed': whole shards would have to be read "
@@ -194,7 +185,6 @@ enum status metadata_v3_codecs(struct json_object *root, struct zarr_array *arra
     struct v3_codecs codecs = {.array = array};
     struct json_object *list;
     enum status status = document_member(root, "codecs", json_type_array, &list, err);
-
     if (status == STATUS_OK)
         status = v3_codecs_parse(list, &codecs, err);
     if (status == STATUS_OK)

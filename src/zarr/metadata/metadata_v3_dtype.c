@@ -19,7 +19,6 @@ static enum dtype dtype_by_alias(const char *name)
         {"complex_float32", DTYPE_COMPLEX64},
         {"complex_float64", DTYPE_COMPLEX128},
     };
-
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
         if (strcmp(name, aliases[i].name) == 0)
             return aliases[i].dtype;
@@ -31,7 +30,6 @@ static size_t raw_bytes(const char *name)
 {
     size_t digits = strspn(name + (name[0] == 'r'), "0123456789");
     unsigned long bits = strtoul(name + (name[0] == 'r'), NULL, 10);
-
     if (name[0] != 'r' || digits == 0 || digits > 5 || name[1 + digits] != '\0' || bits % 8 != 0 ||
         bits / 8 > ZARR_MAX_ITEM_BYTES)
         return 0;
@@ -42,7 +40,6 @@ static size_t raw_bytes(const char *name)
 static enum status set_raw(struct zarr_array *array, size_t item_bytes, struct error *err)
 {
     enum status status = document_set_dtype(array, DTYPE_UINT8, true, err);
-
     if (status != STATUS_OK)
         return status;
     if (!size_multiply(array->total_bytes, item_bytes, &array->total_bytes) ||
@@ -81,7 +78,6 @@ static enum status length_text(struct json_object *configuration, const char *le
     struct json_object *length;
     enum status status =
         document_member(configuration, "length_bytes", json_type_int, &length, err);
-
     if (status != STATUS_OK)
         return status;
     int64_t bytes = json_object_get_int64(length);
@@ -97,7 +93,6 @@ static enum status time_text(struct json_object *configuration, const char *lett
 {
     struct json_object *unit, *factor = NULL;
     enum status status = document_member(configuration, "unit", json_type_string, &unit, err);
-
     if (status != STATUS_OK)
         return status;
     const char *name = json_object_get_string(unit);
@@ -131,7 +126,6 @@ static enum status numpy_text(const char *name, struct json_object *configuratio
         {"numpy.datetime64", "<M8", 0},     {"numpy.timedelta64", "<m8", 0},
     };
     enum status status = STATUS_OK;
-
     ret_text[0] = '\0';
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(name, types[i].name) != 0)
@@ -172,7 +166,6 @@ static enum status refuse_type(const char *name, struct error *err)
          "store real and imaginary parts along one more axis"},
     };
     const char *dot = strrchr(name, '.'), *bare = dot ? dot + 1 : name;
-
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         size_t length = strlen(refused[i].name);
         if (strncmp(bare, refused[i].name, length) == 0 &&
@@ -190,7 +183,6 @@ static enum status parse_item(const char *name, struct json_object *configuratio
 {
     char text[ZARR_TYPE_BYTES];
     enum status status = numpy_text(name, configuration, text, err);
-
     if (status != STATUS_OK)
         return status;
     if (text[0])
@@ -209,7 +201,6 @@ static enum status parse_field(struct json_object *field, const char **ret_name,
 {
     struct json_object *name = NULL, *configuration;
     const char *type;
-
     if (json_object_is_type(field, json_type_array) && json_object_array_length(field) == 2)
         name = json_object_array_get_idx(field, 0);
     if (!json_object_is_type(name, json_type_string))
@@ -235,13 +226,11 @@ static enum status parse_structure(struct json_object *configuration, struct zar
     struct structure structure = {0};
     struct json_object *fields;
     enum status status = document_member(configuration, "fields", json_type_array, &fields, err);
-
     if (status != STATUS_OK)
         return error_prefix(err, status, "data type 'structured': ");
     for (size_t i = 0; i < json_object_array_length(fields); i++) {
         struct item item;
         const char *name;
-
         status = parse_field(json_object_array_get_idx(fields, i), &name, &item, err);
         if (status == STATUS_OK)
             status = structure_add(&structure, array, name, &item, err);
@@ -256,7 +245,6 @@ enum status metadata_v3_dtype(struct json_object *root, struct zarr_array *array
     struct json_object *value, *configuration;
     struct item item = {0};
     const char *name;
-
     if (!json_object_object_get_ex(root, "data_type", &value))
         return error_set(err, STATUS_CORRUPT, "'data_type' is missing");
     enum status status = document_named(value, "data_type", &name, &configuration, err);

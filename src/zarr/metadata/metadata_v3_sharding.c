@@ -15,7 +15,6 @@ static enum status parse_index_codecs(struct json_object *list, struct zarr_shar
         bool is_little;
         enum status status = document_named(json_object_array_get_idx(list, i), "index_codecs",
                                             &name, &configuration, err);
-
         if (status != STATUS_OK)
             return status;
         bool is_bytes = strcmp(name, "bytes") == 0;
@@ -43,7 +42,6 @@ static enum status parse_index_location(struct json_object *configuration,
                                         struct zarr_shard_level *level, struct error *err)
 {
     struct json_object *value;
-
     if (!json_object_object_get_ex(configuration, "index_location", &value))
         return STATUS_OK;
     const char *text =
@@ -61,14 +59,12 @@ static enum status divide_chunks(struct json_object *lengths, struct zarr_array 
 {
     uint64_t inner[ZARR_MAX_RANK] = {0}, index_bytes;
     enum status status = document_lengths(lengths, array, inner, err);
-
     if (status != STATUS_OK)
         return status;
     level->entry_count = 1;
     for (int i = 0; i < array->rank; i++) {
         int axis = array->storage_axes[i];
         uint64_t shard = array->chunk_shape[axis];
-
         if (shard % inner[i] != 0)
             return error_set(err, STATUS_CORRUPT,
                              "shards of %llu along axis %d are not made of inner chunks of %llu",
@@ -92,7 +88,6 @@ enum status v3_sharding_parse(struct json_object *configuration, struct v3_codec
 {
     struct zarr_array *array = codecs->array;
     struct json_object *lengths, *list, *index_list;
-
     if (array->codecs.step_count > 0)
         return error_set(err, STATUS_UNSUPPORTED, "filters before 'sharding_indexed'");
     if (array->shard_level_count == ZARR_MAX_SHARD_LEVELS)

@@ -31,7 +31,6 @@ static bool is_empty_fill(struct json_object *fill)
 static bool become_items_v2(struct json_object *root, char ret_codec[ZARR_TYPE_BYTES])
 {
     struct json_object *value, *filters, *id, *items = NULL;
-
     if (!json_object_object_get_ex(root, "dtype", &value) || strcmp(text_of(value), "|O") != 0 ||
         !json_object_object_get_ex(root, "filters", &filters) ||
         !json_object_is_type(filters, json_type_array) || json_object_array_length(filters) != 1)
@@ -55,7 +54,6 @@ static struct json_object *innermost_codecs(struct json_object *list)
 {
     struct json_object *configuration;
     const char *name;
-
     for (int level = 0; level <= ZARR_MAX_SHARD_LEVELS; level++) {
         if (!json_object_is_type(list, json_type_array) || json_object_array_length(list) == 0 ||
             document_named(json_object_array_get_idx(list, 0), "codecs", &name, &configuration,
@@ -75,7 +73,6 @@ static bool become_items_v3(struct json_object *root, char ret_codec[ZARR_TYPE_B
 {
     struct json_object *type, *codecs, *configuration, *bytes;
     const char *type_name, *name;
-
     if (!json_object_object_get_ex(root, "data_type", &type) ||
         document_named(type, "data_type", &type_name, &configuration, NULL) != STATUS_OK ||
         !json_object_object_get_ex(root, "codecs", &codecs) ||
@@ -115,7 +112,6 @@ enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
 {
     struct json_object *fill = NULL;
     char codec[ZARR_TYPE_BYTES];
-
     *ret_is_vlen =
         array->format == ZARR_V2 ? become_items_v2(root, codec) : become_items_v3(root, codec);
     if (!*ret_is_vlen)

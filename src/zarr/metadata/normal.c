@@ -43,7 +43,6 @@ bool normal_same(const struct zarr_normal *a, const struct zarr_normal *b)
 void normal_identify(const struct zarr_normal *normal, struct text *out)
 {
     size_t bytes = normal->count * dtype_bytes(normal->work);
-
     for (int i = 0; i < normal->missing_count; i++)
         text_append(out, " missing %a", normal->missing[i]);
     text_append(out, " mean %016" PRIx64, normal->mean ? XXH3_64bits(normal->mean, bytes) : 0);
@@ -127,7 +126,6 @@ void normal_items(const struct zarr_normal *normal, const struct convert *conver
     const struct convert store = {.from = work, .to = convert->to, .scale = 1.0};
     bool scales = convert_is_needed(&scale);
     void *items = scales ? scaled : numbers;
-
     assert(count <= NORMAL_ITEMS);
     convert_items(&load, in, count, numbers);
     mark_missing(normal, numbers, count);

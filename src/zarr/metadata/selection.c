@@ -17,7 +17,6 @@ struct placed_portion {
 static int compare_portions(const void *a, const void *b)
 {
     const struct placed_portion *left = a, *right = b;
-
     if (left->chunk != right->chunk)
         return left->chunk < right->chunk ? -1 : 1;
     return left->portion.from < right->portion.from ? -1 : left->portion.from > right->portion.from;
@@ -45,7 +44,6 @@ static enum status check_runs(uint64_t length, const struct zarr_run *runs, size
 static size_t count_portions(uint64_t chunk_length, const struct zarr_run *runs, size_t run_count)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < run_count; i++)
         count +=
             (runs[i].first + runs[i].count - 1) / chunk_length - runs[i].first / chunk_length + 1;
@@ -58,12 +56,10 @@ static void cut_runs(uint64_t chunk_length, const struct zarr_run *runs, size_t 
 {
     size_t count = 0;
     uint64_t to = 0;
-
     for (size_t i = 0; i < run_count; i++)
         for (uint64_t done = 0; done < runs[i].count;) {
             uint64_t index = runs[i].first + done, from = index % chunk_length;
             uint64_t length = min_u64(chunk_length - from, runs[i].count - done);
-
             portions[count++] = (struct placed_portion){index / chunk_length, {from, to, length}};
             done += length;
             to += length;
@@ -76,7 +72,6 @@ static enum status check_portions(uint64_t chunk_length, const struct placed_por
 {
     for (size_t i = 1; i < count; i++) {
         const struct placed_portion *last = &portions[i - 1];
-
         if (last->chunk == portions[i].chunk &&
             last->portion.from + last->portion.count > portions[i].portion.from)
             return error_set(err, STATUS_INVALID, "index %" PRIu64 " is there twice",
@@ -105,7 +100,6 @@ enum status zarr_selection_new(uint64_t length, uint64_t chunk_length, const str
                                struct error *err)
 {
     enum status status = check_runs(length, runs, run_count, err);
-
     if (status != STATUS_OK)
         return status;
     size_t count = count_portions(chunk_length, runs, run_count);
@@ -150,7 +144,6 @@ void zarr_selection_free(struct zarr_selection *selection)
 size_t zarr_selection_find(const struct zarr_selection *selection, uint64_t chunk)
 {
     size_t i = find_last_u64(selection->chunks, 0, selection->chunk_count, chunk);
-
     assert(selection->chunks[i] == chunk);
     return i;
 }

@@ -11,7 +11,6 @@
 static void turn_axes(const struct zarr_array *array, int first, struct zarr_array *view)
 {
     uint8_t view_axes[ZARR_MAX_RANK]; /* in the view, of each axis of the array */
-
     for (int axis = 0; axis < ZARR_MAX_RANK; axis++)
         view_axes[axis] = (uint8_t)(axis == first ? 0 : axis < first ? axis + 1 : axis);
     for (int axis = 0; axis < array->rank; axis++) {
@@ -27,7 +26,6 @@ static void turn_axes(const struct zarr_array *array, int first, struct zarr_arr
         for (int axis = 0; axis < array->rank; axis++) {
             const struct zarr_shard_level *from = &array->shard_levels[level];
             struct zarr_shard_level *to = &view->shard_levels[level];
-
             to->counts[view_axes[axis]] = from->counts[axis];
             to->spans[view_axes[axis]] = from->spans[axis];
             to->axes[axis] = view_axes[from->axes[axis]];
@@ -71,7 +69,6 @@ static void select_indices(const struct zarr_view *from, int rank, struct zarr_a
     for (int axis = 0; axis < rank; axis++) {
         const struct zarr_selection *selection = from->selections[axis];
         int to = axis < from->first_axis ? axis + 1 : axis;
-
         if (!selection)
             continue;
         assert(axis != from->first_axis);
@@ -85,7 +82,6 @@ enum status zarr_view_make(const struct zarr_array *array, const struct zarr_vie
                            struct zarr_array *ret_view, struct error *err)
 {
     enum status status = STATUS_OK;
-
     assert(view->first_axis >= 0 && view->first_axis < array->rank);
     *ret_view = *array;
     turn_axes(array, view->first_axis, ret_view);
