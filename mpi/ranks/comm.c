@@ -21,11 +21,9 @@
  */
 static long launched_count(void)
 {
-    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
-        const char *count = launcher_value(launchers[i].size);
-        if (count)
-            return strtol(count, NULL, 10);
-    }
+    const struct launcher *whole = launcher_of_size();
+    if (whole)
+        return strtol(launcher_value(whole->size), NULL, 10);
     const struct launcher *half = launcher_of_half();
     long least = half ? strtol(launcher_value(half->rank), NULL, 10) + 1 : 1;
     const char *size =

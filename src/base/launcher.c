@@ -29,15 +29,10 @@ const char *launcher_value(const char *name)
     return text && *text ? text : NULL;
 }
 
-bool launcher_is_whole(const struct launcher *launcher)
-{
-    return launcher_value(launcher->rank) && launcher_value(launcher->size);
-}
-
-const struct launcher *launcher_of_program(void)
+const struct launcher *launcher_of_size(void)
 {
     for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++)
-        if (launcher_is_whole(&launchers[i]))
+        if (launcher_value(launchers[i].size))
             return &launchers[i];
     return NULL;
 }

@@ -40,11 +40,9 @@ extern const struct launcher launchers[LAUNCHERS];
  * `name` is NULL. */
 const char *launcher_value(const char *name);
 
-/* Whether it says both, rank and size. */
-bool launcher_is_whole(const struct launcher *launcher);
-
-/* The first launcher of programs, which torchrun is not, that says rank and size; NULL: none. */
-const struct launcher *launcher_of_program(void);
+/* The first launcher of programs, which torchrun is not, that says how many it has started; NULL:
+ * none does. */
+const struct launcher *launcher_of_size(void);
 
 /* The first launcher of programs that says a rank, and no size; NULL: none. By no launcher come
  * SLURM_PROCID=0, of Slurm's batch scripts, and PMIX_RANK=0, which Open MPI 4 sets in a program

@@ -38,7 +38,8 @@ static void set_variable(char *line)
         "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE",
         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",        "SLURM_STEP_TASKS_PER_NODE",
-        "SLURM_NODEID",
+        "SLURM_NODEID",         "PALS_RANKID",          "FLUX_TASK_RANK",
+        "FLUX_JOB_SIZE",        "FLUX_TASK_LOCAL_ID",   "FLUX_JOB_NNODES",
     };
     char *value = strchr(line, '=');
     if (!value)

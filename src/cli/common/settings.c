@@ -23,11 +23,8 @@ static enum status check_file(const char *path, struct error *err)
 /* Started by mpirun or srun with others, who find another standard input. */
 static bool is_one_of_several(void)
 {
-    for (const struct launcher *row = launchers + LAUNCHER_OPEN_MPI; row < launchers + LAUNCHERS;
-         row++)
-        if (launcher_value(row->size) && atoi(getenv(row->size)) > 1)
-            return true;
-    return false;
+    const struct launcher *launcher = launcher_of_size();
+    return launcher && atoi(launcher_value(launcher->size)) > 1;
 }
 
 enum status cli_settings_read(const struct cli_settings *settings, struct config *ret_config,

@@ -196,13 +196,9 @@ static void print_text(const struct diagnosis *diagnosis)
 /* Whether this process is one of several that a launcher has started: it starts no others. */
 static bool is_launched(void)
 {
-    for (const struct launcher *row = launchers + LAUNCHER_OPEN_MPI; row < launchers + LAUNCHERS;
-         row++) {
-        const char *size = launcher_value(row->size);
-        if (size && (strcmp(row->name, "srun") != 0 || strcmp(size, "1") != 0))
-            return true;
-    }
-    return false;
+    const struct launcher *launcher = launcher_of_size();
+    return launcher && (strcmp(launcher->name, "srun") != 0 ||
+                        strcmp(launcher_value(launcher->size), "1") != 0);
 }
 
 /* 1 without hosts and outside Slurm. */
