@@ -2,6 +2,7 @@
 # unequal nodes; scripts stand in for the launchers. Those for PALS and Flux know these launchers' options, refuse others,
 # and then start the real thing.
 . "$(dirname "$0")/lib.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 bin=$(dirname "$penstock")
 "$penstock" synth data.zarr --samples 32 --videos 4 >/dev/null
 penstock=$bin/penstock-run
