@@ -71,19 +71,6 @@ with penstock.connect() as loader:
     print(sum(len(batch.indices) for epoch in loader.epochs() for batch in epoch))' >seen 2>&1 || fail "a trainer in Python: $(<seen)"
     [[ $(paste -sd + seen) == 256+256 ]] || fail "the trainers in Python had $(<seen) of 512 samples"
 fi
-# Certificates are found where RHEL has them, and libcurl's own place, Debian's, is empty here.
-if [[ $there == venv && $mpi == openmpi ]]; then
-    python3 -c '
-import functools, http.server, ssl
-server = http.server.ThreadingHTTPServer(("localhost", 4443), functools.partial(http.server.SimpleHTTPRequestHandler, directory="penstock-demo"))
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/user/cert.pem", "/user/key.pem")
-server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()' >server.log 2>&1 &
-    sleep 1
-    penstock inspect https://localhost:4443/latents-300.zarr >inspected 2>&1 || fail "a dataset by https: $(<inspected) $(tail -n 2 server.log)"
-    kill $!
-fi
 # A reader of the other MPI, which is alone in each process, says so instead of delivering everything twice.
 other=$([[ $mpi == openmpi ]] && echo mpich || echo openmpi)
 if [[ -x $HOME/venv-$other/bin/mpiexec ]]; then
@@ -105,6 +92,24 @@ find "$place" ! -name '*.pyc' ! -name __pycache__ ! -name .lock ! -type d | sort
 ! comm -13 before after | grep . || fail "left behind, see above"
 USER
 
+# Certificates are found where RHEL has them, not where Debian has them, whose libcurl this is.
+cat >"$scratch/https.sh" <<'HTTPS'
+set -euo pipefail
+cd
+python3 -c '
+import functools, http.server, ssl
+server = http.server.ThreadingHTTPServer(("localhost", 4443), functools.partial(http.server.SimpleHTTPRequestHandler, directory="penstock-demo"))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/user/cert.pem", "/user/key.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()' >server.log 2>&1 &
+sleep 1
+code=0
+plain/bin/penstock inspect https://localhost:4443/latents-300.zarr >inspected 2>&1 || code=$?
+kill $!
+((code == 0)) || { cat inspected && tail -n 2 server.log && exit 1; } >&2
+HTTPS
+
 for suite in bookworm trixie; do
     root=$scratch/$suite
     make_root "$suite" "$root" python3-venv
@@ -116,7 +121,7 @@ for suite in bookworm trixie; do
     ! in_root "$root" sh -c 'command -v gcc || command -v mpiexec' || fail "the root is not bare"
     mkdir -p "$root/wheels" "$root/user" "$root/etc/pki/tls/certs"
     cp "$wheels"/*.whl "$root/wheels"
-    cp "$scratch/user.sh" "$scratch"/*.pem "$root/user"
+    cp "$scratch"/*.sh "$scratch"/*.pem "$root/user"
     chmod -R a+rX "$root/user"
     cp "$scratch/cert.pem" "$root/etc/pki/tls/certs/ca-bundle.crt"
     echo 127.0.0.1 localhost >"$root/etc/hosts"
@@ -127,5 +132,7 @@ for suite in bookworm trixie; do
         # shellcheck disable=SC2086
         in_root "$root" runuser -l user -c "exec bash /user/user.sh $how $order" || fail "$suite: $how"
     done
+    rm -rf "$root/etc/ssl/certs"
+    in_root "$root" runuser -l user -c "bash /user/https.sh" || fail "$suite: a dataset by https"
     rm -rf --one-file-system "$root"
 done
