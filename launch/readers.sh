@@ -32,11 +32,11 @@ find_reader() {
 # load_reader MPI: sets reader_program to penstock-reader.MPI, and LD_LIBRARY_PATH so that it finds its libmpi: where loaders look,
 # beside mpiexec, or by the name that Debian's MPICH has. False: it does not.
 load_reader() {
-    local prefix folder
+    local prefix='' folder
     reader_program=$bin/penstock-reader.$1
     ! "$reader_program" --version >/dev/null 2>&1 || return 0
-    prefix=$(dirname "$(dirname "$(readlink -f "$(command -v "$mpiexec")")")")
-    for folder in "$prefix"/lib "$prefix"/lib64 "$bin/../libexec/penstock/$1"; do
+    ! prefix=$(command -v "$mpiexec") || prefix=$(dirname "$(dirname "$(readlink -f "$prefix")")")
+    for folder in ${prefix:+"$prefix/lib" "$prefix/lib64"} "$bin/../libexec/penstock/$1"; do
         if LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$reader_program" --version >/dev/null 2>&1; then
             export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
             return

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# release.sh: makes a release: the version everywhere, tests, a commit, a tag, a source archive and a wheel. See --help.
+# release.sh: makes a release: the version everywhere, tests, a commit, a tag, a source archive and wheels. See --help.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,7 +11,7 @@ usage() {
     cat <<'USAGE'
 Usage: packaging/release.sh [OPTION...] VERSION
 Writes VERSION wherever the version stands, dates its section of CHANGELOG.md, runs .ci/run, commits, tags vVERSION, and leaves a source
-archive and a wheel in build/release-VERSION. Publishes nothing: prints the commands that do.
+archive and wheels in build/release-VERSION. Publishes nothing: prints the commands that do.
 
   --check      compare the places where the version stands, and end
   --no-tests   do not run .ci/run, which has passed on this commit
@@ -23,6 +23,10 @@ USAGE
 readonly PLACES=(
     'CMakeLists.txt|^project(penstock VERSION \([0-9.]*\) .*'
     'python/pyproject.toml|^version = "\([0-9.]*\)"$'
+    'python/pyproject.toml|^service = \["penstock-service==\([0-9.]*\)"\]$'
+    'python/pyproject.toml|^openmpi = \["penstock-service\[openmpi\]==\([0-9.]*\)"\]$'
+    'python/pyproject.toml|^mpich = \["penstock-service\[mpich\]==\([0-9.]*\)"\]$'
+    'packaging/service/pyproject.toml|^version = "\([0-9.]*\)"$'
     'python/penstock/__init__.py|^__version__ = "\([0-9.]*\)"$'
     'CITATION.cff|^version: \([0-9.]*\)$'
 )
@@ -92,7 +96,7 @@ folder=build/release-$version
 mkdir -p "$folder"
 git archive --prefix "penstock-$version/" --output "$folder/penstock-$version.tar.gz" "v$version"
 packaging/wheel.sh "$folder"
-(cd "$folder" && sha256sum -- penstock-* >SHA256SUMS)
+(cd "$folder" && sha256sum -- penstock* >SHA256SUMS)
 cat <<NEXT
 $folder has what is to be published. To do that:
   git push origin HEAD v$version

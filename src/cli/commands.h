@@ -4,6 +4,7 @@
 #define PENSTOCK_CLI_COMMANDS_H
 
 int cli_config(int argc, char **argv);
+int cli_demo(int argc, char **argv); /* becomes another program, which has the exit code */
 int cli_inspect(int argc, char **argv);
 int cli_plan(int argc, char **argv);
 int cli_samples(int argc, char **argv);

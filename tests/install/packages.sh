@@ -31,7 +31,8 @@ for component in cli trainer reader; do
     DESTDIR=$scratch/$component cmake --install "$build" --prefix /usr --component "$component" >/dev/null
     (cd "$scratch/$component" && find usr ! -type d ! -path '*/cmake/*' ! -path '*/man/*' | sort)
 done >"$scratch/programs"
-printf 'usr/%s\n' bin/penstock bin/penstock-trainer bin/penstock-reader bin/penstock-run libexec/penstock/launchers.sh libexec/penstock/mca.sh \
+printf 'usr/%s\n' bin/penstock bin/penstock-trainer bin/penstock-reader bin/penstock-run libexec/penstock/demo.sh \
+    libexec/penstock/demo.yaml libexec/penstock/launchers.sh libexec/penstock/mca.sh \
     libexec/penstock/nodes.sh libexec/penstock/penstock-sieve libexec/penstock/readers.sh libexec/penstock/supervise.sh >"$scratch/expected"
 [[ -x $build/bin/penstock-reader ]] || sed -i '/reader\|run\|libexec/d' "$scratch/expected"
 diff "$scratch/expected" "$scratch/programs" || fail "the programs are others: does packaging/debian/rules know them?"

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
+#include <unistd.h>
 
 enum {
     CONNECT_S = 10,
@@ -158,17 +160,33 @@ static curl_socket_t open_socket(void *argument, curlsocktype purpose,
     return fd;
 }
 
+/* The certificates that this system trusts, if they are not where libcurl looks for them: a wheel
+ * has the libcurl of another system. NULL: they are there, or nowhere. */
+static const char *system_ca_file(void)
+{
+    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu */
+                                         "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+                                         "/etc/ssl/ca-bundle.pem"};            /* SUSE */
+    const char *own = curl_version_info(CURLVERSION_NOW)->cainfo;
+    if (!own || access(own, R_OK) == 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (access(files[i], R_OK) == 0)
+            return files[i];
+    return NULL;
+}
+
 static bool set_up(struct transfer *transfer)
 {
     const struct store_settings *settings = transfer->settings;
     CURL *easy = transfer->easy;
-    const char *ca_file = settings->ca_file;
+    const char *ca_file = *settings->ca_file ? settings->ca_file : system_ca_file();
     return SET(easy, CURLOPT_PRIVATE, transfer) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
            SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
            SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") && SET(easy, CURLOPT_PROXY, "") &&
            SET(easy, CURLOPT_FOLLOWLOCATION, 0L) && SET(easy, CURLOPT_PATH_AS_IS, 1L) &&
            SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) && SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
-           (!*ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
+           (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
            SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_HEADERFUNCTION, on_header) &&
            SET(easy, CURLOPT_HEADERDATA, transfer) && SET(easy, CURLOPT_WRITEFUNCTION, on_body) &&
