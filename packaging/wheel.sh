@@ -18,15 +18,19 @@ Makes penstock-VERSION-py3-none-manylinux_2_28_MACHINE.whl, for trainers, and th
 Needs pip, setuptools and wheel for Python (Debian: python3-pip); auditwheel looks at wheels where it is installed.
 
   --trainers      the first one alone
+  --cross SYSROOT WHEEL  as of service.sh
   --library FILE  put this libpenstock.so inside, instead of building one
   -h, --help
 USAGE
 }
 
-library='' wheels='' trainers_alone=''
+library='' wheels='' trainers_alone='' cross='' cross_options=() machine=$(uname -m)
 while (($#)); do
     case $1 in
         -h | --help) usage && exit ;;
+        --cross) (($# > 2)) || fail "--cross takes a folder and a wheel"
+            export PENSTOCK_SYSROOT=$2
+            cross_options=(--cross "$2" "$3") machine=aarch64 cross=aarch64-linux-gnu- && shift 2 ;;
         --trainers) trainers_alone=1 ;;
         --library) [[ ${2-} ]] || fail "--library takes a file" && library=$(realpath "$2") && shift ;;
         -*) fail "'$1' is no option; see --help" ;;
@@ -41,7 +45,7 @@ cd "$root"
 # The library has to load with any glibc from $GLIBC on, and with nothing else.
 check_library() {
     local needed
-    needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(libc\.so\.6|ld-linux.*)$/ { print $2 }')
+    needed=$("${cross}objdump" -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(libc\.so\.6|ld-linux.*)$/ { print $2 }')
     [[ ! $needed ]] || fail "$1 needs more than libc, and would not load everywhere: ${needed//$'\n'/, }"
     check_glibc "$1" "$GLIBC"
 }
@@ -50,6 +54,7 @@ find_python
 if [[ ! $library ]]; then
     CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_MPI=OFF
         -DCMAKE_C_FLAGS="-ffile-prefix-map=$root=.")
+    [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" -DPENSTOCK_INGEST=OFF)
     configure build/wheel -S . -B build/wheel
     build_directory build/wheel penstock
     library=$root/build/wheel/lib/libpenstock.so
@@ -59,8 +64,8 @@ trap 'rm -rf "$scratch"' EXIT
 cp -r python "$scratch/python"
 find "$scratch/python" -name __pycache__ -prune -exec rm -rf {} +
 cp LICENSE "$scratch/python"
-strip --strip-unneeded -o "$scratch/python/penstock/libpenstock.so" "$library"
+"${cross}strip" --strip-unneeded -o "$scratch/python/penstock/libpenstock.so" "$library"
 check_library "$scratch/python/penstock/libpenstock.so"
 
-build_wheel "$scratch/python" "manylinux_${GLIBC/./_}_$(uname -m)" "$wheels"
-[[ $trainers_alone ]] || packaging/service.sh "$wheels"
+build_wheel "$scratch/python" "manylinux_${GLIBC/./_}_$machine" "$wheels"
+[[ $trainers_alone ]] || packaging/service.sh "${cross_options[@]}" "$wheels"

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # What wheel.sh and service.sh share: which Python makes wheels, and what a wheel may ask of a machine. Sourced, behind launch/lib.sh.
+# `cross` is in front of the names of compilers' tools where those are for another machine.
 
 # Sets python: one that can build wheels without fetching anything.
 find_python() {
@@ -11,13 +12,13 @@ find_python() {
 
 # symbols FILE VERSION: what a library takes of that version.
 symbols() {
-    objdump -T "$1" | awk -v version="$2" 'NF > 2 && $(NF - 1) ~ version { print $NF }' | paste -sd ' '
+    "${cross-}objdump" -T "$1" | awk -v version="$2" 'NF > 2 && $(NF - 1) ~ version { print $NF }' | paste -sd ' '
 }
 
 # check_glibc FILE VERSION: the file has to load with any glibc from VERSION on.
 check_glibc() {
     local newest
-    newest=$(objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+[0-9]' | sort -Vu | tail -n 1) || return 0
+    newest=$("${cross-}objdump" -T "$1" | grep -oE 'GLIBC_[0-9.]+[0-9]' | sort -Vu | tail -n 1) || return 0
     [[ $(printf 'GLIBC_%s\n' "$2" "${newest#GLIBC_}" | sort -V | tail -n 1) == "GLIBC_$2" ]] ||
         fail "$1 needs $newest, and is to load with glibc $2: do without $(symbols "$1" "$newest")"
 }
@@ -25,7 +26,7 @@ check_glibc() {
 # audit WHEEL PLATFORM: the same question to auditwheel, which has manylinux's own tables. MPI's library may be missing.
 audit() {
     local found
-    if ! "$python" -m auditwheel --version >/dev/null 2>&1; then
+    if [[ ${cross-} ]] || ! "$python" -m auditwheel --version >/dev/null 2>&1; then
         say "skipped: auditwheel, which is not installed for $python"
         return
     fi

@@ -8,12 +8,12 @@ needs_root() {
     unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces for the root"
 }
 
-# make_root SUITE FOLDER [PACKAGE,...]: of packages from where apt of this machine has Debian's. Skips the test where there are none.
+# make_root SUITE FOLDER [PACKAGE,... [OPTION-OF-MMDEBSTRAP...]]: of packages from where apt of this machine has Debian's. Skips the test where there are none.
 make_root() {
     local mirror
     # shellcheck disable=SC2016,SC2154
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
-    mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' ${3:+--include="$3"} "$1" "$2" \
+    mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' ${3:+--include="$3"} "${@:4}" "$1" "$2" \
         ${mirror:+"$mirror"} >"$scratch/log" 2>&1 || skip "no packages of $1 to make a root of: $(tail -n 3 "$scratch/log")"
 }
 
