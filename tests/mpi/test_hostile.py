@@ -16,7 +16,7 @@ import unittest
 from job import MPIEXEC, TIMEOUT_S, JobTest, environment, leftovers, program, without_positions
 
 MAGIC, HELLO, WELCOME = 0x4D534E50, 1, 3  # src/delivery/ring/protocol.h, which VERSION is read from
-with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/protocol.h"), encoding="utf-8") as header:
+with open(os.path.join(os.path.dirname(__file__), "../../src/delivery/ring/protocol.h"), encoding="utf-8") as header:
     VERSION = int(re.search(r"PROTOCOL_VERSION = (\d+)", header.read())[1])
 SILENT = 1000
 ENTRY_S = TIMEOUT_S  # for trainers to get past them; it takes less than four seconds on a quiet machine
