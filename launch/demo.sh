@@ -75,7 +75,9 @@ run() {
     rm -f "$demo"/digests.*.txt
     say "running $readers readers and $trainers trainers for $epochs epochs"
     say
-    "$bin/penstock-run" -c "$demo/run.yaml" --readers-per-node "$readers" --report "$demo/report.json" \
+    # The user's PENSTOCK_DATASET_URI and others would win over the file.
+    "$bin/penstock-run" -c "$demo/run.yaml" --readers-per-node "$readers" --set dataset.uri="$dataset" \
+        --set order.epochs="$epochs" --set delivery.trainers="$trainers" --report "$demo/report.json" \
         -- "$trainer" --digest "$demo/digests.{rank}.txt" ||
         fail $? "the run failed; the reason is above. If a chunk is damaged, remove the dataset to have it written again:
     rm -r $(printf %q "$dataset")"

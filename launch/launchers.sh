@@ -54,20 +54,20 @@ readonly ONE_STEP=' jsrun '
 # Those that do not pass SIGUSR2 on to what they have started.
 readonly KEEP_USR2=' hydra jsrun '
 
-# Sets job: flux, slurm, lsf, pbs, kubernetes or nothing, and job_list: the file with its hosts, if there is one.
+# Sets job: flux, slurm, lsf, pbs, kubernetes or nothing (of several, that of --launcher), and job_list: the file with its hosts, if there is one.
 find_job() {
     local kind sign
     job='' job_list=''
     for kind in $JOBS; do
         sign=${JOB_SIGNS[$kind]}
-        [[ ${!sign-} ]] || continue
+        [[ ${!sign-} && ($launcher == @(|mpirun) || ${JOB_LAUNCHERS[$kind]-} == "$launcher") ]] || continue
         job=$kind
         break
     done
     case $job in
         lsf | pbs)
             job_list=${!sign}
-            [[ -r $job_list ]] || misused "$sign='$job_list', the list of this job's nodes, cannot be read: for a run on this machine alone unset $sign"
+            [[ -r $job_list || $hosts$hostfile ]] || misused "$sign='$job_list', the list of this job's nodes, cannot be read: for a run on this machine alone unset $sign"
             ;;
         kubernetes)
             for sign in $POD_LISTS; do job_list=${job_list:-${!sign-}}; done

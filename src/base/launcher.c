@@ -37,14 +37,18 @@ const struct launcher *launcher_of_size(void)
     return NULL;
 }
 
+bool launcher_tells_rank(const struct launcher *launcher)
+{
+    const char *rank = launcher_value(launcher->rank);
+    return rank &&
+           (!launcher->zero_is_nobody || strcmp(rank, "0") != 0 || launcher_value(launcher->size));
+}
+
 const struct launcher *launcher_of_half(void)
 {
-    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
-        const char *rank = launcher_value(launchers[i].rank);
-        if (rank && !launcher_value(launchers[i].size) &&
-            !(launchers[i].zero_is_nobody && strcmp(rank, "0") == 0))
+    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++)
+        if (launcher_tells_rank(&launchers[i]) && !launcher_value(launchers[i].size))
             return &launchers[i];
-    }
     return NULL;
 }
 

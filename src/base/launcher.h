@@ -44,6 +44,10 @@ const char *launcher_value(const char *name);
  * none does. */
 const struct launcher *launcher_of_size(void);
 
+/* Whether it says a rank. Of one that can come by no launcher, see launcher_of_half(), 0 is none
+ * without a size. */
+bool launcher_tells_rank(const struct launcher *launcher);
+
 /* The first launcher of programs that says a rank, and no size; NULL: none. By no launcher come
  * SLURM_PROCID=0, of Slurm's batch scripts, and PMIX_RANK=0, which Open MPI 4 sets in a program
  * that was started alone. */

@@ -29,8 +29,9 @@ int cli_demo(int argc, char **argv)
     char script[DOCTOR_PATH_BYTES];
     (void)argc;
     if (!find_script(script)) {
-        fprintf(stderr, "penstock demo: there is no penstock-run, neither beside penstock nor in "
-                        "PATH: install the package of readers\n");
+        fprintf(stderr,
+                "penstock demo: there is no penstock-run with its libexec/penstock/demo.sh, "
+                "neither beside penstock nor in PATH: install the package of readers\n");
         return EXIT_FINAL;
     }
     argv[0] = script;

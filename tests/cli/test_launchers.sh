@@ -124,6 +124,8 @@ FLUX_URI=local refuses 4 "the nodes of a Flux job are settled by the job: leave 
 FLUX_URI=local refuses 4 "--launcher srun is for a job of its own, and this is none: use salloc or sbatch" --launcher srun -- true
 refuses 4 "use flux alloc or flux batch" --launcher flux -- true
 LSB_DJOB_HOSTFILE=slots refuses 4 "with jsrun a run is one step" --torchrun 8 -- train.py
+PBS_NODEFILE=/dev/null refuses 4 "names no host" -- true
+PBS_NODEFILE=none made orte "mpiexec -np 2 $spread n1:1,n2:1" "" --hosts n1,n2 -- true
 PBS_NODEFILE=none refuses 4 "PBS_NODEFILE='none', the list of this job's nodes, cannot be read" -- true
 PALS_RANKID=0 refuses 4 "start penstock-run alone" -- true
 FLUX_JOB_SIZE=2 refuses 4 "start penstock-run alone" -- true
@@ -145,7 +147,8 @@ HOSTS=$(uname -n) FLUX_URI=local timeout 60 "$penstock" -q --restarts 1 -- penst
 digests | cmp - one || fail "keepers by Flux get something else"
 
 # A reader that no MPI has joined to the others says so, also if the launcher tells no count.
-for alone in "PALS_RANKID=1" "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" "PMIX_RANK=3" "JOB_COMPLETION_INDEX=1" "PALS_RANKID=0 WORLD_SIZE=2"; do
+for alone in "PALS_RANKID=1" "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" "PMIX_RANK=3" "JOB_COMPLETION_INDEX=1" "PALS_RANKID=0 WORLD_SIZE=2" \
+    "PALS_RANKID=1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"; do
     # shellcheck disable=SC2086
     if env $alone timeout 60 "$bin/penstock-reader" -- true 2>err; then fail "a reader of its own by $alone"; fi
     contains "$(cat err)" "but MPI knows of this one alone"
@@ -174,34 +177,19 @@ for setting in ${launcher:+$(. "$bin/../libexec/penstock/mca.sh" && awk 'NF { pr
 done
 [ ! "$launcher" ] || ! known plm_no_such_agent || fail "every name is known"
 
-# Pods of an Indexed Job, without ssh: pod 0 has others run what its agent is given, and tells them the end.
-pods=$(dirname "$0")/../../launch/kubernetes/pods.py
-export PODS_PORT=$((20000 + $$ % 10000)) PODS_FIRST=127.0.0.1
-words=(--job train --service svc --pods 2 --patience 20)
-mkdir elsewhere
-JOB_COMPLETION_INDEX=1 python3 "$pods" "${words[@]}" --hostfile "$PWD/elsewhere/pods" -- true >other &
-code=0
-# shellcheck disable=SC2016
-JOB_COMPLETION_INDEX=0 timeout 60 python3 "$pods" "${words[@]}" --hostfile "$PWD/pods" -- sh -c '
-    $HYDRA_LAUNCHER_EXEC -x train-1.svc "echo \$JOB_COMPLETION_INDEX; exit 3" >>said || echo "$?" >>said
-    $OMPI_MCA_plm_rsh_agent train-1 echo "\"two words\"" && exit 5' >said || code=$?
-[ "$(cat said other)" = $'3\n1\ntwo words' ] || fail "pods have run: $(cat said other)"
-[ "$code" -eq 5 ] && [ "$(cat pods)" = $'train-0.svc\ntrain-1.svc' ] || fail "pod 0 ends with $code"
-wait $! && fail "pod 1 does not hear how pod 0 has ended" || [ $? -eq 5 ]
-
 unset PENSTOCK_DELIVERY_TRAINERS
-# The manifests' commands, with the hosts that an operator or pods.py writes.
+# The manifests' commands, with the hosts that an operator writes.
 python3 - "$(dirname "$0")/../../launch/kubernetes" <<'PY' >manifests || fail "a manifest cannot be read"
 import glob, re, sys
 for path in sorted(glob.glob(sys.argv[1] + "/*.yaml")):
     [words] = re.findall(r"penstock-run, (-c[^]]*)\]", open(path).read())
     print(path.split("/")[-1], *[word.strip().strip('"') for word in words.split(",")])
 PY
-[ "$(wc -l <manifests)" -eq 3 ] || fail "manifests: $(cat manifests)"
+[ "$(wc -l <manifests)" -eq 2 ] || fail "manifests: $(cat manifests)"
 printf 'penstock-%d.penstock slots=1\n' 0 1 2 3 >written
 while read -r name _ _ words; do
     # shellcheck disable=SC2086
     made prrte "mpiexec -np 4 $spread penstock-0.penstock:1,penstock-1.penstock:1,penstock-2.penstock:1,penstock-3.penstock:1" "" \
-        --set batch.global_size=96 $(sed "s,/tmp/pods\|/etc/mpi/hostfile,$PWD/written," <<<"$words")
+        --set batch.global_size=96 $(sed "s,/etc/mpi/hostfile,$PWD/written," <<<"$words")
     grep -q -- '--nproc-per-node=8 ' out || fail "$name: $(cat out)"
 done <manifests

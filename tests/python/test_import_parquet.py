@@ -293,7 +293,7 @@ class Import(unittest.TestCase):
             env={"PATH": os.environ["PATH"], "PENSTOCK_PYTHON": sys.executable, "PYTHONPATH": self.dir},
         )
         self.assertEqual(result.returncode, 4, result.stderr)
-        self.assertIn("pip install penstock[parquet]", result.stderr)
+        self.assertIn("pip install pyarrow zarr", result.stderr)
 
 
 class InProcess(unittest.TestCase):

@@ -93,6 +93,8 @@ static void innermost_launcher_counts(void **state)
         {{JSRUN}, 7, 12, 1, 6},
         {{"PMIX_RANK=0"}, 0, 1, 0, 1}, /* Open MPI 4, a program that was started alone */
         {{"PMIX_RANK=3", "WORLD_SIZE=4"}, 3, 4, 0, 1},
+        {{"PMIX_RANK=0", "JOB_COMPLETION_INDEX=1", "WORLD_SIZE=2"}, 1, 2, 0, 1},
+        {{"RANK=0", "WORLD_SIZE=1", "PMIX_RANK=3"}, 0, 1, 0, 1}, /* alone, as the user says */
         {{"JOB_COMPLETION_INDEX=1", "WORLD_SIZE=2"}, 1, 2, 0, 1},
         {{TORCHRUN, OPEN_MPI, SLURM_OF_PARENT}, 5, 8, 1, 4},
         {{TORCHRUN, SLURM}, 5, 8, 1, 4},
@@ -221,6 +223,8 @@ static void nonsense_is_named(void **state)
         {{"JSM_NAMESPACE_RANK=1"}, "jsrun has started"},
         {{"SLURM_PROCID=3", "SLURM_NTASKS=4"}, "srun has started"},
         {{"PMIX_RANK=3"}, "a PMIx server has started"},
+        {{"PMIX_RANK=0", "WORLD_SIZE=4"}, "WORLD_SIZE is set, but RANK is not"},
+        {{"PALS_RANKID=1", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1"}, "PALS has started"},
         {{"JOB_COMPLETION_INDEX=0"}, "Kubernetes has started"},
         {{"FLUX_TASK_RANK=8", "FLUX_JOB_SIZE=8"}, "FLUX_TASK_RANK=8 is not below FLUX_JOB_SIZE=8"},
         {{"FLUX_TASK_LOCAL_ID=9", "FLUX_JOB_SIZE=8"}, "FLUX_TASK_LOCAL_ID=9 is not below"},

@@ -138,13 +138,20 @@ static enum status check_halves(struct error *err)
     return STATUS_OK;
 }
 
+/* An outer launcher's 0 of 1 hides no inner one that has started several. */
 static enum status fill_rank(struct dial_options *options, struct error *err)
 {
+    const struct launcher *half = launcher_of_half();
     for (int i = 0; i < LAUNCHERS; i++) {
         const struct launcher *row = &launchers[i];
         struct pair pair = {row->rank, row->size ? row->size : "WORLD_SIZE", LAUNCHER_COUNT_HERE};
-        if (is_whole(&pair))
-            return read_pair(&pair, &options->rank, &options->world_size, err);
+        if (!launcher_tells_rank(row) || !is_whole(&pair))
+            continue;
+        enum status status = read_pair(&pair, &options->rank, &options->world_size, err);
+        bool hides = half && half < row && row > &launchers[LAUNCHER_TORCHRUN];
+        if (status == STATUS_OK && options->world_size == 1 && hides)
+            return check_halves(err);
+        return status;
     }
     options->rank = 0;
     options->world_size = 1;
