@@ -27,6 +27,7 @@ find_nodes() {
         mapfile -t host_list < <(host_names <"$hostfile")
     elif [[ $job && ($job != slurm || $torchrun$nodes$restarts) ]]; then
         mapfile -t host_list < <(job_hosts)
+        wait $! || exit 4 # said there
         ((${#host_list[@]})) || misused "the list of this $job job's nodes names no host: for a run on this machine alone unset ${JOB_SIGNS[$job]}"
     fi
     [[ ! $hosts$hostfile ]] || ((${#host_list[@]})) || misused "'$hosts$hostfile' names no host"

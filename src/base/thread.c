@@ -18,11 +18,11 @@ bool thread_start(const char *name, void *(*body)(void *), void *argument, pthre
     return failure == 0;
 }
 
-struct timespec thread_deadline(uint64_t timeout_ns)
+static struct timespec deadline_of(clockid_t clock, uint64_t timeout_ns)
 {
     const uint64_t second_ns = 1000000000;
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     uint64_t ns = (uint64_t)now.tv_nsec + timeout_ns % second_ns;
     return (struct timespec){.tv_sec =
                                  now.tv_sec + (time_t)(timeout_ns / second_ns + ns / second_ns),
@@ -31,8 +31,9 @@ struct timespec thread_deadline(uint64_t timeout_ns)
 
 bool thread_join_within(pthread_t thread, uint64_t timeout_ns)
 {
-    struct timespec until = thread_deadline(timeout_ns);
-    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+    struct timespec until =
+        deadline_of(CLOCK_REALTIME, timeout_ns); /* as the call has it, which TSan knows */
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
 }
 
 void thread_cond_init(pthread_cond_t *condition)
@@ -42,4 +43,9 @@ void thread_cond_init(pthread_cond_t *condition)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(condition, &monotonic);
     pthread_condattr_destroy(&monotonic);
+}
+
+struct timespec thread_deadline(uint64_t timeout_ns)
+{
+    return deadline_of(CLOCK_MONOTONIC, timeout_ns);
 }
