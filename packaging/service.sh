@@ -41,9 +41,7 @@ while (($#)); do
     esac
     shift
 done
-mkdir -p "${wheels:=$root/build/wheels}"
-wheels=$(realpath "$wheels")
-cd "$root"
+find_folder
 build=$root/build/service
 libdir=$sysroot/usr/lib/$machine-linux-gnu
 

@@ -38,9 +38,7 @@ while (($#)); do
     esac
     shift
 done
-mkdir -p "${wheels:=$root/build/wheels}"
-wheels=$(realpath "$wheels")
-cd "$root"
+find_folder
 
 # The library has to load with any glibc from $GLIBC on, and with nothing else.
 check_library() {

@@ -2,6 +2,14 @@
 # What wheel.sh and service.sh share: which Python makes wheels, and what a wheel may ask of a machine. Sourced, behind launch/lib.sh.
 # `cross` is in front of the names of compilers' tools where those are for another machine.
 
+# Makes the folder `wheels`, or the usual one, and names it by its whole path; and goes to the sources.
+find_folder() {
+    # shellcheck disable=SC2154
+    mkdir -p "${wheels:=$root/build/wheels}"
+    wheels=$(realpath "$wheels")
+    cd "$root"
+}
+
 # Sets python: one that can build wheels without fetching anything.
 find_python() {
     for python in ${PYTHON-} python3 /usr/bin/python3; do

@@ -12,7 +12,7 @@ struct span span_rounds(const struct session *session)
                    setup->service.epochs);
 }
 
-struct span span_steps(const struct session *session)
+static struct span span_steps(const struct session *session)
 {
     const struct run_setup *setup = &session->job->setup;
     return span_of(setup->plan.steps_per_epoch, session->start_step, session->start_epoch,

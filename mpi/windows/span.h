@@ -44,9 +44,6 @@ static inline struct span span_of(uint64_t per_epoch, uint64_t first, uint64_t f
 /* The rounds, from the one that carries the first step. */
 struct span span_rounds(const struct session *session);
 
-/* The steps. */
-struct span span_steps(const struct session *session);
-
 /* What a round needs of one source: draws that follow one another, and the windows that hold them.
  * A draw is a sample, counted through all epochs: without a mix epoch * samples + position, padding
  * resolved. */

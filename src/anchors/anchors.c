@@ -27,7 +27,8 @@ uint64_t anchors_block_bytes(const struct anchors_header *sizes)
     return bytes;
 }
 
-void anchors_locate(void *block, struct anchors *ret)
+/* ret->header and all other pointers, by the header's sizes. */
+static void locate(void *block, struct anchors *ret)
 {
     struct anchors_header *header = block;
     uint64_t *next = (uint64_t *)(header + 1);
@@ -62,7 +63,7 @@ enum status anchors_new(const struct anchors_header *sizes, struct anchors **ret
     *header = *sizes;
     header->magic = BLOCK_MAGIC;
     header->bytes = bytes;
-    anchors_locate(header, anchors);
+    locate(header, anchors);
     anchors->owned = header;
     *ret = anchors;
     return STATUS_OK;
@@ -112,7 +113,7 @@ enum status anchors_unpack(const void *bytes, size_t size, bool borrow, struct a
         memory_prefer_huge(copy, size);
         memcpy(copy, bytes, size);
     }
-    anchors_locate(copy ? copy : (void *)(uintptr_t)bytes, anchors);
+    locate(copy ? copy : (void *)(uintptr_t)bytes, anchors);
     anchors->owned = copy;
     *ret = anchors;
     return STATUS_OK;

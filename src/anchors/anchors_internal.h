@@ -40,9 +40,6 @@ struct anchors {
 MUST_USE enum status anchors_new(const struct anchors_header *sizes, struct anchors **ret,
                                  struct error *err);
 
-/* ret->header and all other pointers, by the header's sizes. */
-void anchors_locate(void *block, struct anchors *ret);
-
 /* The bytes of a block, by its header's sizes; UINT64_MAX: more than there can be. */
 uint64_t anchors_block_bytes(const struct anchors_header *sizes);
 

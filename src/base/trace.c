@@ -85,7 +85,7 @@ void trace_start(void)
     atomic_store(&trace_is_on, true);
 }
 
-void trace_stop(void)
+static void trace_stop(void)
 {
     atomic_store(&trace_is_on, false);
 }

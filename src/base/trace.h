@@ -53,7 +53,7 @@ struct trace_span {
 
 struct trace_track;
 
-/* Whether spans are noted now. Set by trace_start() and trace_stop() alone. */
+/* Whether spans are noted now. Set by trace_start() and trace_write() alone. */
 extern _Atomic bool trace_is_on;
 
 /* A track of that name: one that was given back, or a new one. To be called at the start. NULL: no
@@ -67,7 +67,6 @@ void trace_release(struct trace_track *track);
 void trace_use(struct trace_track *track);
 
 void trace_start(void);
-void trace_stop(void);
 
 /* For trace_note() and trace_note_in(). */
 void trace_add(struct trace_track *track, enum trace_kind kind, uint64_t start_ns, uint64_t end_ns,

@@ -53,8 +53,9 @@ static uint64_t start_of(const struct trailer_field *field, const uint64_t *star
     return starts[field->target.ragged->form == RAGGED_BOUND ? field->bound : step];
 }
 
-enum status trailers_new(const struct dataset *dataset, const struct ring_layout *layout,
-                         struct trailers **ret_trailers, struct error *err)
+/* Of a dataset that is no mix. */
+static enum status trailers_new(const struct dataset *dataset, const struct ring_layout *layout,
+                                struct trailers **ret_trailers, struct error *err)
 {
     struct trailers *trailers =
         calloc(1, sizeof *trailers + dataset->ragged_count * sizeof trailers->fields[0]);
@@ -75,7 +76,7 @@ enum status trailers_new(const struct dataset *dataset, const struct ring_layout
     return STATUS_OK;
 }
 
-void trailers_free(struct trailers *trailers)
+static void trailers_free(struct trailers *trailers)
 {
     free(trailers);
 }

@@ -41,14 +41,6 @@ struct trailers {
     struct trailer_field fields[]; /* [count] as dataset->ragged */
 };
 
-/* The trailers of a dataset that has ragged fields, and where they go in slots of that layout. The
- * caller frees *ret_trailers. The dataset is borrowed, and no mix. NO_MEMORY. */
-MUST_USE enum status trailers_new(const struct dataset *dataset, const struct ring_layout *layout,
-                                  struct trailers **ret_trailers, struct error *err);
-
-/* NULL is fine. */
-void trailers_free(struct trailers *trailers);
-
 /* The trailers of each source of a run: one, or those of a mix. All sources have the same ragged
  * fields in the same order, so that tables of starts and slots are the same. */
 struct trailer_sources {
@@ -56,7 +48,8 @@ struct trailer_sources {
     struct trailers *of[]; /* [count] */
 };
 
-/* As trailers_new(), also of a mix. */
+/* The trailers of a dataset that has ragged fields, or of a mix of such, and where they go in slots
+ * of that layout. The caller frees *ret_trailers. The dataset is borrowed. NO_MEMORY. */
 MUST_USE enum status trailer_sources_new(const struct dataset *dataset,
                                          const struct ring_layout *layout,
                                          struct trailer_sources **ret_trailers, struct error *err);

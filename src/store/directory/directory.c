@@ -21,7 +21,8 @@
 
 enum { OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
-bool directory_is_absent(int number)
+/* Whether the errno `number` means that there is no such file. */
+static bool is_absent(int number)
 {
     return number == ENOENT || number == ENOTDIR;
 }
@@ -46,7 +47,7 @@ static enum status look_at_folder(const struct directory *directory, const char 
 {
     struct stat info;
     *ret_is_absent = fstatat(directory->fd, path, &info, AT_SYMLINK_NOFOLLOW) < 0;
-    if (*ret_is_absent && !directory_is_absent(errno))
+    if (*ret_is_absent && !is_absent(errno))
         return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, path);
     if (*ret_is_absent)
         return STATUS_OK;
@@ -90,7 +91,7 @@ static enum status tell_absent(const struct directory *directory, const char *ke
         if (S_ISLNK(info.st_mode))
             return refuse_link(directory, key, err);
         errno = ESTALE; /* it has come meanwhile: another try gets it */
-    } else if (directory_is_absent(errno)) {
+    } else if (is_absent(errno)) {
         if (snprintf(path, sizeof path, "%s", key) < (int)sizeof path)
             return tell_folders(directory, path, key, number, err);
         errno = ENAMETOOLONG;
@@ -101,7 +102,7 @@ static enum status tell_absent(const struct directory *directory, const char *ke
 enum status directory_open_failed(const struct directory *directory, const char *key, int number,
                                   struct error *err)
 {
-    if (directory_is_absent(number))
+    if (is_absent(number))
         return tell_absent(directory, key, number, err);
     errno = number;
     return error_set_errno(err, STATUS_IO, "open '%s/%s'", directory->path, key);
@@ -148,7 +149,7 @@ static enum status open_prefix(const struct directory *directory, const char *pr
 {
     int fd = openat(directory->fd, prefix[0] ? prefix : ".", OPEN_DIRECTORY);
     if (fd < 0)
-        return error_set_errno(err, directory_is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO,
+        return error_set_errno(err, is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO,
                                "open folder '%s/%s'", directory->path, prefix);
     *ret_fd = fd;
     return STATUS_OK;
@@ -236,7 +237,7 @@ static enum status stamp(const struct store *store, const char *prefix, uint64_t
     const struct directory *directory = directory_of(store);
     struct stat info;
     if (fstatat(directory->fd, prefix[0] ? prefix : ".", &info, 0) < 0)
-        return error_set_errno(err, directory_is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO,
+        return error_set_errno(err, is_absent(errno) ? STATUS_NOT_FOUND : STATUS_IO,
                                "stat folder '%s/%s'", directory->path, prefix);
     const uint64_t facts[] = {(uint64_t)info.st_ino, (uint64_t)info.st_ctim.tv_sec,
                               (uint64_t)info.st_ctim.tv_nsec, (uint64_t)info.st_size};
@@ -304,7 +305,7 @@ static enum status not_a_directory(const char *path, int number, struct error *e
                          "store '%s' is a file: name the directory that holds the Zarr hierarchy",
                          path);
     errno = number;
-    if (directory_is_absent(number))
+    if (is_absent(number))
         return error_set(err, STATUS_NOT_FOUND, "store '%s': no such directory", path);
     return error_set_errno(err, STATUS_IO, "open store '%s'", path);
 }

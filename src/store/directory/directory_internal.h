@@ -18,9 +18,6 @@ static inline const struct directory *directory_of(const struct store *store)
     return (const struct directory *)store;
 }
 
-/* Whether the errno `number` means that there is no such file. */
-bool directory_is_absent(int number);
-
 /* Says why `key` could not be opened, from the errno `number`. NOT_FOUND: there is no such file.
  * IO: any other errno, or the whole directory was removed. Chunks of a removed directory must not
  * be NOT_FOUND: readers fill missing chunks. */

@@ -128,8 +128,9 @@ static void append_report(const struct ingest *ingest, const struct ingest_resul
     text_append(out, "]}\n");
 }
 
-enum status ingest_report(const struct ingest *ingest, const struct ingest_result *result,
-                          struct error *err)
+/* Names what was left out on standard error, and writes the report where one is wanted. IO. */
+static enum status write_report(const struct ingest *ingest, const struct ingest_result *result,
+                                struct error *err)
 {
     struct text out = {0};
     enum status status = STATUS_OK;
@@ -245,7 +246,7 @@ static enum status ingest_all(struct ingest *ingest, struct ingest_result *resul
     result->bad_video_count = ingest->plan.bad_count;
     result->segment_count = ingest->plan.segment_count;
     result->bad_segment_count = ingest->bad.count;
-    return status != STATUS_OK ? status : ingest_report(ingest, result, err);
+    return status != STATUS_OK ? status : write_report(ingest, result, err);
 }
 
 enum status ingest_run(const struct ingest_options *options, struct ingest_result *ret_result,

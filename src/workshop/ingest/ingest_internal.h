@@ -61,8 +61,4 @@ MUST_USE enum status bad_segments_read(struct bad_segments *bad, uint64_t segmen
                                        struct error *err);
 void bad_segments_done(struct bad_segments *bad);
 
-/* Names what was left out on standard error, and writes the report where one is wanted. IO. */
-MUST_USE enum status ingest_report(const struct ingest *ingest, const struct ingest_result *result,
-                                   struct error *err);
-
 #endif
