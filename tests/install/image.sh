@@ -79,10 +79,10 @@ grep -qx 'From: debian:13-slim' "$definition" || fail "Apptainer's image begins 
 [[ $(section files) =~ ^' '*build/wheels' '/wheels$ ]] || fail "Apptainer's image has other files: $(section files)"
 cp -r "$wheels" "$base/wheels"
 in_root "$base" sh -ec "export PIP_NO_INDEX=1; $(section post)" >"$scratch/log" 2>&1 || fail "%post of Apptainer's definition"
+echo "Apptainer's steps: $(du --summarize --bytes --one-file-system "$base" | awk '{ printf "%d", $1 / 1000000 }') MB"
 in_root "$base" sh -ec "$(section environment)
 $(section test)
 cd /tmp && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 penstock demo --samples 300" >"$scratch/demo.out" 2>"$scratch/log" ||
     fail "%test of Apptainer's definition, and a demo: $(<"$scratch/demo.out")"
 grep -qx '/opt/penstock/.*/penstock/libpenstock.so' "$scratch/demo.out" || fail "Python takes another library: $(<"$scratch/demo.out")"
 same_order "Apptainer's steps" "$scratch/demo.out"
-echo "Apptainer's steps: $(du --summarize --bytes "$base" | awk '{ printf "%d", $1 / 1000000 }') MB"
