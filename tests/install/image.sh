@@ -65,6 +65,7 @@ buildah run "$made" penstock demo --samples 300 >/demo
 IMAGE
 mkdir -p "$tools/etc/containers"
 in_root "$tools" bash /image.sh >"$scratch/log" 2>&1 || fail "the Containerfile"
+rm "$scratch/log"
 same_order "the image" "$tools/demo"
 grep -vx 'opt/penstock/lib/python3\.[0-9]*' "$tools/more" && fail "the image has more than it should, see above"
 bytes=$(<"$tools/bytes")
@@ -79,6 +80,7 @@ grep -qx 'From: debian:13-slim' "$definition" || fail "Apptainer's image begins 
 [[ $(section files) =~ ^' '*build/wheels' '/wheels$ ]] || fail "Apptainer's image has other files: $(section files)"
 cp -r "$wheels" "$base/wheels"
 in_root "$base" sh -ec "export PIP_NO_INDEX=1; $(section post)" >"$scratch/log" 2>&1 || fail "%post of Apptainer's definition"
+rm "$scratch/log"
 echo "Apptainer's steps: $(du --summarize --bytes --one-file-system "$base" | awk '{ printf "%d", $1 / 1000000 }') MB"
 in_root "$base" sh -ec "$(section environment)
 $(section test)

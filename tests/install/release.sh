@@ -76,6 +76,16 @@ says packaging/spack/packages/penstock/package.py "cmake@$cmake:" 'python@3.8:'
 says packaging/conda/recipe.yaml "cmake >=$cmake" 'python >=3.8' "$(sed -n 's/^dependencies = \["numpy\(.*\)"\]/numpy \1/p' python/pyproject.toml)"
 says python/pyproject.toml 'requires-python = ">=3.8"'
 
+# They can be parsed, at least.
+python3 -c 'compile(open("packaging/spack/packages/penstock/package.py").read(), "package.py", "exec")' 2>"$scratch/log" || fail "Spack's recipe"
+if python3 -c 'import yaml' 2>"$scratch/log"; then
+    python3 -c 'import sys, yaml; [yaml.safe_load(open(path)) for path in sys.argv[1:]]' packaging/conda/*.yaml packaging/spack/repo.yaml \
+        .github/workflows/*.yml 2>"$scratch/log" || fail "no YAML"
+else
+    echo "skipped: whether recipes and workflows are YAML: no PyYAML for python3"
+fi
+rm -f "$scratch/log"
+
 # --- a release ---
 
 version=$(packaging/release.sh --check)
