@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# wheel.sh: makes the wheels: penstock, the Python package with libpenstock inside, for trainers, without MPI; and, by service.sh,
+# wheel.sh: makes the wheels: penstock-loader, the Python package penstock with libpenstock inside, for trainers, without MPI; and, by service.sh,
 # penstock-service.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ readonly GLIBC=2.28 # the oldest that the wheel is for: Debian 10, RHEL 8
 usage() {
     cat <<'USAGE'
 Usage: packaging/wheel.sh [OPTION...] [DIRECTORY]
-Makes penstock-VERSION-py3-none-manylinux_2_28_MACHINE.whl, for trainers, and the wheel of packaging/service.sh in DIRECTORY
+Makes penstock_loader-VERSION-py3-none-manylinux_2_28_MACHINE.whl, for trainers, and the wheel of packaging/service.sh in DIRECTORY
 (default: build/wheels), and prints their paths.
 Needs pip, setuptools and wheel for Python (Debian: python3-pip); auditwheel looks at wheels where it is installed.
 

@@ -19,6 +19,6 @@ code=0
 ((code != 77)) || skip "$(tail -n 1 "$scratch/log")"
 ((code == 0)) || fail "aarch64"
 grep 'tests passed' "$scratch/log"
-[[ $(ls "$scratch/aarch64"/penstock{,_service}-*_aarch64.whl | wc -l) == 2 ]] || fail "not two wheels: $(ls "$scratch/aarch64")"
+[[ $(ls "$scratch/aarch64"/penstock_{loader,service}-*_aarch64.whl | wc -l) == 2 ]] || fail "not two wheels: $(ls "$scratch/aarch64")"
 order=$(sed -n 's/^order: \([0-9a-f]*\) .*/\1/p' "$scratch/here")
 grep -qx "order: $order" "$scratch/log" || fail "not the order and bytes of this machine, $order"

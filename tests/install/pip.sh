@@ -51,7 +51,7 @@ place=${extra:+$HOME/plain}
 [[ $there == prefix ]] || place=$installed
 find "$place" | sort >before
 begin=$EPOCHREALTIME
-"${pip[@]}" install ${extra:+"$extra"} --no-index --find-links /wheels "penstock[$mpi]" 2>install.log || fail "pip install: $(<install.log)"
+"${pip[@]}" install ${extra:+"$extra"} --no-index --find-links /wheels "penstock-loader[$mpi]" 2>install.log || fail "pip install: $(<install.log)"
 middle=$EPOCHREALTIME
 export PATH=$place/bin:/usr/bin:/bin
 penstock demo --samples 300 >demo.out 2>demo.err || fail "penstock demo: $(<demo.err) $(<demo.out)"
@@ -87,7 +87,7 @@ du -sm "$place" | awk -v there="$there" -v mpi="$mpi" -v begin="$begin" -v middl
     '{ printf "%s, %s: installed in %.0f s, demo of 300 samples in %.0f s, %d MB with MPI and NumPy\n", there, mpi, middle - begin, end - middle, $1 }'
 [[ $there != prefix ]] || exit 0 # which pip does not uninstall from
 [[ $there == uv ]] || yes=--yes
-"${pip[@]}" uninstall ${extra:+"$extra"} ${yes-} penstock penstock-service "$mpi" numpy 2>uninstall.log || fail "uninstall: $(<uninstall.log)"
+"${pip[@]}" uninstall ${extra:+"$extra"} ${yes-} penstock-loader penstock-service "$mpi" numpy 2>uninstall.log || fail "uninstall: $(<uninstall.log)"
 find "$place" ! -name '*.pyc' ! -name __pycache__ ! -name .lock ! -type d | sort >after # .lock is uv's
 ! comm -13 before after | grep . || fail "left behind, see above"
 USER

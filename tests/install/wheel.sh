@@ -14,7 +14,7 @@ skip_sanitizers "$build" Python
 # Made by Debian's tools, and by newer ones with auditwheel, if these are there.
 library=$build/lib/libpenstock.so
 wheel=$(PYTHON=/usr/bin/python3 "$root/packaging/wheel.sh" --trainers --library "$library" "$scratch/wheels" 2>"$scratch/log") || fail "no wheel"
-[[ $wheel == */penstock-*-py3-none-manylinux_2_28_"$(uname -m)".whl ]] || fail "the wheel is called $wheel"
+[[ $wheel == */penstock_loader-*-py3-none-manylinux_2_28_"$(uname -m)".whl ]] || fail "the wheel is called $wheel"
 if "$python" -c 'import setuptools, wheel, pip, auditwheel' 2>"$scratch/log"; then
     PYTHON=$python "$root/packaging/wheel.sh" --trainers --library "$library" "$scratch/audited" 2>"$scratch/log" || fail "auditwheel"
 else
