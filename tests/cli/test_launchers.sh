@@ -40,7 +40,8 @@ transfer=1
 while [[ $1 == -* ]]; do
     case $1 in
         -n) n=$2 && shift ;;
-        --ppn | --cpu-bind | --hosts | --env) shift ;;
+        --ppn | --cpu-bind | --hosts) shift ;;
+        --env) export "$2"; shift ;;
         --pmi) [[ $2 == @(cray|pmix|none) ]] || exit 98; shift ;;
         --no-transfer) transfer='' ;;
         *) echo "mpiexec: unrecognized option '$1'" >&2; exit 99 ;;
@@ -145,6 +146,21 @@ PENSTOCK_MPIEXEC=$PWD/fake/pals timeout 60 "$penstock" -q --restarts 1 -- pensto
 digests | cmp - one || fail "keepers by PALS get something else"
 HOSTS=$(uname -n) FLUX_URI=local timeout 60 "$penstock" -q --restarts 1 -- penstock-trainer --digest 'digest.{rank}' 2>err || fail "keepers by Flux: $(cat err)"
 digests | cmp - one || fail "keepers by Flux get something else"
+
+# Commands that make datasets divide their work, whoever starts them; one that is not told of how many says so.
+makes() {
+    "$@" "$bin/penstock" rechunk data.zarr made.zarr --chunk 2 >out 2>err || fail "rechunk by $*: $(cat out err)"
+    [ "$(grep -c '^part [01] of 2: ' out)" -ge 2 ] && grep -q 'made.zarr is complete, and' out || fail "rechunk by $*: $(cat out)"
+    rm -r made.zarr
+}
+makes fake/pals -n 2 --no-transfer --env WORLD_SIZE=2
+makes env FLUX_URI=local flux run --tasks-per-node=2
+makes sh -c 'for rank in 0 1; do JSM_NAMESPACE_RANK=$rank JSM_NAMESPACE_SIZE=2 "$@" & done; wait' jsrun
+code=0
+fake/pals -n 2 --no-transfer "$bin/penstock" rechunk data.zarr made.zarr >out 2>err || code=$?
+[ $code -eq 4 ] && [ ! -e made.zarr ] || fail "rechunk by PALS without WORLD_SIZE: $code, $(cat out err)"
+contains "$(cat err)" "PALS has started this process, and does not say of how many: set WORLD_SIZE"
+fake/pals -n 1 --no-transfer "$bin/penstock" rechunk data.zarr made.zarr --part 0/1 >out 2>err || fail "--part by PALS: $(cat err)"
 
 # A reader that no MPI has joined to the others says so, also if the launcher tells no count.
 for alone in "PALS_RANKID=1" "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" "PMIX_RANK=3" "JOB_COMPLETION_INDEX=1" "PALS_RANKID=0 WORLD_SIZE=2" \

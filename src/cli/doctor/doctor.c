@@ -193,12 +193,13 @@ static void print_text(const struct diagnosis *diagnosis)
            counts[FINDING_OK], counts[FINDING_WARNING], counts[FINDING_FAILURE]);
 }
 
-/* Whether this process is one of several that a launcher has started: it starts no others. */
+/* Whether this process is one of several that a launcher has started: it starts no others. One of a
+ * pod's own is alone there. */
 static bool is_launched(void)
 {
-    const struct launcher *launcher = launcher_of_size();
-    return launcher && (strcmp(launcher->name, "srun") != 0 ||
-                        strcmp(launcher_value(launcher->size), "1") != 0);
+    const struct launcher *whole = launcher_of_size(), *half = launcher_of_half();
+    return (half && half->local_rank) || (whole && (strcmp(whole->name, "srun") != 0 ||
+                                                    strcmp(launcher_value(whole->size), "1") != 0));
 }
 
 /* 1 without hosts and outside Slurm. */
