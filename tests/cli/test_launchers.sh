@@ -194,18 +194,18 @@ done
 [ ! "$launcher" ] || ! known plm_no_such_agent || fail "every name is known"
 
 unset PENSTOCK_DELIVERY_TRAINERS
-# The manifests' commands, with the hosts that an operator writes.
+# The manifests' commands, with the hosts that an operator or pods.py writes.
 python3 - "$(dirname "$0")/../../launch/kubernetes" <<'PY' >manifests || fail "a manifest cannot be read"
 import glob, re, sys
 for path in sorted(glob.glob(sys.argv[1] + "/*.yaml")):
     [words] = re.findall(r"penstock-run, (-c[^]]*)\]", open(path).read())
     print(path.split("/")[-1], *[word.strip().strip('"') for word in words.split(",")])
 PY
-[ "$(wc -l <manifests)" -eq 2 ] || fail "manifests: $(cat manifests)"
+[ "$(wc -l <manifests)" -eq 3 ] || fail "manifests: $(cat manifests)"
 printf 'penstock-%d.penstock slots=1\n' 0 1 2 3 >written
 while read -r name _ _ words; do
     # shellcheck disable=SC2086
     made prrte "mpiexec -np 4 $spread penstock-0.penstock:1,penstock-1.penstock:1,penstock-2.penstock:1,penstock-3.penstock:1" "" \
-        --set batch.global_size=96 $(sed "s,/etc/mpi/hostfile,$PWD/written," <<<"$words")
+        --set batch.global_size=96 $(sed -E "s,/etc/mpi/hostfile|/tmp/pods/hosts,$PWD/written," <<<"$words")
     grep -q -- '--nproc-per-node=8 ' out || fail "$name: $(cat out)"
 done <manifests
