@@ -14,6 +14,8 @@ static void write_seats(const struct job *job, bool spawns, struct job_seats *re
 {
     struct text seats = {0}, warning = {0};
     topology_describe(&job->placement, &seats);
+    if (job->comm.nics[0])
+        text_append(&seats, "   NICs %s\n", job->comm.nics);
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (job->core_count < cpus)
         text_append(&seats,

@@ -127,7 +127,10 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
         setenv("OMPI_MCA_btl_tcp_disable_family", "6", 0);
     if (launched > 1)
         warn_of_small_shm();
+    char nics[NICS_BYTES];
+    nics_choose(run_count, nics);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    nics_forget(nics);
     if (launched > 1 && getenv("SLURM_STEP_ID") && !getenv("PRTE_LAUNCHED") && is_open_mpi_5())
         clock_sleep_ns(LATE_NS);
     if (provided < MPI_THREAD_FUNNELED)
@@ -137,6 +140,7 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
                         .all = MPI_COMM_NULL,
                         .run_count = 1,
                         .is_hasty = getenv("PRTE_LAUNCHED") != NULL}; /* Open MPI 5 */
+    memcpy(comm.nics, nics, sizeof nics);
     MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm.size);
     if (comm.size == 1 && launched > 1)

@@ -26,6 +26,7 @@
 
 #include "base/error.h"
 #include "plan/rounds/round.h"
+#include "ranks/nics.h"
 #include "ranks/requests.h"
 #include "run/also.h"
 
@@ -42,7 +43,8 @@ struct comm {
     int leaders[COMM_MAX_RUNS]; /* [run_count] rank in `all` of each run's rank 0 */
     int node_rank, node_size;
     char node_name[COMM_NODE_NAME_BYTES];
-    int signal_fd; /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
+    char nics[NICS_BYTES]; /* that MPI was told to use; "": none */
+    int signal_fd;         /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
     /* Called when a signal comes during a wait, or one comes to which the service loop cannot
      * answer with an orderly end. Returns only if an orderly end that the signal asks for is under
      * way: the wait goes on then. */

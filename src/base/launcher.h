@@ -14,7 +14,10 @@
 #ifndef PENSTOCK_BASE_LAUNCHER_H
 #define PENSTOCK_BASE_LAUNCHER_H
 
+#include "base/error.h"
+
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What the variable of local_size has in it. */
 enum launcher_count {
@@ -52,6 +55,27 @@ bool launcher_tells_rank(const struct launcher *launcher);
  * SLURM_PROCID=0, of Slurm's batch scripts, and PMIX_RANK=0, which Open MPI 4 sets in a program
  * that was started alone. */
 const struct launcher *launcher_of_half(void);
+
+/* A process among others: told is false, and it is 0 of 1, where no launcher tells. */
+struct launcher_standing {
+    bool told;
+    uint32_t rank, size;
+};
+
+/* Rank and world size, by the first row from launchers[first] on that tells both; of one that tells
+ * ranks alone the size is WORLD_SIZE. An outer launcher's 0 of 1 hides no inner one of which
+ * launcher_of_half() is: nothing is told then. INVALID: no numbers, or a rank that is not below the
+ * size. */
+MUST_USE enum status launcher_world(int first, struct launcher_standing *ret_standing,
+                                    struct error *err);
+
+/* The same among the processes of this node. */
+MUST_USE enum status launcher_node(int first, struct launcher_standing *ret_standing,
+                                   struct error *err);
+
+/* Reads the variable `name` as a number; *ret_value stays as it is if it is not set. INVALID: it is
+ * none from 0 to INT32_MAX. */
+MUST_USE enum status launcher_number(const char *name, int64_t *ret_value, struct error *err);
 
 /* This program's rank in its launcher's words, "0" without one, for those that may not ask MPI yet.
  * Borrowed from the environment. */

@@ -94,7 +94,7 @@ enum status gpus_find(struct topology *topology, struct error *err)
     return STATUS_OK;
 }
 
-static uint32_t nearest_node(const struct topology *topology, hwloc_const_bitmap_t near)
+uint32_t nearest_node(const struct topology *topology, hwloc_const_bitmap_t near)
 {
     uint32_t node = ANY_NODE;
     for (uint32_t i = 0; i < topology->core_count; i++) {

@@ -1,4 +1,4 @@
-/* The machine as placement sees it: cores in NUMA order, GPUs in PCI order, and nothing else.
+/* The machine as placement sees it: cores in NUMA order, GPUs in PCI order, NICs, and nothing else.
  * Internal to topology/. */
 #ifndef PENSTOCK_TOPOLOGY_MACHINE_H
 #define PENSTOCK_TOPOLOGY_MACHINE_H
@@ -29,15 +29,37 @@ struct gpu {
     uint32_t node; /* index into nodes; ANY_NODE: near none that may be used, or near several */
 };
 
+enum nic_kind { NIC_INFINIBAND, NIC_ETHERNET, NIC_SLINGSHOT };
+enum { NIC_NAME_BYTES = 32, NIC_SUBNET_BYTES = 64 };
+
+struct nic {
+    char name[NIC_NAME_BYTES]; /* "mlx5_0" */
+    enum nic_kind kind;
+    uint32_t port;                 /* the first that is active; 0: none is, or none is told of */
+    char subnet[NIC_SUBNET_BYTES]; /* the port's address, which begins with its subnet's; "" */
+    float link_speed;              /* of PCI, in GB/s; 0: not known */
+    hwloc_bitmap_t near, around;   /* owned: cpus of its locality, and of the package of these */
+};
+
 struct topology {
     hwloc_topology_t hwloc;
+    bool bound; /* a launcher has bound this process to some of the cpus */
     uint32_t core_count;
     struct core *cores; /* [core_count] grouped by node, in hwloc's logical order */
     uint32_t node_count;
     uint32_t *node_os_indexes; /* [node_count] the system's numbers */
     uint32_t gpu_count;
     struct gpu *gpus; /* [gpu_count] in order of PCI address */
+    uint32_t nic_count;
+    struct nic *nics; /* [nic_count] in hwloc's order */
 };
+
+/* The one node whose cores are `near`; ANY_NODE: none, or several. */
+uint32_t nearest_node(const struct topology *topology, hwloc_const_bitmap_t near);
+
+/* Lists the NICs of a loaded topology that is not restricted yet. NO_MEMORY. */
+MUST_USE enum status nics_find(struct topology *topology, struct error *err);
+void nics_free(struct topology *topology);
 
 /* Lists the GPUs of a loaded topology that is not restricted yet: restricting drops those near
  * cpus that are not allowed, and the others' numbers would shift. NO_MEMORY. */

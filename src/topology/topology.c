@@ -1,8 +1,9 @@
 /* Discovery: turns hwloc's tree into the flat list of cores that placement works on.
  *
- * Only cores, hardware threads, NUMA nodes and PCI devices are kept: caches and what drivers know
- * cost time at start and are of no use here. A core belongs to the first NUMA node that has it:
- * machines with two kinds of memory show two nodes over the same cores, the ordinary one first.
+ * Only cores, hardware threads, NUMA nodes and devices of PCI and of Linux's drivers are kept:
+ * caches and what other libraries know cost time at start and are of no use here. A core belongs to
+ * the first NUMA node that has it: machines with two kinds of memory show two nodes over the same
+ * cores, the ordinary one first.
  */
 #include "topology/machine.h"
 
@@ -38,15 +39,18 @@ static enum status set_source(hwloc_topology_t hwloc, const char *description, s
 }
 
 /* To the cpus that the calling thread was given. */
-static enum status restrict_to_affinity(hwloc_topology_t hwloc, struct error *err)
+static enum status restrict_to_affinity(struct topology *topology, struct error *err)
 {
+    hwloc_topology_t hwloc = topology->hwloc;
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (!set)
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
     enum status status = STATUS_OK;
-    if (hwloc_get_cpubind(hwloc, set, HWLOC_CPUBIND_THREAD) == 0 &&
-        hwloc_topology_restrict(hwloc, set, 0) != 0)
-        status = error_set_errno(err, STATUS_INVALID, "topology: restrict to own affinity");
+    if (hwloc_get_cpubind(hwloc, set, HWLOC_CPUBIND_THREAD) == 0) {
+        topology->bound = !hwloc_bitmap_isincluded(hwloc_topology_get_topology_cpuset(hwloc), set);
+        if (hwloc_topology_restrict(hwloc, set, 0) != 0)
+            status = error_set_errno(err, STATUS_INVALID, "topology: restrict to own affinity");
+    }
     hwloc_bitmap_free(set);
     return status;
 }
@@ -77,16 +81,25 @@ static enum status load_tree(struct topology *topology, const char *description,
         return error_set(err, STATUS_NO_MEMORY, "topology: out of memory");
     hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_PCI_DEVICE,
                                    HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    /* Linux lists PCI devices itself; the plugin for others loads a library that leaks. */
-    hwloc_topology_set_components(topology->hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+    hwloc_topology_set_type_filter(topology->hwloc, HWLOC_OBJ_OS_DEVICE,
+                                   HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* Linux lists devices itself. Plugins load libraries: that for PCI one that leaks, the others
+     * those of GPUs, which no reader touches. */
+    static const char *const plugins[] = {"pci",  "cuda",      "nvml", "opencl",
+                                          "rsmi", "levelzero", "gl"};
+    for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
+        hwloc_topology_set_components(topology->hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                      plugins[i]);
     enum status status = set_source(topology->hwloc, description, err);
     if (status == STATUS_OK && hwloc_topology_load(topology->hwloc) != 0)
         status = error_set_errno(err, STATUS_INVALID, "topology '%s': load",
                                  description ? description : "of this machine");
     if (status == STATUS_OK)
         status = gpus_find(topology, err);
+    if (status == STATUS_OK)
+        status = nics_find(topology, err);
     if (status == STATUS_OK && !description)
-        status = restrict_to_affinity(topology->hwloc, err);
+        status = restrict_to_affinity(topology, err);
     if (status == STATUS_OK && allowed)
         status = restrict_to(topology->hwloc, allowed, err);
     return status;
@@ -179,6 +192,7 @@ void topology_free(struct topology *topology)
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
     gpus_free(topology);
+    nics_free(topology);
     free(topology->node_os_indexes);
     free(topology->cores);
     free(topology);

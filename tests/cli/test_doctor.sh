@@ -1,7 +1,7 @@
 # penstock doctor: a thing that is made wrong is found, with what to do. A script stands in for penstock-run where there are to be nodes.
 . "$(dirname "$0")/lib.sh"
 bin=$(dirname "$penstock")
-unset PENSTOCK_RUN_DIR PENSTOCK_LIBRARY OMPI_MCA_btl_tcp_if_include "${!SLURM_@}"
+unset PENSTOCK_RUN_DIR PENSTOCK_LIBRARY OMPI_MCA_btl_tcp_if_include "${!SLURM_@}" "${!FLUX_@}" "${!PBS_@}" "${!LSB_@}" "${!KUBERNETES_@}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 "$penstock" synth data.zarr --samples 32 --videos 4 >/dev/null
@@ -125,13 +125,26 @@ grep -q "^FAILURE  n2 .*versions differ" out && grep -q "^warning  n2 .*at least
 [ "$(cat asked)" = "--probe node --hosts n1,n2 -- $doctor doctor --of-node 2 --config run.yaml" ] || fail "nodes are asked by $(cat asked)"
 finds 1 FAILURE versions "versions differ" "on all nodes" "$doctor" doctor -c run.yaml --also val=run.yaml --hosts n1,n2
 contains "$(cat asked)" "--config run.yaml --also val=run.yaml"
-# In a Slurm job they are the job's; started once on each node, it starts nothing.
-export SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2
-finds 1 FAILURE versions "versions differ: node n1 has penstock 1.2.3" "on all nodes" "$doctor" doctor
-[ "$(cat asked)" = "--probe node -- $doctor doctor --of-node 2" ] || fail "nodes are asked by $(cat asked)"
-SLURM_STEP_NUM_TASKS=2 "$doctor" doctor >out || true
-! grep -q ' mpi ' out || fail "one of two tasks starts readers: $(cat out)"
-unset SLURM_JOB_ID SLURM_JOB_NUM_NODES
+# In a job they are the job's; started once on each node, it starts nothing.
+counting="[ \"\$2\" = count ] && exec $bin/penstock-run \"\$@\""
+mkdir path
+printf '#!/bin/sh\nprintf "n%%s\\n" 1 2 3 4\n' >path/flux
+chmod +x path/flux
+printf 'n%s\n' 1 1 2 2 3 3 >nodefile
+printf '%s\n' batch3 n1 n1 n2 >slots
+stand_in penstock-run "$counting
+$(sed 1d here/penstock-run)"
+for row in "2 SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2" "3 PBS_NODEFILE=nodefile" "2 LSB_DJOB_HOSTFILE=slots" "4 FLUX_URI=local" \
+    "3 KUBERNETES_SERVICE_HOST=10.0.0.1 OMPI_MCA_orte_default_hostfile=nodefile"; do
+    # shellcheck disable=SC2086
+    finds 1 FAILURE versions "versions differ: node n1 has penstock 1.2.3" "on all nodes" env PATH="$PWD/path:$PATH" ${row#* } "$doctor" doctor
+    [ "$(cat asked)" = "--probe node -- $doctor doctor --of-node ${row%% *}" ] || fail "${row#* }: nodes are asked by $(cat asked)"
+done
+for task in "SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2" "PBS_NODEFILE=nodefile PALS_RANKID=0 PALS_LOCAL_RANKID=0"; do
+    # shellcheck disable=SC2086
+    env $task "$doctor" doctor >out || true
+    ! grep -qE ' (mpi|nodes) ' out || fail "one of several tasks by $task starts readers: $(cat out)"
+done
 finds 1 FAILURE nodes "only 2 of 3 hosts answer" "ssh HOST true" "$doctor" doctor --hosts n1,n2,n3
 finds 1 FAILURE clock "S3 refuses" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=s3://bucket/x
 # All that many nodes say is kept, 2 MiB here.

@@ -40,7 +40,8 @@ transfer=1
 while [[ $1 == -* ]]; do
     case $1 in
         -n) n=$2 && shift ;;
-        --ppn | --cpu-bind | --hosts | --env) shift ;;
+        --ppn | --cpu-bind | --hosts) shift ;;
+        --env) export "$2"; shift ;;
         --pmi) [[ $2 == @(cray|pmix|none) ]] || exit 98; shift ;;
         --no-transfer) transfer='' ;;
         *) echo "mpiexec: unrecognized option '$1'" >&2; exit 99 ;;
@@ -146,6 +147,21 @@ digests | cmp - one || fail "keepers by PALS get something else"
 HOSTS=$(uname -n) FLUX_URI=local timeout 60 "$penstock" -q --restarts 1 -- penstock-trainer --digest 'digest.{rank}' 2>err || fail "keepers by Flux: $(cat err)"
 digests | cmp - one || fail "keepers by Flux get something else"
 
+# Commands that make datasets divide their work, whoever starts them; one that is not told of how many says so.
+makes() {
+    "$@" "$bin/penstock" rechunk data.zarr made.zarr --chunk 2 >out 2>err || fail "rechunk by $*: $(cat out err)"
+    [ "$(grep -c '^part [01] of 2: ' out)" -ge 2 ] && grep -q 'made.zarr is complete, and' out || fail "rechunk by $*: $(cat out)"
+    rm -r made.zarr
+}
+makes fake/pals -n 2 --no-transfer --env WORLD_SIZE=2
+makes env FLUX_URI=local flux run --tasks-per-node=2
+makes sh -c 'for rank in 0 1; do JSM_NAMESPACE_RANK=$rank JSM_NAMESPACE_SIZE=2 "$@" & done; wait' jsrun
+code=0
+fake/pals -n 2 --no-transfer "$bin/penstock" rechunk data.zarr made.zarr >out 2>err || code=$?
+[ $code -eq 4 ] && [ ! -e made.zarr ] || fail "rechunk by PALS without WORLD_SIZE: $code, $(cat out err)"
+contains "$(cat err)" "PALS has started this process, and does not say of how many: set WORLD_SIZE"
+fake/pals -n 1 --no-transfer "$bin/penstock" rechunk data.zarr made.zarr --part 0/1 >out 2>err || fail "--part by PALS: $(cat err)"
+
 # A reader that no MPI has joined to the others says so, also if the launcher tells no count.
 for alone in "PALS_RANKID=1" "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" "PMIX_RANK=3" "JOB_COMPLETION_INDEX=1" "PALS_RANKID=0 WORLD_SIZE=2" \
     "PALS_RANKID=1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"; do
@@ -178,18 +194,18 @@ done
 [ ! "$launcher" ] || ! known plm_no_such_agent || fail "every name is known"
 
 unset PENSTOCK_DELIVERY_TRAINERS
-# The manifests' commands, with the hosts that an operator writes.
+# The manifests' commands, with the hosts that an operator or pods.py writes.
 python3 - "$(dirname "$0")/../../launch/kubernetes" <<'PY' >manifests || fail "a manifest cannot be read"
 import glob, re, sys
 for path in sorted(glob.glob(sys.argv[1] + "/*.yaml")):
     [words] = re.findall(r"penstock-run, (-c[^]]*)\]", open(path).read())
     print(path.split("/")[-1], *[word.strip().strip('"') for word in words.split(",")])
 PY
-[ "$(wc -l <manifests)" -eq 2 ] || fail "manifests: $(cat manifests)"
+[ "$(wc -l <manifests)" -eq 3 ] || fail "manifests: $(cat manifests)"
 printf 'penstock-%d.penstock slots=1\n' 0 1 2 3 >written
 while read -r name _ _ words; do
     # shellcheck disable=SC2086
     made prrte "mpiexec -np 4 $spread penstock-0.penstock:1,penstock-1.penstock:1,penstock-2.penstock:1,penstock-3.penstock:1" "" \
-        --set batch.global_size=96 $(sed "s,/etc/mpi/hostfile,$PWD/written," <<<"$words")
+        --set batch.global_size=96 $(sed -E "s,/etc/mpi/hostfile|/tmp/pods/hosts,$PWD/written," <<<"$words")
     grep -q -- '--nproc-per-node=8 ' out || fail "$name: $(cat out)"
 done <manifests

@@ -24,6 +24,14 @@ struct device {
     int node; /* -1: of the whole machine */
 };
 
+/* A device of Linux's drivers below a PCI device. */
+struct made_nic {
+    const char *name; /* NULL: ends the table */
+    int node;
+    const char *state, *lid, *subnet; /* of port 1, as hwloc has them; NULL: not told */
+    double link_speed;
+};
+
 /* A machine of nodes * cores * threads cpus. They are numbered in this order, from `first_cpu` on;
  * where `alternate`, first over nodes, then over cores, then over threads: of two nodes one has the
  * even cpus, the other the odd ones. */
@@ -32,6 +40,8 @@ struct machine {
     bool alternate;
     unsigned first_cpu;
     struct device devices[MAX_DEVICES];
+    struct made_nic nics[MAX_DEVICES];
+    unsigned nodes_a_package; /* 0: one */
 };
 
 enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086, ASPEED = 0x1a03, VIRTIO = 0x1af4 };
@@ -87,6 +97,30 @@ static void print_devices(FILE *file, unsigned *object, const struct machine *ma
                     ++*object, d->bus, d->class_id, d->vendor);
 }
 
+static void print_info(FILE *file, const char *name, const char *value, const char *rest)
+{
+    if (value)
+        fprintf(file, "<info name=\"%s\" value=\"%s%s\"/>\n", name, value, rest);
+}
+
+static void print_nics(FILE *file, unsigned *object, const struct machine *machine, int node)
+{
+    for (const struct made_nic *n = machine->nics; n->name; n++) {
+        if (n->node != node)
+            continue;
+        fprintf(file,
+                "<object type=\"PCIDev\" gp_index=\"%u\" pci_busid=\"0000:%02x:00.0\" "
+                "pci_type=\"0207 [15b3:101b] [0000:0000] 00\" pci_link_speed=\"%f\">\n",
+                ++*object, 0xd0 + (unsigned)(n - machine->nics), n->link_speed);
+        fprintf(file, "<object type=\"OSDev\" gp_index=\"%u\" name=\"%s\" osdev_type=\"%d\">\n",
+                ++*object, n->name, strncmp(n->name, "hsn", 3) ? 3 : 2);
+        print_info(file, "Port1State", n->state, "");
+        print_info(file, "Port1LID", n->lid, "");
+        print_info(file, "Port1GID0", n->subnet, ":0c42:a103:0011:2233");
+        fprintf(file, "</object>\n</object>\n");
+    }
+}
+
 static void print_core(FILE *file, unsigned *object, const struct machine *machine, unsigned node,
                        unsigned core)
 {
@@ -105,6 +139,26 @@ static void print_core(FILE *file, unsigned *object, const struct machine *machi
     fprintf(file, "</object>\n");
 }
 
+/* hwloc has the memory of a part of a package in a group. */
+static void print_node(FILE *file, unsigned *object, const struct machine *machine, unsigned node)
+{
+    struct cpuset cpus = cpus_of(machine, node, node + 1, 0, machine->cores);
+    bool grouped = machine->nodes_a_package > 1;
+    if (grouped) {
+        fprintf(file, "<object type=\"Group\" kind=\"1001\" subkind=\"0\"");
+        print_sets(file, object, &cpus, 1u << node);
+        fprintf(file, ">\n");
+    }
+    fprintf(file, "<object type=\"NUMANode\" os_index=\"%u\" local_memory=\"1073741824\"", node);
+    print_sets(file, object, &cpus, 1u << node);
+    fprintf(file, "/>\n");
+    for (unsigned core = 0; core < machine->cores; core++)
+        print_core(file, object, machine, node, core);
+    print_devices(file, object, machine, (int)node);
+    print_nics(file, object, machine, (int)node);
+    fprintf(file, grouped ? "</object>\n" : "");
+}
+
 static void print_machine(FILE *file, const struct machine *machine)
 {
     unsigned object = 0;
@@ -114,19 +168,18 @@ static void print_machine(FILE *file, const struct machine *machine)
                   "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\"");
     print_sets(file, &object, &cpus, (1u << machine->nodes) - 1);
     fprintf(file, ">\n");
-    for (unsigned node = 0; node < machine->nodes; node++) {
-        cpus = cpus_of(machine, node, node + 1, 0, machine->cores);
-        fprintf(file, "<object type=\"Package\" os_index=\"%u\"", node);
-        print_sets(file, &object, &cpus, 1u << node);
-        fprintf(file, ">\n<object type=\"NUMANode\" os_index=\"%u\" local_memory=\"1073741824\"",
-                node);
-        print_sets(file, &object, &cpus, 1u << node);
-        fprintf(file, "/>\n");
-        for (unsigned core = 0; core < machine->cores; core++)
-            print_core(file, &object, machine, node, core);
-        print_devices(file, &object, machine, (int)node);
+    unsigned each = machine->nodes_a_package ? machine->nodes_a_package : 1;
+    for (unsigned package = 0; package < machine->nodes / each; package++) {
+        unsigned first = package * each, end = first + each;
+        cpus = cpus_of(machine, first, end, 0, machine->cores);
+        fprintf(file, "<object type=\"Package\" os_index=\"%u\"", package);
+        print_sets(file, &object, &cpus, (1u << end) - (1u << first));
+        fprintf(file, ">\n");
+        for (unsigned node = first; node < end; node++)
+            print_node(file, &object, machine, node);
         fprintf(file, "</object>\n");
     }
+    print_nics(file, &object, machine, -1);
     print_devices(file, &object, machine, -1);
     fprintf(file, "</object>\n</topology>\n");
 }

@@ -1,3 +1,4 @@
+penstock_unit_test(topology nics LINKS topology)
 penstock_unit_test(topology placement LINKS topology)
 penstock_unit_test(topology real THREADS LINKS topology)
 penstock_unit_test(topology scattered LINKS topology)

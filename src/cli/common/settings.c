@@ -24,7 +24,7 @@ static enum status check_file(const char *path, struct error *err)
 static bool is_one_of_several(void)
 {
     const struct launcher *launcher = launcher_of_size();
-    return launcher && atoi(launcher_value(launcher->size)) > 1;
+    return (launcher && atoi(launcher_value(launcher->size)) > 1) || launcher_of_half();
 }
 
 enum status cli_settings_read(const struct cli_settings *settings, struct config *ret_config,

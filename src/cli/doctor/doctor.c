@@ -27,7 +27,7 @@ static const char help[] =
     "\v"
     "Without a configuration, looks at the node alone: limits, shared memory, memory, clock, "
     "programs, MPI. With a configuration, also at the dataset, at directories, and at the memory "
-    "that the run takes. With --hosts, and in a Slurm job, at each node, as penstock-run starts "
+    "that the run takes. With --hosts, and in a job, at each node, as penstock-run starts "
     "programs there, and at what differs between nodes.\n\n"
     "Examples:\n"
     "  penstock doctor\n"
@@ -193,24 +193,23 @@ static void print_text(const struct diagnosis *diagnosis)
            counts[FINDING_OK], counts[FINDING_WARNING], counts[FINDING_FAILURE]);
 }
 
-/* Whether this process is one of several that a launcher has started: it starts no others. */
+/* Whether this process is one of several that a launcher has started: it starts no others. One of a
+ * pod's own is alone there. */
 static bool is_launched(void)
 {
-    const struct launcher *launcher = launcher_of_size();
-    return launcher && (strcmp(launcher->name, "srun") != 0 ||
-                        strcmp(launcher_value(launcher->size), "1") != 0);
+    const struct launcher *whole = launcher_of_size(), *half = launcher_of_half();
+    return (half && half->local_rank) || (whole && (strcmp(whole->name, "srun") != 0 ||
+                                                    strcmp(launcher_value(whole->size), "1") != 0));
 }
 
-/* 1 without hosts and outside Slurm. */
+/* Those of a list, or of the job; 1 without either. */
 static uint64_t count_nodes(const char *hosts)
 {
-    const char *nodes = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_NUM_NODES") : NULL;
     static const char between[] = ", \t\r\n";
-    uint64_t count = 1;
-    if (!hosts && nodes && !is_launched() && number_parse(nodes, 1, UINT32_MAX, &count))
-        return count;
-    count = 0;
-    for (const char *at = hosts ? hosts : ""; *(at += strspn(at, between)); count++)
+    uint64_t count = 0;
+    if (!hosts)
+        return is_launched() ? 1 : doctor_count_nodes();
+    for (const char *at = hosts; *(at += strspn(at, between)); count++)
         at += strcspn(at, between);
     return count > 0 ? count : 1;
 }
@@ -239,15 +238,15 @@ static bool examine_node(struct diagnosis *diagnosis, const struct options *opti
 
 static void examine(struct diagnosis *diagnosis, const struct options *options)
 {
-    uint64_t nodes = options->of_node ? options->of_node : count_nodes(options->hosts);
-    bool cluster = options->of_node == 0 && (options->hosts || nodes > 1);
-    bool complete = true; /* readers do not come together where a node is not there */
     struct needs needs = {.trainers = 1};
-    bool configured = has_configuration(&options->settings);
     if (options->before_run) {
         doctor_start(diagnosis, &needs);
         return;
     }
+    uint64_t nodes = options->of_node ? options->of_node : count_nodes(options->hosts);
+    bool cluster = options->of_node == 0 && (options->hosts || nodes > 1);
+    bool complete = true; /* readers do not come together where a node is not there */
+    bool configured = has_configuration(&options->settings);
     if (configured && !doctor_needs(diagnosis, &options->settings, nodes, &needs))
         configured = false;
     if (cluster)

@@ -93,10 +93,14 @@ void doctor_sightings_free(struct sightings *sightings); /* NULL is fine */
 void doctor_programs(struct diagnosis *diagnosis);
 
 /* MPI: penstock-reader is started by penstock-run as a run starts it, on `hosts` (NULL: this
- * machine, or the nodes of the Slurm job). */
+ * machine, or the nodes of the job). */
 void doctor_mpi(struct diagnosis *diagnosis, const char *hosts);
 
-/* Runs `penstock doctor --of-node N` on each of `hosts` (NULL: of the Slurm job) through
+/* How many nodes the job has that this process is in, by penstock-run, which knows the batch
+ * systems; 1 outside a job, and if penstock-run cannot tell: doctor_mpi() will say why. */
+uint64_t doctor_count_nodes(void);
+
+/* Runs `penstock doctor --of-node N` on each of `hosts` (NULL: of the job) through
  * penstock-run, adds what it finds, and compares nodes: versions, clocks. True: all of `node_count`
  * nodes answered. */
 bool doctor_cluster(struct diagnosis *diagnosis, const char *hosts, uint64_t node_count,

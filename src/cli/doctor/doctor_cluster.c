@@ -1,4 +1,5 @@
 /* Other nodes, for `penstock doctor`: see doctor.h. */
+#include "base/number.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/output_of.h"
 
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NODES_TIMEOUT_S = 120, LISTS_TIMEOUT_S = 600 };
+enum { COUNT_TIMEOUT_S = 20, NODES_TIMEOUT_S = 120, LISTS_TIMEOUT_S = 600 };
 
 /* Clocks that are further apart make logs hard to compare; S3 has a limit of its own. */
 static const double CLOCK_TOLERANCE_S = 2, S3_TOLERANCE_S = 900;
@@ -134,6 +135,20 @@ static void add_silence(struct diagnosis *diagnosis, size_t answers, uint64_t no
                       "reach each host by 'ssh HOST true' without a password",
                       "only %zu of %" PRIu64 " hosts answer%s%s", answers, node_count,
                       silent[0] ? ", not " : "", text_shown(silent).text);
+}
+
+uint64_t doctor_count_nodes(void)
+{
+    char run[DOCTOR_PATH_BYTES], said[24];
+    uint64_t count;
+    if (!doctor_find_program("penstock-run", run))
+        return 1;
+    const char *const words[] = {run, "--probe", "count", NULL};
+    struct text output = {0};
+    bool told = output_of(words, COUNT_TIMEOUT_S, &output) == 0;
+    output_line_after(output.data, "nodes: ", said, sizeof said);
+    text_done(&output);
+    return told && number_parse(said, 1, UINT32_MAX, &count) ? count : 1;
 }
 
 /* How `penstock doctor --of-node` is started on each node. */

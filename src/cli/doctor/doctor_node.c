@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "cli/doctor/doctor.h"
+#include "topology/nics.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -230,6 +231,26 @@ static bool is_interface(const char *name)
     return access(path, F_OK) == 0;
 }
 
+/* NICs that programs of Linux's drivers show, and what readers make of them. */
+static void check_nics(struct diagnosis *diagnosis)
+{
+    struct topology *topology = NULL;
+    struct text found = {0};
+    const char *chosen = getenv("UCX_NET_DEVICES");
+    if (topology_load(NULL, NULL, &topology, NULL) != STATUS_OK)
+        return;
+    topology_describe_nics(topology, &found);
+    if (found.length > 0)
+        diagnosis_add(diagnosis, FINDING_OK, "nics", NULL, "%s%s%s", text_shown(found.data).text,
+                      chosen ? "; UCX_NET_DEVICES=" : "",
+                      chosen                             ? text_shown(chosen).text
+                      : topology_nic_count(topology) > 1 ? "; several readers of a node share out "
+                                                           "those of InfiniBand"
+                                                         : "");
+    text_done(&found);
+    topology_free(topology);
+}
+
 /* Interfaces that Open MPI is told to use, unless by address: it says little where one is not
  * there. */
 static void check_interfaces(struct diagnosis *diagnosis)
@@ -253,6 +274,7 @@ static void check_interfaces(struct diagnosis *diagnosis)
 void doctor_node(struct diagnosis *diagnosis, const struct needs *needs)
 {
     check_interfaces(diagnosis);
+    check_nics(diagnosis);
     check_descriptors(diagnosis, needs);
     check_locked_memory(diagnosis);
     check_shared_memory(diagnosis);

@@ -104,9 +104,9 @@ int cli_derive(int argc, char **argv)
     struct making_result result;
     struct error err;
     cli_parse(&command, argc, argv, &options);
-    cli_making_settle(&options.derive.making);
-    enum status status =
-        cli_settings_open_store(&options.settings, options.derive.source, &source, &err);
+    enum status status = cli_making_settle(&options.derive.making, &err);
+    if (status == STATUS_OK)
+        status = cli_settings_open_store(&options.settings, options.derive.source, &source, &err);
     if (status == STATUS_OK)
         status = derive_run(&options.derive, source, &result, &err);
     int code = status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;

@@ -242,8 +242,8 @@ static int ingest_video(int argc, char **argv)
     struct error err;
     cli_parse(&command, argc, argv, &options);
     options.ingest.size = (uint32_t)options.size;
-    cli_making_settle(&options.ingest.making);
-    if (run(&options.ingest, &result, &err) != STATUS_OK)
+    if (cli_making_settle(&options.ingest.making, &err) != STATUS_OK ||
+        run(&options.ingest, &result, &err) != STATUS_OK)
         return cli_fail(argv[0], &err);
     tell(&result);
     cli_making_tell(&options.ingest.making, &result.making, ", and reads as it was written");

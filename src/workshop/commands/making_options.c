@@ -4,7 +4,6 @@
 #include "base/cpu.h"
 #include "base/launcher.h"
 #include "base/memory.h"
-#include "base/number.h"
 #include "base/size.h"
 
 #include <argp.h>
@@ -41,48 +40,40 @@ void cli_making_names(void *input, const struct argp_state *state, const char *o
     list->names = cli_names(state, option, argument, &list->count);
 }
 
-/* A whole number from the environment; false: there is none. */
-static bool from_environment(const char *name, uint32_t *ret_value)
+/* The part by the launcher's word, and how many processes share this node: as if all did, where it
+ * does not say. */
+static enum status ask_launcher(struct making_options *making, uint32_t *ret_local,
+                                struct error *err)
 {
-    const char *text = launcher_value(name);
-    uint64_t value;
-    if (!text || !number_parse(text, 0, UINT32_MAX, &value))
-        return false;
-    *ret_value = (uint32_t)value;
-    return true;
+    struct launcher_standing world, node;
+    enum status status = launcher_world(LAUNCHER_OPEN_MPI, &world, err);
+    if (status == STATUS_OK)
+        status = launcher_node(LAUNCHER_OPEN_MPI, &node, err);
+    if (status != STATUS_OK)
+        return status;
+    const struct launcher *half = world.told ? NULL : launcher_of_half();
+    if (half)
+        return error_set(err, STATUS_INVALID,
+                         "environment: %s=%s: %s has started this process, and does not say of how "
+                         "many: set WORLD_SIZE to their number, 1 for one that is alone",
+                         half->rank, launcher_value(half->rank), half->name);
+    making->part = world.rank;
+    making->part_count = world.size;
+    *ret_local = node.told && node.size < world.size ? node.size : world.size;
+    return STATUS_OK;
 }
 
-/* Reads rank, size, and the number of processes on this node from the launcher's variables. A Slurm
- * batch script has SLURM_PROCID, too; only srun sets the size of a step. */
-static void ask_launcher(struct making_options *making, uint32_t *ret_local)
-{
-    for (int i = LAUNCHER_OPEN_MPI; i < LAUNCHERS; i++) {
-        const struct launcher *row = &launchers[i];
-        uint32_t rank, size;
-        if (!from_environment(row->rank, &rank) || !from_environment(row->size, &size) ||
-            rank >= size)
-            continue;
-        making->part = rank;
-        making->part_count = size;
-        /* Not known: as if all were on this node. */
-        if (row->local_count == LAUNCHER_COUNT_OF_ALL ||
-            !from_environment(row->local_size, ret_local) || *ret_local == 0)
-            *ret_local = size;
-        return;
-    }
-}
-
-void cli_making_settle(struct making_options *making)
+enum status cli_making_settle(struct making_options *making, struct error *err)
 {
     uint32_t local = 1, cores = cpu_count();
-    if (making->part_count == 0) {
-        making->part_count = 1;
-        ask_launcher(making, &local);
-    }
+    enum status status = making->part_count == 0 ? ask_launcher(making, &local, err) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
     if (making->thread_count == 0)
         making->thread_count = cores / local > 0 ? cores / local : 1;
     if (making->memory_bytes == 0)
         making->memory_bytes = memory_available_bytes() / 2 / local;
+    return STATUS_OK;
 }
 
 void cli_making_tell(const struct making_options *making, const struct making_result *result,

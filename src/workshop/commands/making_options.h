@@ -55,8 +55,9 @@ cli_parse_argument cli_making_level;
 /* Reads "a,b" into a struct making_names, whose list is the caller's to free. */
 cli_parse_argument cli_making_names;
 
-/* Settles what is 0: the part by the launcher's variables (part_count), threads, and memory. */
-void cli_making_settle(struct making_options *making);
+/* Settles what is 0: the part by the launcher's variables (part_count), threads, and memory.
+ * INVALID: a launcher tells this process's rank, and nobody tells of how many. */
+MUST_USE enum status cli_making_settle(struct making_options *making, struct error *err);
 
 /* Prints what was done, and the digest where all is. `claim`: what reading back has shown, for a
  * destination that is complete. */

@@ -99,8 +99,9 @@ static const char help[] =
     "same one for SRC.\n"
     "\n"
     "After an interruption, the same command goes on; another source or other options are refused. "
-    "Under mpirun or srun each process writes its part (by OMPI_COMM_WORLD_RANK, PMI_RANK or "
-    "SLURM_PROCID). The processes need only a common file system; the last one to end writes the "
+    "Under a launcher (mpirun, srun, flux run, jsrun; PALS with WORLD_SIZE set) each process "
+    "writes "
+    "its part. The processes need only a common file system; the last one to end writes the "
     "metadata. With other launchers, start each process with --part.\n"
     "\n" CLI_MAKING_EXIT_CODES "a source that cannot be read.\n"
     "\n"
@@ -134,9 +135,9 @@ int cli_rechunk(int argc, char **argv)
     struct making_result result;
     struct error err;
     cli_parse(&command, argc, argv, &options);
-    cli_making_settle(&options.rechunk.making);
-    enum status status =
-        cli_settings_open_store(&options.settings, options.rechunk.source, &source, &err);
+    enum status status = cli_making_settle(&options.rechunk.making, &err);
+    if (status == STATUS_OK)
+        status = cli_settings_open_store(&options.settings, options.rechunk.source, &source, &err);
     if (status == STATUS_OK)
         status = rechunk_run(&options.rechunk, source, &result, &err);
     int code = status != STATUS_OK ? cli_fail(argv[0], &err) : EXIT_SUCCESS;

@@ -382,8 +382,9 @@ int cli_stats(int argc, char **argv)
     struct config config = {0};
     struct error err;
     cli_parse(&command, argc, argv, &options);
-    cli_making_settle(&options.making);
-    enum status status = run(&options, &config, &err);
+    enum status status = cli_making_settle(&options.making, &err);
+    if (status == STATUS_OK)
+        status = run(&options, &config, &err);
     config_done(&config);
     free(options.fields.names);
     cli_settings_done(&options.settings);
