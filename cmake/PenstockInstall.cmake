@@ -100,7 +100,8 @@ if(BUILD_TESTING)
       penstock_install_test(pip ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${Python3_EXECUTABLE})
       penstock_install_test(aarch64 ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${Python3_EXECUTABLE})
       penstock_install_test(torchrun ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${Python3_EXECUTABLE})
-      set_tests_properties(install.pip install.aarch64 install.torchrun PROPERTIES
+      penstock_install_test(image ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${Python3_EXECUTABLE})
+      set_tests_properties(install.pip install.aarch64 install.torchrun install.image PROPERTIES
         LABELS "install;long" TIMEOUT 3600 RESOURCE_LOCK wheels)
     endif()
   endif()

@@ -11,7 +11,7 @@ usage() {
     cat <<'USAGE'
 Usage: packaging/release.sh [OPTION...] VERSION
 Writes VERSION wherever the version stands, dates its section of CHANGELOG.md, runs .ci/run, commits, tags vVERSION, and leaves a source
-archive and wheels in build/release-VERSION. Publishes nothing: prints the commands that do.
+archive and wheels in build/release-VERSION. Publishes nothing: prints the command that does, by .github/workflows/release.yml.
 
   --check      compare the places where the version stands, and end
   --no-tests   do not run .ci/run, which has passed on this commit
@@ -29,6 +29,9 @@ readonly PLACES=(
     'packaging/service/pyproject.toml|^version = "\([0-9.]*\)"$'
     'python/penstock/__init__.py|^__version__ = "\([0-9.]*\)"$'
     'CITATION.cff|^version: \([0-9.]*\)$'
+    'packaging/Containerfile|^ARG VERSION=\([0-9.]*\)$'
+    'packaging/apptainer/penstock.def|.*penstock-loader\[openmpi\]==\([0-9.]*\).*'
+    'packaging/conda/recipe.yaml|^  version: "\([0-9.]*\)"$'
 )
 
 # The header has three numbers.
@@ -98,8 +101,8 @@ git archive --prefix "penstock-$version/" --output "$folder/penstock-$version.ta
 packaging/wheel.sh "$folder"
 (cd "$folder" && sha256sum -- penstock* >SHA256SUMS)
 cat <<NEXT
-$folder has what is to be published. To do that:
-  git push origin HEAD v$version
-  python3 -m twine upload $folder/*.whl
+$folder has the archive, and wheels for this machine's processor. To publish:
+  git push origin HEAD v$version    # release.yml tests, makes wheels for both processors, and gives them to PyPI
+  attach $folder/penstock-$version.tar.gz and SHA256SUMS to the release, for recipes of conda-forge and Spack
 and add a section '## <next version>, not released yet' to CHANGELOG.md.
 NEXT

