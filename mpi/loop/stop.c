@@ -39,9 +39,10 @@ struct stop {
     bool begun;
     bool notice_posted, noticed;
     struct stop_event notice;   /* as decided: of kind RESTART or SKIP, or the end */
-    struct stop_event incoming; /* rank 0: being received */
+    struct stop_event incoming; /* rank 0: the last one */
     uint64_t received;          /* rank 0: events so far */
-    MPI_Request notice_request, incoming_request;
+    uint64_t looked_ns;         /* rank 0: for events: see comm_take() */
+    MPI_Request notice_request;
     bool told[EVENT_KINDS];
     uint64_t sent; /* to rank 0 by this one, if it is another */
     struct stop_event outgoing[EVENT_KINDS];
@@ -69,12 +70,6 @@ static void post_drain(struct stop *stop, int signal_number)
     MPI_Ibcast(&stop->drain_signal, 1, MPI_INT, 0, stop->comm->drain, &stop->drain_request);
 }
 
-static void expect_event(struct stop *stop)
-{
-    MPI_Irecv(&stop->incoming, sizeof stop->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_EVENT,
-              stop->comm->control, &stop->incoming_request);
-}
-
 enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct error *err)
 {
     struct stop *stop = calloc(1, sizeof *stop);
@@ -87,7 +82,7 @@ enum status stop_new(const struct comm *comm, struct stop **ret_stop, struct err
     if (!stop)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the stop notice");
     stop->comm = comm;
-    stop->notice_request = stop->incoming_request = MPI_REQUEST_NULL;
+    stop->notice_request = MPI_REQUEST_NULL;
     stop->drain_request = stop->end_request = MPI_REQUEST_NULL;
     for (int kind = 0; kind < EVENT_KINDS; kind++)
         stop->outgoing_requests[kind] = MPI_REQUEST_NULL;
@@ -99,11 +94,9 @@ void stop_begin(struct stop *stop)
 {
     stop->begun = true;
     if (stop->comm->rank == 0)
-        expect_event(stop);
-    else {
-        post_notice(stop);
-        post_drain(stop, 0);
-    }
+        return;
+    post_notice(stop);
+    post_drain(stop, 0);
 }
 
 static void decide(struct stop *stop, const struct stop_event *notice)
@@ -308,11 +301,11 @@ bool stop_skips(const struct stop *stop, uint64_t *ret_cursor)
 
 static bool take_event(struct stop *stop)
 {
-    if (!comm_test(stop->comm, &stop->incoming_request))
+    if (!comm_take(stop->comm, stop->comm->control, TAG_EVENT, &stop->incoming,
+                   sizeof stop->incoming, &stop->looked_ns))
         return false;
     stop->received++;
     handle_event(stop, &stop->incoming);
-    expect_event(stop);
     return true;
 }
 
@@ -355,8 +348,6 @@ static void take_late_events(struct stop *stop, uint64_t sent)
         comm_heed_signals(stop->comm);
         take_event(stop);
     }
-    MPI_Cancel(&stop->incoming_request);
-    comm_wait(stop->comm, &stop->incoming_request);
 }
 
 void stop_free(struct stop *stop)

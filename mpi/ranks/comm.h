@@ -70,6 +70,13 @@ void comm_done(struct comm *comm);
  * look may set *request before the owner asks: NULL does not say that nothing was posted. */
 bool comm_test(const struct comm *comm, MPI_Request *request);
 
+/* Takes a message with this tag from any rank of `where`, one of comm's, into `message`; false:
+ * none is here. In the service loop it looks once a millisecond, by *looked_ns, which is the
+ * caller's and begins as 0. No receive from any rank is left open: with MPICH 5.0.2 over UCX runs
+ * on three hosts then hung at their end, with messages to rank 0 that had not come. */
+bool comm_take(const struct comm *comm, MPI_Comm where, int tag, void *message, size_t bytes,
+               uint64_t *looked_ns);
+
 /* Waits for a request: tests, looks for signals, and sleeps. */
 void comm_wait(const struct comm *comm, MPI_Request *request);
 

@@ -26,8 +26,8 @@ struct masks {
     struct error excess;     /* rank 0: the first of too many */
     uint64_t sent, received; /* since masks_finish() */
     struct mask_entry outgoing, incoming;
-    MPI_Request outgoing_request, incoming_request;
-    bool expects; /* an incoming entry */
+    MPI_Request outgoing_request;
+    uint64_t looked_ns; /* for entries: see comm_take() */
 };
 
 static enum status open_list(struct masks *masks, const struct config *config,
@@ -51,7 +51,7 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
         masks ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory to mask bad samples");
     if (status == STATUS_OK) {
         masks->comm = comm;
-        masks->outgoing_request = masks->incoming_request = MPI_REQUEST_NULL;
+        masks->outgoing_request = MPI_REQUEST_NULL;
         status = bad_log_new(&masks->log, err);
     }
     if (status == STATUS_OK)
@@ -101,13 +101,9 @@ static bool send_next(struct masks *masks)
 /* Rank 0: takes the next entry of another reader, if one is here. */
 static bool receive_next(struct masks *masks)
 {
-    if (!masks->expects)
-        MPI_Irecv(&masks->incoming, sizeof masks->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_BAD,
-                  masks->comm->control, &masks->incoming_request);
-    masks->expects = true;
-    if (!comm_test(masks->comm, &masks->incoming_request))
+    if (!comm_take(masks->comm, masks->comm->control, TAG_BAD, &masks->incoming,
+                   sizeof masks->incoming, &masks->looked_ns))
         return false;
-    masks->expects = false;
     masks->received++;
     list_entry(masks, &masks->incoming);
     return true;
@@ -170,11 +166,6 @@ static void gather(struct masks *masks)
         comm_heed_signals(comm);
         comm_back_off(&idle);
     }
-    if (masks->expects) {
-        MPI_Cancel(&masks->incoming_request);
-        comm_wait(comm, &masks->incoming_request);
-    }
-    masks->expects = false;
     masks->sent = masks->received = 0;
 }
 

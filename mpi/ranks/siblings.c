@@ -18,19 +18,13 @@ struct siblings {
     struct word outgoing[WORDS];
     MPI_Request sends[WORDS][COMM_MAX_RUNS];
     struct word incoming;
-    MPI_Request request;
-    int ended; /* runs whose end has come here */
+    uint64_t looked_ns; /* for words: see comm_take() */
+    int ended;          /* runs whose end has come here */
 };
 
 static bool speaks(const struct siblings *siblings)
 {
     return siblings && siblings->comm->rank == 0;
-}
-
-static void expect_word(struct siblings *siblings)
-{
-    MPI_Irecv(&siblings->incoming, sizeof siblings->incoming, MPI_BYTE, MPI_ANY_SOURCE, TAG_WORD,
-              siblings->comm->all, &siblings->request);
 }
 
 enum status siblings_new(const struct comm *comm, const char *name, struct siblings **ret_siblings,
@@ -44,12 +38,9 @@ enum status siblings_new(const struct comm *comm, const char *name, struct sibli
         return error_set(err, STATUS_NO_MEMORY, "no memory for the runs of --also");
     siblings->comm = comm;
     siblings->name = name;
-    siblings->request = MPI_REQUEST_NULL;
     for (int word = 0; word < WORDS; word++)
         for (int run = 0; run < COMM_MAX_RUNS; run++)
             siblings->sends[word][run] = MPI_REQUEST_NULL;
-    if (speaks(siblings))
-        expect_word(siblings);
     *ret_siblings = siblings;
     return STATUS_OK;
 }
@@ -105,10 +96,9 @@ const struct siblings_news *siblings_hear(struct siblings *siblings)
     static const struct siblings_news none;
     if (!speaks(siblings))
         return &none;
-    while (comm_test(siblings->comm, &siblings->request)) {
+    while (comm_take(siblings->comm, siblings->comm->all, TAG_WORD, &siblings->incoming,
+                     sizeof siblings->incoming, &siblings->looked_ns))
         heed(siblings);
-        expect_word(siblings);
-    }
     return &siblings->news;
 }
 
@@ -124,8 +114,6 @@ void siblings_free(struct siblings *siblings)
         for (int kind = 0; kind < WORDS; kind++)
             for (int run = 0; run < comm->run_count; run++)
                 comm_wait(comm, &siblings->sends[kind][run]);
-        MPI_Cancel(&siblings->request);
-        comm_wait(comm, &siblings->request);
     }
     free(siblings);
 }

@@ -68,6 +68,44 @@ cp hydra wheel/bin/mpiexec # pip's own goes first
 run mpich PATH="$PWD/elsewhere:$PWD/bare" LD_LIBRARY_PATH="$PWD/libs"
 contains "$(cat err)" "started by $(realpath wheel)/bin/mpiexec"
 
+# Where MPI's folder has to be put into LD_LIBRARY_PATH, that is for readers alone, whoever starts trainers.
+cp hydra elsewhere/hydra
+printf '#!/bin/sh\n' >elsewhere/torchrun
+chmod +x elsewhere/torchrun
+touch lib/mpich
+trainers() {
+    env PENSTOCK_MPIEXEC="$PWD/elsewhere/hydra" PATH="$PWD/elsewhere:$PWD/bare" "${@:2}" >out 2>err || fail "${*:2}: $(cat out err)"
+    grep -qE -- "$1" out || fail "${*:2}: not '$1': $(cat out)"
+}
+run mpich PENSTOCK_MPIEXEC="$PWD/elsewhere/hydra" PATH="$PWD/bare"
+for user in "" "LD_LIBRARY_PATH=$PWD/mine"; do
+    own="env -u LD_LIBRARY_PATH${user:+ $user}"
+    dry=(${user:+"$user"} "$penstock" -n --set dataset.uri=x)
+    trainers "^$own $PWD/elsewhere/torchrun .*--standalone" "${dry[@]}" --torchrun 2 -- train.py
+    trainers "^[^ ]*hydra .*-hosts n1,n2 $own $PWD/elsewhere/torchrun" "${dry[@]}" --hosts n1,n2 --torchrun 2 -- train.py
+    trainers "^[^ ]*hydra .* $own [^ ]*/penstock-run --keep" "${dry[@]}" --restarts 1 -- true
+    trainers "^export .*PENSTOCK_LD_LIBRARY_PATH=('' |${user:+$PWD/mine })" "${dry[@]}" -- true
+done
+ln -s "$(type -P printenv)" bare
+printf '#!/bin/sh\n[ "$1" = --version ] || exec printenv PENSTOCK_LD_LIBRARY_PATH\n[ -e "${LD_LIBRARY_PATH%%%%:*}/mpich" ]\n' >wheel/bin/penstock-reader.mpich
+[ "$(PMI_RANK=0 PATH=$PWD/elsewhere:$PWD/bare LD_LIBRARY_PATH=$PWD/mine wheel/bin/penstock-reader)" = "$PWD/mine" ] || fail "trainers of a reader by hand have MPI's folder"
+printf '#!/bin/sh\n[ -e "${LD_LIBRARY_PATH%%%%:*}/mpich" ] || exit 127\necho mpich "$@"\n' >wheel/bin/penstock-reader.mpich
+rm lib/mpich
+
+# The standard ABI's is taken where no other starts.
+printf '#!/bin/sh\n[ -e "${LD_LIBRARY_PATH%%%%:*}/abi" ] || exit 127\necho abi "$@"\n' >wheel/bin/penstock-reader.abi
+chmod +x wheel/bin/penstock-reader.abi
+touch libs/abi
+run mpich PATH="$PWD/bare" LD_LIBRARY_PATH="$PWD/libs"
+rm libs/mpich lib/openmpi
+run abi PATH="$PWD/bare" LD_LIBRARY_PATH="$PWD/libs"
+run abi PENSTOCK_MPIEXEC="$PWD/elsewhere/mpiexec" PATH="$PWD/bare" LD_LIBRARY_PATH="$PWD/libs"
+for row in PMI_RANK=0 OMPI_COMM_WORLD_SIZE=2 X=1; do
+    [ "$(env "$row" PATH="$PWD/bare" LD_LIBRARY_PATH="$PWD/libs" wheel/bin/penstock-reader -q)" = "abi -q" ] || fail "$row: not the standard ABI's"
+done
+touch libs/mpich
+rm wheel/bin/penstock-reader.abi libs/abi
+
 # By hand: the reader of the launcher that has started it; without one, the one whose library is there.
 touch libs/openmpi
 for row in openmpi:OMPI_COMM_WORLD_SIZE=2 mpich:PMI_RANK=0 openmpi:PMIX_RANK=0 mpich:PALS_RANKID=0 openmpi:X=1; do
