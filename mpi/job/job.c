@@ -285,8 +285,7 @@ void job_done(struct job *job, struct session *session)
         plan_sources_tables_free(&job->setup.plan);
         plan_mix_free(job->setup.plan.mix);
     }
-    free(session->reader_of_trainer);
-    free(session->trainers);
+    session_free_map(session);
     free(session->left_off);
     free(session->given);
     free(session->localities);

@@ -115,6 +115,8 @@ enum status job_open_server(struct job *job, struct session *session,
                                      .sessions_follow = job->also != NULL,
                                      .read_state = read_state,
                                      .state_argument = session,
+                                     .describe = shares_describe,
+                                     .describe_argument = &job->setup.shares,
                                      .fill = fill_ring,
                                      .fill_argument = job,
                                      .handout = &handout};

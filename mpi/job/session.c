@@ -4,8 +4,10 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "mesh/mesh.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +19,20 @@ static int by_rank(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+static int by_group(const void *left, const void *right)
+{
+    uint32_t a = ((const struct job_ring *)left)->group;
+    uint32_t b = ((const struct job_ring *)right)->group;
+    return (a > b) - (a < b);
+}
+
 /* Trainers that have come to this reader are this reader's: `claims` is 1 for them. */
 static void claim_trainers(struct session *session, uint32_t *claims)
 {
     const struct job *job = session->job;
     for (uint32_t peer = 0; peer < session->trainer_count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
-        session->trainers[peer] = (struct job_trainer){
-            .rank = rank, .peer = peer, .numa = job_ring_memory(job, rank).numa};
+        session->trainers[peer] = (struct job_trainer){.rank = rank, .peer = peer};
         session->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
         claims[rank] = 1;
         if (job->children)
@@ -53,30 +61,102 @@ static enum status share_claims(struct session *session, uint32_t *claims, struc
     return STATUS_OK;
 }
 
+void session_free_map(struct session *session)
+{
+    free(session->reader_of_trainer);
+    free(session->groups.readers);
+    free(session->groups.counts);
+    free(session->trainers);
+    free(session->rings);
+    free(session->ring_of_group);
+}
+
+/* NO_MEMORY. */
+static enum status new_map(struct session *session, uint32_t count, struct error *err)
+{
+    const struct job *job = session->job;
+    size_t total = job->config.trainers, groups = job->setup.plan.trainer_count;
+    session_free_map(session);
+    session->groups.most = job->setup.demand.copies;
+    session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
+    session->groups.readers =
+        calloc(groups * session->groups.most, sizeof *session->groups.readers);
+    session->groups.counts = calloc(groups, sizeof *session->groups.counts);
+    session->trainers = calloc(count + 1u, sizeof *session->trainers);
+    session->rings = calloc(count + 1u, sizeof *session->rings);
+    session->ring_of_group = calloc(groups, sizeof *session->ring_of_group);
+    if (!session->reader_of_trainer || !session->groups.readers || !session->groups.counts ||
+        !session->trainers || !session->rings || !session->ring_of_group)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
+                         count_plural(total));
+    session->trainer_count = count;
+    return STATUS_OK;
+}
+
+/* The readers of each group, in order of its ranks. REFUSED: more than there are buffers for. */
+static enum status map_groups(struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct mesh *mesh = &job->setup.service.mesh;
+    struct group_readers *groups = &session->groups;
+    for (uint32_t rank = 0; rank < mesh->rank_count; rank++) {
+        uint32_t group = mesh_group_of(mesh, rank), reader = session->reader_of_trainer[rank],
+                 c = 0;
+        uint32_t *readers = groups->readers + (size_t)group * groups->most;
+        while (c < groups->counts[group] && readers[c] != reader)
+            c++;
+        if (c == groups->most)
+            return error_set(err, STATUS_REFUSED,
+                             "%s is at reader %" PRIu32 ", and its group is at %" PRIu32
+                             " others: start ranks in blocks, one node after another, as "
+                             "delivery.mesh has them, and with reader %" PRIu32
+                             " those from %" PRIu32 " on",
+                             mesh_name(mesh, rank).text, reader, groups->most, reader,
+                             job_first_trainer(job, (int)reader));
+        if (c == groups->counts[group])
+            readers[groups->counts[group]++] = reader;
+    }
+    for (uint32_t group = 0; group < job->setup.plan.trainer_count; group++) {
+        uint32_t *readers = groups->readers + (size_t)group * groups->most;
+        for (uint32_t c = groups->counts[group]; c < groups->most; c++)
+            readers[c] = readers[c - groups->counts[group]];
+    }
+    return STATUS_OK;
+}
+
 /* Settles on every rank who serves which trainer. */
 static enum status map_trainers(struct session *session, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers;
-    uint32_t count = server_trainer_count(job->server);
-    free(session->reader_of_trainer);
-    free(session->trainers);
-    session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
-    session->trainers = calloc(count ? count : 1, sizeof *session->trainers);
-    uint32_t *claims = calloc(total, sizeof *claims);
-    enum status status = STATUS_OK;
-    if (!session->reader_of_trainer || !session->trainers || !claims)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
-                           count_plural(total));
+    enum status status = new_map(session, server_trainer_count(job->server), err);
+    uint32_t *claims = calloc(job->config.trainers, sizeof *claims);
+    if (status == STATUS_OK && !claims)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         assert(claims); /* comm_agree() returns OK only where every rank came with it */
-        session->trainer_count = count;
         claim_trainers(session, claims);
         status = share_claims(session, claims, err);
     }
     free(claims);
-    return status;
+    return status == STATUS_OK ? map_groups(session, err) : status;
+}
+
+/* This reader's rings, which are there now. */
+static void map_rings(struct session *session)
+{
+    const struct job *job = session->job;
+    session->ring_count = server_ring_count(job->server);
+    for (uint32_t r = 0; r < session->ring_count; r++) {
+        uint32_t first = server_ring_first_trainer(job->server, r);
+        uint32_t rank = server_trainer_rank(job->server, first);
+        session->rings[r] = (struct job_ring){.group = server_ring_group(job->server, r),
+                                              .ring = r,
+                                              .numa = job_ring_memory(job, rank).numa};
+    }
+    qsort(session->rings, session->ring_count, sizeof *session->rings, by_group);
+    for (uint32_t r = 0; r < session->ring_count; r++)
+        session->ring_of_group[session->rings[r].group] = r + 1;
 }
 
 /* Rank 0 alone gives out rows. What it has given a home has it for the run, as that reader keeps
@@ -86,10 +166,10 @@ static enum status open_assigner(struct session *session, struct error *err)
     const struct job *job = session->job;
     enum status status = STATUS_OK;
     if (session->assigner) {
-        assigner_go_on(session->assigner, session->reader_of_trainer);
+        assigner_go_on(session->assigner, session->groups.readers);
     } else if (job->comm.rank == 0) {
         struct assigner_options options;
-        run_setup_assigner(&job->setup, session->reader_of_trainer, &options);
+        run_setup_assigner(&job->setup, session->groups.readers, &options);
         status = assigner_new(&options, &session->assigner, err);
     }
     return comm_agree(&job->comm, status, err);
@@ -100,8 +180,8 @@ static void tell_pages(struct session *session)
 {
     const struct job *job = session->job;
     memset(session->ring_pages, 0, sizeof session->ring_pages);
-    for (uint32_t peer = 0; peer < session->trainer_count; peer++)
-        session->ring_pages[server_ring_pages(job->server, peer)]++;
+    for (uint32_t ring = 0; ring < session->ring_count; ring++)
+        session->ring_pages[server_ring_pages(job->server, ring)]++;
     comm_reduce(&job->comm, session->ring_pages, RING_PAGES_COUNT, MPI_UINT64_T, MPI_SUM,
                 job->comm.world);
     if (!job->verbose || job->comm.rank != 0 || session->session_count > 0)
@@ -142,8 +222,10 @@ enum status session_gather(struct job *job, struct session *session, bool quiet,
         status = open_assigner(session, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        map_rings(session);
         tell_pages(session);
+    }
     if (status == STATUS_OK && job_tells_supervisor(job) && job->comm.rank == 0) {
         printf("gathered\n");
         fflush(stdout);

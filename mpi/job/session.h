@@ -18,7 +18,21 @@
 struct job_trainer {
     uint32_t rank;
     uint32_t peer; /* its index in the server */
-    uint32_t numa; /* index of the pool's NUMA node whose workers copy to the trainer's ring */
+};
+
+/* A ring of this reader, in order of group. */
+struct job_ring {
+    uint32_t group; /* for the plan, a trainer */
+    uint32_t ring;  /* its number in the server */
+    uint32_t numa;  /* index of the pool's NUMA node whose workers copy there */
+};
+
+/* Which readers have a ring for each group: of group g those from g * most on, and behind them the
+ * same again. */
+struct group_readers {
+    uint32_t *readers; /* [groups * most] */
+    uint32_t *counts;  /* [groups] of different ones */
+    uint32_t most;     /* as settled before: budget_demand.copies */
 };
 
 struct session {
@@ -30,8 +44,12 @@ struct session {
     uint64_t session_count;           /* sessions so far, this one included */
     uint64_t start_epoch, start_step; /* where it starts */
     uint32_t *reader_of_trainer;      /* [trainers] */
+    struct group_readers groups;
     struct job_trainer *trainers;
-    uint32_t trainer_count;                /* of this reader */
+    uint32_t trainer_count; /* of this reader */
+    struct job_ring *rings;
+    uint32_t ring_count;                   /* likewise */
+    uint32_t *ring_of_group;               /* [groups] 1 + index in rings; 0: there is none here */
     struct assigner *assigner;             /* rank 0 only; from the first session on */
     uint64_t ring_pages[RING_PAGES_COUNT]; /* how many rings of all readers have each kind of pages
                                             */

@@ -73,5 +73,5 @@ void service_skip(struct session *session, uint64_t wanted, uint64_t published)
     server_skip(job->server, cursor);
     row_store_forget_uses(job->store);
     if (session->assigner)
-        assigner_go_on(session->assigner, session->reader_of_trainer);
+        assigner_go_on(session->assigner, session->groups.readers);
 }

@@ -66,7 +66,7 @@ struct round_trailer {
 };
 
 /* A round's trailers. The slots of its steps have a table of starts each: of step s of the round
- * and this reader's trainer i the table s * trainer_count + i. */
+ * and this reader's ring i the table s * ring_count + i. */
 struct round_trailers {
     const struct trailer_sources *trailers; /* borrowed from the rounds, and so is */
     struct found_rows *found;               /* of each worker: see round_copy.h */
@@ -109,6 +109,7 @@ struct round {
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
     uint8_t *fill_sources;       /* likewise; NULL: there is one source */
     uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
+    uint16_t *fill_uses; /* how many uses of their rows are over with them; NULL: one each */
     uint64_t fill_count, fill_next;
     uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
     uint64_t sent_count;             /* messages of the fills before sent_next */
@@ -135,6 +136,13 @@ struct round {
 static inline uint64_t *round_starts(const struct round_trailers *trailers, uint32_t table)
 {
     return trailers->starts + table * trailers->trailers->of[0]->starts_count;
+}
+
+/* How many uses of a row a fill is. A row is expected to be used as often as the most readers may
+ * have one of its samples: where fewer do, the first fill of a sample counts for the rest. */
+static inline uint32_t round_uses_of(const struct round *round, uint64_t fill)
+{
+    return round->fill_uses ? round->fill_uses[fill] : 1;
 }
 
 /* The fragments of a fill's sample. */

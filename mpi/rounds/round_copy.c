@@ -41,7 +41,10 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
         const struct fragment *fragment = &fragments->all[f];
         unsigned char *to = fragment_in_slot(fragment, fill->to.slot, fill->batch_index);
         const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
-        if (fragment->crop)
+        if (fragment->cutting)
+            fragment_divide(fragment, fill->to.slot, fill->batch_index, from,
+                            fragment->crop ? round->keys[fill - round->fills] : 0);
+        else if (fragment->crop)
             fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
         else
             fragment_fill(fragment, to, from, next_of(round, fragment, next));
@@ -188,13 +191,13 @@ static void tell(struct uses *uses, uint32_t at)
     uses->counts[at] = 0;
 }
 
-static void note_use(struct uses *uses, int32_t buffer)
+static void note_uses(struct uses *uses, int32_t buffer, uint32_t count)
 {
     uint32_t at = (uint32_t)buffer % TOLD_TOGETHER;
     if (uses->counts[at] > 0 && uses->buffers[at] != buffer)
         tell(uses, at);
     uses->buffers[at] = buffer;
-    uses->counts[at]++;
+    uses->counts[at] += count;
 }
 
 static void tell_all(struct uses *uses)
@@ -236,7 +239,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_trailer(round, fill, &found[i % (FOUND_AHEAD + 1)],
                          has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
         if (!remote || fragments->messages == 0)
-            note_use(&uses, *fill->buffer);
+            note_uses(&uses, *fill->buffer, round_uses_of(round, i));
     }
     tell_all(&uses);
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
@@ -253,6 +256,10 @@ static void take_record(const struct fragments *fragments, const struct arrival 
 {
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
+        if (fragment->cutting) {
+            fragment_divide_record(fragment, arrival->slot, arrival->batch_index, record);
+            continue;
+        }
         memcpy(fragment_in_slot(fragment, arrival->slot, arrival->batch_index),
                record + fragment->record_offset, fragment->bytes);
     }

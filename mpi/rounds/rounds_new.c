@@ -108,7 +108,7 @@ static void trailers_init(struct rounds *rounds, uint32_t lane, uint64_t send, u
     struct tables *tables = &rounds->tables;
     if (!rounds->trailers)
         return;
-    uint64_t slots = (uint64_t)rounds->session->trainer_count * job->setup.shape.steps_per_round;
+    uint64_t slots = (uint64_t)rounds->session->ring_count * job->setup.shape.steps_per_round;
     uint64_t starts = rounds->trailers->of[0]->starts_count;
     assert(starts ==
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
@@ -142,6 +142,8 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->fills = tables_take(tables, send, sizeof *round->fills);
     if (rounds->fragments->shifts)
         round->rooms = tables_take(tables, send, sizeof *round->rooms);
+    if (rounds->session->groups.most > 1)
+        round->fill_uses = tables_take(tables, send, sizeof *round->fill_uses);
     if (rounds->job->setup.plan.mix)
         round->fill_sources = tables_take(tables, send, sizeof *round->fill_sources);
     if (rounds->fragments->crops)
@@ -162,9 +164,10 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
     enum status status = STATUS_OK;
-    uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
+    uint64_t send =
+        rounds->session->groups.most * round_max_records(&job->setup.plan, job->setup.shape);
     uint64_t receive =
-        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->trainer_count);
+        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->ring_count);
     if (job->comm.size > 1) {
         status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
@@ -189,7 +192,8 @@ enum status rounds_new(const struct session *session, struct windows *windows,
     rounds->windows = windows;
     rounds->span = span_rounds(session);
     rounds->lane_count = job->setup.shape.in_flight;
-    enum status status = fragment_sources_new(job->dataset, &rounds->fragments, err);
+    enum status status =
+        fragment_sources_new(job->dataset, &job->setup.shares, &rounds->fragments, err);
     if (status == STATUS_OK) {
         fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
         status = copies_init(&rounds->copies, session, err);

@@ -64,7 +64,7 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
             continue;
         if (round->sent_count + messages > sent)
             break;
-        row_store_used(round->job->store, *fill->buffer, 1);
+        row_store_used(round->job->store, *fill->buffer, round_uses_of(round, round->sent_next));
         round->sent_count += messages;
     }
     return round->sent_next > before;

@@ -23,7 +23,7 @@ static void sum_up(struct fragment_sources *all)
     }
 }
 
-enum status fragment_sources_new(const struct dataset *dataset,
+enum status fragment_sources_new(const struct dataset *dataset, const struct shares *shares,
                                  struct fragment_sources **ret_fragments, struct error *err)
 {
     uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
@@ -32,7 +32,7 @@ enum status fragment_sources_new(const struct dataset *dataset,
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     for (; all->count < count; all->count++) {
         enum status status =
-            fragments_new(dataset_source(dataset, all->count), &all->of[all->count], err);
+            fragments_new(dataset_source(dataset, all->count), shares, &all->of[all->count], err);
         if (status != STATUS_OK) {
             fragment_sources_free(all);
             return status;

@@ -17,6 +17,7 @@ struct fragment_sources {
 
 /* The caller frees *ret_fragments. Otherwise as fragments_new(). NO_MEMORY. */
 MUST_USE enum status fragment_sources_new(const struct dataset *dataset,
+                                          const struct shares *shares,
                                           struct fragment_sources **ret_fragments,
                                           struct error *err);
 

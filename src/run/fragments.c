@@ -9,6 +9,14 @@
 
 enum { RECORD_ALIGNMENT = 16 };
 
+/* A list that is being made: NULL and sizes alone at first, to count; then with room. */
+struct maker {
+    const struct dataset *dataset;
+    const struct shares *shares; /* NULL: no field is cut */
+    struct fragments *fragments;
+    bool counts_only;
+};
+
 /* A field's steps, or the anchor alone. */
 static size_t step_count(const struct dataset_field *field)
 {
@@ -54,14 +62,22 @@ static bool same_crop(const struct dataset_field *a, const struct dataset_field 
            memcmp(a->crop->axis_strides, b->crop->axis_strides, sizeof a->crop->axis_strides) == 0;
 }
 
+/* Whether two fields of the same memory are cut alike, but for their steps. */
+static bool same_cut(const struct maker *maker, size_t f, size_t g)
+{
+    return !maker->shares || memcmp(&maker->shares->fields[f], &maker->shares->fields[g],
+                                    sizeof maker->shares->fields[f]) == 0;
+}
+
 /* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
  * none. */
-static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step, size_t *ret_k)
+static size_t find_earlier(const struct maker *maker, size_t f, int32_t step, size_t *ret_k)
 {
+    const struct dataset *dataset = maker->dataset;
     for (size_t g = 0; g < f; g++) {
         const struct dataset_field *earlier = &dataset->fields[g];
         if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader ||
-            !same_crop(earlier, &dataset->fields[f]))
+            !same_crop(earlier, &dataset->fields[f]) || !same_cut(maker, f, g))
             continue;
         *ret_k = find_step(earlier, step);
         if (*ret_k != SIZE_MAX)
@@ -69,13 +85,6 @@ static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step
     }
     return SIZE_MAX;
 }
-
-/* A list that is being made: NULL and sizes alone at first, to count; then with room. */
-struct maker {
-    const struct dataset *dataset;
-    struct fragments *fragments;
-    bool counts_only;
-};
 
 /* Room in a record, or in a message of its own. Returns where in the record. */
 static size_t send(struct fragments *fragments, size_t bytes, bool packed)
@@ -107,6 +116,7 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     struct fragment_padding padding = {.field = fragment->field,
                                        .frame_bytes = field->sample_bytes / field->step_count,
                                        .step_count = step_count_of(fragment),
+                                       .first_index = k,
                                        .slot_offset = fragment->slot_offset,
                                        .slot_stride = fragment->slot_stride,
                                        .valid_field = (uint32_t)valid,
@@ -134,8 +144,10 @@ static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bo
                                 .slot_stride = field->sample_bytes,
                                 .first_step = step_at(field, k),
                                 .last_step = step_at(field, end - 1),
-                                .crop = field->crop};
-    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop) != packed)
+                                .crop = field->crop,
+                                .cutting = maker->fragments->fields[f].cutting,
+                                .first_index = k};
+    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop || fragment.cutting) != packed)
         return;
     maker->fragments->crops |= fragment.crop != NULL;
     add_padding(maker, &fragment, k);
@@ -152,7 +164,10 @@ static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size
     const struct dataset_field *to_field = &maker->dataset->fields[f];
     const struct dataset_field *from_field = &maker->dataset->fields[from];
     size_t frame_bytes = to_field->sample_bytes / step_count(to_field);
-    struct fragment_repeat repeat = {.bytes = (end - k) * frame_bytes,
+    struct fragment_repeat repeat = {.from_index = from_k,
+                                     .to_index = k,
+                                     .step_count = end - k,
+                                     .bytes = (end - k) * frame_bytes,
                                      .from_field = (uint32_t)from,
                                      .from_offset = from_k * frame_bytes,
                                      .from_stride = from_field->sample_bytes,
@@ -165,12 +180,12 @@ static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size
 }
 
 /* Steps from k on that come from the row and follow one another. */
-static size_t fragment_end(const struct dataset *dataset, size_t f, size_t k)
+static size_t fragment_end(const struct maker *maker, size_t f, size_t k)
 {
-    const struct dataset_field *field = &dataset->fields[f];
+    const struct dataset_field *field = &maker->dataset->fields[f];
     size_t end = k + 1, from_k;
     while (end < step_count(field) && step_at(field, end) == step_at(field, end - 1) + 1 &&
-           find_earlier(dataset, f, step_at(field, end), &from_k) == SIZE_MAX)
+           find_earlier(maker, f, step_at(field, end), &from_k) == SIZE_MAX)
         end++;
     return end;
 }
@@ -196,9 +211,9 @@ static void add_fields(struct maker *maker, bool packed)
         if (field->source != FIELD_ROW)
             continue;
         for (size_t k = 0, end; k < step_count(field); k = end) {
-            size_t from_k, from = find_earlier(dataset, f, step_at(field, k), &from_k);
+            size_t from_k, from = find_earlier(maker, f, step_at(field, k), &from_k);
             if (from == SIZE_MAX) {
-                end = fragment_end(dataset, f, k);
+                end = fragment_end(maker, f, k);
                 add_fragment(maker, f, k, end, packed);
             } else {
                 end = repeat_end(dataset, f, k, from, from_k);
@@ -226,23 +241,41 @@ static void make(struct maker *maker)
     fragments->field_count = dataset->field_count;
 }
 
-enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
-                          struct error *err)
+/* Empty lists, with how the fields are cut. NULL: no memory. */
+static struct fragments *allocate(const struct dataset *dataset, const struct shares *shares)
 {
-    struct fragments counts = {0};
-    make(&(struct maker){.dataset = dataset, .fragments = &counts, .counts_only = true});
     struct fragments *fragments =
         calloc(1, sizeof *fragments + dataset->field_count * sizeof fragments->fields[0]);
-    if (fragments) {
-        fragments->all = calloc(counts.count + 1, sizeof *fragments->all);
-        fragments->paddings = calloc(counts.padding_count + 1, sizeof *fragments->paddings);
-        fragments->repeats = calloc(counts.repeat_count + 1, sizeof *fragments->repeats);
+    if (!fragments)
+        return NULL;
+    fragments->field_count = dataset->field_count;
+    for (size_t f = 0; shares && f < dataset->field_count; f++)
+        if (shares_part_count(shares, f) > 0 &&
+            cutting_new(shares, dataset, f, &fragments->fields[f].cutting, NULL) != STATUS_OK) {
+            fragments_free(fragments);
+            return NULL;
+        }
+    return fragments;
+}
+
+enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
+                          struct fragments **ret_fragments, struct error *err)
+{
+    struct fragments *fragments = allocate(dataset, shares), *counts = allocate(dataset, shares);
+    struct maker maker = {
+        .dataset = dataset, .shares = shares, .fragments = counts, .counts_only = true};
+    if (fragments && counts) {
+        make(&maker);
+        fragments->all = calloc(counts->count + 1, sizeof *fragments->all);
+        fragments->paddings = calloc(counts->padding_count + 1, sizeof *fragments->paddings);
+        fragments->repeats = calloc(counts->repeat_count + 1, sizeof *fragments->repeats);
     }
+    fragments_free(counts);
     if (!fragments || !fragments->all || !fragments->paddings || !fragments->repeats) {
         fragments_free(fragments);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     }
-    make(&(struct maker){.dataset = dataset, .fragments = fragments});
+    make(&(struct maker){.dataset = dataset, .shares = shares, .fragments = fragments});
     for (size_t f = 0; f < dataset->field_count; f++)
         if (!dataset->fields[f].ragged)
             fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
@@ -254,6 +287,8 @@ void fragments_free(struct fragments *fragments)
 {
     if (!fragments)
         return;
+    for (size_t f = 0; f < fragments->field_count; f++)
+        cutting_free(fragments->fields[f].cutting);
     free(fragments->all);
     free(fragments->paddings);
     free(fragments->repeats);
@@ -267,7 +302,8 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
     for (size_t i = 0; i < fragments->count; i++) {
         struct fragment *fragment = &fragments->all[i];
         fragment->slot_offset += fields[fragment->field].slot_offset;
-        fragment->streams = !fragment->crop && layout->total_bytes >= COPY_STREAM_RING_BYTES &&
+        fragment->streams = !fragment->crop && !fragment->cutting &&
+                            layout->total_bytes >= COPY_STREAM_RING_BYTES &&
                             fragment->bytes >= COPY_STREAM_BYTES;
     }
     for (size_t i = 0; i < fragments->padding_count; i++) {
@@ -280,8 +316,11 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
         repeat->from_offset += fields[repeat->from_field].slot_offset;
         repeat->to_offset += fields[repeat->to_field].slot_offset;
     }
-    for (size_t f = 0; f < fragments->field_count; f++)
+    for (size_t f = 0; f < fragments->field_count; f++) {
         fragments->fields[f].offset = fields[f].slot_offset;
+        if (fragments->fields[f].cutting)
+            cutting_set_slots(fragments->fields[f].cutting, layout, f);
+    }
 }
 
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
@@ -289,10 +328,28 @@ void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsi
 {
     from += crop_begin(fragment->crop, key);
     for (size_t k = step_count_of(fragment); k > 0; k--) {
-        crop_copy(fragment->crop, to, from);
-        to += fragment->crop->bytes;
+        crop_box_copy(&fragment->crop->box, to, from);
+        to += fragment->crop->box.bytes;
         from += fragment->row_stride;
     }
+}
+
+void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                     const unsigned char *from, uint64_t key)
+{
+    if (fragment->crop)
+        from += crop_begin(fragment->crop, key);
+    for (size_t k = 0; k < step_count_of(fragment); k++, from += fragment->row_stride)
+        cutting_put(fragment->cutting, slot, batch_index, fragment->first_index + k, from, false);
+}
+
+void fragment_divide_record(const struct fragment *fragment, unsigned char *slot,
+                            uint32_t batch_index, const unsigned char *record)
+{
+    const struct cutting *cutting = fragment->cutting;
+    const unsigned char *from = record + fragment->record_offset;
+    for (size_t k = 0; k < step_count_of(fragment); k++, from += cutting->packed_bytes)
+        cutting_put(cutting, slot, batch_index, fragment->first_index + k, from, true);
 }
 
 /* A trainer may write to the slot at any time: whatever the bytes say, the steps are in range. */
@@ -322,13 +379,60 @@ static void pad(const struct fragment_padding *padding, unsigned char *slot, uin
         memcpy(steps + k * bytes, steps + (end - 1) * bytes, bytes);
 }
 
+/* Whether a step of a field that is cut is real. */
+static bool is_real(const struct fragments *fragments, const struct fragment_padding *padding,
+                    unsigned char *slot, uint32_t batch_index, size_t k)
+{
+    const struct cutting *valid = fragments->fields[padding->valid_field].cutting;
+    if (valid)
+        return *cutting_at(valid, slot, batch_index, padding->first_index + k, 0);
+    return slot[padding->valid_offset + batch_index * padding->valid_stride + k];
+}
+
+/* pad() of a field that is cut. */
+static void pad_parts(const struct fragments *fragments, const struct fragment_padding *padding,
+                      unsigned char *slot, uint32_t batch_index)
+{
+    const struct cutting *cutting = fragments->fields[padding->field].cutting;
+    size_t count = padding->step_count, first = 0, end = count;
+    while (first < end && !is_real(fragments, padding, slot, batch_index, first))
+        first++;
+    while (end > first && !is_real(fragments, padding, slot, batch_index, end - 1))
+        end--;
+    if (first == end && !padding->zero) {
+        first = padding->before_alone ? count - 1 : 0;
+        end = first + 1;
+    }
+    for (size_t k = 0; k < count; k++) {
+        size_t step = padding->first_index + k, edge = k < first ? first : end - 1;
+        if (k >= first && k < end)
+            continue;
+        if (padding->zero)
+            cutting_clear(cutting, slot, batch_index, step);
+        else
+            cutting_repeat(cutting, slot, batch_index, step, cutting, padding->first_index + edge);
+    }
+}
+
+static void repeat_parts(const struct fragments *fragments, const struct fragment_repeat *repeat,
+                         unsigned char *slot, uint32_t batch_index)
+{
+    for (size_t k = 0; k < repeat->step_count; k++)
+        cutting_repeat(fragments->fields[repeat->to_field].cutting, slot, batch_index,
+                       repeat->to_index + k, fragments->fields[repeat->from_field].cutting,
+                       repeat->from_index + k);
+}
+
 /* Padding of the last step stays marked, whatever the sample. */
 static void mark_bad(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index)
 {
     slot[fragments->valid_slot_offset + batch_index] = 0;
     for (size_t f = 0; f < fragments->field_count; f++) {
         const struct fragment_field *field = &fragments->fields[f];
-        memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
+        if (!field->cutting)
+            memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
+        for (size_t k = 0; field->cutting && k < field->cutting->step_count; k++)
+            cutting_clear(field->cutting, slot, batch_index, k);
     }
 }
 
@@ -340,9 +444,16 @@ void fragments_finish(const struct fragments *fragments, unsigned char *slot, ui
         return;
     }
     for (size_t i = 0; i < fragments->padding_count; i++)
-        pad(&fragments->paddings[i], slot, batch_index);
+        if (fragments->fields[fragments->paddings[i].field].cutting)
+            pad_parts(fragments, &fragments->paddings[i], slot, batch_index);
+        else
+            pad(&fragments->paddings[i], slot, batch_index);
     for (size_t i = 0; i < fragments->repeat_count; i++) {
         const struct fragment_repeat *repeat = &fragments->repeats[i];
+        if (fragments->fields[repeat->to_field].cutting) {
+            repeat_parts(fragments, repeat, slot, batch_index);
+            continue;
+        }
         memcpy(slot + repeat->to_offset + batch_index * repeat->to_stride,
                slot + repeat->from_offset + batch_index * repeat->from_stride, repeat->bytes);
     }

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "delivery/ring/layout.h"
+#include "run/cutting.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,10 +47,15 @@ struct fragment {
     /* Each step in the row is a whole frame, of which the sample has this part; borrowed from the
      * dataset. NULL: the bytes are copied as they are. A fragment with a crop is packed. */
     const struct dataset_crop *crop;
+    /* The field is cut, and the fragment, which begins with the field's step `first_index`, is
+     * packed: its offsets in slots say nothing. NULL: trainers have the field whole. */
+    const struct cutting *cutting;
+    size_t first_index;
 };
 
 /* Steps of a field that an earlier field has, too. */
 struct fragment_repeat {
+    size_t from_index, to_index, step_count; /* of the steps, where the fields are cut */
     size_t bytes;
     size_t from_offset, from_stride, to_offset, to_stride; /* in slots */
     uint32_t from_field, to_field;
@@ -62,14 +68,16 @@ struct fragment_padding {
     size_t slot_offset, slot_stride;
     size_t valid_offset, valid_stride;
     uint32_t field, valid_field;
-    bool zero;         /* missing steps are zero; else as the nearest step */
-    bool before_alone; /* all of its steps are before the anchor */
+    size_t first_index; /* of the first step, where the field is cut */
+    bool zero;          /* missing steps are zero; else as the nearest step */
+    bool before_alone;  /* all of its steps are before the anchor */
 };
 
 /* A field in a slot: that of the batch's sample b lies at offset + b * bytes. Of ragged fields,
  * which run/trailers.h delivers, `bytes` is 0. */
 struct fragment_field {
     size_t offset, bytes;
+    struct cutting *cutting; /* owned; NULL: the field is not cut */
 };
 
 struct fragments {
@@ -92,10 +100,10 @@ struct fragments {
     struct fragment_field fields[]; /* [field_count] */
 };
 
-/* The caller frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. Offsets
- * in slots are not known yet. NO_MEMORY. */
-MUST_USE enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
-                                   struct error *err);
+/* The caller frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares`
+ * NULL: no field is cut. Offsets in slots are not known yet. NO_MEMORY. */
+MUST_USE enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
+                                   struct fragments **ret_fragments, struct error *err);
 
 /* NULL is fine. */
 void fragments_free(struct fragments *fragments);
@@ -141,6 +149,12 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
  * that key. */
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
                   uint64_t key);
+
+/* Copies a fragment of a field that is cut to its parts: from the row, or from a record. */
+void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                     const unsigned char *from, uint64_t key);
+void fragment_divide_record(const struct fragment *fragment, unsigned char *slot,
+                            uint32_t batch_index, const unsigned char *record);
 
 /* Copies a fragment without a crop, to a record. `next`: where the fragment of the sample that is
  * copied next lies; NULL: that is not known, or not worth knowing (base/copy.h). */

@@ -87,10 +87,12 @@ static void describe_order(const struct config *config, const struct run_setup *
     run_describe_epochs(config, out);
     text_append(out, "; order id %016" PRIx64 ", placement %s\n", setup->service.order.id,
                 plan->locality ? "local" : "fixed");
-    text_append(out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
-                count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
-                count_plural(plan->global_batch), count_format(plan->batch).text,
-                count_each(plan->trainer_count, "trainer").text);
+    text_append(
+        out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
+        count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
+        count_plural(plan->global_batch), count_format(plan->batch).text,
+        count_each(plan->trainer_count, setup->service.mesh.axis_count > 0 ? "group" : "trainer")
+            .text);
     if (plan->cuts.items > 0)
         describe_budget(config, plan, out);
     uint64_t rest = plan->sample_count % plan->global_batch;
@@ -103,6 +105,8 @@ static void describe_order(const struct config *config, const struct run_setup *
 
 static void describe_rounds(const struct run_setup *setup, struct text *out)
 {
+    uint32_t trainers =
+        (uint32_t)size_divide_up(setup->service.world_size, setup->demand.reader_count);
     text_append(out, "%-11s%s an epoch, ", "rounds",
                 count_format(rounds_per_epoch(&setup->plan, setup->shape)).text);
     if (setup->shape.stripes_per_step > 1)
@@ -112,8 +116,7 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
                     count_plural(setup->shape.steps_per_round));
     text_append(out, "%-11s%u, with %u thread%s and up to %u trainer%s each\n", "readers",
                 setup->demand.reader_count, setup->demand.worker_count,
-                count_plural(setup->demand.worker_count), setup->demand.trainers_served,
-                count_plural(setup->demand.trainers_served));
+                count_plural(setup->demand.worker_count), trainers, count_plural(trainers));
 }
 
 /* Bytes that a reader decodes for a row, halos included, on average. */

@@ -61,7 +61,7 @@ static void describe_made(const struct dataset *dataset, const struct field_orig
 static enum status describe_steps(const struct dataset *dataset, const struct field_origin *origin,
                                   struct dataset_field *field, struct error *err)
 {
-    uint64_t bytes, step_bytes = field->crop ? field->crop->bytes : field->frame_bytes;
+    uint64_t bytes, step_bytes = field->crop ? field->crop->box.bytes : field->frame_bytes;
     field->sample_bytes = step_bytes;
     if (origin->step_count == 0)
         return STATUS_OK;

@@ -159,8 +159,8 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
 {
     const struct dial_options *options = dial->options;
     struct connection_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
-    enum status status = connection_open(dial->socket, fds, options->rank, options->world_size,
-                                         ret_connection, &terms.header, err);
+    enum status status = connection_open(dial->socket, fds, welcome->member, options->rank,
+                                         options->world_size, ret_connection, &terms.header, err);
     dial->socket = -1;
     if (status != STATUS_OK)
         return status;

@@ -33,7 +33,7 @@ struct dial_options {
 
 /* What the service has told at the end of the handshake. */
 struct connection_terms {
-    struct ring_header header;       /* a checked private copy */
+    struct ring_header header;       /* of connection_open() */
     struct protocol_welcome welcome; /* this trainer's first batch */
     struct handout handout;          /* owned; zero: the service has none */
     uint64_t reconnect_ms;           /* how long to look for a reader if this one goes away; 0: not

@@ -93,6 +93,11 @@ const struct ring_header *loader_header(const struct loader *loader)
     return &loader->header;
 }
 
+uint32_t loader_rank(const struct loader *loader)
+{
+    return loader->options.rank;
+}
+
 const struct handout *loader_handout(const struct loader *loader)
 {
     return &loader->handout;

@@ -16,7 +16,7 @@ enum { PREFIX_BYTES = offsetof(struct protocol_message, hello) };
 _Static_assert(PREFIX_BYTES == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_hello) == 12 + PROTOCOL_STATE_BYTES, "wire layout");
 _Static_assert(sizeof(struct protocol_wait) == 16, "wire layout");
-_Static_assert(sizeof(struct protocol_welcome) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_welcome) == 24, "wire layout");
 _Static_assert(sizeof(struct protocol_goodbye) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_skip) == 32, "wire layout");
 _Static_assert(sizeof(struct protocol_give) == 88, "wire layout");

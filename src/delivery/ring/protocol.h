@@ -7,7 +7,8 @@
  *                                                at once, and now and then, for progress
  *                                     <-  HANDOUT + memfd of constants and attributes
  *                                                once all trainers are there, before WELCOME
- *                                     <-  WELCOME {first step} + memfd of the ring + 2 eventfds
+ *                                     <-  WELCOME {first step, member} + memfd of the ring + 2
+ *                                         eventfds
  *                                                once all trainers are there; or FAIL {error}
  *     DONE                            ->         it has had all batches, and asks for more
  *     SKIP {from, to}                 ->         it wants no batch between the two steps
@@ -34,7 +35,7 @@
 
 enum {
     PROTOCOL_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    PROTOCOL_VERSION = 6,
+    PROTOCOL_VERSION = 7,
     PROTOCOL_STATE_BYTES = 2048,
     PROTOCOL_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
@@ -77,6 +78,8 @@ struct protocol_wait {
 struct protocol_welcome {
     uint64_t epoch, step; /* of this trainer's first batch; the trainer passes over earlier batches
                            * in the ring */
+    uint32_t member;      /* which member of the ring it is */
+    uint32_t reserved;
 };
 
 struct protocol_goodbye {

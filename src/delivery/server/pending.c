@@ -92,7 +92,6 @@ static void admit(struct server *server, const struct pending *pending,
                                 .given = cursor,
                                 .released = released_before(pending, hello, cursor),
                                 .page = pending->page,
-                                .ring = {.memfd = -1},
                                 .publish_fd = -1,
                                 .release_fd = -1};
     peer_wait(server, trainer->socket, 0, 0);

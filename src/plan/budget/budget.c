@@ -43,6 +43,12 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
+/* The most records that a reader sends or copies to rings in a round. */
+static uint64_t max_sent(const struct budget_demand *d)
+{
+    return mul_sat(d->copies, round_max_records(d->plan, d->shape));
+}
+
 /* The trailers of so many records of a round. */
 static uint64_t trailer_bytes(const struct budget_demand *d, uint64_t records)
 {
@@ -54,10 +60,10 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
 {
     if (d->reader_count == 1)
         return 0;
-    uint64_t send = mul_sat(round_max_records(d->plan, d->shape),
-                            add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
+    uint64_t send =
+        mul_sat(max_sent(d), add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
     uint64_t receive =
-        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served),
+        mul_sat(round_max_received(d->plan, d->shape, d->ring_count),
                 add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
     uint64_t trailers = add_sat(b->send_trailer_bytes, b->receive_trailer_bytes);
     return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), trailers));
@@ -86,9 +92,8 @@ static uint64_t found_bytes(const struct budget_demand *d)
 /* What a round notes of its trailers. */
 static uint64_t round_trailers_bytes(const struct budget_demand *d)
 {
-    uint64_t records = add_sat(round_max_records(d->plan, d->shape),
-                               round_max_received(d->plan, d->shape, d->trainers_served));
-    uint64_t slots = mul_sat(d->shape.steps_per_round, d->trainers_served);
+    uint64_t records = add_sat(max_sent(d), round_max_received(d->plan, d->shape, d->ring_count));
+    uint64_t slots = mul_sat(d->shape.steps_per_round, d->ring_count);
     uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
     return d->ragged.sample_steps == 0 ? 0
                                        : add_sat(mul_sat(records, BUDGET_TRAILER_BYTES),
@@ -99,14 +104,13 @@ static uint64_t round_trailers_bytes(const struct budget_demand *d)
  * 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
 {
-    uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
-                            BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
-                                (d->crops ? BUDGET_KEY_BYTES : 0) +
-                                (d->plan->mix ? BUDGET_MIXED_FILL_BYTES : 0));
+    uint64_t sent = mul_sat(max_sent(d), BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
+                                             (d->crops ? BUDGET_KEY_BYTES : 0) +
+                                             (d->plan->mix ? BUDGET_MIXED_FILL_BYTES : 0));
     uint64_t destination =
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =
-        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
+        mul_sat(round_max_received(d->plan, d->shape, d->ring_count), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(
         assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
         mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_trailers_bytes(d))));
@@ -183,10 +187,10 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     const struct budget_demand *d = demand;
     struct budget b = {
         .held_bytes = d->held_bytes,
-        .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
-        .send_trailer_bytes = trailer_bytes(d, round_max_records(d->plan, d->shape)),
+        .rings_bytes = mul_sat(d->ring_count, add_sat(d->ring_bytes, d->rest_bytes)),
+        .send_trailer_bytes = trailer_bytes(d, max_sent(d)),
         .receive_trailer_bytes =
-            trailer_bytes(d, round_max_received(d->plan, d->shape, d->trainers_served)),
+            trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,

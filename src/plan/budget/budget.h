@@ -43,8 +43,9 @@ struct budget_demand {
     const struct plan *plan;
     struct round_shape shape;
     uint32_t reader_count;
-    uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
-    uint32_t worker_count;    /* threads of the reader */
+    uint32_t ring_count;   /* most rings that one reader has: one for each group that it serves */
+    uint32_t copies;       /* most readers that have a ring for one group, and get its samples */
+    uint32_t worker_count; /* threads of the reader */
     uint64_t row_bytes;
     uint64_t packed_bytes; /* of a record, that travels packed: see round.h */
     struct plan_ragged ragged;
@@ -60,7 +61,7 @@ struct budget_demand {
     uint64_t inflate_bytes;   /* of these: to inflate values of zip archives */
     uint64_t inflated_bytes;  /* of all such values of which parts are read, once inflated */
     uint64_t index_bytes;     /* for shards' indices, which they share */
-    uint64_t ring_bytes;      /* of one trainer's ring */
+    uint64_t ring_bytes;      /* of one ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
     uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */
