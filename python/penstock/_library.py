@@ -24,6 +24,7 @@ class Options(Structure):
         ("state", c_char_p),
         ("wait_for_release", c_int32),
         ("name", c_char_p),
+        ("coordinates", c_char_p),
     ]
 
 

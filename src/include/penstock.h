@@ -160,6 +160,11 @@ struct penstock_options {
                                * it; its run directory is run_dir with a dot and the name behind.
                                * PENSTOCK_STATE is not for it. NULL or "": the run that is trained
                                * on; borrowed during the call */
+    const char *coordinates;  /* in the mesh of trainers (delivery.mesh), "pp=0,dp=1,tp=1": of a
+                               * program that places its ranks itself. The trainer is the rank at
+                               * these coordinates, whatever its launcher's rank is; where some axes
+                               * are left out, the others have to be those of that rank. NULL or "":
+                               * the coordinates of the rank; borrowed during the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
@@ -345,7 +350,8 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
  * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said
  * nothing for that long, or said nothing more. REFUSED: run_dir is a symbolic link, belongs to
  * another user or is open to others; the reader is another user's; the service has another world
- * size; the rank is taken; or the state is of another order. LOST: the service went away before
+ * size, or another mesh than the coordinates are of; the rank is taken; or the state is of another
+ * order. LOST: the service went away before
  * delivery started. UNSUPPORTED: the service speaks another protocol version. ENDED: all trainers
  * have their last batch, so that there is nothing more to do. NO_MEMORY, IO: in this process.
  * PROTOCOL: the reader sent an impossible message or ring. Any status: the service failed at its

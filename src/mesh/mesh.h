@@ -39,6 +39,12 @@ struct mesh {
 MUST_USE enum status mesh_parse(const char *axes, const char *data, uint32_t rank_count,
                                 struct mesh *ret_mesh, struct error *err);
 
+/* The rank of a trainer that tells its coordinates, "pp=0,dp=1": all of them, whatever rank its
+ * launcher has given it; or some, which have to be those of that rank. INVALID: there is no mesh,
+ * or no such axis; a coordinate is out of range, told twice, or not that of the rank. */
+MUST_USE enum status mesh_read_coordinates(const struct mesh *mesh, const char *told, uint32_t rank,
+                                           uint32_t *ret_rank, struct error *err);
+
 /* Whether a mesh that came from another process can be used. */
 bool mesh_makes_sense(const struct mesh *mesh);
 

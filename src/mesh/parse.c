@@ -77,6 +77,58 @@ enum status mesh_parse(const char *axes, const char *data, uint32_t rank_count,
     return status;
 }
 
+/* One of a trainer's coordinates, "dp=1". */
+static enum status read_coordinate(const struct mesh *mesh, const char *item, bool is_told[],
+                                   uint32_t coordinates[], struct error *err)
+{
+    char name[MESH_NAME_BYTES] = "";
+    const char *equals = strchr(item, '=');
+    size_t length = equals ? (size_t)(equals - item) : 0;
+    uint64_t coordinate;
+    if (length < sizeof name)
+        memcpy(name, item, length);
+    int axis = length < sizeof name ? mesh_find_axis(mesh, name) : -1;
+    if (axis < 0)
+        return error_set(err, STATUS_INVALID, "it tells '%s', and delivery.mesh has no such axis",
+                         item);
+    if (!number_parse(equals + 1, 0, mesh->axes[axis].size - 1, &coordinate) || is_told[axis])
+        return error_set(err, STATUS_INVALID,
+                         "it tells %s, and axis '%s' of delivery.mesh has coordinates 0 to %" PRIu32
+                         ", one for each trainer",
+                         item, name, mesh->axes[axis].size - 1);
+    is_told[axis] = true;
+    coordinates[axis] = (uint32_t)coordinate;
+    return STATUS_OK;
+}
+
+enum status mesh_read_coordinates(const struct mesh *mesh, const char *told, uint32_t rank,
+                                  uint32_t *ret_rank, struct error *err)
+{
+    bool is_told[MESH_MAX_AXES] = {false}, all = true;
+    uint32_t coordinates[MESH_MAX_AXES];
+    const char *at = told;
+    struct text item = {0};
+    enum status status = STATUS_OK;
+    if (mesh->axis_count == 0)
+        return error_set(err, STATUS_INVALID,
+                         "it tells its coordinates (%s), and delivery.mesh is not set", told);
+    mesh_coordinates(mesh, rank, coordinates);
+    while (status == STATUS_OK && text_list_take(&at, &item))
+        status = read_coordinate(mesh, item.data ? item.data : "", is_told, coordinates, err);
+    text_done(&item);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t a = 0; a < mesh->axis_count; a++)
+        all = all && is_told[a];
+    *ret_rank = mesh_rank_at(mesh, coordinates);
+    if (!all && *ret_rank != rank)
+        return error_set(err, STATUS_INVALID,
+                         "it tells that it is at %s, and by delivery.mesh it is %s: tell all axes, "
+                         "or none",
+                         told, mesh_name(mesh, rank).text);
+    return STATUS_OK;
+}
+
 static enum status add_cut_axis(const struct mesh *mesh, struct cut *cut, const char *name,
                                 struct error *err)
 {

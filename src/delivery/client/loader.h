@@ -61,6 +61,8 @@ MUST_USE enum status loader_connect(struct loader *loader, uint64_t until_ns, bo
 /* The ring header of the first reader. Later readers' headers differ from it only in slot_count and
  * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
 const struct ring_header *loader_header(const struct loader *loader);
+
+/* The trainer's rank in the service. Any thread. */
 uint32_t loader_rank(const struct loader *loader);
 
 /* The handout of the first reader, which later readers' equal; zero: there is none. Borrowed as the

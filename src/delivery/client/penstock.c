@@ -193,6 +193,7 @@ static enum status settle_options(const struct penstock_options *given, struct s
     struct dial_options settled = {.run_dir = options->run_dir,
                                    .rank = (uint32_t)options->rank,
                                    .world_size = (uint32_t)options->world_size,
+                                   .coordinates = options->coordinates,
                                    .timeout_ms = options->timeout_ms ? options->timeout_ms
                                                                      : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);

@@ -20,7 +20,7 @@
  * One message is one packet of a SOCK_SEQPACKET Unix socket, which keeps messages apart and tells
  * of a peer's death at once. A packet is magic, version, type, and a body of the fixed size that
  * belongs to its type; descriptors come beside it (SCM_RIGHTS). No function here blocks. A received
- * message is checked (length, type, number of descriptors, a HELLO's wish and state) before the
+ * message is checked (length, type, number of descriptors, a HELLO's wish and texts) before the
  * caller sees it. Sockets are borrowed. Any thread; on one socket one thread at a time may send,
  * and one may receive.
  */
@@ -37,6 +37,7 @@ enum {
     PROTOCOL_MAGIC = 0x4d534e50, /* "PNSM", little endian */
     PROTOCOL_VERSION = 7,
     PROTOCOL_STATE_BYTES = 2048,
+    PROTOCOL_COORDINATES_BYTES = 512,
     PROTOCOL_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
 };
@@ -65,7 +66,9 @@ enum protocol_wish {
 
 struct protocol_hello {
     uint32_t rank, world_size;
-    uint32_t wish;                    /* enum protocol_wish */
+    uint32_t wish;                                /* enum protocol_wish */
+    char coordinates[PROTOCOL_COORDINATES_BYTES]; /* in the mesh, as mesh_read_coordinates() reads
+                                                   * them, NUL-terminated; "": those of the rank */
     char state[PROTOCOL_STATE_BYTES]; /* JSON of penstock_state(), NUL-terminated; "" with
                                        * WISH_FRESH only */
 };

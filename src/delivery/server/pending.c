@@ -192,6 +192,8 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
         return STATUS_OK;
     }
     bool understood = status == STATUS_OK;
+    if (status == STATUS_OK && !waited)
+        status = hello_settle_rank(server, &hello, &error);
     if (status == STATUS_OK)
         status = handle_hello(server, pending, &hello, &stays, &error);
     *active |= !(waited && stays && status == STATUS_OK);

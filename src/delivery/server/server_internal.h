@@ -117,6 +117,11 @@ MUST_USE enum status hello_judge(const struct server *server, const struct proto
                                  pid_t pid, uint64_t *ret_cursor, bool *ret_waits,
                                  struct error *err);
 
+/* Makes the rank of a HELLO what its coordinates say, if it has any. REFUSED: it tells some that do
+ * not fit. */
+MUST_USE enum status hello_settle_rank(const struct server *server, struct protocol_hello *hello,
+                                       struct error *err);
+
 /* Reads the sockets and tails of all trainers. True if anything moved. */
 bool server_hear_trainers(struct server *server);
 
