@@ -69,6 +69,7 @@ void session_free_map(struct session *session)
     free(session->trainers);
     free(session->rings);
     free(session->ring_of_group);
+    need_classes_done(&session->needs);
 }
 
 /* NO_MEMORY. */
@@ -124,6 +125,30 @@ static enum status map_groups(struct session *session, struct error *err)
     return STATUS_OK;
 }
 
+/* What each reader's trainers need, and the layout of this one's rings. REFUSED: it is larger than
+ * there is memory for. */
+static enum status map_needs(struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct run_setup *setup = &job->setup;
+    enum status status = need_classes_init(
+        &session->needs, &setup->shares, (uint32_t)job->comm.size, session->reader_of_trainer, err);
+    if (status != STATUS_OK)
+        return status;
+    session->layout = setup->layout;
+    needs_lay_out(&session->needs.needs[session->needs.of[job->comm.rank]], &session->layout);
+    status = ring_layout_settle(&session->layout, err);
+    if (status == STATUS_OK && session->layout.total_bytes > setup->layout.total_bytes)
+        status = error_set(err, STATUS_REFUSED,
+                           "trainers of reader %d need rings of %s, and there is memory for %s: "
+                           "start ranks in blocks, one node after another, as delivery.mesh has "
+                           "them",
+                           job->comm.rank, size_format(session->layout.total_bytes).text,
+                           size_format(setup->layout.total_bytes).text);
+    server_set_layout(job->server, &session->layout);
+    return status;
+}
+
 /* Settles on every rank who serves which trainer. */
 static enum status map_trainers(struct session *session, struct error *err)
 {
@@ -139,7 +164,9 @@ static enum status map_trainers(struct session *session, struct error *err)
         status = share_claims(session, claims, err);
     }
     free(claims);
-    return status == STATUS_OK ? map_groups(session, err) : status;
+    if (status == STATUS_OK)
+        status = map_groups(session, err);
+    return status == STATUS_OK ? comm_agree(&job->comm, map_needs(session, err), err) : status;
 }
 
 /* This reader's rings, which are there now. */

@@ -50,6 +50,8 @@ struct session {
     struct job_ring *rings;
     uint32_t ring_count;                   /* likewise */
     uint32_t *ring_of_group;               /* [groups] 1 + index in rings; 0: there is none here */
+    struct need_classes needs;             /* of all readers */
+    struct ring_layout layout;             /* of this reader's rings */
     struct assigner *assigner;             /* rank 0 only; from the first session on */
     uint64_t ring_pages[RING_PAGES_COUNT]; /* how many rings of all readers have each kind of pages
                                             */

@@ -36,7 +36,7 @@ enum status copies_init(struct copies *copies, const struct session *session, st
     copies->job = job;
     copies->session = session;
     copies->numa_count = pool_placement(job->pool)->numa_count;
-    copies->sample_bytes = job->setup.layout.slot_stride / job->setup.layout.batch_size;
+    copies->sample_bytes = session->layout.slot_stride / session->layout.batch_size;
     copies->rings = calloc(session->ring_count + 1, sizeof *copies->rings);
     if (!copies->rings)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");

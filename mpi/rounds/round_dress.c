@@ -41,7 +41,7 @@ static void put_frame(const struct dataset *dataset, size_t f, const struct ring
     if (field->crop)
         from += crop_begin(field->crop, samples->keys[i]);
     if (cutting)
-        cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, from, false);
+        cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, from);
     else if (field->crop)
         crop_box_copy(&field->crop->box, at, from);
     else
@@ -70,7 +70,7 @@ static void put_step(const struct dataset *dataset, size_t f, const struct ring_
     if (!clears)
         put_frame(dataset, f, to, samples, i, step, (uint64_t)nearest);
     else if (cutting)
-        cutting_clear(cutting, samples->slot, samples->batch_index + (uint32_t)i, step);
+        cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, NULL);
     else
         memset(place(samples, to, i) + step * step_bytes(field), 0, step_bytes(field));
 }
@@ -95,7 +95,7 @@ static void make_parts(const struct dataset *dataset, size_t f, const struct sam
         dataset_make(dataset, f, samples->frames[i], samples->keys[i], whole);
         for (size_t k = 0; k < cutting->step_count; k++)
             cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, k,
-                        whole + k * cutting->packed_bytes, true);
+                        whole + k * dtype_bytes(dataset->fields[f].dtype));
     }
 }
 
@@ -116,7 +116,7 @@ static void dress_fields(const struct dataset *dataset, const struct ring_layout
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->ragged)
+        if (field->ragged || samples->fragments->fields[f].is_absent)
             continue; /* see run/trailers.h */
         if (field->source == FIELD_MADE)
             make(dataset, f, &layout->fields[f], samples);
@@ -156,12 +156,12 @@ static void dress_mixed(const struct round *round, const struct round_run *run,
                         const uint64_t *keys)
 {
     const struct dataset *dataset = round->job->dataset;
-    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct ring_layout *layout = &round->session->layout;
     for (size_t i = 0, end; i < run->count; i = end) {
         const struct window *window = run->windows[i];
         for (end = i + 1; end < run->count && run->windows[end] == window;)
             end++;
-        const struct samples samples = {round->fragments->of[window->source],
+        const struct samples samples = {round_kind_here(round, window->source),
                                         run->slot,
                                         run->batch_index + (uint32_t)i,
                                         run->frames + i,
@@ -173,7 +173,7 @@ static void dress_mixed(const struct round *round, const struct round_run *run,
 
 void round_dress(const struct round *round, const struct round_run *run)
 {
-    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct ring_layout *layout = &round->session->layout;
     const struct plan_epoch *epoch = &round->reach.epoch;
     memcpy(run->slot + layout->indices_offset + run->batch_index * sizeof run->frames[0],
            run->frames, run->count * sizeof run->frames[0]);

@@ -150,8 +150,9 @@ static inline void list_fill(struct round *round, const struct recipient_walk *w
         note_key(round, fill, window, item);
     if (window->epoch.plan.anchors)
         find_frame(round, fill, &window->epoch.plan, window->rows[item->window_row]);
-    if (round->fill_sources)
-        round->fill_sources[fill - round->fills] = (uint8_t)window->source;
+    if (round->fill_kinds)
+        round->fill_kinds[fill - round->fills] =
+            (uint16_t)round_kind(round, walk->reader, window->source);
     if (walk->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = walk->slot;
         fill->batch_index = (uint32_t)(destination - walk->local.first);
@@ -222,7 +223,7 @@ static void list_fills(struct round *round)
 /* The source of a sample of a run. */
 static uint32_t source_of(const struct round *round, const struct round_run *run, size_t i)
 {
-    return round->fill_sources ? run->windows[i]->source : 0;
+    return round->fragments->source_count > 1 ? run->windows[i]->source : 0;
 }
 
 static void note_lengths(const struct round *round, const struct round_run *run)
@@ -254,7 +255,7 @@ static void list_run(struct round *round, const struct round_run *run)
             (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
                              .reader = (uint16_t)reader,
-                             .source = (uint16_t)source_of(round, run, i),
+                             .kind = (uint16_t)round_kind(round, me, source_of(round, run, i)),
                              .record = (uint64_t)round->counts.receive_counts[reader]++};
     }
 }
@@ -339,6 +340,12 @@ static void sum_counts(const struct exchange_counts *counts, int size)
 static void number_records(struct round *round)
 {
     struct round_trailers *trailers = round->trailers;
+    const uint32_t *units = round->record_units;
+    int me = round->job->comm.rank;
+    for (int peer = 0; units && peer < round->job->comm.size; peer++) {
+        round->counts.send_counts[peer] *= (int)units[peer];
+        round->counts.receive_counts[peer] *= (int)units[me];
+    }
     sum_counts(&round->counts, round->job->comm.size);
     if (trailers)
         sum_counts(&trailers->counts, round->job->comm.size);
@@ -347,12 +354,16 @@ static void number_records(struct round *round)
         if (fill->batch_index != FILL_REMOTE)
             continue;
         uint32_t reader = fill->to.remote.reader;
+        if (units)
+            fill->to.remote.record *= units[reader];
         fill->to.remote.record += (uint32_t)round->counts.send_displacements[reader];
         if (trailers)
             trailers->fills[i].at += (uint64_t)trailers->counts.send_displacements[reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
+        if (units)
+            arrival->record *= units[me];
         arrival->record += (uint64_t)round->counts.receive_displacements[arrival->reader];
         if (trailers)
             trailers->arrivals[i].at +=

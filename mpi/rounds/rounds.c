@@ -99,14 +99,18 @@ void rounds_post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, rounds_lane_index(rounds, round));
     struct rounds_sent *sent = &rounds->sent[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
-    uint64_t records = 0, units = 0;
+    uint64_t units = 0;
     for (int peer = 0; peer < rounds->job->comm.size; peer++) {
-        records += (uint64_t)round->counts.send_counts[peer];
+        uint64_t records = (uint64_t)round->counts.send_counts[peer];
+        if (round->record_units)
+            records /= max_u64(round->record_units[peer], 1);
+        sent->records += records;
+        sent->bytes +=
+            records * fragment_sources_record(rounds->fragments, rounds->session->needs.of[peer]);
         if (round->trailers)
             units += (uint64_t)round->trailers->counts.send_counts[peer];
     }
-    sent->records += records;
-    sent->bytes += records * rounds->fragments->record_bytes + units * TRAILER_UNIT_BYTES;
+    sent->bytes += units * TRAILER_UNIT_BYTES;
     round->posted_ns = clock_now_ns();
     rounds->posted++;
 }

@@ -37,18 +37,18 @@ static void add_loop(struct crop_box *box, uint64_t count, size_t stride)
     box->bytes *= count;
 }
 
-/* The box of the indices `runs` ([rank]) of a frame of `lengths`. Returns where the box begins. */
-static size_t make_box(const struct frame *frame, const uint64_t *lengths,
-                       const struct cut_run *runs, struct crop_box *ret_box)
+/* The box of the indices `runs` ([rank]) of a frame. Returns where the box begins. */
+static size_t make_box(const struct frame *frame, const struct cut_run *runs,
+                       struct crop_box *ret_box)
 {
     struct crop_box box = {.bytes = 1};
     size_t strides[DATASET_MAX_RANK], stride = frame->item_bytes, from = 0;
     int last = frame->rank - 1;
     for (int axis = frame->rank - 1; axis >= 0; axis--) {
         strides[axis] = stride;
-        stride *= lengths[axis];
+        stride *= frame->whole[axis];
     }
-    while (last >= 0 && !runs[last].has_second && runs[last].length == lengths[last])
+    while (last >= 0 && !runs[last].has_second && runs[last].length == frame->whole[last])
         last--;
     for (int axis = 0; axis <= last; axis++) {
         from += runs[axis].begin * strides[axis];
@@ -93,13 +93,12 @@ static void make_piece(struct cutting *cutting, const struct shares *shares, siz
         axis -= has_steps;
         runs[axis] = shares_run_of(shares, field, k, frame->shape[axis], number);
     }
-    piece->whole_from = make_box(frame, frame->whole, runs, &piece->whole);
-    piece->packed_from = make_box(frame, frame->shape, runs, &piece->packed);
-    piece->bytes = piece->packed.bytes;
+    piece->from = make_box(frame, runs, &piece->box);
 }
 
-enum status cutting_new(const struct shares *shares, const struct dataset *dataset, size_t field,
-                        struct cutting **ret_cutting, struct error *err)
+enum status cutting_new(const struct shares *shares, const struct needs *needs,
+                        const struct dataset *dataset, size_t field, struct cutting **ret_cutting,
+                        struct error *err)
 {
     const struct dataset_field *of = &dataset->fields[field];
     const struct share_field *share = &shares->fields[field];
@@ -111,7 +110,6 @@ enum status cutting_new(const struct shares *shares, const struct dataset *datas
         cutting->step_count = has_steps ? of->step_count : 1;
         cutting->part_count = shares_part_count(shares, field);
         cutting->piece_count = cutting->part_count / step_parts;
-        cutting->packed_bytes = of->sample_bytes / cutting->step_count;
         cutting->step_part = calloc(cutting->step_count, sizeof *cutting->step_part);
         cutting->step_index = calloc(cutting->step_count, sizeof *cutting->step_index);
         cutting->pieces = calloc(cutting->piece_count, sizeof *cutting->pieces);
@@ -126,6 +124,8 @@ enum status cutting_new(const struct shares *shares, const struct dataset *datas
         cutting->step_index[k] = (uint32_t)k;
     if (cuts_steps)
         divide_steps(cutting, shares, field, step_parts);
+    for (uint32_t p = 0; p < cutting->part_count; p++)
+        cutting->parts[p].is_absent = !needs_part(needs, shares->first_parts[field] + p);
     for (uint32_t p = 0; p < cutting->piece_count; p++)
         make_piece(cutting, shares, field, &frame, has_steps, p);
     *ret_cutting = cutting;
@@ -146,34 +146,76 @@ void cutting_free(struct cutting *cutting)
 void cutting_set_slots(struct cutting *cutting, const struct ring_layout *layout, size_t field)
 {
     const struct ring_part *parts = &layout->parts[layout->fields[field].first_part];
-    for (size_t p = 0; p < cutting->part_count; p++)
-        cutting->parts[p] =
-            (struct cutting_part){parts[p].slot_offset, (size_t)parts[p].sample_bytes};
-}
-
-void cutting_put(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                 size_t step, const unsigned char *from, bool packed)
-{
-    for (size_t p = 0; p < cutting->piece_count; p++) {
-        const struct cutting_piece *piece = &cutting->pieces[p];
-        const struct crop_box *box = packed ? &piece->packed : &piece->whole;
-        if (piece->bytes > 0)
-            crop_box_copy(box, cutting_at(cutting, slot, batch_index, step, p),
-                          from + (packed ? piece->packed_from : piece->whole_from));
+    for (size_t p = 0; p < cutting->part_count; p++) {
+        cutting->parts[p].slot_offset = parts[p].slot_offset;
+        cutting->parts[p].sample_bytes = (size_t)parts[p].sample_bytes;
     }
 }
 
-void cutting_clear(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                   size_t step)
+/* The part that has a piece of a step; NULL: slots have none. */
+static const struct cutting_part *part_of(const struct cutting *cutting, size_t step, size_t piece)
 {
-    for (size_t p = 0; p < cutting->piece_count; p++)
-        memset(cutting_at(cutting, slot, batch_index, step, p), 0, cutting->pieces[p].bytes);
+    const struct cutting_part *part =
+        &cutting->parts[cutting->step_part[step] * cutting->piece_count + piece];
+    return part->is_absent || cutting->pieces[piece].box.bytes == 0 ? NULL : part;
 }
 
-void cutting_repeat(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                    size_t step, const struct cutting *other, size_t from_step)
+static unsigned char *in_slot(const struct cutting *cutting, const struct cutting_part *part,
+                              unsigned char *slot, uint32_t batch_index, size_t step, size_t piece)
 {
+    return slot + part->slot_offset + batch_index * part->sample_bytes +
+           cutting->step_index[step] * cutting->pieces[piece].box.bytes;
+}
+
+/* `from` NULL: zeros. */
+static void take_piece(const struct cutting_piece *piece, unsigned char *to,
+                       const unsigned char *from)
+{
+    if (from)
+        crop_box_copy(&piece->box, to, from + piece->from);
+    else
+        memset(to, 0, piece->box.bytes);
+}
+
+void cutting_put(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
+                 size_t step, const unsigned char *from)
+{
+    for (size_t p = 0; p < cutting->piece_count; p++) {
+        const struct cutting_part *part = part_of(cutting, step, p);
+        if (part)
+            take_piece(&cutting->pieces[p], in_slot(cutting, part, slot, batch_index, step, p),
+                       from);
+    }
+}
+
+size_t cutting_step_bytes(const struct cutting *cutting, size_t step)
+{
+    size_t bytes = 0;
     for (size_t p = 0; p < cutting->piece_count; p++)
-        memcpy(cutting_at(cutting, slot, batch_index, step, p),
-               cutting_at(other, slot, batch_index, from_step, p), cutting->pieces[p].bytes);
+        bytes += part_of(cutting, step, p) ? cutting->pieces[p].box.bytes : 0;
+    return bytes;
+}
+
+void cutting_pack(const struct cutting *cutting, size_t step, const unsigned char *from,
+                  unsigned char *record)
+{
+    for (size_t p = 0; p < cutting->piece_count; p++) {
+        if (!part_of(cutting, step, p))
+            continue;
+        take_piece(&cutting->pieces[p], record, from);
+        record += cutting->pieces[p].box.bytes;
+    }
+}
+
+void cutting_unpack(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
+                    size_t step, const unsigned char *record)
+{
+    for (size_t p = 0; p < cutting->piece_count; p++) {
+        const struct cutting_part *part = part_of(cutting, step, p);
+        if (!part)
+            continue;
+        memcpy(in_slot(cutting, part, slot, batch_index, step, p), record,
+               cutting->pieces[p].box.bytes);
+        record += cutting->pieces[p].box.bytes;
+    }
 }

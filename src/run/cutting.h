@@ -12,31 +12,31 @@
 #include "dataset/crop.h"
 #include "run/shares.h"
 
-/* A piece of a frame, as it lies in a whole frame and in a packed one: these differ where a random
- * crop of the frame is delivered. */
+/* A piece of a frame: a box of a frame in a row or in held memory. */
 struct cutting_piece {
-    struct crop_box whole, packed;
-    size_t whole_from, packed_from; /* where the box begins */
-    size_t bytes;                   /* may be 0 */
+    struct crop_box box; /* its bytes may be 0 */
+    size_t from;         /* where the box begins in the frame (of a random crop: in the crop) */
 };
 
 struct cutting_part {
-    size_t slot_offset, sample_bytes;
+    size_t slot_offset, sample_bytes; /* known after cutting_set_slots() */
+    bool is_absent;
 };
 
 struct cutting {
     size_t step_count; /* of a sample; 1 without an axis of steps */
     size_t piece_count, part_count;
-    size_t packed_bytes;          /* of a frame that is packed */
     uint32_t *step_part;          /* [step_count] which part of the steps has the step, and */
     uint32_t *step_index;         /* [step_count] its number there */
     struct cutting_piece *pieces; /* [piece_count] */
-    struct cutting_part *parts;   /* [part_count] known after cutting_set_slots() */
+    struct cutting_part *parts;   /* [part_count] */
 };
 
-/* Of a field that has parts. The caller frees *ret_cutting. NO_MEMORY. */
-MUST_USE enum status cutting_new(const struct shares *shares, const struct dataset *dataset,
-                                 size_t field, struct cutting **ret_cutting, struct error *err);
+/* Of a field that has parts, of which slots have those that are needed. The caller frees
+ * *ret_cutting. NO_MEMORY. */
+MUST_USE enum status cutting_new(const struct shares *shares, const struct needs *needs,
+                                 const struct dataset *dataset, size_t field,
+                                 struct cutting **ret_cutting, struct error *err);
 
 /* NULL is fine. */
 void cutting_free(struct cutting *cutting);
@@ -44,27 +44,17 @@ void cutting_free(struct cutting *cutting);
 /* Where the parts of the field lie in slots. */
 void cutting_set_slots(struct cutting *cutting, const struct ring_layout *layout, size_t field);
 
-/* Where in a slot a piece of step `step` of the batch's sample `batch_index` lies. */
-static inline unsigned char *cutting_at(const struct cutting *cutting, unsigned char *slot,
-                                        uint32_t batch_index, size_t step, size_t piece)
-{
-    const struct cutting_part *part =
-        &cutting->parts[cutting->step_part[step] * cutting->piece_count + piece];
-    return slot + part->slot_offset + batch_index * part->sample_bytes +
-           cutting->step_index[step] * cutting->pieces[piece].bytes;
-}
-
-/* Copies a frame, which is step `step` of the batch's sample, to all parts that have some of it.
- * `from`: the frame in a row or in held memory (of a random crop: where the crop begins); or with
- * `packed` the frame as it is sent. */
+/* Copies a frame, which is step `step` of the batch's sample, to all parts of the slot that have
+ * some of it. `from`: the frame; of a random crop: where the crop begins; NULL: zeros. */
 void cutting_put(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                 size_t step, const unsigned char *from, bool packed);
+                 size_t step, const unsigned char *from);
 
-/* Makes a step zero; makes a step what another step of the sample is, of this field or of `other`,
- * which is cut in the same way. */
-void cutting_clear(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                   size_t step);
-void cutting_repeat(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
-                    size_t step, const struct cutting *other, size_t from_step);
+/* The same pieces on their way to another reader, one after another: cutting_step_bytes() bytes.
+ * Where the two readers' slots have different parts, `cutting` is the receiver's. */
+size_t cutting_step_bytes(const struct cutting *cutting, size_t step);
+void cutting_pack(const struct cutting *cutting, size_t step, const unsigned char *from,
+                  unsigned char *record);
+void cutting_unpack(const struct cutting *cutting, unsigned char *slot, uint32_t batch_index,
+                    size_t step, const unsigned char *record);
 
 #endif

@@ -12,7 +12,7 @@ enum { RECORD_ALIGNMENT = 16 };
 /* A list that is being made: NULL and sizes alone at first, to count; then with room. */
 struct maker {
     const struct dataset *dataset;
-    const struct shares *shares; /* NULL: no field is cut */
+    const struct needs *needs; /* NULL: slots have all fields */
     struct fragments *fragments;
     bool counts_only;
 };
@@ -62,22 +62,21 @@ static bool same_crop(const struct dataset_field *a, const struct dataset_field 
            memcmp(a->crop->axis_strides, b->crop->axis_strides, sizeof a->crop->axis_strides) == 0;
 }
 
-/* Whether two fields of the same memory are cut alike, but for their steps. */
-static bool same_cut(const struct maker *maker, size_t f, size_t g)
+static bool is_needed(const struct maker *maker, size_t f)
 {
-    return !maker->shares || memcmp(&maker->shares->fields[f], &maker->shares->fields[g],
-                                    sizeof maker->shares->fields[f]) == 0;
+    return !maker->needs || needs_field(maker->needs, f);
 }
 
 /* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
- * none. */
+ * none. Fields that are cut have their steps from rows alone: slots may lack parts of others. */
 static size_t find_earlier(const struct maker *maker, size_t f, int32_t step, size_t *ret_k)
 {
     const struct dataset *dataset = maker->dataset;
-    for (size_t g = 0; g < f; g++) {
+    const struct fragment_field *fields = maker->fragments->fields;
+    for (size_t g = 0; g < f && !fields[f].cutting; g++) {
         const struct dataset_field *earlier = &dataset->fields[g];
         if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader ||
-            !same_crop(earlier, &dataset->fields[f]) || !same_cut(maker, f, g))
+            !same_crop(earlier, &dataset->fields[f]) || !is_needed(maker, g) || fields[g].cutting)
             continue;
         *ret_k = find_step(earlier, step);
         if (*ret_k != SIZE_MAX)
@@ -103,7 +102,8 @@ static size_t step_count_of(const struct fragment *fragment)
     return (size_t)(fragment->last_step - fragment->first_step) + 1;
 }
 
-/* A fragment with steps before or behind the anchor, of a field that may lack them. */
+/* A fragment with steps before or behind the anchor, of a field that may lack them. Those of a
+ * field that is cut are filled as they are copied. */
 static void add_padding(struct maker *maker, struct fragment *fragment, size_t k)
 {
     const struct dataset_field *field = &maker->dataset->fields[fragment->field];
@@ -111,12 +111,16 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     if (valid == SIZE_MAX || (fragment->first_step == 0 && fragment->last_step == 0))
         return;
     bool zero = field->fill == SAMPLES_FILL_ZERO;
+    fragment->clears = zero;
+    if (fragment->cutting) {
+        fragment->pads = maker->fragments->shifts = true;
+        return;
+    }
     fragment->shifts = !zero && (fragment->last_step < 0 || fragment->first_step > 0);
     maker->fragments->shifts |= fragment->shifts;
     struct fragment_padding padding = {.field = fragment->field,
                                        .frame_bytes = field->sample_bytes / field->step_count,
                                        .step_count = step_count_of(fragment),
-                                       .first_index = k,
                                        .slot_offset = fragment->slot_offset,
                                        .slot_stride = fragment->slot_stride,
                                        .valid_field = (uint32_t)valid,
@@ -127,6 +131,15 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     size_t at = maker->fragments->padding_count++;
     if (!maker->counts_only)
         maker->fragments->paddings[at] = padding;
+}
+
+/* Of all parts of its steps that slots have. */
+static size_t cut_bytes(const struct fragment *fragment)
+{
+    size_t bytes = 0;
+    for (size_t k = fragment->first_index; k < fragment->end_index; k++)
+        bytes += cutting_step_bytes(fragment->cutting, k);
+    return bytes;
 }
 
 /* Steps [k, end) of field `f`, which follow one another and come from the row. */
@@ -146,11 +159,14 @@ static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bo
                                 .last_step = step_at(field, end - 1),
                                 .crop = field->crop,
                                 .cutting = maker->fragments->fields[f].cutting,
-                                .first_index = k};
+                                .first_index = k,
+                                .end_index = end};
     if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop || fragment.cutting) != packed)
         return;
     maker->fragments->crops |= fragment.crop != NULL;
     add_padding(maker, &fragment, k);
+    if (fragment.cutting)
+        fragment.bytes = cut_bytes(&fragment);
     fragment.record_offset = send(maker->fragments, fragment.bytes, packed);
     size_t at = maker->fragments->count++;
     if (!maker->counts_only)
@@ -164,10 +180,7 @@ static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size
     const struct dataset_field *to_field = &maker->dataset->fields[f];
     const struct dataset_field *from_field = &maker->dataset->fields[from];
     size_t frame_bytes = to_field->sample_bytes / step_count(to_field);
-    struct fragment_repeat repeat = {.from_index = from_k,
-                                     .to_index = k,
-                                     .step_count = end - k,
-                                     .bytes = (end - k) * frame_bytes,
+    struct fragment_repeat repeat = {.bytes = (end - k) * frame_bytes,
                                      .from_field = (uint32_t)from,
                                      .from_offset = from_k * frame_bytes,
                                      .from_stride = from_field->sample_bytes,
@@ -208,7 +221,7 @@ static void add_fields(struct maker *maker, bool packed)
     const struct dataset *dataset = maker->dataset;
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->source != FIELD_ROW)
+        if (field->source != FIELD_ROW || !is_needed(maker, f))
             continue;
         for (size_t k = 0, end; k < step_count(field); k = end) {
             size_t from_k, from = find_earlier(maker, f, step_at(field, k), &from_k);
@@ -242,28 +255,34 @@ static void make(struct maker *maker)
 }
 
 /* Empty lists, with how the fields are cut. NULL: no memory. */
-static struct fragments *allocate(const struct dataset *dataset, const struct shares *shares)
+static struct fragments *allocate(const struct dataset *dataset, const struct shares *shares,
+                                  const struct needs *needs)
 {
     struct fragments *fragments =
         calloc(1, sizeof *fragments + dataset->field_count * sizeof fragments->fields[0]);
     if (!fragments)
         return NULL;
     fragments->field_count = dataset->field_count;
-    for (size_t f = 0; shares && f < dataset->field_count; f++)
-        if (shares_part_count(shares, f) > 0 &&
-            cutting_new(shares, dataset, f, &fragments->fields[f].cutting, NULL) != STATUS_OK) {
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        struct fragment_field *field = &fragments->fields[f];
+        field->is_absent = needs && !needs_field(needs, f);
+        if (shares && !field->is_absent && shares_part_count(shares, f) > 0 &&
+            cutting_new(shares, needs, dataset, f, &field->cutting, NULL) != STATUS_OK) {
             fragments_free(fragments);
             return NULL;
         }
+    }
     return fragments;
 }
 
 enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
-                          struct fragments **ret_fragments, struct error *err)
+                          const struct needs *needs, struct fragments **ret_fragments,
+                          struct error *err)
 {
-    struct fragments *fragments = allocate(dataset, shares), *counts = allocate(dataset, shares);
+    struct fragments *fragments = allocate(dataset, shares, needs);
+    struct fragments *counts = allocate(dataset, shares, needs);
     struct maker maker = {
-        .dataset = dataset, .shares = shares, .fragments = counts, .counts_only = true};
+        .dataset = dataset, .needs = needs, .fragments = counts, .counts_only = true};
     if (fragments && counts) {
         make(&maker);
         fragments->all = calloc(counts->count + 1, sizeof *fragments->all);
@@ -275,9 +294,9 @@ enum status fragments_new(const struct dataset *dataset, const struct shares *sh
         fragments_free(fragments);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     }
-    make(&(struct maker){.dataset = dataset, .shares = shares, .fragments = fragments});
+    make(&(struct maker){.dataset = dataset, .needs = needs, .fragments = fragments});
     for (size_t f = 0; f < dataset->field_count; f++)
-        if (!dataset->fields[f].ragged)
+        if (!dataset->fields[f].ragged && !fragments->fields[f].is_absent)
             fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
     *ret_fragments = fragments;
     return STATUS_OK;
@@ -334,22 +353,50 @@ void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsi
     }
 }
 
+/* The frame of a step of the field in the row, `from` being the fragment's first; of a missing step
+ * the nearest one of the episode. NULL: it is zero. */
+static const unsigned char *frame_at(const struct fragment *fragment, const unsigned char *from,
+                                     size_t k, const struct fragment_room *room)
+{
+    int64_t number = (int64_t)k, step = fragment->first_step + number, nearest = step;
+    if (fragment->pads && step < -(int64_t)room->before)
+        nearest = -(int64_t)room->before;
+    if (fragment->pads && step > (int64_t)room->behind)
+        nearest = room->behind;
+    if (nearest != step && fragment->clears)
+        return NULL;
+    return from + (nearest - fragment->first_step) * (int64_t)fragment->row_stride;
+}
+
 void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
-                     const unsigned char *from, uint64_t key)
+                     const unsigned char *from, uint64_t key, const struct fragment_room *room)
 {
     if (fragment->crop)
         from += crop_begin(fragment->crop, key);
-    for (size_t k = 0; k < step_count_of(fragment); k++, from += fragment->row_stride)
-        cutting_put(fragment->cutting, slot, batch_index, fragment->first_index + k, from, false);
+    for (size_t k = 0; k < step_count_of(fragment); k++)
+        cutting_put(fragment->cutting, slot, batch_index, fragment->first_index + k,
+                    frame_at(fragment, from, k, room));
 }
 
-void fragment_divide_record(const struct fragment *fragment, unsigned char *slot,
-                            uint32_t batch_index, const unsigned char *record)
+void fragment_pack_parts(const struct fragment *fragment, unsigned char *to,
+                         const unsigned char *from, uint64_t key, const struct fragment_room *room)
 {
-    const struct cutting *cutting = fragment->cutting;
-    const unsigned char *from = record + fragment->record_offset;
-    for (size_t k = 0; k < step_count_of(fragment); k++, from += cutting->packed_bytes)
-        cutting_put(cutting, slot, batch_index, fragment->first_index + k, from, true);
+    if (fragment->crop)
+        from += crop_begin(fragment->crop, key);
+    for (size_t k = 0; k < step_count_of(fragment); k++) {
+        cutting_pack(fragment->cutting, fragment->first_index + k,
+                     frame_at(fragment, from, k, room), to);
+        to += cutting_step_bytes(fragment->cutting, fragment->first_index + k);
+    }
+}
+
+void fragment_take_parts(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                         const unsigned char *from)
+{
+    for (size_t k = fragment->first_index; k < fragment->end_index; k++) {
+        cutting_unpack(fragment->cutting, slot, batch_index, k, from);
+        from += cutting_step_bytes(fragment->cutting, k);
+    }
 }
 
 /* A trainer may write to the slot at any time: whatever the bytes say, the steps are in range. */
@@ -379,50 +426,6 @@ static void pad(const struct fragment_padding *padding, unsigned char *slot, uin
         memcpy(steps + k * bytes, steps + (end - 1) * bytes, bytes);
 }
 
-/* Whether a step of a field that is cut is real. */
-static bool is_real(const struct fragments *fragments, const struct fragment_padding *padding,
-                    unsigned char *slot, uint32_t batch_index, size_t k)
-{
-    const struct cutting *valid = fragments->fields[padding->valid_field].cutting;
-    if (valid)
-        return *cutting_at(valid, slot, batch_index, padding->first_index + k, 0);
-    return slot[padding->valid_offset + batch_index * padding->valid_stride + k];
-}
-
-/* pad() of a field that is cut. */
-static void pad_parts(const struct fragments *fragments, const struct fragment_padding *padding,
-                      unsigned char *slot, uint32_t batch_index)
-{
-    const struct cutting *cutting = fragments->fields[padding->field].cutting;
-    size_t count = padding->step_count, first = 0, end = count;
-    while (first < end && !is_real(fragments, padding, slot, batch_index, first))
-        first++;
-    while (end > first && !is_real(fragments, padding, slot, batch_index, end - 1))
-        end--;
-    if (first == end && !padding->zero) {
-        first = padding->before_alone ? count - 1 : 0;
-        end = first + 1;
-    }
-    for (size_t k = 0; k < count; k++) {
-        size_t step = padding->first_index + k, edge = k < first ? first : end - 1;
-        if (k >= first && k < end)
-            continue;
-        if (padding->zero)
-            cutting_clear(cutting, slot, batch_index, step);
-        else
-            cutting_repeat(cutting, slot, batch_index, step, cutting, padding->first_index + edge);
-    }
-}
-
-static void repeat_parts(const struct fragments *fragments, const struct fragment_repeat *repeat,
-                         unsigned char *slot, uint32_t batch_index)
-{
-    for (size_t k = 0; k < repeat->step_count; k++)
-        cutting_repeat(fragments->fields[repeat->to_field].cutting, slot, batch_index,
-                       repeat->to_index + k, fragments->fields[repeat->from_field].cutting,
-                       repeat->from_index + k);
-}
-
 /* Padding of the last step stays marked, whatever the sample. */
 static void mark_bad(const struct fragments *fragments, unsigned char *slot, uint32_t batch_index)
 {
@@ -432,7 +435,7 @@ static void mark_bad(const struct fragments *fragments, unsigned char *slot, uin
         if (!field->cutting)
             memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
         for (size_t k = 0; field->cutting && k < field->cutting->step_count; k++)
-            cutting_clear(field->cutting, slot, batch_index, k);
+            cutting_put(field->cutting, slot, batch_index, k, NULL);
     }
 }
 
@@ -444,16 +447,9 @@ void fragments_finish(const struct fragments *fragments, unsigned char *slot, ui
         return;
     }
     for (size_t i = 0; i < fragments->padding_count; i++)
-        if (fragments->fields[fragments->paddings[i].field].cutting)
-            pad_parts(fragments, &fragments->paddings[i], slot, batch_index);
-        else
-            pad(&fragments->paddings[i], slot, batch_index);
+        pad(&fragments->paddings[i], slot, batch_index);
     for (size_t i = 0; i < fragments->repeat_count; i++) {
         const struct fragment_repeat *repeat = &fragments->repeats[i];
-        if (fragments->fields[repeat->to_field].cutting) {
-            repeat_parts(fragments, repeat, slot, batch_index);
-            continue;
-        }
         memcpy(slot + repeat->to_offset + batch_index * repeat->to_stride,
                slot + repeat->from_offset + batch_index * repeat->from_stride, repeat->bytes);
     }

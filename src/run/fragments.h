@@ -50,12 +50,13 @@ struct fragment {
     /* The field is cut, and the fragment, which begins with the field's step `first_index`, is
      * packed: its offsets in slots say nothing. NULL: trainers have the field whole. */
     const struct cutting *cutting;
-    size_t first_index;
+    size_t first_index, end_index; /* of the field's steps */
+    bool pads;   /* steps may lie outside the episode: they are filled when they are copied */
+    bool clears; /* such steps are zero; else as the nearest one */
 };
 
 /* Steps of a field that an earlier field has, too. */
 struct fragment_repeat {
-    size_t from_index, to_index, step_count; /* of the steps, where the fields are cut */
     size_t bytes;
     size_t from_offset, from_stride, to_offset, to_stride; /* in slots */
     uint32_t from_field, to_field;
@@ -68,9 +69,8 @@ struct fragment_padding {
     size_t slot_offset, slot_stride;
     size_t valid_offset, valid_stride;
     uint32_t field, valid_field;
-    size_t first_index; /* of the first step, where the field is cut */
-    bool zero;          /* missing steps are zero; else as the nearest step */
-    bool before_alone;  /* all of its steps are before the anchor */
+    bool zero;         /* missing steps are zero; else as the nearest step */
+    bool before_alone; /* all of its steps are before the anchor */
 };
 
 /* A field in a slot: that of the batch's sample b lies at offset + b * bytes. Of ragged fields,
@@ -78,6 +78,7 @@ struct fragment_padding {
 struct fragment_field {
     size_t offset, bytes;
     struct cutting *cutting; /* owned; NULL: the field is not cut */
+    bool is_absent;          /* slots do not have the field */
 };
 
 struct fragments {
@@ -100,10 +101,12 @@ struct fragments {
     struct fragment_field fields[]; /* [field_count] */
 };
 
-/* The caller frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares`
- * NULL: no field is cut. Offsets in slots are not known yet. NO_MEMORY. */
+/* The fragments of samples on their way to slots that have what is needed. The caller frees
+ * *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares` and `needs` NULL:
+ * slots have all fields whole. Offsets in slots are not known yet. NO_MEMORY. */
 MUST_USE enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
-                                   struct fragments **ret_fragments, struct error *err);
+                                   const struct needs *needs, struct fragments **ret_fragments,
+                                   struct error *err);
 
 /* NULL is fine. */
 void fragments_free(struct fragments *fragments);
@@ -150,11 +153,14 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
                   uint64_t key);
 
-/* Copies a fragment of a field that is cut to its parts: from the row, or from a record. */
+/* Of a field that is cut: copies a fragment that lies in the row from `from` on to its parts in a
+ * slot, or to a record; and from a record to its parts. `room`: where fragments shift. */
 void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
-                     const unsigned char *from, uint64_t key);
-void fragment_divide_record(const struct fragment *fragment, unsigned char *slot,
-                            uint32_t batch_index, const unsigned char *record);
+                     const unsigned char *from, uint64_t key, const struct fragment_room *room);
+void fragment_pack_parts(const struct fragment *fragment, unsigned char *to,
+                         const unsigned char *from, uint64_t key, const struct fragment_room *room);
+void fragment_take_parts(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                         const unsigned char *from);
 
 /* Copies a fragment without a crop, to a record. `next`: where the fragment of the sample that is
  * copied next lies; NULL: that is not known, or not worth knowing (base/copy.h). */

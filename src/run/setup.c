@@ -172,10 +172,27 @@ static uint32_t rounds_in_ring(const struct plan *plan, const struct run_shape *
     return plan->locality && run->reader_count > 1 ? shape.in_flight : 2;
 }
 
+/* The layout of the class of readers whose slots are largest. */
+static enum status settle_largest(const struct need_classes *classes, struct ring_layout *layout,
+                                  struct error *err)
+{
+    struct ring_layout largest = {0};
+    enum status status = STATUS_OK;
+    for (uint32_t c = 0; status == STATUS_OK && c < classes->count; c++) {
+        struct ring_layout own = *layout;
+        needs_lay_out(&classes->needs[c], &own);
+        status = ring_layout_settle(&own, err);
+        if (status == STATUS_OK && own.total_bytes > largest.total_bytes)
+            largest = own;
+    }
+    *layout = largest;
+    return status;
+}
+
 static enum status settle_layout(const struct config *config, const struct dataset *dataset,
-                                 const struct run_setup *setup, const struct run_shape *run,
-                                 struct round_shape shape, struct ring_layout *ret_layout,
-                                 struct error *err)
+                                 const struct run_setup *setup, const struct need_classes *classes,
+                                 const struct run_shape *run, struct round_shape shape,
+                                 struct ring_layout *ret_layout, struct error *err)
 {
     const struct plan *plan = &setup->plan;
     uint32_t spare = spare_slots(config, shape);
@@ -194,7 +211,7 @@ static enum status settle_layout(const struct config *config, const struct datas
     for (size_t f = 0; f < dataset->field_count; f++)
         layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
     shares_lay_out(&setup->shares, &layout);
-    enum status status = ring_layout_settle(&layout, err);
+    enum status status = settle_largest(classes, &layout, err);
     if (status == STATUS_OK)
         *ret_layout = layout;
     return status;
@@ -208,7 +225,8 @@ static enum status settle_layout(const struct config *config, const struct datas
  * given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
                               const struct run_shape *shape, const struct run_setup *setup,
-                              uint32_t *ret_slots, struct error *err)
+                              const struct need_classes *classes, uint32_t *ret_slots,
+                              struct error *err)
 {
     const struct plan *plan = &setup->plan;
     const struct round_shape small = {
@@ -221,7 +239,7 @@ static enum status most_slots(const struct config *config, const struct dataset 
     *ret_slots = (uint32_t)given;
     if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
-    enum status status = settle_layout(config, dataset, setup, shape, small, &layout, err);
+    enum status status = settle_layout(config, dataset, setup, classes, shape, small, &layout, err);
     if (status != STATUS_OK)
         return status;
     uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
@@ -303,9 +321,10 @@ static enum status check_epochs(const struct config *config, const struct plan *
 
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
-                               const struct fragment_sources *fragments, struct run_setup *setup,
+                               const struct setup_delivery *delivery, struct run_setup *setup,
                                struct error *err)
 {
+    const struct fragment_sources *fragments = delivery->fragments;
     const struct round_record record = {.bytes = fragments->record_bytes,
                                         .packed_bytes = fragments->packed_bytes,
                                         .ragged = setup_ragged(dataset, &setup->plan),
@@ -313,7 +332,7 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     uint32_t slots;
-    enum status status = most_slots(config, dataset, shape, setup, &slots, err);
+    enum status status = most_slots(config, dataset, shape, setup, &delivery->classes, &slots, err);
     if (status == STATUS_OK)
         status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
                                     (uint32_t)config->steps_per_round,
@@ -321,7 +340,8 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (status == STATUS_OK)
         status = check_epochs(config, &setup->plan, setup->shape, err);
     if (status == STATUS_OK)
-        status = settle_layout(config, dataset, setup, shape, setup->shape, &setup->layout, err);
+        status = settle_layout(config, dataset, setup, &delivery->classes, shape, setup->shape,
+                               &setup->layout, err);
     if (status == STATUS_OK)
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
     setup->record_bytes = record.bytes;
@@ -338,24 +358,37 @@ static enum status spread(const struct mesh *mesh, struct run_shape *shape, stru
                : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
 }
 
+static enum status make_delivery(const struct dataset *dataset, const struct run_setup *setup,
+                                 const struct run_shape *shape, struct setup_delivery *ret_delivery,
+                                 struct error *err)
+{
+    *ret_delivery = (struct setup_delivery){0};
+    enum status status =
+        need_classes_init(&ret_delivery->classes, &setup->shares, shape->reader_count, NULL, err);
+    if (status != STATUS_OK)
+        return status;
+    return fragment_sources_new(dataset, &setup->shares, ret_delivery->classes.needs,
+                                ret_delivery->classes.count, &ret_delivery->fragments, err);
+}
+
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
                              const struct run_shape *given, const struct run_state *resume,
                              struct run_setup *ret_setup, struct error *err)
 {
-    struct fragment_sources *fragments;
+    struct setup_delivery delivery = {0};
     struct run_setup setup = {0};
     struct run_shape shape = *given;
     enum status status = shares_settle(config, dataset, &setup.shares, err);
     if (status == STATUS_OK)
         status = spread(&setup.shares.mesh, &shape, err);
     if (status == STATUS_OK)
-        status = fragment_sources_new(dataset, &setup.shares, &fragments, err);
-    if (status != STATUS_OK)
-        return status;
-    status = run_plan_settle(config, dataset, &setup.plan, err);
+        status = make_delivery(dataset, &setup, &shape, &delivery, err);
     if (status == STATUS_OK)
-        status = settle_with(config, dataset, &shape, resume, fragments, &setup, err);
-    fragment_sources_free(fragments);
+        status = run_plan_settle(config, dataset, &setup.plan, err);
+    if (status == STATUS_OK)
+        status = settle_with(config, dataset, &shape, resume, &delivery, &setup, err);
+    need_classes_done(&delivery.classes);
+    fragment_sources_free(delivery.fragments);
     if (status != STATUS_OK)
         plan_mix_free(setup.plan.mix);
     else

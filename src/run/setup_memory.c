@@ -119,6 +119,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .messages = fragments->messages,
         .shifts = fragments->shifts,
         .crops = fragments->crops,
+        .has_kinds = fragments->count > 1,
         .held_bytes = dataset->held_bytes,
         .hold_room_bytes = dataset_hold_room(dataset),
         .anchor_bytes = dataset->anchor_bytes,

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The field that a rule calls by name, for a field that may come beside it. */
@@ -105,11 +106,13 @@ static enum status apply(struct shares *shares, const struct config *config,
                                : STATUS_OK;
 }
 
-static enum status check_parts(const struct shares *shares, struct error *err)
+static enum status number_parts(struct shares *shares, struct error *err)
 {
     uint64_t parts = 0;
-    for (size_t f = 0; f < shares->field_count; f++)
+    for (size_t f = 0; f < shares->field_count; f++) {
+        shares->first_parts[f] = (uint32_t)parts;
         parts += shares_part_count(shares, f);
+    }
     if (parts <= RING_MOST_PARTS)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -125,13 +128,15 @@ enum status shares_settle(const struct config *config, const struct dataset *dat
     *shares = (struct shares){.field_count = dataset->field_count};
     enum status status = config_mesh(config, &shares->mesh, err);
     shares->rules = config_shares(config, &shares->rule_count);
-    for (size_t f = 0; f < dataset->field_count; f++)
+    for (size_t f = 0; f < dataset->field_count; f++) {
         shares->owners[f] = owner_of(dataset, f);
+        shares->everywhere |= (uint64_t)(dataset->fields[f].ragged != NULL) << f;
+    }
     for (size_t i = 0; status == STATUS_OK && i < config->cut_count; i++)
         status = config_parse_cut(&config->cuts[i], &shares->mesh, &shares->cuts[i], err);
     for (size_t i = 0; status == STATUS_OK && i < shares->rule_count; i++)
         status = apply(shares, config, dataset, &shares->rules[i], err);
-    return status == STATUS_OK ? check_parts(shares, err) : status;
+    return status == STATUS_OK ? number_parts(shares, err) : status;
 }
 
 uint32_t shares_part_count(const struct shares *shares, size_t field)
@@ -199,9 +204,8 @@ static bool has_field(const struct shares *shares, size_t f, const uint32_t *coo
     return true;
 }
 
-void shares_describe(void *argument, uint32_t rank, struct ring_member *ret_member)
+static void describe(const struct shares *shares, uint32_t rank, struct ring_member *ret_member)
 {
-    const struct shares *shares = argument;
     uint32_t coordinates[MESH_MAX_AXES];
     mesh_coordinates(&shares->mesh, rank, coordinates);
     ret_member->fields = 0;
@@ -215,4 +219,74 @@ void shares_describe(void *argument, uint32_t rank, struct ring_member *ret_memb
         ret_member->parts[f] = (uint16_t)part;
         ret_member->fields |= (uint64_t)has_field(shares, f, coordinates) << f;
     }
+}
+
+void shares_describe(void *shares, uint32_t rank, struct ring_member *ret_member)
+{
+    describe(shares, rank, ret_member);
+}
+
+void needs_add(const struct shares *shares, uint32_t rank, struct needs *needs)
+{
+    struct ring_member member;
+    describe(shares, rank, &member);
+    needs->fields |= member.fields | shares->everywhere;
+    for (size_t f = 0; f < shares->field_count; f++) {
+        uint32_t part = shares->first_parts[f] + member.parts[f];
+        if (shares->fields[f].axis_count > 0 && member.fields >> f & 1)
+            needs->parts[part / 64] |= UINT64_C(1) << (part % 64);
+    }
+}
+
+void needs_lay_out(const struct needs *needs, struct ring_layout *layout)
+{
+    for (uint32_t f = 0; f < layout->field_count; f++)
+        layout->fields[f].is_absent = !needs_field(needs, f);
+    for (uint32_t p = 0; p < layout->part_count; p++)
+        layout->parts[p].is_absent = !needs_part(needs, p);
+}
+
+/* The class of that need, which is a new one if there is none. */
+static uint32_t class_of(struct need_classes *classes, const struct needs *needs)
+{
+    uint32_t c = 0;
+    while (c < classes->count && memcmp(&classes->needs[c], needs, sizeof *needs) != 0)
+        c++;
+    if (c == classes->count)
+        classes->needs[classes->count++] = *needs;
+    return c;
+}
+
+enum status need_classes_init(struct need_classes *ret_classes, const struct shares *shares,
+                              uint32_t reader_count, const uint32_t *reader_of_rank,
+                              struct error *err)
+{
+    static const struct needs nothing;
+    const struct mesh *mesh = &shares->mesh;
+    struct needs *of = calloc(reader_count, sizeof *of);
+    *ret_classes = (struct need_classes){.needs = calloc(reader_count, sizeof *of),
+                                         .of = calloc(reader_count, sizeof *ret_classes->of)};
+    if (!of || !ret_classes->needs || !ret_classes->of) {
+        free(of);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for what %" PRIu32 " readers need",
+                         reader_count);
+    }
+    for (uint32_t r = 0; !reader_of_rank && r < reader_count; r++)
+        for (uint32_t rank = mesh_block_first(mesh, reader_count, r);
+             rank < mesh_block_first(mesh, reader_count, r + 1); rank++)
+            needs_add(shares, rank, &of[r]);
+    for (uint32_t rank = 0; reader_of_rank && rank < mesh->rank_count; rank++)
+        needs_add(shares, rank, &of[reader_of_rank[rank]]);
+    for (uint32_t r = 0; r < reader_count; r++)
+        if (memcmp(&of[r], &nothing, sizeof nothing) != 0)
+            ret_classes->of[r] = class_of(ret_classes, &of[r]);
+    free(of);
+    return STATUS_OK;
+}
+
+void need_classes_done(struct need_classes *classes)
+{
+    free(classes->needs);
+    free(classes->of);
+    *classes = (struct need_classes){0};
 }

@@ -27,6 +27,8 @@ struct shares {
     struct cut cuts[CONFIG_MAX_CUTS];
     struct share_field fields[DATASET_MAX_FIELDS]; /* those of the dataset */
     size_t field_count;
+    uint32_t first_parts[DATASET_MAX_FIELDS]; /* of the parts of all fields, one after another */
+    uint64_t everywhere; /* fields that every reader delivers: ragged ones, which travel together */
     const char *owners[DATASET_MAX_FIELDS]; /* the name by which rules call each field; borrowed
                                              * from the dataset */
 };
@@ -44,6 +46,42 @@ uint32_t shares_part_count(const struct shares *shares, size_t field);
 /* The indices along the k-th cut axis of a field that has `length` there, in one of its parts. */
 struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t k, uint64_t length,
                              uint32_t part);
+
+/* What the trainers of a reader need: fields, and of those that are cut, parts. */
+struct needs {
+    uint64_t fields;                      /* bit f: field f, or some of it */
+    uint64_t parts[RING_MOST_PARTS / 64]; /* bit p: part p of the parts of all fields */
+};
+
+/* Adds what a rank needs. */
+void needs_add(const struct shares *shares, uint32_t rank, struct needs *needs);
+
+static inline bool needs_field(const struct needs *needs, size_t field)
+{
+    return needs->fields >> field & 1;
+}
+
+static inline bool needs_part(const struct needs *needs, uint32_t part)
+{
+    return needs->parts[part / 64] >> (part % 64) & 1;
+}
+
+/* Says in a layout what is absent from slots; the caller settles the layout. */
+void needs_lay_out(const struct needs *needs, struct ring_layout *layout);
+
+/* Readers by what their trainers need: those of a class need the same. */
+struct need_classes {
+    struct needs *needs; /* [count] */
+    uint32_t count;
+    uint32_t *of; /* [readers] the class of each; of a reader without trainers 0 */
+};
+
+/* `reader_of_rank`: [ranks]; NULL: ranks are in blocks, as many with each reader. To be freed by
+ * need_classes_done(), also after a failure. NO_MEMORY. */
+MUST_USE enum status need_classes_init(struct need_classes *ret_classes,
+                                       const struct shares *shares, uint32_t reader_count,
+                                       const uint32_t *reader_of_rank, struct error *err);
+void need_classes_done(struct need_classes *classes);
 
 /* Sets cut axes and parts of the fields of a layout that is not settled yet, and how many members a
  * ring may have. */

@@ -107,10 +107,12 @@ static enum status settle_parts(struct ring_layout *layout, const struct ring_fi
                  (field->cut_axes[0] > 0) == (field->part_count > 0) &&
                  (field->part_count == 0 || field->kind == RING_SAMPLES) &&
                  field->part_count <= RING_MOST_PARTS &&
-                 field->first_part + field->part_count <= layout->part_count;
+                 field->first_part + field->part_count <= layout->part_count &&
+                 field->is_absent <= 1 && field->reserved == 0;
     for (uint32_t p = 0; sound && p < field->part_count; p++) {
         struct ring_part *part = &layout->parts[field->first_part + p];
         part->sample_bytes = field->sample_bytes;
+        sound = part->is_absent == 1 || (part->is_absent == 0 && !field->is_absent);
         for (int k = 0; sound && k < RING_MAX_CUT_AXES; k++) {
             part->wholes[k] = field->cut_axes[k] > 0 ? field->shape[field->cut_axes[k] - 1] : 0;
             sound = is_within(field, part, k);
@@ -150,11 +152,13 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
         uint64_t items = has_items ? field->capacity : count;
         size_t more = field->kind == RING_OFFSETS ? sizeof(int64_t) : 0;
         field->slot_offset = bytes;
-        if (field->part_count == 0)
+        if (field->part_count == 0 && !field->is_absent)
             fits = lay_out(&bytes, items, field->sample_bytes, more, &field->slot_offset);
         for (uint32_t p = 0; fits && p < field->part_count; p++) {
             struct ring_part *part = &layout->parts[field->first_part + p];
-            fits = lay_out(&bytes, items, part->sample_bytes, 0, &part->slot_offset);
+            part->slot_offset = bytes;
+            if (!part->is_absent)
+                fits = lay_out(&bytes, items, part->sample_bytes, 0, &part->slot_offset);
         }
         if (!fits)
             return error_set(
@@ -266,6 +270,10 @@ bool ring_member_makes_sense(const struct ring_layout *layout, const struct ring
         const struct ring_field *field = &layout->fields[f];
         bool has = member->fields >> f & 1;
         sound = field->part_count == 0 || member->parts[f] < field->part_count;
+        if (has && sound)
+            sound = !field->is_absent &&
+                    (field->part_count == 0 ||
+                     !layout->parts[field->first_part + member->parts[f]].is_absent);
         if (has && field->kind == RING_ITEMS)
             sound = sound && (member->fields >> field->offsets_field & 1);
     }

@@ -85,6 +85,8 @@ struct ring_field {
     uint32_t part_count;    /* RING_SAMPLES: of a field that is cut; 0: trainers have it whole */
     uint32_t first_part;    /* in ring_layout.parts: those of all fields follow one another */
     uint32_t cut_axes[RING_MAX_CUT_AXES]; /* of a sample, rising; 1 + the axis, 0: none */
+    uint32_t is_absent;                   /* 1: no member has it, and slots have no room for it */
+    uint32_t reserved;
 };
 
 /* A part of a field that is cut: along each cut axis `lengths` indices, from `begins` on; or half
@@ -95,6 +97,7 @@ struct ring_part {
     uint64_t slot_offset;
     uint64_t begins[RING_MAX_CUT_AXES], seconds[RING_MAX_CUT_AXES], lengths[RING_MAX_CUT_AXES];
     uint64_t wholes[RING_MAX_CUT_AXES]; /* how many indices the field has */
+    uint64_t is_absent;                 /* as of a field */
 };
 
 /* What a member has of the ring. */
@@ -182,8 +185,8 @@ struct slot_header {
     uint64_t bound;          /* of the step's lengths, with batches by budget; else 0 */
 };
 
-_Static_assert(sizeof(struct ring_field) == 184, "shared layout");
-_Static_assert(sizeof(struct ring_part) == 80, "shared layout");
+_Static_assert(sizeof(struct ring_field) == 192, "shared layout");
+_Static_assert(sizeof(struct ring_part) == 88, "shared layout");
 _Static_assert(sizeof(struct ring_member) == 144, "shared layout");
 _Static_assert(sizeof(struct ring_layout) == 104 + RING_MAX_FIELDS * sizeof(struct ring_field) +
                                                  RING_MOST_PARTS * sizeof(struct ring_part),
@@ -201,12 +204,12 @@ static inline bool ring_layout_is_huge(const struct ring_layout *layout)
 }
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, kinds, capacities,
- * offsets_fields, cut axes, numbers and indices of parts, batch_size, slot_count, spare_slots and
- * member_count. Pure; *layout is untouched on failure.
- * INVALID: a count is out of its range, a name is empty or has no NUL, names are not in strictly
- * ascending order, a dtype or a kind is unknown, a dimension is 0, a field of items has no capacity
- * or no field of offsets, another field has either, offsets are not int64 [steps], a part is not
- * within its field, a reserved word is not 0, or the ring is beyond 2^48 bytes. */
+ * offsets_fields, cut axes, numbers and indices of parts, what is absent, batch_size, slot_count,
+ * spare_slots and member_count. Pure; *layout is untouched on failure. INVALID: a count is out of
+ * its range, a name is empty or has no NUL, names are not in strictly ascending order, a dtype or a
+ * kind is unknown, a dimension is 0, a field of items has no capacity or no field of offsets,
+ * another field has either, offsets are not int64 [steps], a part is not within its field, a
+ * reserved word is not 0, or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
 /* Checks a layout that came from another process: the layout must equal what ring_layout_settle()

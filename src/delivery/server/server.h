@@ -125,6 +125,9 @@ void server_set_locality(struct server *server, uint32_t locality);
  * until server_start(). */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
+/* Before server_start(): the layout of the session's rings, settled, of the same fields. */
+void server_set_layout(struct server *server, const struct ring_layout *layout);
+
 /* Begins a session: makes a ring for every group of the trainers in the list
  * (ring_memory_create()), and sends WELCOME to those that are connected. From now on a trainer that
  * connects is refused, or waits for the next session where reconnect_ms is above 0. Blocks while

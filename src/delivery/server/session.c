@@ -24,6 +24,11 @@ void server_set_locality(struct server *server, uint32_t locality)
     server->service.order.locality = locality;
 }
 
+void server_set_layout(struct server *server, const struct ring_layout *layout)
+{
+    server->layout = *layout;
+}
+
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor)
 {
     server->trainers[trainer].first = cursor;

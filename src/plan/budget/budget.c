@@ -106,7 +106,8 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
 {
     uint64_t sent = mul_sat(max_sent(d), BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
                                              (d->crops ? BUDGET_KEY_BYTES : 0) +
-                                             (d->plan->mix ? BUDGET_MIXED_FILL_BYTES : 0));
+                                             (d->has_kinds ? BUDGET_KIND_BYTES : 0) +
+                                             (d->copies > 1 ? BUDGET_KIND_BYTES : 0));
     uint64_t destination =
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =

@@ -26,7 +26,7 @@ enum {
     BUDGET_FOUND_BYTES = 10240,      /* of a worker or the main thread, where there are trailers */
     BUDGET_DESTINATION_BYTES = 12,   /* of a position of round_max_matched() */
     BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
-    BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */
+    BUDGET_KIND_BYTES = 2,          /* of a record that a round may send: its kind, and its uses */
     BUDGET_MIXED_DESTINATION_BYTES = 8, /* of a position: its window */
     BUDGET_SEND_BYTES = 16,             /* of a message that a round may send */
     BUDGET_RECEIVE_BYTES = 8,           /* of one that it may receive */
@@ -52,6 +52,7 @@ struct budget_demand {
     uint64_t messages;        /* of a record, for what is zero-copy */
     bool shifts;              /* records need rooms: see run/fragments.h */
     bool crops;               /* records need keys */
+    bool has_kinds;           /* records are of several kinds: see run/fragment_sources.h */
     uint64_t held_bytes;      /* of the held arrays, which the readers of a node share */
     uint64_t hold_room_bytes; /* of chunks on their way while these arrays are read, at least: when
                                * rings, exchange and fetches are not in use yet */
