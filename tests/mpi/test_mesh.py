@@ -25,6 +25,7 @@ import test_mix_model
 import test_mix_ragged
 import test_ragged
 import test_samples  # skips where it cannot run
+import numpy as np
 from mesh_oracle import Mesh, Shares
 from samples_oracle import sample_key
 from test_samples import EXIT_STOPPED_EARLY, PADDING, digest_of
@@ -266,10 +267,25 @@ class Checker:
             candidates = [sample for _, index, sample in self.table[e, s] if index == i]
             self.test.assertTrue(candidates, f"epoch {e} step {s} has no sample {i}: {self.text}")
             for rank in ranks:
-                candidates = [sample for sample in candidates if self.digest(case, sample, rank) == lines[rank][n][4]]
-                self.test.assertTrue(candidates, f"rank {rank}, line {lines[rank][n]}: {self.text}")
+                fitting = [sample for sample in candidates if self.digest(case, sample, rank) == lines[rank][n][4]]
+                if not fitting:
+                    self.test.fail(f"rank {rank}, line {lines[rank][n]}: {self.explain(case, rank, e, s, p, candidates[0])}: "
+                                   f"{self.text}")
+                candidates = fitting
             self.seen[e, s].append((p, i))
         return sum(len(lines[rank]) for rank in ranks)
+
+    def explain(self, case, rank, e, s, p, sample):
+        """Which fields differ, by running it once more."""
+        try:
+            got, first = self.test.run_again(rank, e, s)
+        except (AssertionError, OSError) as error:
+            return f"not seen again: {error}"
+        expected = case.shares.of(self.delivered[sample], rank)
+        wrong = [f"{name} {value.shape} is {got[name][p - first].tolist()} and not {value.tolist()}"[:600]
+                 for name, value in expected.items()
+                 if name in got and len(got[name]) == len(got["indices"]) and not np.array_equal(got[name][p - first], value)]
+        return " ".join(wrong) or f"again it has {set(got)} and not {set(expected)}, or differs in ragged fields, or is right"
 
     def add(self, case, lines):
         return sum(self.add_group(case, ranks, lines) for ranks in case.mesh.groups())
@@ -308,9 +324,21 @@ class Meshes:
         command = (program("penstock-trainer"), *words)
         if rng.random() < 0.3:
             command = self.with_coordinates(rng, case, words)
-        self.deliver(rng.randint(1, 5), len(case.mesh.ranks), {**settings, **case.settings}, command,
-                     ["--config", case.path, *options], expect)
+        self.last = (rng.randint(1, 5), {"delivery.trainers": len(case.mesh.ranks), **settings, **case.settings},
+                     ["--quiet", "--config", case.path, *options])
+        readers, settings, options = self.last
+        self.deliver(readers, len(case.mesh.ranks), settings, command, options, expect)
         return [self.lines_of(rank) for rank in range(len(case.mesh.ranks))]
+
+    def run_again(self, rank, e, s):
+        """A rank's batch of the last job, from a trainer in Python; and the position of its first sample."""
+        readers, settings, options = self.last
+        trainer, env = test_samples.python_trainer(self.folder)
+        outcome = self.reader(readers, settings, trainer, options, env=env)
+        assert outcome.code == 0, outcome.output
+        first = min(int(line[2]) for line in self.lines_of(rank) if line[:2] == [str(e), str(s)])
+        with np.load(os.path.join(self.folder, f"{rank}.{e}.{s}.npz")) as batch:
+            return dict(batch), first
 
     def with_coordinates(self, rng, case, words):
         """Ranks that a program places: those of a group change places."""
