@@ -186,6 +186,6 @@ void round_dress(const struct round *round, const struct round_run *run)
     }
     plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
     const struct samples samples = {
-        round->fragments->of[0], run->slot, run->batch_index, run->frames, keys, run->count};
+        round_kind_here(round, 0), run->slot, run->batch_index, run->frames, keys, run->count};
     dress_fields(round->job->dataset, layout, &samples);
 }

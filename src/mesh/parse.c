@@ -35,6 +35,8 @@ static enum status add_data(struct mesh *mesh, const char *name, struct error *e
     if (axis < 0)
         return error_set(err, STATUS_INVALID, "delivery.data: delivery.mesh has no axis '%s'",
                          name);
+    if (mesh->axes[axis].divides)
+        return error_set(err, STATUS_INVALID, "delivery.data: axis '%s' is there twice", name);
     mesh->axes[axis].divides = 1;
     return STATUS_OK;
 }
@@ -120,12 +122,13 @@ enum status mesh_read_coordinates(const struct mesh *mesh, const char *told, uin
         return status;
     for (uint32_t a = 0; a < mesh->axis_count; a++)
         all = all && is_told[a];
-    *ret_rank = mesh_rank_at(mesh, coordinates);
-    if (!all && *ret_rank != rank)
+    uint32_t placed = mesh_rank_at(mesh, coordinates);
+    if (!all && placed != rank)
         return error_set(err, STATUS_INVALID,
                          "it tells that it is at %s, and by delivery.mesh it is %s: tell all axes, "
                          "or none",
                          told, mesh_name(mesh, rank).text);
+    *ret_rank = placed;
     return STATUS_OK;
 }
 

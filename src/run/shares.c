@@ -12,11 +12,9 @@
 static const char *owner_of(const struct dataset *dataset, size_t f)
 {
     const struct dataset_field *field = &dataset->fields[f];
-    if (field->ragged)
-        return field->ragged->name;
     if (field->source == FIELD_MADE && field->made != MADE_SOURCE)
-        return dataset->fields[field->made_for].name;
-    return field->name;
+        field = &dataset->fields[field->made_for];
+    return field->ragged ? field->ragged->name : field->name;
 }
 
 /* The axis of a field's samples: a number, or the name of a dimension of its array. -1: none. */
