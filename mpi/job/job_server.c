@@ -120,7 +120,7 @@ enum status job_open_server(struct job *job, struct session *session,
                                      .fill = fill_ring,
                                      .fill_argument = job,
                                      .handout = &handout};
-    enum status status = hand_out(job->dataset, &handout, err);
+    enum status status = hand_out(job_whole(job), &handout, err);
     if (status == STATUS_OK)
         status = make_server(job, &options, job_options->supervised, err);
     fd_close(&handout);

@@ -171,7 +171,7 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
         rounds->session->groups.most * round_max_records(&job->setup.plan, job->setup.shape);
     uint64_t receive =
         round_max_received(&job->setup.plan, job->setup.shape, rounds->session->ring_count);
-    if (job->comm.size > 1) {
+    if (job->setup.demand.reader_count > 1) {
         status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
             status = populate_buffers(rounds, err);

@@ -1,6 +1,8 @@
 /* See cutting.h. */
 #include "run/cutting.h"
 
+#include "base/number.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,14 +70,31 @@ static void divide_steps(struct cutting *cutting, const struct shares *shares, s
                          uint32_t step_parts)
 {
     for (uint32_t part = 0; part < step_parts; part++) {
-        struct cut_run run = shares_run_of(shares, field, 0, cutting->step_count,
-                                           part * (uint32_t)cutting->piece_count);
+        struct cut_run run = shares_run_of(shares, field, 0, part * (uint32_t)cutting->piece_count);
         for (uint64_t i = 0; i < cut_run_indices(run); i++) {
             uint64_t step = i < run.length ? run.begin + i : run.second + i - run.length;
             cutting->step_part[step] = part;
             cutting->step_index[step] = (uint32_t)i;
         }
     }
+}
+
+/* Where an index is among those that the dataset has; how many come before, if it has not. */
+static uint64_t kept_index(const struct share_kept *kept, uint64_t index)
+{
+    uint64_t before = 0;
+    for (size_t i = 0; i < kept->count && kept->runs[i].first <= index; i++)
+        before += min_u64(kept->runs[i].count, index - kept->runs[i].first);
+    return kept->count > 0 ? before : index;
+}
+
+/* The run in a dataset that is narrowed, which has all of it or nothing. */
+static struct cut_run kept_run(const struct share_kept *kept, struct cut_run run)
+{
+    run.begin = kept_index(kept, run.begin);
+    if (run.has_second)
+        run.second = kept_index(kept, run.second);
+    return run;
 }
 
 static void make_piece(struct cutting *cutting, const struct shares *shares, size_t field,
@@ -91,7 +110,7 @@ static void make_piece(struct cutting *cutting, const struct shares *shares, siz
         if (has_steps && axis == 0)
             continue;
         axis -= has_steps;
-        runs[axis] = shares_run_of(shares, field, k, frame->shape[axis], number);
+        runs[axis] = kept_run(&share->kept[k], shares_run_of(shares, field, k, number));
     }
     piece->from = make_box(frame, runs, &piece->box);
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* delivery.slots "auto" */
@@ -346,8 +347,10 @@ static enum status settle_with(const struct config *config, const struct dataset
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
     setup->record_bytes = record.bytes;
     setup->stored_row_bytes = shape->stored_row_bytes;
-    return status != STATUS_OK ? status
-                               : setup_settle_memory(config, dataset, shape, fragments, setup, err);
+    return status != STATUS_OK
+               ? status
+               : setup_settle_memory(config, delivery->narrowed ? delivery->narrowed : dataset,
+                                     shape, fragments, setup, err);
 }
 
 /* Trainers come in blocks, as many to each reader. */
@@ -358,17 +361,73 @@ static enum status spread(const struct mesh *mesh, struct run_shape *shape, stru
                : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
 }
 
-static enum status make_delivery(const struct dataset *dataset, const struct run_setup *setup,
-                                 const struct run_shape *shape, struct setup_delivery *ret_delivery,
+static enum status narrow_for(const struct shares *shares, const struct dataset *whole,
+                              const struct needs *needs, struct store_watch *watch,
+                              struct dataset **ret_dataset, struct shares *ret_shares,
+                              struct error *err)
+{
+    struct dataset_narrowed *fields = calloc(DATASET_MAX_FIELDS, sizeof *fields);
+    struct dataset_narrowing narrowing;
+    if (!fields)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+    lanes_narrow(shares, whole, needs, fields, &narrowing, ret_shares);
+    enum status status = dataset_narrow(whole, &narrowing, watch, ret_dataset, err);
+    free(fields);
+    return status;
+}
+
+enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
+                             uint32_t reader_count, uint32_t reader, struct store_watch *watch,
+                             struct dataset **ret_dataset, struct shares *ret_shares,
+                             uint32_t *ret_lane, struct error *err)
+{
+    struct need_classes classes;
+    enum status status = need_classes_init(&classes, &setup->shares, reader_count, NULL, err);
+    if (status == STATUS_OK)
+        *ret_lane = classes.of[reader];
+    if (status == STATUS_OK)
+        status = narrow_for(&setup->shares, whole, &classes.needs[*ret_lane], watch, ret_dataset,
+                            ret_shares, err);
+    need_classes_done(&classes);
+    return status;
+}
+
+/* The memory of lanes is settled by the one that reads most. */
+static enum status make_lane(const struct dataset *dataset, const struct run_setup *setup,
+                             struct setup_delivery *delivery, struct error *err)
+{
+    const struct needs *needs = &delivery->classes.needs[setup->lanes.largest];
+    struct shares *shares = calloc(1, sizeof *shares);
+    if (!shares)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+    enum status status =
+        narrow_for(&setup->shares, dataset, needs, NULL, &delivery->narrowed, shares, err);
+    if (status == STATUS_OK)
+        status =
+            fragment_sources_new(delivery->narrowed, shares, needs, 1, &delivery->fragments, err);
+    free(shares);
+    return status;
+}
+
+/* `shape` becomes that of one lane. */
+static enum status make_delivery(const struct dataset *dataset, struct run_setup *setup,
+                                 struct run_shape *shape, struct setup_delivery *delivery,
                                  struct error *err)
 {
-    *ret_delivery = (struct setup_delivery){0};
-    enum status status =
-        need_classes_init(&ret_delivery->classes, &setup->shares, shape->reader_count, NULL, err);
+    const struct mesh *mesh = &setup->shares.mesh;
+    struct need_classes *classes = &delivery->classes;
+    enum status status = need_classes_init(classes, &setup->shares, shape->reader_count, NULL, err);
     if (status != STATUS_OK)
         return status;
-    return fragment_sources_new(dataset, &setup->shares, ret_delivery->classes.needs,
-                                ret_delivery->classes.count, &ret_delivery->fragments, err);
+    setup->lane_count = 1;
+    if (!lanes_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->lanes))
+        return fragment_sources_new(dataset, &setup->shares, classes->needs, classes->count,
+                                    &delivery->fragments, err);
+    shape->copies = lanes_copies(mesh, classes, shape->reader_count);
+    setup->lane_count = classes->count;
+    shape->reader_count /= setup->lane_count;
+    return shape->copies > 0 ? make_lane(dataset, setup, delivery, err)
+                             : error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
 }
 
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
@@ -389,6 +448,7 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
         status = settle_with(config, dataset, &shape, resume, &delivery, &setup, err);
     need_classes_done(&delivery.classes);
     fragment_sources_free(delivery.fragments);
+    dataset_free(delivery.narrowed);
     if (status != STATUS_OK)
         plan_mix_free(setup.plan.mix);
     else

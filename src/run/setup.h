@@ -16,6 +16,7 @@
 #include "plan/order/mix.h"
 #include "plan/order/plan.h"
 #include "plan/rounds/round.h"
+#include "run/lanes.h"
 #include "run/shares.h"
 #include "run/state.h"
 
@@ -43,6 +44,8 @@ struct run_shape {
 };
 
 struct run_setup {
+    uint32_t lane_count; /* 1: readers are not divided into lanes (run/lanes.h) */
+    struct lanes_cost lanes;
     struct shares shares; /* borrows from configuration and dataset */
     struct plan plan;     /* its trainers are groups of trainers */
     struct round_shape shape;
@@ -74,6 +77,15 @@ MUST_USE enum status run_setup_settle(const struct config *config, const struct 
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
 
+/* With lanes, what a reader reads instead of the whole dataset, and the shares for that: both with
+ * trainers in blocks. *ret_lane is the reader's lane. Errors as of dataset_narrow(), and NO_MEMORY.
+ */
+MUST_USE enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
+                                      uint32_t reader_count, uint32_t reader,
+                                      struct store_watch *watch, struct dataset **ret_dataset,
+                                      struct shares *ret_shares, uint32_t *ret_lane,
+                                      struct error *err);
+
 /* The locality of a run with order.placement local, before it is known who is where: as many
  * trainers on each node, in blocks. */
 uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);
@@ -89,6 +101,12 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
  * then the round that is wanted.
  */
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape);
+
+/* All readers, of all lanes. */
+static inline uint32_t run_setup_readers(const struct run_setup *setup)
+{
+    return setup->demand.reader_count * setup->lane_count;
+}
 
 /* The memory of all readers of a node, as settled. */
 uint64_t run_setup_node_bytes(const struct run_shape *shape, const struct run_setup *setup);

@@ -112,6 +112,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .reader_count = shape->reader_count,
         .ring_count = shape->ring_count,
         .copies = shape->copies,
+        .lane_count = setup->lane_count,
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes,
         .packed_bytes = fragments->packed_bytes,

@@ -49,11 +49,13 @@ static enum status add_cut(struct shares *shares, const struct dataset *dataset,
     for (; at > 0 && field->axes[at - 1] > axis; at--) {
         field->axes[at] = field->axes[at - 1];
         field->cuts[at] = field->cuts[at - 1];
+        field->lengths[at] = field->lengths[at - 1];
     }
     if (at > 0 && field->axes[at - 1] == axis)
         return error_set(err, STATUS_INVALID, "the axis is cut twice");
     field->axes[at] = axis;
     field->cuts[at] = cut;
+    field->lengths[at] = dataset->fields[f].shape[axis];
     field->axis_count++;
     return cut_check(&shares->cuts[cut], dataset->fields[f].shape[axis], err);
 }
@@ -146,14 +148,13 @@ uint32_t shares_part_count(const struct shares *shares, size_t field)
     return count;
 }
 
-struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t k, uint64_t length,
-                             uint32_t part)
+struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t k, uint32_t part)
 {
     const struct share_field *of = &shares->fields[field];
     for (uint32_t i = of->axis_count; i-- > k + 1;)
         part /= shares->cuts[of->cuts[i]].part_count;
     const struct cut *cut = &shares->cuts[of->cuts[k]];
-    return cut_run_of(cut, length, part % cut->part_count);
+    return cut_run_of(cut, of->lengths[k], part % cut->part_count);
 }
 
 static void lay_out_part(const struct shares *shares, size_t f, const struct ring_field *field,
@@ -164,8 +165,7 @@ static void lay_out_part(const struct shares *shares, size_t f, const struct rin
         ret_part->seconds[k] = RING_NO_SECOND;
         if (field->cut_axes[k] == 0)
             continue;
-        struct cut_run run =
-            shares_run_of(shares, f, k, field->shape[field->cut_axes[k] - 1], part);
+        struct cut_run run = shares_run_of(shares, f, k, part);
         ret_part->begins[k] = run.begin;
         ret_part->lengths[k] = cut_run_indices(run);
         if (run.has_second)

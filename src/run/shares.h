@@ -13,11 +13,19 @@
 #include "delivery/ring/layout.h"
 #include "mesh/cut.h"
 
+/* The indices along a cut axis that a narrowed dataset has, of those that the whole one has. */
+struct share_kept {
+    size_t count; /* 0: all */
+    struct zarr_run runs[NARROW_MOST_RUNS];
+};
+
 /* How a field is cut. */
 struct share_field {
-    uint32_t axis_count;              /* 0: it is whole */
-    uint32_t axes[RING_MAX_CUT_AXES]; /* [axis_count] of a sample, rising */
-    uint32_t cuts[RING_MAX_CUT_AXES]; /* [axis_count] in shares.cuts */
+    uint32_t axis_count;                       /* 0: it is whole */
+    uint32_t axes[RING_MAX_CUT_AXES];          /* [axis_count] of a sample, rising */
+    uint32_t cuts[RING_MAX_CUT_AXES];          /* [axis_count] in shares.cuts */
+    uint64_t lengths[RING_MAX_CUT_AXES];       /* [axis_count] indices, in the whole dataset */
+    struct share_kept kept[RING_MAX_CUT_AXES]; /* [axis_count] see run/lanes.h */
 };
 
 struct shares {
@@ -43,9 +51,8 @@ MUST_USE enum status shares_settle(const struct config *config, const struct dat
 /* How many parts a field has; 0: it is whole. */
 uint32_t shares_part_count(const struct shares *shares, size_t field);
 
-/* The indices along the k-th cut axis of a field that has `length` there, in one of its parts. */
-struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t k, uint64_t length,
-                             uint32_t part);
+/* The indices along the k-th cut axis of a field in one of its parts. */
+struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t k, uint32_t part);
 
 /* What the trainers of a reader need: fields, and of those that are cut, parts. */
 struct needs {
