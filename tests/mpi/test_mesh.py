@@ -270,7 +270,7 @@ class Checker:
             for rank in ranks:
                 fitting = [sample for sample in candidates if self.digest(case, sample, rank) == lines[rank][n][4]]
                 if not fitting:
-                    self.test.fail(f"rank {rank}, line {lines[rank][n]}: {self.explain(case, rank, e, s, p, candidates)}: "
+                    self.test.fail(f"{self.test.last[0]} readers, rank {rank}, line {lines[rank][n]}: {self.explain(case, rank, e, s, p, candidates)}: "
                                    f"{self.text}")
                 candidates = fitting
             self.seen[e, s].append((p, i))
