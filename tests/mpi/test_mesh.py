@@ -119,13 +119,14 @@ class Meshed:
 
     def make_store(self, count):
         if self.dimensions is None:
-            self.dimensions = {name: ["sample", *(f"{name}_{axis}" for axis in range(len(shape)))]
-                               for name, (_, shape) in self.items.items()}
             for name in ("image", "depth", "action"):
                 if self.rng.random() < 0.4:
                     self.chunks[name] = (max(self.chunks[name][0], 3),
                                          *(max(1, length // self.rng.randint(1, 3)) for length in self.items[name][1]))
-        return super().make_store(count)
+        arrays = super().make_store(count)
+        self.dimensions = {name: ["sample", *(f"{name}_{axis}" for axis in range(len(shape)))]
+                           for name, (_, shape) in self.items.items()}
+        return arrays
 
     def damage(self, folder=False):
         self.bad = super().damage(folder)
@@ -269,23 +270,35 @@ class Checker:
             for rank in ranks:
                 fitting = [sample for sample in candidates if self.digest(case, sample, rank) == lines[rank][n][4]]
                 if not fitting:
-                    self.test.fail(f"rank {rank}, line {lines[rank][n]}: {self.explain(case, rank, e, s, p, candidates[0])}: "
+                    self.test.fail(f"{self.test.last[0]} readers, rank {rank}, line {lines[rank][n]}: {self.explain(case, rank, e, s, p, candidates)}: "
                                    f"{self.text}")
                 candidates = fitting
             self.seen[e, s].append((p, i))
         return sum(len(lines[rank]) for rank in ranks)
 
-    def explain(self, case, rank, e, s, p, sample):
+    def explain(self, case, rank, e, s, p, candidates):
         """Which fields differ, by running it once more."""
         try:
             got, first = self.test.run_again(rank, e, s)
         except (AssertionError, OSError) as error:
             return f"not seen again: {error}"
-        expected = case.shares.of(self.delivered[sample], rank)
-        wrong = [f"{name} {value.shape} is {got[name][p - first].tolist()} and not {value.tolist()}"[:600]
-                 for name, value in expected.items()
-                 if name in got and len(got[name]) == len(got["indices"]) and not np.array_equal(got[name][p - first], value)]
-        return " ".join(wrong) or f"again it has {set(got)} and not {set(expected)}, or differs in ragged fields, or is right"
+        wrong = [self.compare(got, p - first, case.shares.of(self.delivered[sample], rank)) for sample in candidates]
+        return " or ".join(wrong)
+
+    @staticmethod
+    def compare(got, i, expected):
+        """What is wrong with sample `i` of a batch."""
+        wrong = []
+        for name, value in expected.items():
+            own = got[name][i] if name in got and len(got[name]) > i else None
+            owner, _, made = name.partition(".")
+            if owner + ".offsets" in expected and made != "valid":
+                steps = len(expected[owner + ".offsets"])
+                offsets = got[owner + ".offsets"][i * steps:(i + 1) * steps + 1]
+                own = np.diff(offsets) if name.endswith(".offsets") else got[name][offsets[0]:offsets[-1]]
+            if own is None or not np.array_equal(own, value):
+                wrong.append(f"{name} {value.shape} is {str(own)[:300]} and not {str(value)[:300]}")
+        return ", ".join(wrong) or "it is right now"
 
     def add(self, case, lines):
         return sum(self.add_group(case, ranks, lines) for ranks in case.mesh.groups())

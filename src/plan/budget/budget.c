@@ -192,7 +192,8 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->ring_count, add_sat(d->ring_bytes, d->rest_bytes)),
-        .send_trailer_bytes = trailer_bytes(d, max_sent(d)),
+        .send_trailer_bytes =
+            mul_sat(d->copies, trailer_bytes(d, round_max_records(d->plan, d->shape))),
         .receive_trailer_bytes =
             trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
