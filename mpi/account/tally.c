@@ -73,10 +73,10 @@ void tally_begin(struct tally *tally, bool skipped)
     }
 }
 
-/* Samples of a trainer's local batch of a step, without those that pad the step. */
-static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint32_t rank)
+/* Samples of a group's local batch of a step, without those that pad the step. */
+static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint32_t group)
 {
-    struct plan_local_batch local = plan_local_batch_at(plan, step, rank);
+    struct plan_local_batch local = plan_local_batch_at(plan, step, group);
     uint64_t left = local.first < plan->sample_count ? plan->sample_count - local.first : 0;
     return local.count < left ? local.count : left;
 }
@@ -84,24 +84,24 @@ static uint64_t local_batch_samples(const struct plan *plan, uint64_t step, uint
 /* With cuts, tables of an epoch may be gone when its samples are counted. Steps count as equal, and
  * so do a step's local batches: whole epochs are counted exactly, and in a mix whole passes. */
 static uint64_t samples_before(const struct plan *plan, uint64_t epoch, uint64_t step,
-                               uint32_t rank)
+                               uint32_t group)
 {
     uint64_t samples =
         plan->mix
             ? plan_mix_cut_before(plan, epoch * plan->steps_per_epoch + step)
             : (uint64_t)((unsigned __int128)plan->sample_count * step / plan->steps_per_epoch);
-    return (samples + plan->trainer_count - 1 - rank) / plan->trainer_count;
+    return (samples + plan->trainer_count - 1 - group) / plan->trainer_count;
 }
 
 /* Samples of its local batches of steps [first, end) of an epoch: all but the epoch's last step are
  * alike. */
 static uint64_t samples_between(const struct plan *plan, uint64_t epoch, uint64_t first,
-                                uint64_t end, uint32_t rank)
+                                uint64_t end, uint32_t group)
 {
     if (plan->cuts.items > 0)
-        return samples_before(plan, epoch, end, rank) - samples_before(plan, epoch, first, rank);
-    return (end - first - 1) * local_batch_samples(plan, first, rank) +
-           local_batch_samples(plan, end - 1, rank);
+        return samples_before(plan, epoch, end, group) - samples_before(plan, epoch, first, group);
+    return (end - first - 1) * local_batch_samples(plan, first, group) +
+           local_batch_samples(plan, end - 1, group);
 }
 
 /* Up to where a count goes in one go: `cursor`, or the end of the epoch that `from` is in. */
@@ -111,15 +111,21 @@ static uint64_t within_epoch(const struct tally *tally, uint64_t from, uint64_t 
     return cursor < end ? cursor : end;
 }
 
+/* A group's samples count once: with its first trainer. */
 static void count_samples(struct tally *tally, uint32_t rank, uint64_t cursor)
 {
+    const struct mesh *mesh = &tally->job->setup.service.mesh;
     uint64_t *given = &tally->session->given[rank];
+    if (!mesh_leads(mesh, rank)) {
+        *given = *given < cursor ? cursor : *given;
+        return;
+    }
     while (*given < cursor) {
         uint64_t count = within_epoch(tally, *given, cursor) - *given;
         uint64_t first = *given % tally->steps;
         uint64_t epoch = *given / tally->steps;
-        uint64_t samples =
-            samples_between(&tally->job->setup.plan, epoch, first, first + count, rank);
+        uint64_t samples = samples_between(&tally->job->setup.plan, epoch, first, first + count,
+                                           mesh_group_of(mesh, rank));
         books_epoch(tally->summary, epoch)->samples += samples;
         books_recent(tally->summary, epoch)->samples += samples;
         *given += count;

@@ -249,6 +249,8 @@ static void free_what_workers_use(struct job *job, struct waker *waker)
     if (job->dataset)
         held_free(job->held, job->dataset);
     dataset_free(job->dataset);
+    dataset_free(job->whole);
+    need_classes_done(&job->lanes);
     masks_free(job->masks);
     store_watch_free(job->watch);
 }
@@ -280,13 +282,12 @@ void job_done(struct job *job, struct session *session)
     if (!session->stuck)
         free_what_workers_use(job, &session->waker);
     server_free(job->server);
-    assigner_free(session->assigner);
+    session_free_assigners(session);
     if (!session->stuck) {
         plan_sources_tables_free(&job->setup.plan);
         plan_mix_free(job->setup.plan.mix);
     }
-    free(session->reader_of_trainer);
-    free(session->trainers);
+    session_free_map(session);
     free(session->left_off);
     free(session->given);
     free(session->localities);

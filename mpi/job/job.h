@@ -58,7 +58,11 @@ struct job {
     struct store_watch *watch;
     struct watchdog *watchdog;
     struct dataset *dataset;
-    struct masks *masks; /* NULL: bad samples are not masked */
+    struct dataset *whole; /* with lanes (run/lanes.h): of which `dataset` is this reader's part;
+                            * else NULL */
+    struct need_classes lanes; /* likewise: readers by lane; zero: there is one */
+    uint32_t lane;             /* this reader's */
+    struct masks *masks;       /* NULL: bad samples are not masked */
     struct placement placement;
     uint32_t core_count;                   /* that this process may use */
     char least_node[COMM_NODE_NAME_BYTES]; /* the node with the least memory */
@@ -95,6 +99,22 @@ MUST_USE enum status job_start(struct job *job, struct session *session,
 MUST_USE enum status job_make_ready(struct job *job, struct session *session,
                                     const struct job_options *options, enum status status,
                                     struct error *err);
+
+/* The dataset that the order is of. */
+static inline const struct dataset *job_whole(const struct job *job)
+{
+    return job->whole ? job->whole : job->dataset;
+}
+
+/* The lane of a reader, and how many there are. */
+static inline uint32_t job_lane_of(const struct job *job, uint32_t reader)
+{
+    return job->lanes.of ? job->lanes.of[reader] : 0;
+}
+static inline uint32_t job_lane_count(const struct job *job)
+{
+    return job->lanes.of ? job->lanes.count : 1;
+}
 
 /* Whether lost trainers may come again: readers and trainers wait for one another (reconnect_s),
  * and every failed child of this reader may be started again. */

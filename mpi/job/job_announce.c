@@ -123,9 +123,9 @@ static void describe_dataset(const struct job *job, struct text *out)
     text_append(out, "dataset    ");
     job_name_dataset(&job->config, out);
     text_append(
-        out, ": %s sample%s of %s, rows of %s\n", count_format(job->dataset->sample_count).text,
-        count_plural(job->dataset->sample_count), size_format(job->dataset->sample_bytes).text,
-        count_format(job->dataset->row_length).text);
+        out, ": %s sample%s of %s, rows of %s\n", count_format(job_whole(job)->sample_count).text,
+        count_plural(job_whole(job)->sample_count), size_format(job_whole(job)->sample_bytes).text,
+        count_format(job_whole(job)->row_length).text);
 }
 
 static void describe_plan(const struct job *job, struct text *out)
@@ -204,7 +204,7 @@ void job_announce(const struct job *job, bool verbose)
     describe_crowds(job->seats, job->comm.size, &out);
     run_setup_warn_scarce(&job->config, &job->setup, &out);
     run_setup_warn_limit(&job->config, &job->shape, &job->setup, &out);
-    dataset_describe_doubts(job->dataset, &out);
+    dataset_describe_doubts(job_whole(job), &out);
     fputs(out.data, stderr);
     text_done(&out);
 }

@@ -115,10 +115,12 @@ enum status job_open_server(struct job *job, struct session *session,
                                      .sessions_follow = job->also != NULL,
                                      .read_state = read_state,
                                      .state_argument = session,
+                                     .describe = shares_describe,
+                                     .describe_argument = &job->setup.shares,
                                      .fill = fill_ring,
                                      .fill_argument = job,
                                      .handout = &handout};
-    enum status status = hand_out(job->dataset, &handout, err);
+    enum status status = hand_out(job_whole(job), &handout, err);
     if (status == STATUS_OK)
         status = make_server(job, &options, job_options->supervised, err);
     fd_close(&handout);

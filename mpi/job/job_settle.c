@@ -141,6 +141,27 @@ static enum status settle_in_turn(struct job *job, const struct run_state *resum
     return status;
 }
 
+/* With lanes: this reader has its part of the dataset from now on. */
+static enum status narrow(struct job *job, struct error *err)
+{
+    struct run_setup *setup = &job->setup;
+    struct dataset *narrowed;
+    struct shares shares;
+    uint32_t readers = (uint32_t)job->comm.size;
+    if (setup->lane_count == 1)
+        return STATUS_OK;
+    enum status status = need_classes_init(&job->lanes, &setup->shares, readers, NULL, err);
+    if (status == STATUS_OK)
+        status = run_setup_narrow(setup, job->dataset, readers, (uint32_t)job->comm.rank,
+                                  job->watch, &narrowed, &shares, &job->lane, err);
+    if (status != STATUS_OK)
+        return status;
+    job->whole = job->dataset;
+    job->dataset = narrowed;
+    setup->shares = shares;
+    return STATUS_OK;
+}
+
 /* `resume`: a file, or the state itself. */
 static enum status read_resume(const char *resume, struct run_state *ret_state, struct error *err)
 {
@@ -219,6 +240,8 @@ enum status job_settle(struct job *job, struct session *session, const struct jo
         .stored_row_cost = first.stored_row[1]};
     status = settle_in_turn(job, options->resume ? &first.state : NULL, err);
     struct plan *plan = &job->setup.plan;
+    if (status == STATUS_OK)
+        status = comm_agree(comm, comm_name_reader(comm, narrow(job, err), err), err);
     if (status == STATUS_OK)
         dataset_bound_seconds(job->dataset, job->setup.second_bytes);
     if (status == STATUS_OK)

@@ -4,8 +4,10 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "mesh/mesh.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +19,20 @@ static int by_rank(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+static int by_group(const void *left, const void *right)
+{
+    uint32_t a = ((const struct job_ring *)left)->group;
+    uint32_t b = ((const struct job_ring *)right)->group;
+    return (a > b) - (a < b);
+}
+
 /* Trainers that have come to this reader are this reader's: `claims` is 1 for them. */
 static void claim_trainers(struct session *session, uint32_t *claims)
 {
     const struct job *job = session->job;
     for (uint32_t peer = 0; peer < session->trainer_count; peer++) {
         uint32_t rank = server_trainer_rank(job->server, peer);
-        session->trainers[peer] = (struct job_trainer){
-            .rank = rank, .peer = peer, .numa = job_ring_memory(job, rank).numa};
+        session->trainers[peer] = (struct job_trainer){.rank = rank, .peer = peer};
         session->reader_of_trainer[rank] = (uint32_t)job->comm.rank;
         claims[rank] = 1;
         if (job->children)
@@ -53,46 +61,236 @@ static enum status share_claims(struct session *session, uint32_t *claims, struc
     return STATUS_OK;
 }
 
+void session_free_map(struct session *session)
+{
+    free(session->reader_of_trainer);
+    free(session->groups.readers);
+    free(session->groups.counts);
+    free(session->trainers);
+    free(session->rings);
+    free(session->ring_of_group);
+    need_classes_done(&session->needs);
+}
+
+/* NO_MEMORY. */
+static enum status new_map(struct session *session, uint32_t count, struct error *err)
+{
+    const struct job *job = session->job;
+    size_t total = job->config.trainers, groups = job->setup.plan.trainer_count;
+    session_free_map(session);
+    session->groups.most = job->setup.demand.copies;
+    session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
+    session->groups.readers =
+        calloc(groups * session->groups.most, sizeof *session->groups.readers);
+    session->groups.counts = calloc(groups, sizeof *session->groups.counts);
+    session->trainers = calloc(count + 1u, sizeof *session->trainers);
+    session->rings = calloc(count + 1u, sizeof *session->rings);
+    session->ring_of_group = calloc(groups, sizeof *session->ring_of_group);
+    if (!session->reader_of_trainer || !session->groups.readers || !session->groups.counts ||
+        !session->trainers || !session->rings || !session->ring_of_group)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
+                         count_plural(total));
+    session->trainer_count = count;
+    return STATUS_OK;
+}
+
+/* The readers of each group that are of one lane, in order of the group's ranks. REFUSED: more than
+ * there are buffers for. */
+static enum status map_groups(const struct session *session, uint32_t lane,
+                              struct group_readers *groups, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct mesh *mesh = &job->setup.service.mesh;
+    memset(groups->counts, 0, job->setup.plan.trainer_count * sizeof *groups->counts);
+    for (uint32_t rank = 0; rank < mesh->rank_count; rank++) {
+        uint32_t group = mesh_group_of(mesh, rank), reader = session->reader_of_trainer[rank];
+        uint32_t *readers = groups->readers + (size_t)group * groups->most, c = 0;
+        if (job_lane_of(job, reader) != lane)
+            continue;
+        while (c < groups->counts[group] && readers[c] != reader)
+            c++;
+        if (c == groups->most)
+            return error_set(err, STATUS_REFUSED,
+                             "%s is at reader %" PRIu32 ", and its group is at %" PRIu32
+                             " others: start ranks in blocks, one node after another, as "
+                             "delivery.mesh has them; with reader %" PRIu32 " those from %" PRIu32
+                             " on",
+                             mesh_name(mesh, rank).text, reader, groups->most, reader,
+                             job_first_trainer(job, (int)reader));
+        if (c == groups->counts[group])
+            readers[groups->counts[group]++] = reader;
+    }
+    for (uint32_t group = 0; group < job->setup.plan.trainer_count; group++) {
+        uint32_t *readers = groups->readers + (size_t)group * groups->most;
+        for (uint32_t c = groups->counts[group]; c > 0 && c < groups->most; c++)
+            readers[c] = readers[c - groups->counts[group]];
+    }
+    return STATUS_OK;
+}
+
+/* With lanes: trainers are with the readers that have their parts, and this reader deals with those
+ * of its lane alone. REFUSED: they are with others. */
+static enum status keep_lane(struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    struct need_classes *needs = &session->needs;
+    uint32_t readers = (uint32_t)job->comm.size;
+    for (uint32_t r = 0; r < readers; r++)
+        if (memcmp(&needs->needs[needs->of[r]], &job->lanes.needs[job->lanes.of[r]],
+                   sizeof needs->needs[0]) != 0)
+            return error_set(err, STATUS_REFUSED,
+                             "reader %" PRIu32
+                             " has trainers that need other parts of samples than "
+                             "it reads: start ranks in blocks, one node after another, as "
+                             "delivery.mesh has them; with this reader those from %" PRIu32 " on",
+                             r, job_first_trainer(job, (int)r));
+    needs->needs[0] = job->lanes.needs[job->lane];
+    needs->count = 1;
+    memset(needs->of, 0, readers * sizeof *needs->of);
+    return STATUS_OK;
+}
+
+/* What each reader's trainers need, and the layout of this one's rings. REFUSED: it is larger than
+ * there is memory for. */
+static enum status map_needs(struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct run_setup *setup = &job->setup;
+    enum status status = need_classes_init(
+        &session->needs, &setup->shares, (uint32_t)job->comm.size, session->reader_of_trainer, err);
+    if (status == STATUS_OK && job->lanes.of)
+        status = keep_lane(session, err);
+    if (status != STATUS_OK)
+        return status;
+    session->layout = setup->layout;
+    needs_lay_out(&session->needs.needs[session->needs.of[job->comm.rank]], &session->layout);
+    status = ring_layout_settle(&session->layout, err);
+    if (status == STATUS_OK && session->layout.total_bytes > setup->layout.total_bytes)
+        status = error_set(err, STATUS_REFUSED,
+                           "trainers of reader %d need rings of %s, and there is memory for %s: "
+                           "start ranks in blocks, one node after another, as delivery.mesh has "
+                           "them",
+                           job->comm.rank, size_format(session->layout.total_bytes).text,
+                           size_format(setup->layout.total_bytes).text);
+    server_set_layout(job->server, &session->layout);
+    return status;
+}
+
 /* Settles on every rank who serves which trainer. */
 static enum status map_trainers(struct session *session, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers;
-    uint32_t count = server_trainer_count(job->server);
-    free(session->reader_of_trainer);
-    free(session->trainers);
-    session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
-    session->trainers = calloc(count ? count : 1, sizeof *session->trainers);
-    uint32_t *claims = calloc(total, sizeof *claims);
-    enum status status = STATUS_OK;
-    if (!session->reader_of_trainer || !session->trainers || !claims)
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for %zu trainer%s", total,
-                           count_plural(total));
+    enum status status = new_map(session, server_trainer_count(job->server), err);
+    uint32_t *claims = calloc(job->config.trainers, sizeof *claims);
+    if (status == STATUS_OK && !claims)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
         assert(claims); /* comm_agree() returns OK only where every rank came with it */
-        session->trainer_count = count;
         claim_trainers(session, claims);
         status = share_claims(session, claims, err);
     }
     free(claims);
-    return status;
+    if (status == STATUS_OK)
+        status = map_groups(session, job->lane, &session->groups, err);
+    return status == STATUS_OK ? comm_agree(&job->comm, map_needs(session, err), err) : status;
 }
 
-/* Rank 0 alone gives out rows. What it has given a home has it for the run, as that reader keeps
- * the row. */
-static enum status open_assigner(struct session *session, struct error *err)
+/* This reader's rings, which are there now. */
+static void map_rings(struct session *session)
 {
     const struct job *job = session->job;
+    session->ring_count = server_ring_count(job->server);
+    for (uint32_t r = 0; r < session->ring_count; r++) {
+        uint32_t first = server_ring_first_trainer(job->server, r);
+        uint32_t rank = server_trainer_rank(job->server, first);
+        session->rings[r] = (struct job_ring){.group = server_ring_group(job->server, r),
+                                              .ring = r,
+                                              .numa = job_ring_memory(job, rank).numa};
+    }
+    qsort(session->rings, session->ring_count, sizeof *session->rings, by_group);
+    for (uint32_t r = 0; r < session->ring_count; r++)
+        session->ring_of_group[session->rings[r].group] = r + 1;
+}
+
+void session_free_assigners(struct session *session)
+{
+    for (uint32_t l = 0; session->assigners && l < job_lane_count(session->job); l++) {
+        struct lane_assigner *lane = &session->assigners[l];
+        assigner_free(lane->assigner);
+        free(lane->numbers);
+        free(lane->readers);
+        free(lane->groups.readers);
+        free(lane->groups.counts);
+    }
+    free(session->assigners);
+    session->assigners = NULL;
+}
+
+/* The readers of a lane, which have numbers there, and room for who serves which group. */
+static enum status new_lane(const struct job *job, uint32_t lane, struct lane_assigner *to,
+                            struct error *err)
+{
+    size_t readers = (size_t)job->comm.size, groups = job->setup.plan.trainer_count;
+    uint32_t count = 0, most = job->setup.demand.copies;
+    *to = (struct lane_assigner){.numbers = calloc(readers, sizeof *to->numbers),
+                                 .readers = calloc(readers, sizeof *to->readers),
+                                 .groups = {.readers = calloc(groups * most, sizeof(uint32_t)),
+                                            .counts = calloc(groups, sizeof(uint32_t)),
+                                            .most = most}};
+    if (!to->numbers || !to->readers || !to->groups.readers || !to->groups.counts)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to give out rows");
+    for (uint32_t r = 0; r < readers; r++)
+        if (job_lane_of(job, r) == lane) {
+            to->numbers[r] = count;
+            to->readers[count++] = (uint16_t)r;
+        }
+    return STATUS_OK;
+}
+
+/* Tells a lane's assigner who serves which group now. */
+static enum status assign_lane(const struct session *session, uint32_t l, struct error *err)
+{
+    const struct job *job = session->job;
+    struct lane_assigner *lane = &session->assigners[l];
+    size_t count = (size_t)job->setup.plan.trainer_count * lane->groups.most;
+    enum status status = map_groups(session, l, &lane->groups, err);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        lane->groups.readers[i] = lane->numbers[lane->groups.readers[i]];
+    if (status != STATUS_OK)
+        return status;
+    if (lane->assigner) {
+        assigner_go_on(lane->assigner, lane->groups.readers);
+        return STATUS_OK;
+    }
+    struct assigner_options options;
+    run_setup_assigner(&job->setup, lane->groups.readers, &options);
+    return assigner_new(&options, &lane->assigner, err);
+}
+
+/* Rank 0 alone gives out rows, for each lane. What it has given a home has it for the run, as that
+ * reader keeps the row. */
+static enum status open_assigners(struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    uint32_t lanes = job_lane_count(job);
     enum status status = STATUS_OK;
-    if (session->assigner) {
-        assigner_go_on(session->assigner, session->reader_of_trainer);
-    } else if (job->comm.rank == 0) {
-        struct assigner_options options;
-        run_setup_assigner(&job->setup, session->reader_of_trainer, &options);
-        status = assigner_new(&options, &session->assigner, err);
+    bool is_first = job->comm.rank == 0 && !session->assigners;
+    if (is_first && !(session->assigners = calloc(lanes, sizeof *session->assigners)))
+        status = error_set(err, STATUS_NO_MEMORY, "no memory to give out rows");
+    for (uint32_t l = 0; status == STATUS_OK && job->comm.rank == 0 && l < lanes; l++) {
+        if (is_first)
+            status = new_lane(job, l, &session->assigners[l], err);
+        if (status == STATUS_OK)
+            status = assign_lane(session, l, err);
     }
     return comm_agree(&job->comm, status, err);
+}
+
+void session_assign_anew(const struct session *session)
+{
+    for (uint32_t l = 0; session->assigners && l < job_lane_count(session->job); l++)
+        assigner_go_on(session->assigners[l].assigner, session->assigners[l].groups.readers);
 }
 
 /* Which pages the rings of all readers have: told once. */
@@ -100,8 +298,8 @@ static void tell_pages(struct session *session)
 {
     const struct job *job = session->job;
     memset(session->ring_pages, 0, sizeof session->ring_pages);
-    for (uint32_t peer = 0; peer < session->trainer_count; peer++)
-        session->ring_pages[server_ring_pages(job->server, peer)]++;
+    for (uint32_t ring = 0; ring < session->ring_count; ring++)
+        session->ring_pages[server_ring_pages(job->server, ring)]++;
     comm_reduce(&job->comm, session->ring_pages, RING_PAGES_COUNT, MPI_UINT64_T, MPI_SUM,
                 job->comm.world);
     if (!job->verbose || job->comm.rank != 0 || session->session_count > 0)
@@ -139,11 +337,13 @@ enum status session_gather(struct job *job, struct session *session, bool quiet,
     if (status == STATUS_OK)
         status = session_settle_start(session, quiet || job->also, err);
     if (status == STATUS_OK)
-        status = open_assigner(session, err);
+        status = open_assigners(session, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_start(job->server, err), err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        map_rings(session);
         tell_pages(session);
+    }
     if (status == STATUS_OK && job_tells_supervisor(job) && job->comm.rank == 0) {
         printf("gathered\n");
         fflush(stdout);

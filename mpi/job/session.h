@@ -18,7 +18,29 @@
 struct job_trainer {
     uint32_t rank;
     uint32_t peer; /* its index in the server */
-    uint32_t numa; /* index of the pool's NUMA node whose workers copy to the trainer's ring */
+};
+
+/* A ring of this reader, in order of group. */
+struct job_ring {
+    uint32_t group; /* for the plan, a trainer */
+    uint32_t ring;  /* its number in the server */
+    uint32_t numa;  /* index of the pool's NUMA node whose workers copy there */
+};
+
+/* Which readers of a lane have a ring for each group: of group g those from g * most on, and behind
+ * them the same again. */
+struct group_readers {
+    uint32_t *readers; /* [groups * most] */
+    uint32_t *counts;  /* [groups] of different ones */
+    uint32_t most;     /* as settled before: budget_demand.copies */
+};
+
+/* Who gives out the rows of a lane, to its readers by their numbers there. */
+struct lane_assigner {
+    struct assigner *assigner;
+    uint32_t *numbers;           /* [readers] of each reader of the lane: its number */
+    uint16_t *readers;           /* [readers of the lane] by number */
+    struct group_readers groups; /* by number */
 };
 
 struct session {
@@ -30,9 +52,15 @@ struct session {
     uint64_t session_count;           /* sessions so far, this one included */
     uint64_t start_epoch, start_step; /* where it starts */
     uint32_t *reader_of_trainer;      /* [trainers] */
+    struct group_readers groups;      /* of this reader's lane */
     struct job_trainer *trainers;
-    uint32_t trainer_count;                /* of this reader */
-    struct assigner *assigner;             /* rank 0 only; from the first session on */
+    uint32_t trainer_count; /* of this reader */
+    struct job_ring *rings;
+    uint32_t ring_count;                   /* likewise */
+    uint32_t *ring_of_group;               /* [groups] 1 + index in rings; 0: there is none here */
+    struct need_classes needs;             /* of all readers */
+    struct ring_layout layout;             /* of this reader's rings */
+    struct lane_assigner *assigners;       /* [lanes] rank 0 only; from the first session on */
     uint64_t ring_pages[RING_PAGES_COUNT]; /* how many rings of all readers have each kind of pages
                                             */
 
@@ -79,6 +107,12 @@ MUST_USE enum status session_scatter(struct session *session, struct error *err)
 /* Notes for a supervisor that all trainers of this reader have their last batch. If the readers die
  * before all trainers know of the end, the next readers need not wait for trainers that know. */
 void session_note_end(struct session *session);
+
+/* Rank 0: rows are given out anew, from another window on. On other ranks nothing happens. */
+void session_assign_anew(const struct session *session);
+
+/* Frees what session_gather() has made. */
+void session_free_assigners(struct session *session);
 
 /* Ends the workers' tasks, when no session follows. Waits a few seconds for a worker that hangs,
  * then leaves it behind and sets session->stuck. */

@@ -44,4 +44,7 @@ MUST_USE enum status session_settle_locality(struct job *job, struct session *se
 MUST_USE enum status session_note_locality(struct session *session, uint32_t rank, uint32_t number,
                                            struct error *err);
 
+/* Frees what says where trainers are. */
+void session_free_map(struct session *session);
+
 #endif

@@ -54,7 +54,7 @@ enum status session_note_locality(struct session *session, uint32_t rank, uint32
 static bool left_apart(const struct session *session)
 {
     uint64_t first = 0;
-    for (uint32_t t = 0; t < session->job->setup.plan.trainer_count; t++) {
+    for (uint32_t t = 0; t < session->job->config.trainers; t++) {
         first = first ? first : session->left_off[t];
         if (session->left_off[t] && session->left_off[t] != first)
             return true;
@@ -123,35 +123,39 @@ static enum status share_known(const struct session *session, uint32_t *ret_numb
     return check_sound(session->job, *ret_number, err);
 }
 
-/* Collective: the node of each trainer, named by the lowest rank there. */
-static void share_nodes(const struct session *session, uint32_t *ret_node_of_trainer)
+/* Collective: the first reader of each group, and the node of that reader, named by the lowest rank
+ * there. */
+static void share_nodes(const struct session *session, uint32_t *ret_reader_of_group,
+                        uint32_t *ret_node_of_group)
 {
     const struct comm *comm = &session->job->comm;
-    uint32_t trainers = session->job->setup.plan.trainer_count;
+    uint32_t groups = session->job->setup.plan.trainer_count;
     uint32_t node = (uint32_t)job_reduce(comm, (uint64_t)comm->rank, MPI_MIN, comm->node);
-    for (uint32_t t = 0; t < trainers; t++)
-        ret_node_of_trainer[t] = session->reader_of_trainer[t] == (uint32_t)comm->rank ? node : 0;
-    comm_reduce(comm, ret_node_of_trainer, trainers, MPI_UINT32_T, MPI_MAX, comm->world);
+    for (uint32_t g = 0; g < groups; g++) {
+        ret_reader_of_group[g] = session->groups.readers[(size_t)g * session->groups.most];
+        ret_node_of_group[g] = ret_reader_of_group[g] == (uint32_t)comm->rank ? node : 0;
+    }
+    comm_reduce(comm, ret_node_of_group, groups, MPI_UINT32_T, MPI_MAX, comm->world);
 }
 
 /* Collective: the number that fits where the trainers are now. */
 static enum status find(const struct session *session, uint32_t *ret_number, struct error *err)
 {
     const struct job *job = session->job;
-    uint32_t trainers = job->setup.plan.trainer_count;
-    uint32_t *node_of_trainer = calloc(trainers, sizeof *node_of_trainer);
+    uint32_t groups = job->setup.plan.trainer_count;
+    uint32_t *tables = calloc(2 * (size_t)groups, sizeof *tables);
     enum status status =
-        node_of_trainer ? STATUS_OK
-                        : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
+        tables ? STATUS_OK
+               : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
-        share_nodes(session, node_of_trainer);
-        *ret_number = locality_find(node_of_trainer, session->reader_of_trainer, trainers);
+        share_nodes(session, tables, tables + groups);
+        *ret_number = locality_find(tables + groups, tables, groups);
         if (*ret_number == 0)
             status = error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
         status = comm_agree(&job->comm, status, err);
     }
-    free(node_of_trainer);
+    free(tables);
     return status;
 }
 

@@ -72,6 +72,5 @@ void service_skip(struct session *session, uint64_t wanted, uint64_t published)
     session->start_step = cursor % steps;
     server_skip(job->server, cursor);
     row_store_forget_uses(job->store);
-    if (session->assigner)
-        assigner_go_on(session->assigner, session->reader_of_trainer);
+    session_assign_anew(session);
 }

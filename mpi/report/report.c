@@ -57,7 +57,7 @@ static void append_row(const struct job *job, const struct epoch_line *line, str
     char samples[32] = "-", bytes[32] = "-";
     if (rate_is_known(elapsed)) {
         snprintf(samples, sizeof samples, "%.0f", rate);
-        snprintf(bytes, sizeof bytes, "%.3f", rate * (double)job->dataset->sample_bytes / 1e9);
+        snprintf(bytes, sizeof bytes, "%.3f", rate * (double)job_whole(job)->sample_bytes / 1e9);
     }
     text_append(out, "%5llu %8s %8s %9.2f %11s %9s %11s %11s  %s\n",
                 (unsigned long long)line->epoch, count_format(line->sum.steps).text,
@@ -117,7 +117,7 @@ static void append_json(const struct job *job, const struct epoch_line *line, st
                 "\"sample_bytes\":%zu,",
                 (unsigned long long)line->epoch, (unsigned long long)line->sum.steps,
                 (unsigned long long)line->sum.samples, seconds(line->duration_ns),
-                job->dataset->sample_bytes);
+                job_whole(job)->sample_bytes);
     uint64_t moved = line->sum.moved_samples, samples = line->sum.samples;
     append_counters(&line->sum, json);
     text_append(json, ",\"local_samples\":%llu",

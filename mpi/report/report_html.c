@@ -163,7 +163,7 @@ static void append_head(const struct job *job, const struct service_summary *sum
                 job->setup.service.order.id, all->reader_count, count_plural(all->reader_count),
                 (uint64_t)job->config.trainers, count_plural(job->config.trainers),
                 summary->session_count, count_plural(summary->session_count), samples,
-                count_format(samples).text, size_format(job->dataset->sample_bytes).text, seconds,
+                count_format(samples).text, size_format(job_whole(job)->sample_bytes).text, seconds,
                 rate_format_count(samples, "samples", seconds).text);
     uint64_t masked = masks_samples(job->masks);
     if (masked > 0)

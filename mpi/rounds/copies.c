@@ -18,7 +18,7 @@ enum {
     FETCH_AHEAD = 8,
 };
 
-/* A trainer's ring, and the NUMA node whose workers copy there. */
+/* A ring, and the NUMA node whose workers copy there. */
 struct ring_numa {
     const unsigned char *slots;
     uint32_t numa;
@@ -36,16 +36,15 @@ enum status copies_init(struct copies *copies, const struct session *session, st
     copies->job = job;
     copies->session = session;
     copies->numa_count = pool_placement(job->pool)->numa_count;
-    copies->sample_bytes = job->setup.layout.slot_stride / job->setup.layout.batch_size;
-    copies->rings = calloc(session->trainer_count + 1, sizeof *copies->rings);
+    copies->sample_bytes = session->layout.slot_stride / session->layout.batch_size;
+    copies->rings = calloc(session->ring_count + 1, sizeof *copies->rings);
     if (!copies->rings)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
-    for (uint32_t i = 0; i < session->trainer_count; i++) {
-        const struct job_trainer *trainer = &session->trainers[i];
-        copies->rings[i] =
-            (struct ring_numa){server_slot(job->server, trainer->peer, 0), trainer->numa};
+    for (uint32_t i = 0; i < session->ring_count; i++) {
+        const struct job_ring *ring = &session->rings[i];
+        copies->rings[i] = (struct ring_numa){server_slot(job->server, ring->ring, 0), ring->numa};
     }
-    qsort(copies->rings, session->trainer_count, sizeof *copies->rings, by_address);
+    qsort(copies->rings, session->ring_count, sizeof *copies->rings, by_address);
     return STATUS_OK;
 }
 
@@ -56,7 +55,7 @@ void copies_done(struct copies *copies)
 
 static uint32_t numa_of_slot(const struct copies *copies, const unsigned char *slot)
 {
-    uint32_t low = 0, high = copies->session->trainer_count;
+    uint32_t low = 0, high = copies->session->ring_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (copies->rings[middle].slots <= slot)

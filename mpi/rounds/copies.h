@@ -12,7 +12,7 @@ struct copies {
     const struct session *session;
     uint32_t numa_count;
     uint64_t sample_bytes;   /* in slots: of ragged fields the most there is room for */
-    struct ring_numa *rings; /* [session->trainer_count], in order of address; owned */
+    struct ring_numa *rings; /* [session->ring_count], in order of address; owned */
 };
 
 /* To be called when the trainers have their rings. NO_MEMORY. copies_done() is fine after a

@@ -53,7 +53,7 @@ struct lane {
 struct exchange {
     const struct comm *comm;
     struct exchange_sizes sizes;
-    MPI_Datatype types[EXCHANGE_PARTS]; /* of a record, of a unit of trailers */
+    MPI_Datatype types[EXCHANGE_PARTS]; /* of a unit of records, and of trailers */
     unsigned char *buffers;             /* of all lanes, in one mapping, so that huge pages fit */
     size_t buffers_bytes;
     unsigned char *sink; /* where discarded messages go */
@@ -90,7 +90,8 @@ static enum status map(size_t bytes, unsigned char **ret_memory, struct error *e
 
 static enum status check_sizes(const struct exchange_sizes *sizes, struct error *err)
 {
-    if (sizes->send_samples > INT_MAX || sizes->receive_samples > INT_MAX)
+    uint64_t units = sizes->unit_bytes > 0 ? sizes->record_bytes / sizes->unit_bytes : 1;
+    if (mul_sat(max_u64(sizes->send_samples, sizes->receive_samples), units) > INT_MAX)
         return error_set(err, STATUS_INVALID,
                          "a round of %llu records is too large for MPI: lower "
                          "exchange.steps_per_round or exchange.buffer_limit",
@@ -185,7 +186,7 @@ enum status exchange_new(const struct comm *comm, uint32_t lane_count,
     exchange->comm = comm;
     exchange->lane_count = lane_count;
     exchange->sizes = *sizes;
-    exchange->types[EXCHANGE_RECORDS] = type_of(sizes->record_bytes);
+    exchange->types[EXCHANGE_RECORDS] = type_of(sizes->unit_bytes);
     exchange->types[EXCHANGE_TRAILERS] = type_of(EXCHANGE_UNIT_BYTES);
     exchange->sink_request = MPI_REQUEST_NULL;
     exchange->buffers_bytes = lane_count * lane_bytes(sizes);

@@ -11,7 +11,8 @@
  *
  * Packed: rounds are posted in the same order on all readers. Counts are in records of one
  * contiguous datatype, so that neither a count nor a displacement overflows an int however large
- * the samples are. Ialltoallv starts all sends and receives at once and skips empty ones.
+ * the samples are; or in smaller units, where readers need different parts of samples. Ialltoallv
+ * starts all sends and receives at once and skips empty ones.
  *
  * Zero-copy: between two readers, messages of one lane are received in the order in which they are
  * sent. Lanes do not wait for one another, since each lane has a communicator: MPI looks for a
@@ -39,7 +40,7 @@ struct exchange;
 enum exchange_part { EXCHANGE_RECORDS, EXCHANGE_TRAILERS, EXCHANGE_PARTS };
 enum { EXCHANGE_UNIT_BYTES = 16 };
 
-/* Records, or units of trailers, per peer, in order of rank; displacements are running sums. */
+/* Units of records, or of trailers, per peer, in order of rank; displacements are running sums. */
 struct exchange_counts {
     int *send_counts, *send_displacements;
     int *receive_counts, *receive_displacements;
@@ -50,7 +51,9 @@ struct exchange_counts {
  * may have different pieces: then these are the sizes of the largest. */
 struct exchange_sizes {
     uint64_t send_samples, receive_samples; /* to and from all peers together */
-    uint64_t record_bytes;                  /* a multiple of 16 */
+    uint64_t record_bytes;                  /* a multiple of 16; of the largest */
+    uint64_t unit_bytes; /* in which records are counted: record_bytes, where all are alike; else
+                          * EXCHANGE_UNIT_BYTES */
     uint64_t sample_messages;
     uint64_t message_bytes; /* of the largest, ROUND_MESSAGE_BYTES at most */
     /* Of all trailers, multiples of EXCHANGE_UNIT_BYTES. send_trailer_bytes 0: there are none, on

@@ -107,11 +107,12 @@ static bool note_waits(struct pace *pace)
 
 static void tell_assigner(struct pace *pace)
 {
-    if (!pace->session->assigner)
-        return;
-    for (int r = 0; r < pace->job->comm.size; r++)
-        assigner_note_pace(pace->session->assigner, (uint32_t)r, pace->all[r].row_ns,
+    const struct lane_assigner *lanes = pace->session->assigners;
+    for (uint32_t r = 0; lanes && r < (uint32_t)pace->job->comm.size; r++) {
+        const struct lane_assigner *lane = &lanes[job_lane_of(pace->job, r)];
+        assigner_note_pace(lane->assigner, lane->numbers[r], pace->all[r].row_ns,
                            pace->all[r].waited_for > 0);
+    }
 }
 
 void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)

@@ -42,7 +42,7 @@ struct fill {
         unsigned char *slot;
         struct {
             uint32_t reader;
-            uint32_t record; /* of the send buffer */
+            uint32_t record; /* of the send buffer, in units */
         } remote;
     } to;
     uint32_t offset;      /* of the sample's frame in its row */
@@ -54,8 +54,8 @@ struct arrival {
     unsigned char *slot;
     uint32_t batch_index;
     uint16_t reader; /* that it comes from */
-    uint16_t source;
-    uint64_t record; /* of the receive buffer */
+    uint16_t kind;   /* of its fragments */
+    uint64_t record; /* of the receive buffer, in units */
 };
 
 /* What ragged fields add to a fill or an arrival. */
@@ -66,7 +66,7 @@ struct round_trailer {
 };
 
 /* A round's trailers. The slots of its steps have a table of starts each: of step s of the round
- * and this reader's trainer i the table s * trainer_count + i. */
+ * and this reader's ring i the table s * ring_count + i. */
 struct round_trailers {
     const struct trailer_sources *trailers; /* borrowed from the rounds, and so is */
     struct found_rows *found;               /* of each worker: see round_copy.h */
@@ -107,8 +107,9 @@ struct round {
     struct windows *windows;
     struct fill *fills;
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
-    uint8_t *fill_sources;       /* likewise; NULL: there is one source */
+    uint16_t *fill_kinds;        /* likewise, in round.fragments; NULL: there is one kind */
     uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
+    uint16_t *fill_uses; /* how many uses of their rows are over with them; NULL: one each */
     uint64_t fill_count, fill_next;
     uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
     uint64_t sent_count;             /* messages of the fills before sent_next */
@@ -121,6 +122,8 @@ struct round {
     struct exchange_counts counts;
     struct round_trailers *trailers; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
+    size_t unit_bytes;            /* in which records are counted: of one, unless sizes differ */
+    const uint32_t *record_units; /* [readers] units of a record to that one; NULL: 1 for all */
     const struct job *job;
     const struct session *session;
     struct round_times *times;
@@ -137,10 +140,32 @@ static inline uint64_t *round_starts(const struct round_trailers *trailers, uint
     return trailers->starts + table * trailers->trailers->of[0]->starts_count;
 }
 
-/* The fragments of a fill's sample. */
+/* How many uses of a row a fill is. A row is expected to be used as often as the most readers may
+ * have one of its samples: where fewer do, the first fill of a sample counts for the rest. */
+static inline uint32_t round_uses_of(const struct round *round, uint64_t fill)
+{
+    return round->fill_uses ? round->fill_uses[fill] : 1;
+}
+
+/* The kind of a source's samples on their way to a reader's slots. */
+static inline uint32_t round_kind(const struct round *round, uint32_t reader, uint32_t source)
+{
+    return round->session->needs.of[reader] * round->fragments->source_count + source;
+}
+
+static inline const struct fragments *round_kind_here(const struct round *round, uint32_t source)
+{
+    return round->fragments->of[round_kind(round, (uint32_t)round->job->comm.rank, source)];
+}
+
+/* The fragments of a fill's sample, and its source. */
 static inline const struct fragments *round_fragments_of(const struct round *round, uint64_t fill)
 {
-    return round->fragments->of[round->fill_sources ? round->fill_sources[fill] : 0];
+    return round->fragments->of[round->fill_kinds ? round->fill_kinds[fill] : 0];
+}
+static inline uint32_t round_source_of(const struct round *round, uint64_t fill)
+{
+    return round->fill_kinds ? round->fill_kinds[fill] % round->fragments->source_count : 0;
 }
 
 #endif

@@ -15,6 +15,13 @@ static const struct fragment_room *room_of(const struct round *round, const stru
     return round->rooms ? &round->rooms[fill - round->fills] : NULL;
 }
 
+/* The key that says where a fragment's crop lies. */
+static uint64_t key_of(const struct round *round, const struct fragment *fragment,
+                       const struct fill *fill)
+{
+    return fragment->crop ? round->keys[fill - round->fills] : 0;
+}
+
 /* Whether a fill's sample could be read. */
 static bool is_good(const struct fragments *fragments, const struct fill *fill,
                     const unsigned char *row)
@@ -41,8 +48,11 @@ static void fill_slot(const struct round *round, const struct fragments *fragmen
         const struct fragment *fragment = &fragments->all[f];
         unsigned char *to = fragment_in_slot(fragment, fill->to.slot, fill->batch_index);
         const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
-        if (fragment->crop)
-            fragment_cut(fragment, to, from, round->keys[fill - round->fills]);
+        if (fragment->cutting)
+            fragment_divide(fragment, fill->to.slot, fill->batch_index, from,
+                            key_of(round, fragment, fill), room);
+        else if (fragment->crop)
+            fragment_cut(fragment, to, from, key_of(round, fragment, fill));
         else
             fragment_fill(fragment, to, from, next_of(round, fragment, next));
     }
@@ -55,13 +65,16 @@ static void fill_record(const struct round *round, const struct fragments *fragm
                         const struct fill *fill, const struct fill *next, const unsigned char *row)
 {
     const struct fragment_room *room = room_of(round, fill);
-    unsigned char *record = round->send + fill->to.remote.record * round->fragments->packed_bytes;
+    unsigned char *record = round->send + fill->to.remote.record * round->unit_bytes;
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
         const unsigned char *from = fragment_in_row(fragment, row, fill->offset, room);
-        if (fragment->crop)
+        if (fragment->cutting)
+            fragment_pack_parts(fragment, record + fragment->record_offset, from,
+                                key_of(round, fragment, fill), room);
+        else if (fragment->crop)
             fragment_cut(fragment, record + fragment->record_offset, from,
-                         round->keys[fill - round->fills]);
+                         key_of(round, fragment, fill));
         else
             fragment_copy(fragment, record + fragment->record_offset, from,
                           next_of(round, fragment, next));
@@ -102,7 +115,7 @@ static const struct found_row *find_row(const struct round *round, uint64_t i,
 {
     const struct row_store *store = round->job->store;
     int32_t buffer = *round->fills[i].buffer;
-    uint32_t source = round->fill_sources ? round->fill_sources[i] : 0;
+    uint32_t source = round_source_of(round, i);
     uint64_t frame = round->trailers->fills[i].frame, row;
     struct found_row *found = &rows->rows[(uint32_t)buffer % FOUND_ROWS];
     if (found->buffer == buffer && found->source == source && frame >= found->first &&
@@ -168,9 +181,8 @@ static void fetch_ahead(const struct round *round, uint64_t i)
     const unsigned char *row = row_store_data(round->job->store, *fill->buffer);
     __builtin_prefetch(fragment_in_row(first, row, fill->offset, NULL));
     if (round->trailers)
-        trailers_fetch_offsets(
-            round->trailers->trailers->of[round->fill_sources ? round->fill_sources[i] : 0],
-            round->trailers->fills[i].frame);
+        trailers_fetch_offsets(round->trailers->trailers->of[round_source_of(round, i)],
+                               round->trailers->fills[i].frame);
 }
 
 /* Uses of rows that are over, and not told the row store yet. Workers that tell it of each sample
@@ -188,13 +200,13 @@ static void tell(struct uses *uses, uint32_t at)
     uses->counts[at] = 0;
 }
 
-static void note_use(struct uses *uses, int32_t buffer)
+static void note_uses(struct uses *uses, int32_t buffer, uint32_t count)
 {
     uint32_t at = (uint32_t)buffer % TOLD_TOGETHER;
     if (uses->counts[at] > 0 && uses->buffers[at] != buffer)
         tell(uses, at);
     uses->buffers[at] = buffer;
-    uses->counts[at]++;
+    uses->counts[at] += count;
 }
 
 static void tell_all(struct uses *uses)
@@ -207,7 +219,7 @@ static void tell_all(struct uses *uses)
 void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    const struct fragments *only = round->fill_sources ? NULL : round->fragments->of[0];
+    const struct fragments *only = round->fill_kinds ? NULL : round->fragments->of[0];
     struct row_store *store = round->job->store;
     struct uses uses = {.store = store};
     uint64_t start_ns = clock_now_ns();
@@ -236,7 +248,7 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_trailer(round, fill, &found[i % (FOUND_AHEAD + 1)],
                          has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
         if (!remote || fragments->messages == 0)
-            note_use(&uses, *fill->buffer);
+            note_uses(&uses, *fill->buffer, round_uses_of(round, i));
     }
     tell_all(&uses);
     uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
@@ -253,6 +265,11 @@ static void take_record(const struct fragments *fragments, const struct arrival 
 {
     for (size_t f = 0; f < fragments->packed_count; f++) {
         const struct fragment *fragment = &fragments->all[f];
+        if (fragment->cutting) {
+            fragment_take_parts(fragment, arrival->slot, arrival->batch_index,
+                                record + fragment->record_offset);
+            continue;
+        }
         memcpy(fragment_in_slot(fragment, arrival->slot, arrival->batch_index),
                record + fragment->record_offset, fragment->bytes);
     }
@@ -267,8 +284,8 @@ static void take_trailer(const struct round *round, const struct fragments *frag
 {
     const struct round_trailers *trailers = round->trailers;
     const struct round_trailer *trailer = &trailers->arrivals[arrival - round->arrivals];
-    trailers_take(trailers->trailers->of[arrival->source], trailer->frame,
-                  trailers->received + trailer->at * TRAILER_UNIT_BYTES,
+    trailers_take(trailers->trailers->of[arrival->kind % round->fragments->source_count],
+                  trailer->frame, trailers->received + trailer->at * TRAILER_UNIT_BYTES,
                   !fragments->mask || record[fragments->valid_record_offset], arrival->slot,
                   arrival->batch_index, round_starts(trailers, trailer->table));
 }
@@ -276,14 +293,15 @@ static void take_trailer(const struct round *round, const struct fragments *frag
 void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
     struct round *round = argument;
-    uint64_t record_bytes = round->fragments->packed_bytes;
+    uint64_t record_bytes =
+        fragment_sources_packed(round->fragments, round->session->needs.of[round->job->comm.rank]);
     bool packed = record_bytes > 0; /* or what arrives needs finishing alone */
     uint64_t start_ns = clock_now_ns();
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        const struct fragments *fragments = round->fragments->of[arrival->source];
+        const struct fragments *fragments = round->fragments->of[arrival->kind];
         const unsigned char *record =
-            packed ? round->received + arrival->record * record_bytes : NULL;
+            packed ? round->received + arrival->record * round->unit_bytes : NULL;
         take_record(fragments, arrival, record);
         if (round->trailers)
             take_trailer(round, fragments, arrival, record);

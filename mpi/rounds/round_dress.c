@@ -8,48 +8,71 @@
 
 /* The samples that are dressed together: of one source. */
 struct samples {
+    const struct fragments *fragments; /* of the source: how fields are cut */
     unsigned char *slot;
     uint32_t batch_index; /* of the first */
     const uint64_t *frames, *keys;
     size_t count;
 };
 
+static const struct cutting *cutting_of(const struct samples *samples, size_t f)
+{
+    return samples->fragments->fields[f].cutting;
+}
+
 static unsigned char *place(const struct samples *samples, const struct ring_field *field, size_t i)
 {
     return samples->slot + field->slot_offset + (samples->batch_index + i) * field->sample_bytes;
 }
 
-/* A frame of a held field, or its crop in the sample with that key. */
-static void put_frame(const struct dataset *dataset, size_t f, uint64_t frame, uint64_t key,
-                      unsigned char *to)
+static size_t step_bytes(const struct dataset_field *field)
+{
+    return field->sample_bytes / (field->step_count > 0 ? field->step_count : 1);
+}
+
+/* A frame of a held field, or its crop in sample `i`, as step `step` of that sample. */
+static void put_frame(const struct dataset *dataset, size_t f, const struct ring_field *to,
+                      const struct samples *samples, size_t i, size_t step, uint64_t frame)
 {
     const struct dataset_field *field = &dataset->fields[f];
+    const struct cutting *cutting = cutting_of(samples, f);
     const unsigned char *from = dataset_held_sample(dataset, f, frame);
+    unsigned char *at = place(samples, to, i) + step * step_bytes(field);
     if (field->crop)
-        crop_copy(field->crop, to, from + crop_begin(field->crop, key));
+        from += crop_begin(field->crop, samples->keys[i]);
+    if (cutting)
+        cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, from);
+    else if (field->crop)
+        crop_box_copy(&field->crop->box, at, from);
     else
-        memcpy(to, from, field->frame_bytes);
+        memcpy(at, from, field->frame_bytes);
 }
 
 static void put_held(const struct dataset *dataset, size_t f, const struct ring_field *to,
                      const struct samples *samples)
 {
     for (size_t i = 0; i < samples->count; i++)
-        put_frame(dataset, f, samples->frames[i], samples->keys[i], place(samples, to, i));
+        put_frame(dataset, f, to, samples, i, 0, samples->frames[i]);
 }
 
-/* One step of a sample of a held field. */
-static void put_step(const struct dataset *dataset, size_t f, struct anchors_episode episode,
-                     int64_t frame, uint64_t key, unsigned char *to)
+/* One step of sample `i` of a held field. */
+static void put_step(const struct dataset *dataset, size_t f, const struct ring_field *to,
+                     const struct samples *samples, size_t i, size_t step,
+                     struct anchors_episode episode)
 {
     const struct dataset_field *field = &dataset->fields[f];
+    const struct cutting *cutting = cutting_of(samples, f);
+    int64_t frame = (int64_t)samples->frames[i] + field->steps[step];
     int64_t nearest = frame < (int64_t)episode.first  ? (int64_t)episode.first
                       : frame >= (int64_t)episode.end ? (int64_t)episode.end - 1
                                                       : frame;
-    if (frame != nearest && field->fill == SAMPLES_FILL_ZERO)
-        memset(to, 0, field->sample_bytes / field->step_count);
+    bool clears = frame != nearest && field->fill == SAMPLES_FILL_ZERO;
+    if (!clears)
+        put_frame(dataset, f, to, samples, i, step, (uint64_t)nearest);
+    else if (cutting)
+        cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, NULL);
     else
-        put_frame(dataset, f, (uint64_t)nearest, key, to);
+        memset(place(samples, to, i) + step * step_bytes(field), 0, step_bytes(field));
 }
 
 static void put_held_steps(const struct dataset *dataset, size_t f, const struct ring_field *to,
@@ -58,17 +81,31 @@ static void put_held_steps(const struct dataset *dataset, size_t f, const struct
     const struct dataset_field *field = &dataset->fields[f];
     for (size_t i = 0; i < samples->count; i++) {
         struct anchors_episode episode = anchors_episode_of(dataset->anchors, samples->frames[i]);
-        unsigned char *step = place(samples, to, i);
-        for (size_t k = 0; k < field->step_count;
-             k++, step += field->sample_bytes / field->step_count)
-            put_step(dataset, f, episode, (int64_t)samples->frames[i] + field->steps[k],
-                     samples->keys[i], step);
+        for (size_t k = 0; k < field->step_count; k++)
+            put_step(dataset, f, to, samples, i, k, episode);
+    }
+}
+
+/* A made field that is cut is one of steps: an item each. */
+static void make_parts(const struct dataset *dataset, size_t f, const struct samples *samples)
+{
+    const struct cutting *cutting = cutting_of(samples, f);
+    unsigned char whole[DATASET_MAX_STEPS * sizeof(int32_t)];
+    for (size_t i = 0; i < samples->count; i++) {
+        dataset_make(dataset, f, samples->frames[i], samples->keys[i], whole);
+        for (size_t k = 0; k < cutting->step_count; k++)
+            cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, k,
+                        whole + k * dtype_bytes(dataset->fields[f].dtype));
     }
 }
 
 static void make(const struct dataset *dataset, size_t f, const struct ring_field *to,
                  const struct samples *samples)
 {
+    if (cutting_of(samples, f)) {
+        make_parts(dataset, f, samples);
+        return;
+    }
     for (size_t i = 0; i < samples->count; i++)
         dataset_make(dataset, f, samples->frames[i], samples->keys[i], place(samples, to, i));
 }
@@ -79,7 +116,7 @@ static void dress_fields(const struct dataset *dataset, const struct ring_layout
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->ragged)
+        if (field->ragged || samples->fragments->fields[f].is_absent)
             continue; /* see run/trailers.h */
         if (field->source == FIELD_MADE)
             make(dataset, f, &layout->fields[f], samples);
@@ -119,20 +156,24 @@ static void dress_mixed(const struct round *round, const struct round_run *run,
                         const uint64_t *keys)
 {
     const struct dataset *dataset = round->job->dataset;
-    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct ring_layout *layout = &round->session->layout;
     for (size_t i = 0, end; i < run->count; i = end) {
         const struct window *window = run->windows[i];
         for (end = i + 1; end < run->count && run->windows[end] == window;)
             end++;
-        const struct samples samples = {run->slot, run->batch_index + (uint32_t)i, run->frames + i,
-                                        keys + i, end - i};
+        const struct samples samples = {round_kind_here(round, window->source),
+                                        run->slot,
+                                        run->batch_index + (uint32_t)i,
+                                        run->frames + i,
+                                        keys + i,
+                                        end - i};
         dress_fields(dataset_source(dataset, window->source), layout, &samples);
     }
 }
 
 void round_dress(const struct round *round, const struct round_run *run)
 {
-    const struct ring_layout *layout = &round->job->setup.layout;
+    const struct ring_layout *layout = &round->session->layout;
     const struct plan_epoch *epoch = &round->reach.epoch;
     memcpy(run->slot + layout->indices_offset + run->batch_index * sizeof run->frames[0],
            run->frames, run->count * sizeof run->frames[0]);
@@ -144,6 +185,7 @@ void round_dress(const struct round *round, const struct round_run *run)
         return;
     }
     plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
-    const struct samples samples = {run->slot, run->batch_index, run->frames, keys, run->count};
+    const struct samples samples = {
+        round_kind_here(round, 0), run->slot, run->batch_index, run->frames, keys, run->count};
     dress_fields(round->job->dataset, layout, &samples);
 }

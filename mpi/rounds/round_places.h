@@ -28,7 +28,7 @@ static inline void round_run_add(const struct round *round, struct round_run *ru
 {
     run->frames[run->count] =
         plan_frame_at(&window->epoch.plan, window->rows[location.window_row], location.offset);
-    if (round->fill_sources)
+    if (round->reach.epoch.plan.mix)
         run->windows[run->count] = window;
     run->owners[run->count++] = window->owners[location.window_row];
 }

@@ -26,25 +26,11 @@ void round_reset(struct round *round, struct windows *windows)
         round_match_begin(round);
 }
 
-/* This reader's trainer of that rank; session->trainers is in order of rank. */
-static const struct job_trainer *find_trainer(const struct session *session, uint32_t rank)
-{
-    uint32_t low = 0, high = session->trainer_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (session->trainers[middle].rank <= rank)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &session->trainers[low];
-}
-
-static unsigned char *slot_base(const struct round *round, const struct job_trainer *trainer,
+static unsigned char *slot_base(const struct round *round, const struct job_ring *ring,
                                 uint64_t step)
 {
     uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
-    return server_slot(round->job->server, trainer->peer, sequence);
+    return server_slot(round->job->server, ring->ring, sequence);
 }
 
 static void sum_displacements(const int *counts, int *displacements, int size)
@@ -57,37 +43,40 @@ static void sum_displacements(const int *counts, int *displacements, int size)
 }
 
 /* The table of starts of that slot. */
-static uint32_t table_of(const struct round *round, const struct job_trainer *trainer,
-                         uint64_t step)
+static uint32_t table_of(const struct round *round, const struct job_ring *ring, uint64_t step)
 {
-    uint64_t first = (step - round->reach.round.first_step) * round->session->trainer_count;
-    return (uint32_t)(first + (uint64_t)(trainer - round->session->trainers));
+    uint64_t first = (step - round->reach.round.first_step) * round->session->ring_count;
+    return (uint32_t)(first + (uint64_t)(ring - round->session->rings));
 }
 
-/* The trainer in whose local batch a destination is. Where positions are destinations, they come in
+/* The group in whose local batch a destination is. Where positions are destinations, they come in
  * ascending order, so that most are in the same local batch as the one before. */
 struct recipient_walk {
     struct plan_local_batch local;
-    uint32_t reader;
-    unsigned char *slot; /* of this reader's trainers */
+    const uint32_t *readers; /* [reader_count] that have a ring for the group */
+    uint32_t reader_count;
+    uint32_t reader;     /* the one of them that a fill is for */
+    unsigned char *slot; /* of this reader's ring */
     uint32_t table;      /* likewise, of the slot */
 };
 
 /* `destination`: counted from the epoch's first. */
 static void walk_to(struct recipient_walk *walk, const struct round *round, uint64_t destination)
 {
-    const struct job *job = round->job;
     if (destination - walk->local.first < walk->local.count)
         return;
     const struct plan *plan = &round->reach.epoch.plan;
     struct plan_recipient recipient = plan_recipient_of(plan, destination);
-    walk->local = plan_local_batch_at(plan, recipient.step, recipient.trainer);
-    walk->reader = round->session->reader_of_trainer[recipient.trainer];
-    if (walk->reader != (uint32_t)job->comm.rank)
+    const struct session *session = round->session;
+    uint32_t group = recipient.trainer, number = session->ring_of_group[group];
+    walk->local = plan_local_batch_at(plan, recipient.step, group);
+    walk->readers = session->groups.readers + (size_t)group * session->groups.most;
+    walk->reader_count = session->groups.counts[group];
+    if (number == 0)
         return;
-    const struct job_trainer *trainer = find_trainer(round->session, recipient.trainer);
-    walk->slot = slot_base(round, trainer, recipient.step);
-    walk->table = table_of(round, trainer, recipient.step);
+    const struct job_ring *ring = &session->rings[number - 1];
+    walk->slot = slot_base(round, ring, recipient.step);
+    walk->table = table_of(round, ring, recipient.step);
 }
 
 /* The destination of a position of the round, counted from the epoch's first. */
@@ -161,8 +150,9 @@ static inline void list_fill(struct round *round, const struct recipient_walk *w
         note_key(round, fill, window, item);
     if (window->epoch.plan.anchors)
         find_frame(round, fill, &window->epoch.plan, window->rows[item->window_row]);
-    if (round->fill_sources)
-        round->fill_sources[fill - round->fills] = (uint8_t)window->source;
+    if (round->fill_kinds)
+        round->fill_kinds[fill - round->fills] =
+            (uint16_t)round_kind(round, walk->reader, window->source);
     if (walk->reader == (uint32_t)round->job->comm.rank) {
         fill->to.slot = walk->slot;
         fill->batch_index = (uint32_t)(destination - walk->local.first);
@@ -181,7 +171,13 @@ static inline void list_item(struct round *round, struct recipient_walk *walk,
 {
     uint64_t destination = destination_of(round, item->position - round->reach.epoch_begin);
     walk_to(walk, round, destination);
-    list_fill(round, walk, window, item, destination);
+    for (uint32_t i = 0; i < walk->reader_count; i++) {
+        walk->reader = walk->readers[i];
+        list_fill(round, walk, window, item, destination);
+        if (round->fill_uses)
+            round->fill_uses[round->fill_count - 1] =
+                (uint16_t)(i == 0 ? round->session->groups.most - walk->reader_count + 1 : 1);
+    }
 }
 
 /* Takes my samples of this round from a window. */
@@ -227,7 +223,7 @@ static void list_fills(struct round *round)
 /* The source of a sample of a run. */
 static uint32_t source_of(const struct round *round, const struct round_run *run, size_t i)
 {
-    return round->fill_sources ? run->windows[i]->source : 0;
+    return round->fragments->source_count > 1 ? run->windows[i]->source : 0;
 }
 
 static void note_lengths(const struct round *round, const struct round_run *run)
@@ -259,24 +255,23 @@ static void list_run(struct round *round, const struct round_run *run)
             (struct arrival){.slot = run->slot,
                              .batch_index = run->batch_index + (uint32_t)i,
                              .reader = (uint16_t)reader,
-                             .source = (uint16_t)source_of(round, run, i),
+                             .kind = (uint16_t)round_kind(round, me, source_of(round, run, i)),
                              .record = (uint64_t)round->counts.receive_counts[reader]++};
     }
 }
 
-/* Visits the positions of my trainers in this round in ascending order. */
+/* Visits the positions of my rings in this round in ascending order. */
 static void list_arrivals(struct round *round, bool dressed)
 {
     const struct plan *plan = &round->reach.epoch.plan;
     struct round_run run;
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
-            const struct job_trainer *trainer = &round->session->trainers[i];
-            uint64_t first = plan_local_batch_at(plan, step, trainer->rank).first;
-            struct round_slice slice =
-                round_slice_at(plan, &round->reach.round, step, trainer->rank);
-            run.slot = dressed ? slot_base(round, trainer, step) : NULL;
-            run.table = table_of(round, trainer, step);
+        for (uint32_t i = 0; i < round->session->ring_count; i++) {
+            const struct job_ring *ring = &round->session->rings[i];
+            uint64_t first = plan_local_batch_at(plan, step, ring->group).first;
+            struct round_slice slice = round_slice_at(plan, &round->reach.round, step, ring->group);
+            run.slot = dressed ? slot_base(round, ring, step) : NULL;
+            run.table = table_of(round, ring, step);
             run.batch_index = slice.first;
             while (run.batch_index < slice.end) {
                 round_run_look_up(round, first + run.batch_index, first + slice.end, &run);
@@ -286,18 +281,18 @@ static void list_arrivals(struct round *round, bool dressed)
         }
 }
 
-/* Whether a destination in a step is of one of this reader's trainers. Most are not: so this is
+/* Whether a destination in a step is in one of this reader's rings. Most are not: so this is
  * plan_recipient_of() without divisions. */
 static bool is_mine(const struct round *round, struct divider step_samples, uint64_t destination)
 {
     uint64_t trainers = round->job->setup.plan.trainer_count;
     uint64_t trainer = divide(step_samples, (destination + 1) * trainers - 1);
-    return round->session->reader_of_trainer[trainer] == (uint32_t)round->job->comm.rank;
+    return round->session->ring_of_group[trainer] > 0;
 }
 
 /* Visits all positions of a step in this round in ascending order, and lists those whose
- * destinations are my trainers'. A reader's positions have its trainers' destinations in order, so
- * that runs are long. */
+ * destinations are in my rings. A reader's positions have its rings' destinations in order, so that
+ * runs are long. */
 static void list_matched(struct round *round, uint64_t step, bool dressed)
 {
     const struct plan *plan = &round->reach.epoch.plan;
@@ -345,6 +340,12 @@ static void sum_counts(const struct exchange_counts *counts, int size)
 static void number_records(struct round *round)
 {
     struct round_trailers *trailers = round->trailers;
+    const uint32_t *units = round->record_units;
+    int me = round->job->comm.rank;
+    for (int peer = 0; units && peer < round->job->comm.size; peer++) {
+        round->counts.send_counts[peer] *= (int)units[peer];
+        round->counts.receive_counts[peer] *= (int)units[me];
+    }
     sum_counts(&round->counts, round->job->comm.size);
     if (trailers)
         sum_counts(&trailers->counts, round->job->comm.size);
@@ -353,12 +354,16 @@ static void number_records(struct round *round)
         if (fill->batch_index != FILL_REMOTE)
             continue;
         uint32_t reader = fill->to.remote.reader;
+        if (units)
+            fill->to.remote.record *= units[reader];
         fill->to.remote.record += (uint32_t)round->counts.send_displacements[reader];
         if (trailers)
             trailers->fills[i].at += (uint64_t)trailers->counts.send_displacements[reader];
     }
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         struct arrival *arrival = &round->arrivals[i];
+        if (units)
+            arrival->record *= units[me];
         arrival->record += (uint64_t)round->counts.receive_displacements[arrival->reader];
         if (trailers)
             trailers->arrivals[i].at +=
@@ -377,14 +382,14 @@ static void clear_counts(const struct round *round, const struct exchange_counts
 static void start_slots(const struct round *round)
 {
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step; step++)
-        for (uint32_t i = 0; i < round->session->trainer_count; i++) {
-            const struct job_trainer *trainer = &round->session->trainers[i];
+        for (uint32_t i = 0; i < round->session->ring_count; i++) {
+            const struct job_ring *ring = &round->session->rings[i];
             struct plan_local_batch local =
-                plan_local_batch_at(&round->reach.epoch.plan, step, trainer->rank);
+                plan_local_batch_at(&round->reach.epoch.plan, step, ring->group);
             trailers_start(round->trailers->trailers->of[0], local.count,
                            plan_step_bound(&round->reach.epoch, step),
-                           round_starts(round->trailers, table_of(round, trainer, step)),
-                           slot_base(round, trainer, step));
+                           round_starts(round->trailers, table_of(round, ring, step)),
+                           slot_base(round, ring, step));
         }
 }
 

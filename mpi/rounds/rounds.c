@@ -26,8 +26,8 @@ static bool scatters(const struct rounds *rounds)
 static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 {
     const struct job *job = rounds->job;
-    for (uint32_t i = 0; i < rounds->session->trainer_count; i++)
-        if (!server_slot_free(job->server, rounds->session->trainers[i].peer, last_sequence))
+    for (uint32_t i = 0; i < rounds->session->ring_count; i++)
+        if (!server_slot_free(job->server, rounds->session->rings[i].ring, last_sequence))
             return false;
     return true;
 }
@@ -99,14 +99,18 @@ void rounds_post(struct rounds *rounds, struct round *round)
 {
     exchange_post(rounds->exchange, rounds_lane_index(rounds, round));
     struct rounds_sent *sent = &rounds->sent[round->reach.epoch.epoch % ROUND_MAX_IN_FLIGHT];
-    uint64_t records = 0, units = 0;
+    uint64_t units = 0;
     for (int peer = 0; peer < rounds->job->comm.size; peer++) {
-        records += (uint64_t)round->counts.send_counts[peer];
+        uint64_t records = (uint64_t)round->counts.send_counts[peer];
+        if (round->record_units)
+            records /= max_u64(round->record_units[peer], 1);
+        sent->records += records;
+        sent->bytes +=
+            records * fragment_sources_record(rounds->fragments, rounds->session->needs.of[peer]);
         if (round->trailers)
             units += (uint64_t)round->trailers->counts.send_counts[peer];
     }
-    sent->records += records;
-    sent->bytes += records * rounds->fragments->record_bytes + units * TRAILER_UNIT_BYTES;
+    sent->bytes += units * TRAILER_UNIT_BYTES;
     round->posted_ns = clock_now_ns();
     rounds->posted++;
 }
@@ -210,17 +214,17 @@ static void publish(struct rounds *rounds, struct round *round)
     for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
          step++) {
         uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
-        for (uint32_t i = 0; i < rounds->session->trainer_count; i++) {
-            const struct job_trainer *trainer = &rounds->session->trainers[i];
-            struct plan_local_batch local = plan_local_batch_at(plan, step, trainer->rank);
-            struct slot_header *header = server_slot(job->server, trainer->peer, sequence);
+        for (uint32_t i = 0; i < rounds->session->ring_count; i++) {
+            const struct job_ring *ring = &rounds->session->rings[i];
+            struct plan_local_batch local = plan_local_batch_at(plan, step, ring->group);
+            struct slot_header *header = server_slot(job->server, ring->ring, sequence);
             *header = (struct slot_header){
                 .epoch = round->reach.epoch.epoch,
                 .step = step,
                 .sample_count = local.count,
                 .first_position = (uint32_t)(local.first - plan_step_first(plan, step)),
                 .bound = plan_step_bound(&round->reach.epoch, step)};
-            server_publish(job->server, trainer->peer);
+            server_publish(job->server, ring->ring);
         }
     }
 }

@@ -26,6 +26,8 @@ struct rounds {
     bool end_is_open;          /* an early end is not agreed on yet */
     struct exchange *exchange; /* NULL with one reader */
     struct fragment_sources *fragments;
+    size_t unit_bytes;                                        /* see struct round */
+    uint32_t *record_units;                                   /* likewise; in `tables` */
     struct trailer_sources *trailers;                         /* NULL: there are no ragged fields */
     struct round_trailers lane_trailers[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
     struct found_rows *found; /* likewise, [workers, and the owner] */

@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTIN
 _Static_assert(sizeof(struct round_trailer) == BUDGET_TRAILER_BYTES, "counted in the budget");
 _Static_assert(sizeof *(struct round_trailers){0}.starts == BUDGET_START_BYTES,
                "counted in the budget");
-_Static_assert(sizeof *(struct round){0}.fill_sources == BUDGET_MIXED_FILL_BYTES,
-               "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.fill_kinds == BUDGET_KIND_BYTES, "counted in the budget");
+_Static_assert(sizeof *(struct round){0}.fill_uses == BUDGET_KIND_BYTES, "counted in the budget");
 _Static_assert(sizeof *(struct round_matching){0}.windows == BUDGET_MIXED_DESTINATION_BYTES,
                "counted in the budget");
 
@@ -32,6 +32,7 @@ static enum status make_exchange(struct rounds *rounds, uint64_t send, uint64_t 
     struct exchange_sizes sizes = {.send_samples = send,
                                    .receive_samples = receive,
                                    .record_bytes = fragments->packed_bytes,
+                                   .unit_bytes = rounds->unit_bytes,
                                    .sample_messages = fragments->messages,
                                    .message_bytes = fragments->message_bytes,
                                    .send_trailer_bytes = job->setup.budget.send_trailer_bytes,
@@ -97,7 +98,7 @@ static enum status all_trailers_init(struct rounds *rounds, struct error *err)
     rounds->found = found_rows_new(pool_worker_count(job->pool) + 1);
     if (!rounds->found)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
-    return trailer_sources_new(job->dataset, &job->setup.layout, &rounds->trailers, err);
+    return trailer_sources_new(job->dataset, &rounds->session->layout, &rounds->trailers, err);
 }
 
 /* The trailers' part of a lane, if there are ragged fields. */
@@ -108,7 +109,7 @@ static void trailers_init(struct rounds *rounds, uint32_t lane, uint64_t send, u
     struct tables *tables = &rounds->tables;
     if (!rounds->trailers)
         return;
-    uint64_t slots = (uint64_t)rounds->session->trainer_count * job->setup.shape.steps_per_round;
+    uint64_t slots = (uint64_t)rounds->session->ring_count * job->setup.shape.steps_per_round;
     uint64_t starts = rounds->trailers->of[0]->starts_count;
     assert(starts ==
            plan_ragged_starts(&job->setup.demand.ragged, job->setup.plan.batch)); /* as budgeted */
@@ -142,8 +143,12 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->fills = tables_take(tables, send, sizeof *round->fills);
     if (rounds->fragments->shifts)
         round->rooms = tables_take(tables, send, sizeof *round->rooms);
-    if (rounds->job->setup.plan.mix)
-        round->fill_sources = tables_take(tables, send, sizeof *round->fill_sources);
+    if (rounds->session->groups.most > 1)
+        round->fill_uses = tables_take(tables, send, sizeof *round->fill_uses);
+    round->unit_bytes = rounds->unit_bytes;
+    round->record_units = rounds->record_units;
+    if (rounds->fragments->count > 1)
+        round->fill_kinds = tables_take(tables, send, sizeof *round->fill_kinds);
     if (rounds->fragments->crops)
         round->keys = tables_take(tables, send, sizeof *round->keys);
     round->arrivals = tables_take(tables, receive, sizeof *round->arrivals);
@@ -162,10 +167,11 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
     enum status status = STATUS_OK;
-    uint64_t send = round_max_records(&job->setup.plan, job->setup.shape);
+    uint64_t send =
+        rounds->session->groups.most * round_max_records(&job->setup.plan, job->setup.shape);
     uint64_t receive =
-        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->trainer_count);
-    if (job->comm.size > 1) {
+        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->ring_count);
+    if (job->setup.demand.reader_count > 1) {
         status = make_exchange(rounds, send, receive, err);
         if (status == STATUS_OK)
             status = populate_buffers(rounds, err);
@@ -175,6 +181,51 @@ static enum status lanes_init(struct rounds *rounds, struct error *err)
     for (uint32_t i = 0; i < rounds->lane_count && status == STATUS_OK; i++)
         status = lane_init(rounds, i, send, receive, err);
     return status;
+}
+
+/* The fragments of samples on their way to each class of readers. INVALID: too many kinds. REFUSED:
+ * records are larger than there are buffers for. */
+static enum status fragments_init(struct rounds *rounds, struct error *err)
+{
+    const struct job *job = rounds->job;
+    const struct need_classes *needs = &rounds->session->needs;
+    enum status status = fragment_sources_new(job->dataset, &job->setup.shares, needs->needs,
+                                              needs->count, &rounds->fragments, err);
+    if (status != STATUS_OK)
+        return status;
+    if (rounds->fragments->count > UINT16_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "readers need %u different parts of samples; at most "
+                         "%d are possible",
+                         rounds->fragments->count, UINT16_MAX);
+    if (rounds->fragments->packed_bytes > job->setup.demand.packed_bytes)
+        return error_set(err, STATUS_REFUSED,
+                         "readers need records of %s, and there are buffers for %s: start ranks in "
+                         "blocks, one node after another, as delivery.mesh has them",
+                         size_format(rounds->fragments->packed_bytes).text,
+                         size_format(job->setup.demand.packed_bytes).text);
+    fragment_sources_set_slots(rounds->fragments, needs->of[job->comm.rank],
+                               &rounds->session->layout);
+    return STATUS_OK;
+}
+
+/* Records are counted as such, where all are as large. */
+static enum status units_init(struct rounds *rounds, struct error *err)
+{
+    const struct need_classes *needs = &rounds->session->needs;
+    uint32_t readers = (uint32_t)rounds->job->comm.size;
+    rounds->unit_bytes = rounds->fragments->packed_bytes;
+    if (needs->count == 1)
+        return STATUS_OK;
+    rounds->unit_bytes = EXCHANGE_UNIT_BYTES;
+    rounds->record_units = tables_take(&rounds->tables, readers, sizeof *rounds->record_units);
+    if (rounds->tables.failed)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    for (uint32_t r = 0; r < readers; r++)
+        rounds->record_units[r] =
+            (uint32_t)(fragment_sources_packed(rounds->fragments, needs->of[r]) /
+                       EXCHANGE_UNIT_BYTES);
+    return STATUS_OK;
 }
 
 enum status rounds_new(const struct session *session, struct windows *windows,
@@ -189,11 +240,11 @@ enum status rounds_new(const struct session *session, struct windows *windows,
     rounds->windows = windows;
     rounds->span = span_rounds(session);
     rounds->lane_count = job->setup.shape.in_flight;
-    enum status status = fragment_sources_new(job->dataset, &rounds->fragments, err);
-    if (status == STATUS_OK) {
-        fragment_sources_set_slots(rounds->fragments, &job->setup.layout);
+    enum status status = fragments_init(rounds, err);
+    if (status == STATUS_OK)
+        status = units_init(rounds, err);
+    if (status == STATUS_OK)
         status = copies_init(&rounds->copies, session, err);
-    }
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
         status = all_trailers_init(rounds, err);
     if (status == STATUS_OK)

@@ -13,7 +13,7 @@ void transfer_begin(struct exchange *exchange, uint32_t lane, const struct round
         return;
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
-        const struct fragments *fragments = round->fragments->of[arrival->source];
+        const struct fragments *fragments = round->fragments->of[arrival->kind];
         for (size_t f = fragments->packed_count; f < fragments->count; f++)
             exchange_receive(
                 exchange, lane, (int)arrival->reader,
@@ -64,7 +64,7 @@ bool transfer_release(struct exchange *exchange, uint32_t lane, struct round *ro
             continue;
         if (round->sent_count + messages > sent)
             break;
-        row_store_used(round->job->store, *fill->buffer, 1);
+        row_store_used(round->job->store, *fill->buffer, round_uses_of(round, round->sent_next));
         round->sent_count += messages;
     }
     return round->sent_next > before;
@@ -75,7 +75,7 @@ static void discard_arrivals(struct exchange *exchange, uint32_t lane, const str
     for (uint64_t i = 0; i < round->arrival_count; i++) {
         const struct arrival *arrival = &round->arrivals[i];
         exchange_discard(exchange, lane, (int)arrival->reader,
-                         round->fragments->of[arrival->source]->messages);
+                         round->fragments->of[arrival->kind]->messages);
     }
 }
 

@@ -29,7 +29,8 @@ struct window {
     uint64_t start;           /* samples at absolute positions before this one are not delivered */
     uint64_t run_epoch;       /* in which it is needed first */
     uint64_t *rows;           /* [rows] which row of the dataset each is; set when PLANNED */
-    uint16_t *owners;         /* [rows] the reader of each row, from rank 0 */
+    uint16_t *all_owners;     /* [lanes][rows] the reader of each row in each lane, from rank 0 */
+    uint16_t *owners;         /* [rows] in this reader's lane */
     int32_t *buffers;         /* [rows] the buffer of each row of this reader; ROW_NONE until the
                                * row is claimed */
     uint32_t *uses;           /* [rows] samples of each row that this reader sends */

@@ -30,7 +30,8 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t w
         buffer = row_store_claim(store, row);
     if (buffer == ROW_NONE)
         return false;
-    row_store_expect(store, buffer, window->uses[window_row]);
+    row_store_expect(store, buffer,
+                     (uint64_t)window->uses[window_row] * windows->session->groups.most);
     if (keep && !windows->job->stored)
         row_store_keep(store, buffer);
     window->buffers[window_row] = buffer;

@@ -33,21 +33,31 @@ class Memory:
 class _Part:
     """The object behind an array: NumPy keeps this object, and this object keeps the slot."""
 
-    def __init__(self, memory, address, dtype, shape):
-        self._memory = memory
+    def __init__(self, memory, address, dtype, shape, is_shared=False):
+        self.memory = memory
         self.__array_interface__ = {
             "version": 3,
-            "data": (address, False),
+            "data": (address, is_shared),
             "shape": (math.prod(shape),),
             "typestr": (dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")).str,
         }
 
 
-def _array(memory, address, dtype, shape):
+def _array(memory, address, dtype, shape, is_shared=False):
     if 0 in shape:
         return np.empty(shape, dtype)
-    flat = np.asarray(_Part(memory, address, dtype, shape))
+    flat = np.asarray(_Part(memory, address, dtype, shape, is_shared))
     return flat.view(dtype).reshape(shape)
+
+
+def _unprotected(array):
+    """The same memory as an array that NumPy takes for writable: torch knows no tensors that are not, and warns."""
+    part = array
+    while isinstance(part, np.ndarray):
+        part = part.base
+    if array.flags.writeable or not isinstance(part, _Part):
+        return array
+    return _array(part.memory, array.ctypes.data, array.dtype, array.shape)
 
 
 def _whole_shape(raw, field, offsets):
@@ -116,8 +126,8 @@ class Fields(dict):
 
 class Batch(Fields):
     """One trainer's samples of one step: field name -> array [samples, *field.shape]. An array is a view
-    of shared memory, and may be written to. The memory goes back to the service when the batch and
-    every view are gone. There is nothing to call.
+    of shared memory, and may be written to, unless the ranks of a group share it (info.is_shared): copy_out() first.
+    The memory goes back to the service when the batch and every view are gone. There is nothing to call.
 
     The array of a ragged field (deliver: csr) is [items, *field.shape], with the items of the batch's samples,
     one sample after another. csr() has the field's columns and offsets together.
@@ -146,7 +156,7 @@ class Batch(Fields):
         numbers = {field.name: i for i, field in enumerate(info.fields)}
         shapes = (_whole_shape(raw, field, numbers.get(field.offsets)) for field in info.fields)
         super().__init__(
-            (field.name, _array(memory, raw.data[i], field.dtype, shape))
+            (field.name, _array(memory, raw.data[i], field.dtype, shape, info.is_shared))
             for i, (field, shape) in enumerate(zip(info.fields, shapes))
         )
         self._fields = info.fields
@@ -156,9 +166,9 @@ class Batch(Fields):
         self.slot = raw.slot
         self.bound = raw.bound
         self.first_position = raw.first_position
-        self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,))
-        self.sample_keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,))
-        self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,))
+        self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,), info.is_shared)
+        self.sample_keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,), info.is_shared)
+        self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,), info.is_shared)
 
     def copy_out(self):
         """Copies all arrays. The slot goes back when no view from before is left."""
@@ -170,8 +180,9 @@ class Batch(Fields):
 
     def torch(self, name):
         """The field as a tensor on the CPU that shares the field's memory. It works with bfloat16, too,
-        which torch.from_numpy() refuses."""
-        return tensor(self[name], name in self._bfloat16)
+        which torch.from_numpy() refuses. torch knows no read-only tensors: one that the ranks of a group share
+        (info.is_shared) is not to be written to, and a process that does gets SIGSEGV."""
+        return tensor(_unprotected(self[name]), name in self._bfloat16)
 
     def arrow(self):
         """The fields by the Arrow C data interface, without a copy: see ArrowBatch in _arrow.py."""

@@ -5,9 +5,12 @@ import functools
 import json
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
+
+
+_ALL_ONES = 2**64 - 1
 
 
 def _numpy_dtype(name, field):
@@ -28,6 +31,28 @@ def _numpy_dtype(name, field):
 
 
 @dataclass(frozen=True)
+class Axis:
+    """An axis of the mesh of trainers (delivery.mesh), and where this trainer is along the axis. `divides`: the batch is
+    divided along this axis; else it repeats."""
+
+    name: str
+    size: int
+    coordinate: int
+    divides: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Along axis `axis` of a sample this trainer has a part of a field: of `whole` indices those from `begin` on, and
+    with order: zigzag half of them from there and half from `second` on; else `second` is None."""
+
+    axis: int
+    whole: int
+    begin: int
+    second: Optional[int]
+
+
+@dataclass(frozen=True)
 class Field:
     """One named tensor of a sample. `shape` is the shape of one sample. `dtype_name` is the field's
     dtype as the service delivers it: "bfloat16" also where `dtype` is uint16. `attributes` are those of
@@ -37,7 +62,10 @@ class Field:
     `shape` is then the shape of one item. `offsets` is the name of the field of its offsets. `steps` is above 0
     for a ragged field and for its offsets: how many steps a sample has.
 
-    A field with `is_padded` (deliver: {pad: bound}) has samples of [batch.bound, *shape], another bound in each step."""
+    A field with `is_padded` (deliver: {pad: bound}) has samples of [batch.bound, *shape], another bound in each step.
+
+    Of a field that is cut among the ranks of a group (dataset.cuts) `shape` is that of this trainer's part, and `cuts` says
+    which part it is. `global_shape` is the shape of a whole sample."""
 
     name: str
     dtype: np.dtype
@@ -48,6 +76,26 @@ class Field:
     steps: int = 0
     offsets: str = ""
     is_padded: bool = False
+    cuts: Tuple[Cut, ...] = ()
+
+    @property
+    def global_shape(self):
+        shape = list(self.shape)
+        for cut in self.cuts:
+            shape[cut.axis] = cut.whole
+        return tuple(shape)
+
+    def positions(self, axis=0):
+        """int64 [shape[axis]]: which indices of the whole sample this trainer has along an axis: for RoPE, or to find
+        the coordinates of a grid's part."""
+        count = self.shape[axis]
+        for cut in self.cuts:
+            if cut.axis == axis and cut.second is not None:
+                half = np.arange(count // 2)
+                return np.concatenate([cut.begin + half, cut.second + half])
+            if cut.axis == axis:
+                return cut.begin + np.arange(count)
+        return np.arange(count)
 
 
 @dataclass(frozen=True)
@@ -83,6 +131,15 @@ class Info:
     fingerprint: int
     order_id: int
     constants: Tuple[Field, ...]  # dataset.constants; loader.constants has their arrays
+    mesh: Tuple[Axis, ...]  # outermost axis first; () without delivery.mesh
+    group: int  # ranks of a group have the same batches; without a mesh each rank is a group
+    group_count: int
+    is_shared: bool  # ranks of a group share the memory of batches, which is read-only
+
+    @property
+    def coordinates(self):
+        """Axis of the mesh -> this trainer's coordinate."""
+        return {axis.name: axis.coordinate for axis in self.mesh}
 
 
 def _field(library, raw):
@@ -93,8 +150,14 @@ def _field(library, raw):
     return Field(name, _numpy_dtype(dtype_name, name), dtype_name, shape, json.loads(raw.attributes))
 
 
+def _cut(raw):
+    return Cut(raw.axis, raw.whole, raw.begin, None if raw.second == _ALL_ONES else raw.second)
+
+
 def _items(field, raw, fields):
-    """`field` with what C says of a ragged one. `fields`: all of them, as C has them."""
+    """`field` with what C says of a ragged one, or of one that is cut. `fields`: all of them, as C has them."""
+    if raw.cut_count:
+        return replace(field, cuts=tuple(map(_cut, raw.cuts[: raw.cut_count])))
     if raw.is_padded:
         return replace(field, is_padded=True)
     offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
@@ -108,8 +171,10 @@ def info_of(library, connection):
     fields = tuple(map(describe, raw_fields))
     fields = tuple(_items(field, part, raw_fields) for field, part in zip(fields, raw_fields))
     constants = tuple(map(describe, raw.constants[: raw.constant_count]))
-    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in ("fields", "constants")}
-    return Info(fields=fields, constants=constants, **numbers)
+    mesh = tuple(Axis(a.name.decode(), a.size, a.coordinate, bool(a.divides)) for a in raw.axes[: raw.axis_count])
+    rest = ("fields", "constants", "mesh", "is_shared")
+    numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in rest}
+    return Info(fields=fields, constants=constants, mesh=mesh, is_shared=bool(raw.is_shared), **numbers)
 
 
 def constants_of(library, connection, info):

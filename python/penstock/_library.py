@@ -10,6 +10,8 @@ from ctypes import c_uint32, c_uint64, c_void_p
 MESSAGE_BYTES = 1024
 MAX_RANK = 8
 MAX_FIELDS = 64
+MAX_CUTS = 2
+MAX_AXES = 8
 STATE_BYTES = 320
 
 
@@ -22,6 +24,7 @@ class Options(Structure):
         ("state", c_char_p),
         ("wait_for_release", c_int32),
         ("name", c_char_p),
+        ("coordinates", c_char_p),
     ]
 
 
@@ -49,6 +52,14 @@ class RingWatch(Structure):
     _fields_ = [("attached", RING_FUNCTION), ("detaching", RING_FUNCTION), ("user", c_void_p)]
 
 
+class CCut(Structure):
+    _fields_ = [("axis", c_uint32), ("whole", c_uint64), ("begin", c_uint64), ("second", c_uint64)]
+
+
+class CAxis(Structure):
+    _fields_ = [("name", c_char_p), ("size", c_uint32), ("coordinate", c_uint32), ("divides", c_uint32)]
+
+
 class CField(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -62,6 +73,8 @@ class CField(Structure):
         ("steps", c_uint64),
         ("offsets_field", c_uint32),
         ("is_padded", c_uint32),
+        ("cut_count", c_uint32),
+        ("cuts", CCut * MAX_CUTS),
     ]
 
 
@@ -97,6 +110,11 @@ class CInfo(Structure):
         ("order_id", c_uint64),
         ("constants", POINTER(CConstant)),
         ("constant_count", c_uint32),
+        ("group", c_uint32),
+        ("group_count", c_uint32),
+        ("is_shared", c_uint32),
+        ("axis_count", c_uint32),
+        ("axes", CAxis * MAX_AXES),
     ]
 
 

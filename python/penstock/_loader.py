@@ -44,6 +44,7 @@ class Loader:
         state=None,
         wait_for_release=False,
         name=None,
+        coordinates=None,
     ):
         """Connects, and waits for the service to start.
 
@@ -54,6 +55,8 @@ class Loader:
         name: of another run for the same trainers (penstock-run --also NAME=FILE).
         wait_for_release: with all slots leased, next() waits until a batch is released (by another
         thread, or by JAX) instead of raising Invalid.
+        coordinates: in the mesh of trainers (delivery.mesh), {"dp": 1, "tp": 0}, of a program that places its ranks
+        itself: this trainer is the rank there. None: the coordinates of the rank.
         """
         self._connection = None
         self._ended = False
@@ -71,6 +74,7 @@ class Loader:
             state=None if state is None else _json(state).encode(),
             wait_for_release=bool(wait_for_release),
             name=None if name is None else name.encode(),
+            coordinates=",".join(f"{axis}={int(at)}" for axis, at in (coordinates or {}).items()).encode(),
         )
         library = _library.load()
         self._connection = Connection(library, _connected(library, options))
@@ -384,7 +388,7 @@ def connect(name=None, **options):
     """Connects to the service of this node, and waits until the service delivers. `name`: of the run, as
     --also NAME=FILE has named it; None: the run that is trained on. A name with a slash is a run
     directory. See Loader for the options: run_dir, rank, world_size, timeout, state,
-    wait_for_release."""
+    wait_for_release, coordinates."""
     if name is not None and "/" in str(name):
         return Loader(name, **options)
     return Loader(name=name, **options)

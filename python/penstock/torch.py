@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from ._batch import Fields
+from ._batch import _unprotected
 from ._batch import tensor as _tensor
 from ._errors import Ended, Invalid, Timeout
 from ._loader import Epoch as _ConnectionsEpoch
@@ -80,9 +81,9 @@ class Batch(Fields):
 def _tensors(batch, place):
     """A Batch of a penstock.Batch. `place`: what becomes of each tensor."""
     out = Batch((name, place(batch.torch(name))) for name in batch)
-    out.indices = place(torch.from_numpy(batch.indices.view(np.int64)))
-    out.sample_keys = place(torch.from_numpy(batch.sample_keys.view(np.int64)))
-    out.valid = place(torch.from_numpy(batch.valid))
+    out.indices = place(torch.from_numpy(_unprotected(batch.indices).view(np.int64)))
+    out.sample_keys = place(torch.from_numpy(_unprotected(batch.sample_keys).view(np.int64)))
+    out.valid = place(torch.from_numpy(_unprotected(batch.valid)))
     out._describe(batch)
     return out
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char FIELDS_PREFIX[] = "dataset.fields.";
+static const char FIELDS_PREFIX[] = "dataset.fields.", CUTS_PREFIX[] = "dataset.cuts.";
 
 enum status config_init(struct config *ret_config, struct error *err)
 {
@@ -37,8 +37,21 @@ void config_done(struct config *config)
     for (size_t i = 0; i < config->field_count; i++)
         config_free_field(&config->fields[i]);
     free(config->fields);
+    config_free_cuts(config);
     mix_clear(config);
     *config = (struct config){0};
+}
+
+/* `key` is "NAME.PROPERTY". */
+static enum status set_cut(struct config *config, char *key, const char *value, struct error *err)
+{
+    char *dot = strrchr(key, '.');
+    if (!dot)
+        return error_set(err, STATUS_INVALID,
+                         "dataset.cuts.%s is a map: write dataset.cuts.%s.over, .order or .split",
+                         key, key);
+    *dot = '\0';
+    return config_put_cut(config, key, dot + 1, value, err);
 }
 
 static enum status set_key(struct config *config, char *key, char *value, struct error *err)
@@ -46,6 +59,8 @@ static enum status set_key(struct config *config, char *key, char *value, struct
     size_t prefix = sizeof FIELDS_PREFIX - 1;
     if (strncmp(key, FIELDS_PREFIX, prefix) == 0)
         return config_set_field(config, key + prefix, value, err);
+    if (strncmp(key, CUTS_PREFIX, sizeof CUTS_PREFIX - 1) == 0)
+        return set_cut(config, key + sizeof CUTS_PREFIX - 1, value, err);
     if (strcmp(key, "mix.sources") == 0)
         return mix_set(config, value, err);
     const struct option *option = option_find(key);
@@ -185,9 +200,10 @@ enum status config_read_environment(struct config *config, struct error *err)
     return status != STATUS_OK ? status : check_environment(err);
 }
 
-static enum status check_global_batch(unsigned long long global_batch, unsigned long long trainers,
+static enum status check_global_batch(unsigned long long global_batch, const struct config *config,
                                       struct error *err)
 {
+    unsigned long long trainers = config_group_count(config);
     unsigned long long over = global_batch % trainers, below = global_batch - over;
     if (over == 0)
         return STATUS_OK;
@@ -195,9 +211,9 @@ static enum status check_global_batch(unsigned long long global_batch, unsigned 
     if (below > 0)
         snprintf(or_below, sizeof or_below, "%llu or ", below);
     return error_set(err, STATUS_INVALID,
-                     "batch.global_size %llu is not a multiple of delivery.trainers %llu: set it "
-                     "to %s%llu",
-                     global_batch, trainers, or_below, below + trainers);
+                     "batch.global_size %llu is not a multiple of %s %llu: set it to %s%llu",
+                     global_batch, *config->mesh ? "delivery.mesh's groups," : "delivery.trainers",
+                     trainers, or_below, below + trainers);
 }
 
 static enum status check_uris(const char *list, struct error *err)
@@ -357,7 +373,8 @@ enum status config_check(const struct config *config, struct error *err)
     status = config_store_settings(config, &settings, err);
     if (status != STATUS_OK)
         return status;
-    return check_global_batch(config->global_batch, config->trainers, err);
+    status = config_check_mesh(config, err);
+    return status != STATUS_OK ? status : check_global_batch(config->global_batch, config, err);
 }
 
 /* "403,404" */

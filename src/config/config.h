@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
+#include "mesh/cut.h"
 #include "plan/order/plan.h"
 #include "store/store.h"
 #include "topology/topology.h"
@@ -147,6 +148,11 @@ struct config_range {
       "of the free room")                                                                          \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
+    X("delivery.mesh", mesh, LIST, "", 0, 0, KEEPS_ORDER,                                          \
+      "axes of the mesh of trainers and their sizes, outermost first: [pp: 2, dp: 4, tp: 2]; the " \
+      "last axis is fastest; \"\": each trainer has samples of its own")                           \
+    X("delivery.data", mesh_data, LIST, "", 0, 0, KEEPS_ORDER,                                     \
+      "axes of the mesh along which the batch is divided; along all others it repeats")            \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
       "batches in each trainer's ring; auto: 4, or more if rounds have several steps, as long as " \
       "all rings of a reader take at most an eighth of its memory, and 512 MiB (32 MiB if all "    \
@@ -272,12 +278,31 @@ struct config_source {
                             * order.window_rows and order.shuffle; nothing else counts */
 };
 
+/* dataset.cuts.NAME. All texts are owned; "" where nothing is given. */
+struct config_cut {
+    const char *name, *over, *order, *split;
+};
+
+/* What trainers have of a field: one entry of its `cut`, or of its `only`. All texts are owned. */
+struct config_share {
+    const char *field;
+    bool is_cut;
+    const char *key;   /* of a cut, an axis of the field's samples; else an axis of the mesh */
+    const char *value; /* the cut's name; or coordinates */
+};
+
+enum { CONFIG_MAX_CUTS = 8 };
+
 struct config {
 #define CONFIG_MEMBER(key, member, type, preset, low, high, order, help) CONFIG_C_##type member;
     CONFIG_TABLE(CONFIG_MEMBER)
 #undef CONFIG_MEMBER
     struct dataset_field_spec *fields; /* dataset.fields; NULL: default fields */
     size_t field_count;
+    struct config_cut cuts[CONFIG_MAX_CUTS]; /* dataset.cuts */
+    size_t cut_count;
+    struct config_share *shares; /* [share_count], of all fields */
+    size_t share_count;
     struct config_source *sources; /* mix.sources */
     uint32_t source_count;         /* 0: no mix */
 };
@@ -346,6 +371,24 @@ MUST_USE enum status config_open_dataset(const struct config *config, bool cache
  * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
+
+/* The mesh of trainers, which config_check() has accepted. Errors as of mesh_parse(). */
+MUST_USE enum status config_mesh(const struct config *config, struct mesh *ret_mesh,
+                                 struct error *err);
+
+/* A cut of dataset.cuts. Errors as of cut_parse(). */
+MUST_USE enum status config_parse_cut(const struct config_cut *cut, const struct mesh *mesh,
+                                      struct cut *ret_cut, struct error *err);
+
+/* The entries of fields' `cut` and `only`: of a mix those of its first source. */
+const struct config_share *config_shares(const struct config *config, size_t *ret_count);
+
+/* Whether a coordinate along an axis of that size is one of `coordinates`: "first", "last", a
+ * number, or a list of these. */
+bool config_has_coordinate(const char *coordinates, uint32_t size, uint32_t coordinate);
+
+/* Among how many the global batch is divided: the groups of the mesh, or the trainers. */
+uint32_t config_group_count(const struct config *config);
 
 /* order.epochs as a number: where it is 0, more epochs than any trainer lives for, and so few that
  * cursors stay below 2^62. */

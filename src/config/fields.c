@@ -97,6 +97,7 @@ enum status config_put_field(struct config *config, const char *name, const char
         return error_prefix(err, status, "dataset.fields.%s: ", name);
     }
     if (old) {
+        config_forget_shares(config, name);
         config_free_field(old);
         *old = field;
     } else {
@@ -105,15 +106,17 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 17 };
+enum { FIELD_PROPERTIES = 19 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array", "index",     "cast",  "scale", "offset", "sample_axis", "cf",     "mean",   "std",
-    "stats", "normalise", "steps", "slice", "crop",   "segments",    "ragged", "deliver"};
+    "array",    "index",  "cast",    "scale",     "offset", "sample_axis", "cf",
+    "mean",     "std",    "stats",   "normalise", "steps",  "slice",       "crop",
+    "segments", "ragged", "deliver", "cut",       "only"};
 
 enum property_kind config_property_kind(const char *property)
 {
     if (strcmp(property, "slice") == 0 || strcmp(property, "crop") == 0 ||
-        strcmp(property, "ragged") == 0)
+        strcmp(property, "ragged") == 0 || strcmp(property, "cut") == 0 ||
+        strcmp(property, "only") == 0)
         return PROPERTY_MAP;
     if (strcmp(property, "deliver") == 0)
         return PROPERTY_MAP_OR_VALUE;
@@ -330,8 +333,7 @@ enum status config_check_property(const char *name, const char *property, struct
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
                      "offset, sample_axis, cf, mean, std, stats, normalise, steps, slice, crop, "
-                     "segments, ragged, "
-                     "deliver",
+                     "segments, ragged, deliver, cut, only",
                      name, property);
 }
 
@@ -343,7 +345,10 @@ enum status config_put_field_property(struct config *config, const char *name, c
         status = config_put_field(config, name, name, NULL, err);
     if (status != STATUS_OK)
         return status;
-    status = put_property(find_field(config, name), property, value, err);
+    if (config_is_share(property))
+        status = config_put_share(config, name, property, value, err);
+    else
+        status = put_property(find_field(config, name), property, value, err);
     return status != STATUS_OK ? error_prefix(err, status, "dataset.fields.%s.%s: ", name, property)
                                : STATUS_OK;
 }
@@ -351,7 +356,8 @@ enum status config_put_field_property(struct config *config, const char *name, c
 /* The property of "NAME.slice.AXIS", or of another map, cut off: "slice.AXIS". */
 static const char *cut_map(char *name)
 {
-    static const char *const maps[] = {".slice.", ".crop.", ".ragged.", ".deliver."};
+    static const char *const maps[] = {".slice.",   ".crop.", ".ragged.",
+                                       ".deliver.", ".cut.",  ".only."};
     char *found = NULL;
     for (size_t i = 0; !found && i < sizeof maps / sizeof maps[0]; i++)
         found = strstr(name, maps[i]);

@@ -185,6 +185,33 @@ MUST_USE enum status config_put_field_property(struct config *config, const char
 MUST_USE enum status config_put_field(struct config *config, const char *name, const char *array,
                                       const char *index, struct error *err);
 
+/* The mesh, cuts and shares: cuts.c
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Sets one property of a cut, which is added if there is none of that name. INVALID: a cut has no
+ * such property; the name is empty; there are too many. NO_MEMORY. */
+MUST_USE enum status config_put_cut(struct config *config, const char *name, const char *property,
+                                    const char *value, struct error *err);
+
+/* Sets an entry of a field's `cut` or `only`: `property` is "cut.AXIS" or "only.AXIS". NO_MEMORY.
+ */
+MUST_USE enum status config_put_share(struct config *config, const char *field,
+                                      const char *property, const char *value, struct error *err);
+
+/* Whether a property is one of these. */
+bool config_is_share(const char *property);
+
+/* Forgets what was set of a field; frees all. */
+void config_forget_shares(struct config *config, const char *field);
+void config_free_cuts(struct config *config);
+
+/* INVALID: the mesh, a cut or a share makes no sense; the message says where. */
+MUST_USE enum status config_check_mesh(const struct config *config, struct error *err);
+
+/* Append dataset.cuts, and what of a field follows its other properties. */
+void config_print_cuts(const struct config *config, struct text *out);
+void config_print_shares(const struct config *config, const char *field, struct text *out);
+
 /* INVALID: there is a secret in a value, which whoever prints the configuration would tell. */
 enum status config_refuse_secret(struct error *err);
 

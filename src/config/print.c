@@ -102,6 +102,7 @@ static void print_fields(const struct config *config, struct text *out)
         if (field->segments)
             text_append(out, ", segments: true");
         config_print_ragged(field, out);
+        config_print_shares(config, field->name, out);
         text_append(out, "}\n");
     }
 }
@@ -121,9 +122,11 @@ void config_print_some(const struct config *config, bool (*wanted)(const struct 
         text_append(out, "  %s: ", option->key + length + 1);
         option_print(config, option, out);
         text_append(out, "\n");
-        if (strcmp(option->key, "dataset.uri") == 0)
+        if (strcmp(option->key, "dataset.uri") == 0) {
             print_fields(config, out);
-        else if (strcmp(option->key, "mix.samples") == 0)
+            config_print_cuts(config, out);
+        }
+        if (strcmp(option->key, "mix.samples") == 0)
             mix_print(config, out);
     }
 }
@@ -150,7 +153,11 @@ void config_help(struct text *out)
         "an index or a "
         "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
         "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
-        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max)");
+        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); for "
+        "trainers of a mesh cut.AXIS (a cut), only.AXIS (coordinates)");
+    text_append(out, "  %-26s %s\n", "dataset.cuts.NAME.PROPERTY",
+                "PROPERTY of a cut: over (axes of delivery.mesh), order (contiguous or zigzag), "
+                "split (chunk, even or a list of sizes)");
 }
 
 void config_help_markdown(struct text *out)
@@ -173,14 +180,19 @@ void config_help_markdown(struct text *out)
         "or a list, slice: {AXIS: \"a:b\", a list, an "
         "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
-        "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}}`, "
+        "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}, "
+        "cut: {AXIS: CUT}, only: {AXIS: list}}`, "
         "all properties optional | yes | fields of a sample; a field without `array` has the array "
         "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
         "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "
         "subtracted, and "
         "std divides (numbers, an array, or STORE::ARRAY), or stats of penstock stats does both; "
         "steps are frames from the sample's own; a slice has the indices along an "
-        "axis, or names of its coordinates; ragged fields: see ragged.md |\n");
+        "axis, or names of its coordinates; ragged fields: see ragged.md; cut and only: see "
+        "groups.md |\n");
+    text_append(out, "| `dataset.cuts` | none | a map from names to `{over: A, order: zigzag, "
+                     "split: chunk, even or list}`, all but over optional | no | how an axis of "
+                     "fields is divided among ranks along axes of the mesh: see groups.md |\n");
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "

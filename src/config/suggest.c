@@ -18,11 +18,12 @@ static const char *same_name_elsewhere(const char *key)
 
 const char *option_nearest(const char *key)
 {
-    const char *keys[OPTION_COUNT + 1];
+    const char *keys[OPTION_COUNT + 2];
     for (size_t i = 0; i < OPTION_COUNT; i++)
         keys[i] = options[i].key;
     keys[OPTION_COUNT] = "dataset.fields";
-    const char *nearest = spelling_nearest(key, keys, OPTION_COUNT + 1);
+    keys[OPTION_COUNT + 1] = "dataset.cuts";
+    const char *nearest = spelling_nearest(key, keys, OPTION_COUNT + 2);
     return nearest ? nearest : same_name_elsewhere(key);
 }
 
@@ -48,7 +49,7 @@ static enum status list_section(const char *key, const char *section, struct err
             text_append(&names, "%s%s", names.length > 0 ? ", " : "", options[i].key + length + 1);
     }
     if (strcmp(section, "dataset") == 0)
-        text_append(&names, ", fields");
+        text_append(&names, ", fields, cuts");
     enum status status =
         error_set(err, STATUS_INVALID, "unknown key '%s': %s has: %s", key, section, names.data);
     text_done(&names);

@@ -34,8 +34,8 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
                        error_set(err, STATUS_INVALID, "%s must be a map of keys to values",
                                  *path ? path : "the file"),
                        err);
-    bool of_fields = strcmp(path, "dataset.fields") == 0; /* keys are names */
-    enum status status = yaml_check_keys(reader, map, of_fields ? NULL : path, err);
+    bool of_names = strcmp(path, "dataset.fields") == 0 || strcmp(path, "dataset.cuts") == 0;
+    enum status status = yaml_check_keys(reader, map, of_names ? NULL : path, err);
     yaml_node_pair_t *pair = map->data.mapping.pairs.start;
     for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
         yaml_node_t *key_node = node_at(reader, pair->key);
@@ -204,6 +204,34 @@ static enum status read_fields(struct yaml_reader *reader, const yaml_node_t *ke
     return each_entry(reader, value, "dataset.fields", read_field, err);
 }
 
+/* A cut: {over: cp, order: zigzag}. */
+static enum status read_cut(struct yaml_reader *reader, const char *path, const char *name,
+                            const yaml_node_t *key_node, yaml_node_t *map, struct error *err)
+{
+    if (map->type != YAML_MAPPING_NODE)
+        return at_node(
+            reader, key_node,
+            error_set(err, STATUS_INVALID, "%s.%.63s must be a map such as {over: cp}", path, name),
+            err);
+    enum status status = yaml_check_keys(reader, map, NULL, err);
+    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    for (; pair < map->data.mapping.pairs.top && status == STATUS_OK; pair++) {
+        const yaml_node_t *at = node_at(reader, pair->key);
+        const char *key = scalar_text(at);
+        struct text text = {0};
+        if (key && node_text(reader, node_at(reader, pair->value), &text))
+            status = config_put_cut(reader->config, name, key, text.data ? text.data : "", err);
+        else
+            status =
+                error_set(err, STATUS_INVALID, "%s.%.63s: %.63s must be a single value or a list",
+                          path, name, key ? key : "a key");
+        text_done(&text);
+        if (status != STATUS_OK)
+            status = at_node(reader, at, status, err);
+    }
+    return status;
+}
+
 /* Adds an item, of dataset.uri relative to the file's folder. */
 static void put_item(const struct yaml_reader *reader, bool is_uri, const char *item,
                      struct text *list)
@@ -214,6 +242,25 @@ static void put_item(const struct yaml_reader *reader, bool is_uri, const char *
     text_append(&path, "%s", item);
     text_list_put(list, path.data ? path.data : item);
     text_done(&path);
+}
+
+/* An item of a list: text, or of axes a map of one, {tp: 2}, as "tp:2". False: it is neither. */
+static bool item_text(struct yaml_reader *reader, const struct option *option,
+                      const yaml_node_t *node, struct text *ret_item)
+{
+    const char *text = scalar_text(node), *size = NULL;
+    const yaml_node_pair_t *pair = NULL;
+    bool is_axis = strcmp(option->key, "delivery.mesh") == 0 && node->type == YAML_MAPPING_NODE;
+    if (is_axis && node->data.mapping.pairs.top - node->data.mapping.pairs.start == 1)
+        pair = node->data.mapping.pairs.start;
+    if (pair) {
+        text = scalar_text(node_at(reader, pair->key));
+        size = scalar_text(node_at(reader, pair->value));
+    }
+    if (!text || !*text || (pair && !size))
+        return false;
+    text_append(ret_item, "%s%s%s", text, size ? ":" : "", size ? size : "");
+    return true;
 }
 
 /* A list: a YAML sequence, or a scalar with commas between the items. */
@@ -230,13 +277,13 @@ static enum status read_list(struct yaml_reader *reader, const struct option *op
     if (value->type == YAML_SEQUENCE_NODE) {
         yaml_node_item_t *at = value->data.sequence.items.start;
         for (; at < value->data.sequence.items.top && status == STATUS_OK; at++) {
-            const yaml_node_t *node = node_at(reader, *at);
-            const char *one = scalar_text(node);
-            if (one && *one)
-                put_item(reader, is_uri, one, &list);
+            struct text one = {0};
+            if (item_text(reader, option, node_at(reader, *at), &one))
+                put_item(reader, is_uri, one.data, &list);
             else
                 status = error_set(err, STATUS_INVALID, "%s: an item of the list is no text",
                                    option->key);
+            text_done(&one);
         }
     } else if (!scalar_text(value)) {
         status = error_set(err, STATUS_INVALID, "%s must be a single value or a list", option->key);
@@ -319,6 +366,8 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
     const char *key = full.text;
     if (strcmp(key, "dataset.fields") == 0)
         return read_fields(reader, key_node, value, err);
+    if (strcmp(key, "dataset.cuts") == 0)
+        return each_entry(reader, value, key, read_cut, err);
     if (strcmp(key, "mix.sources") == 0)
         return yaml_read_sources(reader, value, err);
     const struct option *option = option_find(key);
@@ -327,10 +376,11 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
     if (reader->seen[option - options])
         return yaml_given_twice(reader, key, key_node, err);
     reader->seen[option - options] = true;
+    if (value->type == YAML_MAPPING_NODE &&
+        (option->type == OPTION_SHARES || strcmp(key, "delivery.mesh") == 0))
+        return read_parts(reader, option, value, err);
     if (option->type == OPTION_LIST)
         return read_list(reader, option, value, err);
-    if (option->type == OPTION_SHARES && value->type == YAML_MAPPING_NODE)
-        return read_parts(reader, option, value, err);
     const char *text = scalar_text(value);
     if (!text)
         return at_node(reader, value,

@@ -21,8 +21,8 @@ void crop_lay_out(struct dataset_crop *ret_crop, uint32_t group, int rank, const
         last--;
     for (int axis = 0; axis <= last; axis++) {
         if (axis < last) {
-            crop.counts[crop.loop_count] = wanted[axis] > 0 ? wanted[axis] : shape[axis];
-            crop.strides[crop.loop_count++] = strides[axis];
+            crop.box.counts[crop.box.loop_count] = wanted[axis] > 0 ? wanted[axis] : shape[axis];
+            crop.box.strides[crop.box.loop_count++] = strides[axis];
         }
         if (wanted[axis] == 0)
             continue;
@@ -30,9 +30,9 @@ void crop_lay_out(struct dataset_crop *ret_crop, uint32_t group, int rank, const
         crop.choices[crop.axis_count] = shape[axis] - wanted[axis] + 1;
         crop.axis_strides[crop.axis_count++] = strides[axis];
     }
-    crop.bytes = crop.line_bytes = wanted[last] * strides[last];
-    for (int i = 0; i < crop.loop_count; i++)
-        crop.bytes *= crop.counts[i];
+    crop.box.bytes = crop.box.line_bytes = wanted[last] * strides[last];
+    for (int i = 0; i < crop.box.loop_count; i++)
+        crop.box.bytes *= crop.box.counts[i];
     *ret_crop = crop;
 }
 
@@ -49,20 +49,20 @@ size_t crop_begin(const struct dataset_crop *crop, uint64_t key)
     return begin;
 }
 
-void crop_copy(const struct dataset_crop *crop, unsigned char *to, const unsigned char *from)
+void crop_box_copy(const struct crop_box *box, unsigned char *to, const unsigned char *from)
 {
-    uint64_t position[CROP_MAX_AXES] = {0};
-    int inner = crop->loop_count - 1, axis;
+    uint64_t position[CROP_MAX_LOOPS] = {0};
+    int inner = box->loop_count - 1, axis;
     do {
-        uint64_t lines = inner >= 0 ? crop->counts[inner] : 1;
-        size_t stride = inner >= 0 ? crop->strides[inner] : 0;
-        for (uint64_t i = 0; i < lines; i++, to += crop->line_bytes)
-            memcpy(to, from + i * stride, crop->line_bytes);
+        uint64_t lines = inner >= 0 ? box->counts[inner] : 1;
+        size_t stride = inner >= 0 ? box->strides[inner] : 0;
+        for (uint64_t i = 0; i < lines; i++, to += box->line_bytes)
+            memcpy(to, from + i * stride, box->line_bytes);
         for (axis = inner - 1; axis >= 0; axis--) {
-            from += crop->strides[axis];
-            if (++position[axis] < crop->counts[axis])
+            from += box->strides[axis];
+            if (++position[axis] < box->counts[axis])
                 break;
-            from -= crop->counts[axis] * crop->strides[axis];
+            from -= box->counts[axis] * box->strides[axis];
             position[axis] = 0;
         }
     } while (axis >= 0);

@@ -14,6 +14,18 @@
 
 enum { CROP_MAX_AXES = 8 };
 
+/* A box of a frame's items: lines of bytes, which lie behind one another where the box is alone. */
+enum { CROP_MAX_LOOPS = CROP_MAX_AXES + 2 };
+struct crop_box {
+    int loop_count;                  /* axes before those of a line, the first one outermost */
+    uint64_t counts[CROP_MAX_LOOPS]; /* [loop_count] */
+    size_t strides[CROP_MAX_LOOPS];  /* [loop_count] bytes in the frame */
+    size_t line_bytes, bytes;        /* of a line; of the box; may be 0 */
+};
+
+/* Copies the box that begins at `from` to `to` (box->bytes). */
+void crop_box_copy(const struct crop_box *box, unsigned char *to, const unsigned char *from);
+
 struct dataset_crop {
     uint32_t group;
     int axis_count; /* axes that are cropped, in order of the array's; at least 1 */
@@ -21,11 +33,7 @@ struct dataset_crop {
     uint64_t choices[CROP_MAX_AXES]; /* [axis_count] origins that are possible: the axis' length -
                                       * lengths + 1 */
     size_t axis_strides[CROP_MAX_AXES]; /* [axis_count] bytes from one index to the next */
-    /* A crop is lines of bytes: those of the last cropped axis, with all axes behind it. */
-    int loop_count;                 /* axes before, the first one outermost */
-    uint64_t counts[CROP_MAX_AXES]; /* [loop_count] */
-    size_t strides[CROP_MAX_AXES];  /* [loop_count] bytes in the whole frame */
-    size_t line_bytes, bytes;       /* of a line; of a crop */
+    struct crop_box box; /* lines of the last cropped axis, with all axes behind it */
 };
 
 /* Lays out the crop of frames of `rank` axes with `item_bytes` an item. `wanted` ([rank]): lengths;
@@ -35,9 +43,6 @@ void crop_lay_out(struct dataset_crop *ret_crop, uint32_t group, int rank, const
 
 /* Where in a frame the crop of the sample with that key begins, in bytes. */
 size_t crop_begin(const struct dataset_crop *crop, uint64_t key);
-
-/* Copies the crop that begins at `from` to `to` (crop->bytes). */
-void crop_copy(const struct dataset_crop *crop, unsigned char *to, const unsigned char *from);
 
 /* The origin along each cropped axis: [axis_count]. */
 void crop_origins(const struct dataset_crop *crop, uint64_t key, int32_t *ret_origins);

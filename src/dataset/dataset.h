@@ -19,6 +19,7 @@
  *                 start, kept in one piece of memory once per node, never exchanged
  *     FIELD_MADE  what a sample says of the steps of another field: which are real, and of which
  *                 documents they are; in no memory, made for each sample by dataset_make()
+ *     FIELD_ABSENT  of a dataset that is narrowed (dataset_narrow()): in no memory, and not read
  *     FIELD_RAGGED  a column of a ragged field, or its items as a dense tensor (ragged.h): read row
  *                 by row into pages beside the row buffer, and exchanged as part of a sample's
  * trailer
@@ -73,7 +74,7 @@
 
 struct bad_log;
 
-enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE, FIELD_RAGGED };
+enum field_source { FIELD_ROW, FIELD_HELD, FIELD_MADE, FIELD_RAGGED, FIELD_ABSENT };
 
 /* What a made field says of each step of a sample. */
 enum field_made {
@@ -241,6 +242,18 @@ MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_byte
  * `watch` as in the options. */
 MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                                     struct dataset **ret_dataset, struct error *err);
+
+/* Whether a field may have fewer indices along an axis of its frames: no random crop goes along the
+ * axis, and normalisation has no table of entries for it. */
+bool dataset_may_narrow(const struct dataset *dataset, size_t field, int axis);
+
+/* Opens what a reader needs of an open dataset: rows with the same numbers and frames, which hold
+ * less. Order, fingerprint and anchors are those of the whole. Neither is a mix, nor masks samples.
+ * `narrowing` is borrowed during the call. Errors as of dataset_unpack(). */
+MUST_USE enum status dataset_narrow(const struct dataset *whole,
+                                    const struct dataset_narrowing *narrowing,
+                                    struct store_watch *watch, struct dataset **ret_dataset,
+                                    struct error *err);
 
 /* Sets the log (borrowed, see bad_log.h) to which readers of a dataset with masking add bad chunks.
  * Without a log, bad chunks are errors. To be called before rows are read. */

@@ -39,6 +39,7 @@ struct field_origin {
     uint64_t crops[ZARR_MAX_RANK]; /* of the array's axes: lengths of a random crop; 0: whole */
     uint32_t crop_group;
     bool is_cropped;            /* at random */
+    bool is_absent;             /* of a narrowed dataset */
     struct zarr_normal *normal; /* owned, with its tables; NULL: none */
     bool scale_is_given;        /* the configuration gives a scale or an offset, even 1 or 0 */
     bool is_cf;                 /* scaled by the array's attributes; not known after unpacking */
@@ -70,6 +71,8 @@ struct dataset_private {
     uint64_t pad_before, pad_after;
     enum samples_fill fill;
     uint64_t row_chunks;          /* as the options say; 0: to be chosen */
+    uint64_t row_length;          /* of a narrowed dataset: that of the whole; else 0 */
+    uint64_t held_fields;         /* likewise: bit f */
     int32_t *steps;               /* owned: the steps of all fields, one after another */
     struct anchors *anchors;      /* owned; NULL: each frame is a sample */
     struct anchors_counts counts; /* of frames that are no anchors; zero after unpacking */

@@ -7,6 +7,7 @@
 #include "dataset/ragged_lengths.h"
 #include "dataset/samples_spec.h"
 #include "store/store.h"
+#include "zarr/metadata/selection.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,6 +121,26 @@ struct dataset_field_spec {
 };
 
 /* How a dataset is opened. All pointers are borrowed during the call, but for `watch`. */
+/* What a reader reads of a dataset whose trainers need no more. A field keeps its number, and may
+ * be left out, or have fewer indices along axes. */
+enum { NARROW_MOST_AXES = 2, NARROW_MOST_RUNS = 16 };
+struct dataset_narrowed {
+    const char *name; /* borrowed */
+    bool is_absent;
+    int axis_count;
+    struct {
+        int axis; /* of a frame: of a sample without its axis of steps */
+        size_t run_count;
+        struct zarr_run runs[NARROW_MOST_RUNS]; /* of the field's indices there; they rise, apart */
+    } axes[NARROW_MOST_AXES];
+};
+struct dataset_narrowing {
+    uint64_t row_length;                   /* of the whole dataset */
+    uint64_t held;                         /* bit f: field f is held there, and so it is here */
+    const struct dataset_narrowed *fields; /* [field_count] those that are not read whole */
+    size_t field_count;
+};
+
 struct dataset_options {
     const char *uri;   /* of a Zarr group (or of one array), or several as a list (base/text.h) */
     const char *group; /* where paths of arrays begin, but for those with a '/' in front; NULL or
@@ -155,6 +176,7 @@ struct dataset_options {
     uint64_t coalesce_bytes;     /* the most bytes of such a range; 0: by what a request costs */
     struct store_settings store; /* of the stores; timeout_s 0: store_settings_default() */
     struct store_watch *watch;   /* gets all calls; borrowed, outlives the dataset; NULL: none */
+    const struct dataset_narrowing *narrowing; /* of dataset_narrow(); NULL: none */
 };
 
 #endif

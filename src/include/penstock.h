@@ -76,6 +76,8 @@ enum {
     PENSTOCK_MESSAGE_BYTES = 1024, /* holds any message of this library, NUL included */
     PENSTOCK_STATE_BYTES = 320,    /* holds any state of penstock_state(), NUL included */
     PENSTOCK_MAX_RANK = 8,         /* most dimensions of a field's sample */
+    PENSTOCK_MAX_CUTS = 2,         /* most axes along which a field is cut */
+    PENSTOCK_MAX_AXES = 8,         /* most axes of a mesh of trainers */
 };
 
 /* The outcome of a call. The reason of a failure: of penstock_connect() in `message`, of
@@ -158,6 +160,11 @@ struct penstock_options {
                                * it; its run directory is run_dir with a dot and the name behind.
                                * PENSTOCK_STATE is not for it. NULL or "": the run that is trained
                                * on; borrowed during the call */
+    const char *coordinates;  /* in the mesh of trainers (delivery.mesh), "pp=0,dp=1,tp=1": of a
+                               * program that places its ranks itself. The trainer is the rank at
+                               * these coordinates, whatever its launcher's rank is; where some axes
+                               * are left out, the others have to be those of that rank. NULL or "":
+                               * the coordinates of the rank; borrowed during the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
@@ -179,6 +186,15 @@ struct penstock_options {
  * Another ragged field, and each of its columns, has a number of items in each sample (deliver:
  * csr). The shape is then that of one item. The items of all columns belong together.
  */
+/* Along which axis of a sample a trainer has a part of a field (dataset.cuts), and which. */
+struct penstock_cut {
+    uint32_t axis;  /* of a sample */
+    uint64_t whole; /* how many indices the field has along this axis, for all trainers together */
+    uint64_t begin; /* the first index of the part, whose shape says how many there are */
+    uint64_t
+        second; /* with order: zigzag the second half of the part begins here; else UINT64_MAX */
+};
+
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;
@@ -198,6 +214,15 @@ struct penstock_field {
     uint32_t offsets_field; /* of a ragged field: the index of its field "F.offsets" */
     uint32_t is_padded; /* 1: each sample has as many items as the batch's `bound` says (deliver:
                          * {pad: bound}); `shape` is that of one item, and there are no offsets */
+    uint32_t cut_count; /* 0: the field is whole */
+    struct penstock_cut cuts[PENSTOCK_MAX_CUTS]; /* [cut_count] */
+};
+
+/* An axis of the mesh of trainers (delivery.mesh), and where this trainer is along the axis. */
+struct penstock_axis {
+    const char *name; /* borrowed until penstock_close() */
+    uint32_t size, coordinate;
+    uint32_t divides; /* 1: the batch is divided along this axis; 0: it repeats */
 };
 
 /* An array that all samples share: dataset.constants. */
@@ -220,7 +245,7 @@ struct penstock_info {
     const struct penstock_field *fields; /* [field_count], in order of name; borrowed */
     uint32_t field_count;
     uint32_t slot_count; /* batches that the trainer may lease at once: delivery.slots */
-    uint32_t batch_size; /* most samples in a batch: global_batch_size / world_size */
+    uint32_t batch_size; /* most samples in a batch: global_batch_size / group_count */
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
@@ -235,6 +260,12 @@ struct penstock_info {
     const struct penstock_constant *constants; /* [constant_count], in the order of
                                                 * dataset.constants; borrowed */
     uint32_t constant_count;
+    uint32_t group, group_count; /* trainers of a group get the same batches; without a mesh each
+                                  * trainer is a group of its own */
+    uint32_t is_shared;  /* 1: trainers of a group share batches, whose memory is read-only: a
+                          * process that writes there gets SIGSEGV */
+    uint32_t axis_count; /* of the mesh; 0: there is none */
+    struct penstock_axis axes[PENSTOCK_MAX_AXES]; /* [axis_count], outermost first */
 };
 
 /* One trainer's samples of one step, its local batch. The arrays are in native byte order and C
@@ -319,7 +350,8 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
  * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said
  * nothing for that long, or said nothing more. REFUSED: run_dir is a symbolic link, belongs to
  * another user or is open to others; the reader is another user's; the service has another world
- * size; the rank is taken; or the state is of another order. LOST: the service went away before
+ * size, or another mesh than the coordinates are of; the rank is taken; or the state is of another
+ * order. LOST: the service went away before
  * delivery started. UNSUPPORTED: the service speaks another protocol version. ENDED: all trainers
  * have their last batch, so that there is nothing more to do. NO_MEMORY, IO: in this process.
  * PROTOCOL: the reader sent an impossible message or ring. Any status: the service failed at its

@@ -9,6 +9,7 @@
 #include "plan/rounds/locality.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_ROWS = 1000000, MOST_POSITIONS = 400000, LEAST_STEPS = 4 };
 
@@ -172,7 +173,8 @@ static void take_tables(struct model *model, const struct plan *plan)
     struct tables *tables = &model->tables;
     uint64_t batch = plan->global_batch;
     model->reader_of_trainer =
-        tables_take(tables, plan->trainer_count, sizeof *model->reader_of_trainer);
+        tables_take(tables, (uint64_t)plan->trainer_count * model->setup.demand.copies,
+                    sizeof *model->reader_of_trainer);
     model->owners = tables_take(tables, plan->window_rows, sizeof *model->owners);
     model->destinations = tables_take(tables, batch, sizeof *model->destinations);
     model->sources = tables_take(tables, batch, sizeof *model->sources);
@@ -184,6 +186,31 @@ static void take_tables(struct model *model, const struct plan *plan)
     model->passes = tables_take(tables, plan_source_count(plan), sizeof *model->passes);
 }
 
+/* Which readers serve which groups, with trainers in blocks: of those with fewer readers than
+ * others the readers again. */
+static void spread_groups(struct model *model)
+{
+    const struct mesh *mesh = &model->setup.shares.mesh;
+    uint32_t readers = model->setup.demand.reader_count, copies = model->setup.demand.copies;
+    uint32_t *of = model->reader_of_trainer, groups = mesh_group_count(mesh);
+    memset(of, 0xff, (size_t)groups * copies * sizeof *of);
+    for (uint32_t r = 0; r < readers; r++)
+        for (uint32_t rank = mesh_block_first(mesh, readers, r);
+             rank < mesh_block_first(mesh, readers, r + 1); rank++) {
+            uint32_t *at = of + (size_t)mesh_group_of(mesh, rank) * copies, c = 0;
+            while (c < copies && at[c] != r && at[c] != UINT32_MAX)
+                c++;
+            if (c < copies)
+                at[c] = r;
+        }
+    for (uint32_t g = 0; g < groups; g++)
+        for (uint32_t c = 1, count = 1; c < copies; c++)
+            if (of[(size_t)g * copies + c] == UINT32_MAX)
+                of[(size_t)g * copies + c] = of[(size_t)g * copies + c % count];
+            else
+                count = c + 1;
+}
+
 static enum status model_init(struct model *model, struct error *err)
 {
     const uint64_t windows[MIX_MAX_SOURCES] = {0};
@@ -193,16 +220,12 @@ static enum status model_init(struct model *model, struct error *err)
     if (status != STATUS_OK)
         return status;
     const struct plan *plan = &model->setup.plan;
-    uint32_t readers = model->setup.demand.reader_count;
     take_tables(model, plan);
     if (plan->locality)
         model->matcher = matcher_new(plan);
     if (model->tables.failed || (plan->locality && !model->matcher))
         return error_set(err, STATUS_NO_MEMORY, "no memory for a forecast");
-    for (uint32_t r = 0; r < readers; r++)
-        for (uint64_t t = (uint64_t)r * plan->trainer_count / readers;
-             t < (r + UINT64_C(1)) * plan->trainer_count / readers; t++)
-            model->reader_of_trainer[t] = r;
+    spread_groups(model);
     plan_merge_start(&model->merge, plan, 0, model->setup.service.epochs * plan->steps_per_epoch);
     struct assigner_options options;
     run_setup_assigner(&model->setup, model->reader_of_trainer, &options);
@@ -267,6 +290,15 @@ static void find_rows(struct model *model, uint64_t epoch, uint64_t step, uint64
         model->rows[i] = row_of(&model->passes[0], plan, epoch, step * plan->global_batch + i);
 }
 
+static bool serves(const struct model *model, uint32_t group, uint32_t reader)
+{
+    uint32_t copies = model->setup.demand.copies;
+    for (uint32_t c = 0; c < copies; c++)
+        if (model->reader_of_trainer[(size_t)group * copies + c] == reader)
+            return true;
+    return false;
+}
+
 /* How many samples of a step are read by another reader than their trainer's. */
 static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
 {
@@ -281,8 +313,8 @@ static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
     matcher_match(model->matcher, epoch, step, model->destinations);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t destination = first + model->destinations[i];
-        uint32_t reader = model->reader_of_trainer[plan_recipient_of(plan, destination).trainer];
-        moved += reader != assign_reader(model->sources[i]);
+        uint32_t group = plan_recipient_of(plan, destination).trainer;
+        moved += !serves(model, group, assign_reader(model->sources[i]));
     }
     return moved;
 }

@@ -23,16 +23,20 @@ static void sum_up(struct fragment_sources *all)
     }
 }
 
-enum status fragment_sources_new(const struct dataset *dataset,
+enum status fragment_sources_new(const struct dataset *dataset, const struct shares *shares,
+                                 const struct needs *classes, uint32_t class_count,
                                  struct fragment_sources **ret_fragments, struct error *err)
 {
-    uint32_t count = dataset->source_count > 0 ? dataset->source_count : 1;
+    uint32_t sources = dataset->source_count > 0 ? dataset->source_count : 1;
+    uint32_t count = sources * class_count;
     struct fragment_sources *all = calloc(1, sizeof *all + count * sizeof all->of[0]);
     if (!all)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
+    all->source_count = sources;
     for (; all->count < count; all->count++) {
-        enum status status =
-            fragments_new(dataset_source(dataset, all->count), &all->of[all->count], err);
+        const struct needs *needs = classes ? &classes[all->count / sources] : NULL;
+        enum status status = fragments_new(dataset_source(dataset, all->count % sources), shares,
+                                           needs, &all->of[all->count], err);
         if (status != STATUS_OK) {
             fragment_sources_free(all);
             return status;
@@ -50,9 +54,27 @@ void fragment_sources_free(struct fragment_sources *fragments)
     free(fragments);
 }
 
-void fragment_sources_set_slots(struct fragment_sources *fragments,
+void fragment_sources_set_slots(struct fragment_sources *fragments, uint32_t class_number,
                                 const struct ring_layout *layout)
 {
-    for (uint32_t s = 0; s < fragments->count; s++)
-        fragments_set_slots(fragments->of[s], layout);
+    for (uint32_t s = 0; s < fragments->source_count; s++)
+        fragments_set_slots(fragments->of[class_number * fragments->source_count + s], layout);
+}
+
+size_t fragment_sources_packed(const struct fragment_sources *fragments, uint32_t class_number)
+{
+    size_t most = 0;
+    for (uint32_t s = 0; s < fragments->source_count; s++)
+        most =
+            max_u64(most, fragments->of[class_number * fragments->source_count + s]->packed_bytes);
+    return most;
+}
+
+size_t fragment_sources_record(const struct fragment_sources *fragments, uint32_t class_number)
+{
+    size_t most = 0;
+    for (uint32_t s = 0; s < fragments->source_count; s++)
+        most =
+            max_u64(most, fragments->of[class_number * fragments->source_count + s]->record_bytes);
+    return most;
 }

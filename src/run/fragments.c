@@ -9,6 +9,14 @@
 
 enum { RECORD_ALIGNMENT = 16 };
 
+/* A list that is being made: NULL and sizes alone at first, to count; then with room. */
+struct maker {
+    const struct dataset *dataset;
+    const struct needs *needs; /* NULL: slots have all fields */
+    struct fragments *fragments;
+    bool counts_only;
+};
+
 /* A field's steps, or the anchor alone. */
 static size_t step_count(const struct dataset_field *field)
 {
@@ -54,14 +62,21 @@ static bool same_crop(const struct dataset_field *a, const struct dataset_field 
            memcmp(a->crop->axis_strides, b->crop->axis_strides, sizeof a->crop->axis_strides) == 0;
 }
 
-/* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
- * none. */
-static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step, size_t *ret_k)
+static bool is_needed(const struct maker *maker, size_t f)
 {
-    for (size_t g = 0; g < f; g++) {
+    return !maker->needs || needs_field(maker->needs, f);
+}
+
+/* The first field before `f` whose memory in rows is the same and that has the step too; SIZE_MAX:
+ * none. Fields that are cut have their steps from rows alone: slots may lack parts of others. */
+static size_t find_earlier(const struct maker *maker, size_t f, int32_t step, size_t *ret_k)
+{
+    const struct dataset *dataset = maker->dataset;
+    const struct fragment_field *fields = maker->fragments->fields;
+    for (size_t g = 0; g < f && !fields[f].cutting; g++) {
         const struct dataset_field *earlier = &dataset->fields[g];
         if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader ||
-            !same_crop(earlier, &dataset->fields[f]))
+            !same_crop(earlier, &dataset->fields[f]) || !is_needed(maker, g) || fields[g].cutting)
             continue;
         *ret_k = find_step(earlier, step);
         if (*ret_k != SIZE_MAX)
@@ -69,13 +84,6 @@ static size_t find_earlier(const struct dataset *dataset, size_t f, int32_t step
     }
     return SIZE_MAX;
 }
-
-/* A list that is being made: NULL and sizes alone at first, to count; then with room. */
-struct maker {
-    const struct dataset *dataset;
-    struct fragments *fragments;
-    bool counts_only;
-};
 
 /* Room in a record, or in a message of its own. Returns where in the record. */
 static size_t send(struct fragments *fragments, size_t bytes, bool packed)
@@ -94,7 +102,8 @@ static size_t step_count_of(const struct fragment *fragment)
     return (size_t)(fragment->last_step - fragment->first_step) + 1;
 }
 
-/* A fragment with steps before or behind the anchor, of a field that may lack them. */
+/* A fragment with steps before or behind the anchor, of a field that may lack them. Those of a
+ * field that is cut are filled as they are copied. */
 static void add_padding(struct maker *maker, struct fragment *fragment, size_t k)
 {
     const struct dataset_field *field = &maker->dataset->fields[fragment->field];
@@ -102,6 +111,11 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     if (valid == SIZE_MAX || (fragment->first_step == 0 && fragment->last_step == 0))
         return;
     bool zero = field->fill == SAMPLES_FILL_ZERO;
+    fragment->clears = zero;
+    if (fragment->cutting) {
+        fragment->pads = maker->fragments->shifts = true;
+        return;
+    }
     fragment->shifts = !zero && (fragment->last_step < 0 || fragment->first_step > 0);
     maker->fragments->shifts |= fragment->shifts;
     struct fragment_padding padding = {.field = fragment->field,
@@ -119,6 +133,15 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
         maker->fragments->paddings[at] = padding;
 }
 
+/* Of all parts of its steps that slots have. */
+static size_t cut_bytes(const struct fragment *fragment)
+{
+    size_t bytes = 0;
+    for (size_t k = fragment->first_index; k < fragment->end_index; k++)
+        bytes += cutting_step_bytes(fragment->cutting, k);
+    return bytes;
+}
+
 /* Steps [k, end) of field `f`, which follow one another and come from the row. */
 static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bool packed)
 {
@@ -134,11 +157,16 @@ static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bo
                                 .slot_stride = field->sample_bytes,
                                 .first_step = step_at(field, k),
                                 .last_step = step_at(field, end - 1),
-                                .crop = field->crop};
-    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop) != packed)
+                                .crop = field->crop,
+                                .cutting = maker->fragments->fields[f].cutting,
+                                .first_index = k,
+                                .end_index = end};
+    if ((fragment.bytes < ROUND_ZERO_COPY_BYTES || fragment.crop || fragment.cutting) != packed)
         return;
     maker->fragments->crops |= fragment.crop != NULL;
     add_padding(maker, &fragment, k);
+    if (fragment.cutting)
+        fragment.bytes = cut_bytes(&fragment);
     fragment.record_offset = send(maker->fragments, fragment.bytes, packed);
     size_t at = maker->fragments->count++;
     if (!maker->counts_only)
@@ -165,12 +193,12 @@ static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size
 }
 
 /* Steps from k on that come from the row and follow one another. */
-static size_t fragment_end(const struct dataset *dataset, size_t f, size_t k)
+static size_t fragment_end(const struct maker *maker, size_t f, size_t k)
 {
-    const struct dataset_field *field = &dataset->fields[f];
+    const struct dataset_field *field = &maker->dataset->fields[f];
     size_t end = k + 1, from_k;
     while (end < step_count(field) && step_at(field, end) == step_at(field, end - 1) + 1 &&
-           find_earlier(dataset, f, step_at(field, end), &from_k) == SIZE_MAX)
+           find_earlier(maker, f, step_at(field, end), &from_k) == SIZE_MAX)
         end++;
     return end;
 }
@@ -193,12 +221,12 @@ static void add_fields(struct maker *maker, bool packed)
     const struct dataset *dataset = maker->dataset;
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
-        if (field->source != FIELD_ROW)
+        if (field->source != FIELD_ROW || !is_needed(maker, f))
             continue;
         for (size_t k = 0, end; k < step_count(field); k = end) {
-            size_t from_k, from = find_earlier(dataset, f, step_at(field, k), &from_k);
+            size_t from_k, from = find_earlier(maker, f, step_at(field, k), &from_k);
             if (from == SIZE_MAX) {
-                end = fragment_end(dataset, f, k);
+                end = fragment_end(maker, f, k);
                 add_fragment(maker, f, k, end, packed);
             } else {
                 end = repeat_end(dataset, f, k, from, from_k);
@@ -226,25 +254,49 @@ static void make(struct maker *maker)
     fragments->field_count = dataset->field_count;
 }
 
-enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
-                          struct error *err)
+/* Empty lists, with how the fields are cut. NULL: no memory. */
+static struct fragments *allocate(const struct dataset *dataset, const struct shares *shares,
+                                  const struct needs *needs)
 {
-    struct fragments counts = {0};
-    make(&(struct maker){.dataset = dataset, .fragments = &counts, .counts_only = true});
     struct fragments *fragments =
         calloc(1, sizeof *fragments + dataset->field_count * sizeof fragments->fields[0]);
-    if (fragments) {
-        fragments->all = calloc(counts.count + 1, sizeof *fragments->all);
-        fragments->paddings = calloc(counts.padding_count + 1, sizeof *fragments->paddings);
-        fragments->repeats = calloc(counts.repeat_count + 1, sizeof *fragments->repeats);
+    if (!fragments)
+        return NULL;
+    fragments->field_count = dataset->field_count;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        struct fragment_field *field = &fragments->fields[f];
+        field->is_absent = needs && !needs_field(needs, f);
+        if (shares && !field->is_absent && shares_part_count(shares, f) > 0 &&
+            cutting_new(shares, needs, dataset, f, &field->cutting, NULL) != STATUS_OK) {
+            fragments_free(fragments);
+            return NULL;
+        }
     }
+    return fragments;
+}
+
+enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
+                          const struct needs *needs, struct fragments **ret_fragments,
+                          struct error *err)
+{
+    struct fragments *fragments = allocate(dataset, shares, needs);
+    struct fragments *counts = allocate(dataset, shares, needs);
+    struct maker maker = {
+        .dataset = dataset, .needs = needs, .fragments = counts, .counts_only = true};
+    if (fragments && counts) {
+        make(&maker);
+        fragments->all = calloc(counts->count + 1, sizeof *fragments->all);
+        fragments->paddings = calloc(counts->padding_count + 1, sizeof *fragments->paddings);
+        fragments->repeats = calloc(counts->repeat_count + 1, sizeof *fragments->repeats);
+    }
+    fragments_free(counts);
     if (!fragments || !fragments->all || !fragments->paddings || !fragments->repeats) {
         fragments_free(fragments);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     }
-    make(&(struct maker){.dataset = dataset, .fragments = fragments});
+    make(&(struct maker){.dataset = dataset, .needs = needs, .fragments = fragments});
     for (size_t f = 0; f < dataset->field_count; f++)
-        if (!dataset->fields[f].ragged)
+        if (!dataset->fields[f].ragged && !fragments->fields[f].is_absent)
             fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
     *ret_fragments = fragments;
     return STATUS_OK;
@@ -254,6 +306,8 @@ void fragments_free(struct fragments *fragments)
 {
     if (!fragments)
         return;
+    for (size_t f = 0; f < fragments->field_count; f++)
+        cutting_free(fragments->fields[f].cutting);
     free(fragments->all);
     free(fragments->paddings);
     free(fragments->repeats);
@@ -267,7 +321,8 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
     for (size_t i = 0; i < fragments->count; i++) {
         struct fragment *fragment = &fragments->all[i];
         fragment->slot_offset += fields[fragment->field].slot_offset;
-        fragment->streams = !fragment->crop && layout->total_bytes >= COPY_STREAM_RING_BYTES &&
+        fragment->streams = !fragment->crop && !fragment->cutting &&
+                            layout->total_bytes >= COPY_STREAM_RING_BYTES &&
                             fragment->bytes >= COPY_STREAM_BYTES;
     }
     for (size_t i = 0; i < fragments->padding_count; i++) {
@@ -280,8 +335,11 @@ void fragments_set_slots(struct fragments *fragments, const struct ring_layout *
         repeat->from_offset += fields[repeat->from_field].slot_offset;
         repeat->to_offset += fields[repeat->to_field].slot_offset;
     }
-    for (size_t f = 0; f < fragments->field_count; f++)
+    for (size_t f = 0; f < fragments->field_count; f++) {
         fragments->fields[f].offset = fields[f].slot_offset;
+        if (fragments->fields[f].cutting)
+            cutting_set_slots(fragments->fields[f].cutting, layout, f);
+    }
 }
 
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
@@ -289,9 +347,55 @@ void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsi
 {
     from += crop_begin(fragment->crop, key);
     for (size_t k = step_count_of(fragment); k > 0; k--) {
-        crop_copy(fragment->crop, to, from);
-        to += fragment->crop->bytes;
+        crop_box_copy(&fragment->crop->box, to, from);
+        to += fragment->crop->box.bytes;
         from += fragment->row_stride;
+    }
+}
+
+/* The frame of a step of the field in the row, `from` being the fragment's first; of a missing step
+ * the nearest one of the episode. NULL: it is zero. */
+static const unsigned char *frame_at(const struct fragment *fragment, const unsigned char *from,
+                                     size_t k, const struct fragment_room *room)
+{
+    int64_t number = (int64_t)k, step = fragment->first_step + number, nearest = step;
+    if (fragment->pads && step < -(int64_t)room->before)
+        nearest = -(int64_t)room->before;
+    if (fragment->pads && step > (int64_t)room->behind)
+        nearest = room->behind;
+    if (nearest != step && fragment->clears)
+        return NULL;
+    return from + (nearest - fragment->first_step) * (int64_t)fragment->row_stride;
+}
+
+void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                     const unsigned char *from, uint64_t key, const struct fragment_room *room)
+{
+    if (fragment->crop)
+        from += crop_begin(fragment->crop, key);
+    for (size_t k = 0; k < step_count_of(fragment); k++)
+        cutting_put(fragment->cutting, slot, batch_index, fragment->first_index + k,
+                    frame_at(fragment, from, k, room));
+}
+
+void fragment_pack_parts(const struct fragment *fragment, unsigned char *to,
+                         const unsigned char *from, uint64_t key, const struct fragment_room *room)
+{
+    if (fragment->crop)
+        from += crop_begin(fragment->crop, key);
+    for (size_t k = 0; k < step_count_of(fragment); k++) {
+        cutting_pack(fragment->cutting, fragment->first_index + k,
+                     frame_at(fragment, from, k, room), to);
+        to += cutting_step_bytes(fragment->cutting, fragment->first_index + k);
+    }
+}
+
+void fragment_take_parts(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                         const unsigned char *from)
+{
+    for (size_t k = fragment->first_index; k < fragment->end_index; k++) {
+        cutting_unpack(fragment->cutting, slot, batch_index, k, from);
+        from += cutting_step_bytes(fragment->cutting, k);
     }
 }
 
@@ -328,7 +432,10 @@ static void mark_bad(const struct fragments *fragments, unsigned char *slot, uin
     slot[fragments->valid_slot_offset + batch_index] = 0;
     for (size_t f = 0; f < fragments->field_count; f++) {
         const struct fragment_field *field = &fragments->fields[f];
-        memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
+        if (!field->cutting)
+            memset(slot + field->offset + batch_index * field->bytes, 0, field->bytes);
+        for (size_t k = 0; field->cutting && k < field->cutting->step_count; k++)
+            cutting_put(field->cutting, slot, batch_index, k, NULL);
     }
 }
 

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "delivery/ring/layout.h"
+#include "run/cutting.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,12 @@ struct fragment {
     /* Each step in the row is a whole frame, of which the sample has this part; borrowed from the
      * dataset. NULL: the bytes are copied as they are. A fragment with a crop is packed. */
     const struct dataset_crop *crop;
+    /* The field is cut, and the fragment, which begins with the field's step `first_index`, is
+     * packed: its offsets in slots say nothing. NULL: trainers have the field whole. */
+    const struct cutting *cutting;
+    size_t first_index, end_index; /* of the field's steps */
+    bool pads;   /* steps may lie outside the episode: they are filled when they are copied */
+    bool clears; /* such steps are zero; else as the nearest one */
 };
 
 /* Steps of a field that an earlier field has, too. */
@@ -70,6 +77,8 @@ struct fragment_padding {
  * which run/trailers.h delivers, `bytes` is 0. */
 struct fragment_field {
     size_t offset, bytes;
+    struct cutting *cutting; /* owned; NULL: the field is not cut */
+    bool is_absent;          /* slots do not have the field */
 };
 
 struct fragments {
@@ -92,9 +101,11 @@ struct fragments {
     struct fragment_field fields[]; /* [field_count] */
 };
 
-/* The caller frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. Offsets
- * in slots are not known yet. NO_MEMORY. */
-MUST_USE enum status fragments_new(const struct dataset *dataset, struct fragments **ret_fragments,
+/* The fragments of samples on their way to slots that have what is needed. The caller frees
+ * *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares` and `needs` NULL:
+ * slots have all fields whole. Offsets in slots are not known yet. NO_MEMORY. */
+MUST_USE enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
+                                   const struct needs *needs, struct fragments **ret_fragments,
                                    struct error *err);
 
 /* NULL is fine. */
@@ -141,6 +152,15 @@ static inline unsigned char *fragment_in_slot(const struct fragment *fragment, u
  * that key. */
 void fragment_cut(const struct fragment *fragment, unsigned char *to, const unsigned char *from,
                   uint64_t key);
+
+/* Of a field that is cut: copies a fragment that lies in the row from `from` on to its parts in a
+ * slot, or to a record; and from a record to its parts. `room`: where fragments shift. */
+void fragment_divide(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                     const unsigned char *from, uint64_t key, const struct fragment_room *room);
+void fragment_pack_parts(const struct fragment *fragment, unsigned char *to,
+                         const unsigned char *from, uint64_t key, const struct fragment_room *room);
+void fragment_take_parts(const struct fragment *fragment, unsigned char *slot, uint32_t batch_index,
+                         const unsigned char *from);
 
 /* Copies a fragment without a crop, to a record. `next`: where the fragment of the sample that is
  * copied next lies; NULL: that is not known, or not worth knowing (base/copy.h). */

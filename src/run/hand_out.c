@@ -25,8 +25,9 @@ enum status hand_out(const struct dataset *dataset, int *ret_memfd, struct error
     size_t fields = dataset->field_count;
     for (size_t i = 0; i < fields; i++) {
         dataset_field_attributes(dataset, i, &attributes[i]);
-        sources[i] = (struct handout_source){
-            .name = "", .shape = dataset->fields[i].shape, .attributes = attributes[i].data};
+        sources[i] = (struct handout_source){.name = dataset->fields[i].name,
+                                             .shape = dataset->fields[i].shape,
+                                             .attributes = attributes[i].data};
     }
     for (size_t i = 0; i < first->constant_count; i++)
         sources[fields + i] = source_of(&first->constants[i]);

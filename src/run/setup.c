@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* delivery.slots "auto" */
@@ -65,7 +66,7 @@ static enum status settle_mix(const struct config *config, const struct dataset 
         .seed = config->seed,
         .global_batch = config->global_batch,
         .last = *config->budget_field ? PLAN_PARTIAL : config->last,
-        .trainer_count = (uint32_t)config->trainers,
+        .trainer_count = config_group_count(config),
         .locality = first_locality(config),
     };
     return plan_mix_new(&options, ret_plan, err);
@@ -101,7 +102,7 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
     options.seed = config->seed;
     options.global_batch = config->global_batch;
     options.last = config->last;
-    options.trainer_count = (uint32_t)config->trainers;
+    options.trainer_count = config_group_count(config);
     options.locality = first_locality(config);
     if (*config->budget_field)
         options.last = PLAN_PARTIAL;
@@ -172,11 +173,29 @@ static uint32_t rounds_in_ring(const struct plan *plan, const struct run_shape *
     return plan->locality && run->reader_count > 1 ? shape.in_flight : 2;
 }
 
-static enum status settle_layout(const struct config *config, const struct dataset *dataset,
-                                 const struct plan *plan, const struct run_shape *run,
-                                 struct round_shape shape, struct ring_layout *ret_layout,
-                                 struct error *err)
+/* The layout of the class of readers whose slots are largest. */
+static enum status settle_largest(const struct need_classes *classes, struct ring_layout *layout,
+                                  struct error *err)
 {
+    struct ring_layout largest = {0};
+    enum status status = STATUS_OK;
+    for (uint32_t c = 0; status == STATUS_OK && c < classes->count; c++) {
+        struct ring_layout own = *layout;
+        needs_lay_out(&classes->needs[c], &own);
+        status = ring_layout_settle(&own, err);
+        if (status == STATUS_OK && own.total_bytes > largest.total_bytes)
+            largest = own;
+    }
+    *layout = largest;
+    return status;
+}
+
+static enum status settle_layout(const struct config *config, const struct dataset *dataset,
+                                 const struct run_setup *setup, const struct need_classes *classes,
+                                 const struct run_shape *run, struct round_shape shape,
+                                 struct ring_layout *ret_layout, struct error *err)
+{
+    const struct plan *plan = &setup->plan;
     uint32_t spare = spare_slots(config, shape);
     uint32_t most = RING_MAX_SLOTS - (uint32_t)min_u64(spare, RING_MAX_SLOTS);
     uint32_t wanted =
@@ -192,7 +211,8 @@ static enum status settle_layout(const struct config *config, const struct datas
     assert(dataset->field_count <= RING_MAX_FIELDS);
     for (size_t f = 0; f < dataset->field_count; f++)
         layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
-    enum status status = ring_layout_settle(&layout, err);
+    shares_lay_out(&setup->shares, &layout);
+    enum status status = settle_largest(classes, &layout, err);
     if (status == STATUS_OK)
         *ret_layout = layout;
     return status;
@@ -205,9 +225,11 @@ static enum status settle_layout(const struct config *config, const struct datas
  * in a round where they are small: within AUTO_ROUNDS_ALONE rounds, and unless steps_per_round is
  * given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
-                              const struct run_shape *shape, const struct plan *plan,
-                              uint32_t *ret_slots, struct error *err)
+                              const struct run_shape *shape, const struct run_setup *setup,
+                              const struct need_classes *classes, uint32_t *ret_slots,
+                              struct error *err)
 {
+    const struct plan *plan = &setup->plan;
     const struct round_shape small = {
         .steps_per_round = 1, .stripes_per_step = 1, .in_flight = ROUND_MAX_IN_FLIGHT};
     struct ring_layout layout;
@@ -218,7 +240,7 @@ static enum status most_slots(const struct config *config, const struct dataset 
     *ret_slots = (uint32_t)given;
     if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
-    enum status status = settle_layout(config, dataset, plan, shape, small, &layout, err);
+    enum status status = settle_layout(config, dataset, setup, classes, shape, small, &layout, err);
     if (status != STATUS_OK)
         return status;
     uint64_t step_slots = rounds_in_ring(plan, shape, small) + 1 + run_reserve_slots(config, small);
@@ -226,8 +248,8 @@ static enum status most_slots(const struct config *config, const struct dataset 
                     : one_node ? AUTO_NODE_RINGS_BYTES
                                : AUTO_RINGS_BYTES;
     uint64_t rings = min_u64(most, run_memory_limit(config, shape) / AUTO_RINGS_PART);
-    uint64_t steps = rings / mul_sat(mul_sat(layout.slot_stride, step_slots),
-                                     max_u32(shape->trainers_served, 1));
+    uint64_t steps =
+        rings / mul_sat(mul_sat(layout.slot_stride, step_slots), max_u32(shape->ring_count, 1));
     uint64_t least = one_node ? 2 : LEAST_AUTO_SLOTS;
     uint64_t slots = min_u64(max_u64(2 * steps, least), MOST_AUTO_SLOTS);
     *ret_slots = (uint32_t)(given > 0 ? min_u64(given, slots) : slots);
@@ -256,11 +278,13 @@ uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count)
 }
 
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
-                                  const struct plan *plan, const struct run_state *resume,
+                                  const struct run_setup *setup, const struct run_state *resume,
                                   struct ring_service *ret_service, struct error *err)
 {
+    const struct plan *plan = &setup->plan;
     struct ring_service service = {
-        .world_size = plan->trainer_count,
+        .world_size = (uint32_t)config->trainers,
+        .mesh = setup->shares.mesh,
         .dataset_samples = plan->epoch_samples,
         .steps_per_epoch = plan->steps_per_epoch,
         .epochs = config_epochs(config),
@@ -298,9 +322,10 @@ static enum status check_epochs(const struct config *config, const struct plan *
 
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
-                               const struct fragment_sources *fragments, struct run_setup *setup,
+                               const struct setup_delivery *delivery, struct run_setup *setup,
                                struct error *err)
 {
+    const struct fragment_sources *fragments = delivery->fragments;
     const struct round_record record = {.bytes = fragments->record_bytes,
                                         .packed_bytes = fragments->packed_bytes,
                                         .ragged = setup_ragged(dataset, &setup->plan),
@@ -308,7 +333,7 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (setup->plan.locality)
         plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     uint32_t slots;
-    enum status status = most_slots(config, dataset, shape, &setup->plan, &slots, err);
+    enum status status = most_slots(config, dataset, shape, setup, &delivery->classes, &slots, err);
     if (status == STATUS_OK)
         status = round_shape_choose(&setup->plan, shape->reader_count, slots, &record,
                                     (uint32_t)config->steps_per_round,
@@ -316,29 +341,112 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (status == STATUS_OK)
         status = check_epochs(config, &setup->plan, setup->shape, err);
     if (status == STATUS_OK)
-        status =
-            settle_layout(config, dataset, &setup->plan, shape, setup->shape, &setup->layout, err);
+        status = settle_layout(config, dataset, setup, &delivery->classes, shape, setup->shape,
+                               &setup->layout, err);
     if (status == STATUS_OK)
-        status = settle_service(config, dataset, &setup->plan, resume, &setup->service, err);
+        status = settle_service(config, dataset, setup, resume, &setup->service, err);
     setup->record_bytes = record.bytes;
     setup->stored_row_bytes = shape->stored_row_bytes;
-    return status != STATUS_OK ? status
-                               : setup_settle_memory(config, dataset, shape, fragments, setup, err);
+    return status != STATUS_OK
+               ? status
+               : setup_settle_memory(config, delivery->narrowed ? delivery->narrowed : dataset,
+                                     shape, fragments, setup, err);
+}
+
+/* Trainers come in blocks, as many to each reader. */
+static enum status spread(const struct mesh *mesh, struct run_shape *shape, struct error *err)
+{
+    return mesh_spread(mesh, shape->reader_count, &shape->ring_count, &shape->copies)
+               ? STATUS_OK
+               : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
+}
+
+static enum status narrow_for(const struct shares *shares, const struct dataset *whole,
+                              const struct needs *needs, struct store_watch *watch,
+                              struct dataset **ret_dataset, struct shares *ret_shares,
+                              struct error *err)
+{
+    struct dataset_narrowed *fields = calloc(DATASET_MAX_FIELDS, sizeof *fields);
+    struct dataset_narrowing narrowing;
+    if (!fields)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+    lanes_narrow(shares, whole, needs, fields, &narrowing, ret_shares);
+    enum status status = dataset_narrow(whole, &narrowing, watch, ret_dataset, err);
+    free(fields);
+    return status;
+}
+
+enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
+                             uint32_t reader_count, uint32_t reader, struct store_watch *watch,
+                             struct dataset **ret_dataset, struct shares *ret_shares,
+                             uint32_t *ret_lane, struct error *err)
+{
+    struct need_classes classes;
+    enum status status = need_classes_init(&classes, &setup->shares, reader_count, NULL, err);
+    if (status == STATUS_OK)
+        *ret_lane = classes.of[reader];
+    if (status == STATUS_OK)
+        status = narrow_for(&setup->shares, whole, &classes.needs[*ret_lane], watch, ret_dataset,
+                            ret_shares, err);
+    need_classes_done(&classes);
+    return status;
+}
+
+/* The rows of lanes are settled by the one that keeps most of them. */
+static enum status make_lane(const struct dataset *dataset, const struct run_setup *setup,
+                             struct setup_delivery *delivery, struct error *err)
+{
+    const struct needs *needs = &delivery->classes.needs[setup->lanes.largest];
+    struct shares *shares = calloc(1, sizeof *shares);
+    if (!shares)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+    enum status status =
+        narrow_for(&setup->shares, dataset, needs, NULL, &delivery->narrowed, shares, err);
+    free(shares);
+    return status;
+}
+
+/* `shape` becomes that of one lane. */
+static enum status make_delivery(const struct dataset *dataset, struct run_setup *setup,
+                                 struct run_shape *shape, struct setup_delivery *delivery,
+                                 struct error *err)
+{
+    struct need_classes *classes = &delivery->classes;
+    enum status status = need_classes_init(classes, &setup->shares, shape->reader_count, NULL, err);
+    if (status == STATUS_OK)
+        status = fragment_sources_new(dataset, &setup->shares, classes->needs, classes->count,
+                                      &delivery->fragments, err);
+    if (status != STATUS_OK)
+        return status;
+    setup->lane_count = 1;
+    if (!lanes_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->lanes))
+        return STATUS_OK;
+    shape->copies = lanes_copies(&setup->shares.mesh, classes, shape->reader_count);
+    setup->lane_count = classes->count;
+    shape->reader_count /= setup->lane_count;
+    return shape->copies > 0 ? make_lane(dataset, setup, delivery, err)
+                             : error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
 }
 
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,
-                             const struct run_shape *shape, const struct run_state *resume,
+                             const struct run_shape *given, const struct run_state *resume,
                              struct run_setup *ret_setup, struct error *err)
 {
-    struct fragment_sources *fragments;
-    enum status status = fragment_sources_new(dataset, &fragments, err);
-    if (status != STATUS_OK)
-        return status;
+    struct setup_delivery delivery = {0};
     struct run_setup setup = {0};
-    status = run_plan_settle(config, dataset, &setup.plan, err);
+    struct run_shape shape = *given;
+    enum status status = shares_settle(config, dataset, &setup.shares, err);
     if (status == STATUS_OK)
-        status = settle_with(config, dataset, shape, resume, fragments, &setup, err);
-    fragment_sources_free(fragments);
+        status = spread(&setup.shares.mesh, &shape, err);
+    if (status == STATUS_OK)
+        status = make_delivery(dataset, &setup, &shape, &delivery, err);
+    if (status == STATUS_OK)
+        status = run_plan_settle(config, dataset, &setup.plan, err);
+    if (status == STATUS_OK)
+        status = settle_with(config, dataset, &shape, resume, &delivery, &setup, err);
+    need_classes_done(&delivery.classes);
+    fragment_sources_free(delivery.fragments);
+    dataset_free(delivery.narrowed);
     if (status != STATUS_OK)
         plan_mix_free(setup.plan.mix);
     else
@@ -346,7 +454,7 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     return status;
 }
 
-void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
+void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_group,
                         struct assigner_options *ret_options)
 {
     *ret_options = (struct assigner_options){
@@ -356,6 +464,7 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
         .most_rows = setup->budget.most_rows,
         .source_most_rows = setup->budget.source_most_rows,
         .kept_are_read = setup->demand.keep == BUDGET_KEEP_STORED,
-        .reader_of_trainer = reader_of_trainer,
+        .reader_of_trainer = reader_of_group,
+        .copies = setup->demand.copies,
     };
 }

@@ -16,12 +16,16 @@
 #include "plan/order/mix.h"
 #include "plan/order/plan.h"
 #include "plan/rounds/round.h"
+#include "run/lanes.h"
+#include "run/shares.h"
 #include "run/state.h"
 
 struct run_shape {
     uint32_t reader_count;
     uint32_t readers_on_node;      /* most on any node */
     uint32_t trainers_served;      /* most that one reader serves */
+    uint32_t ring_count;           /* of these, most groups; settled here, as is: */
+    uint32_t copies;               /* most readers that one group has trainers at */
     uint32_t worker_count;         /* most threads of any reader */
     uint64_t node_available_bytes; /* memory_available_bytes(), least of any node; UINT64_MAX: not
                                       known, and not to be looked at */
@@ -40,7 +44,10 @@ struct run_shape {
 };
 
 struct run_setup {
-    struct plan plan;
+    uint32_t lane_count; /* 1: readers are not divided into lanes (run/lanes.h) */
+    struct lanes_cost lanes;
+    struct shares shares; /* borrows from configuration and dataset */
+    struct plan plan;     /* its trainers are groups of trainers */
     struct round_shape shape;
     struct budget_demand
         demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
@@ -51,7 +58,7 @@ struct run_setup {
     uint64_t stored_row_bytes; /* of a row in the store, on average; 0: not known */
     uint64_t record_bytes;     /* of a sample, as it is sent, without trailer */
     struct ring_layout layout; /* settled */
-    struct ring_service service; /* rank 0's; start_epoch and start_step from `resume` */
+    struct ring_service service; /* group 0's; start_epoch and start_step from `resume` */
 };
 
 /* Settles the plan alone, which does not depend on the machine. Of a mix ret_plan->mix is for
@@ -70,13 +77,22 @@ MUST_USE enum status run_setup_settle(const struct config *config, const struct 
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
 
+/* With lanes, what a reader reads instead of the whole dataset, and the shares for that: both with
+ * trainers in blocks. *ret_lane is the reader's lane. Errors as of dataset_narrow(), and NO_MEMORY.
+ */
+MUST_USE enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
+                                      uint32_t reader_count, uint32_t reader,
+                                      struct store_watch *watch, struct dataset **ret_dataset,
+                                      struct shares *ret_shares, uint32_t *ret_lane,
+                                      struct error *err);
+
 /* The locality of a run with order.placement local, before it is known who is where: as many
  * trainers on each node, in blocks. */
 uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);
 
-/* The options of rank 0's assigner. The setup and `reader_of_trainer` ([trainers]) are borrowed
- * while the assigner lives. */
-void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_trainer,
+/* The options of rank 0's assigner. The setup and `reader_of_group` ([groups * copies]) are
+ * borrowed while the assigner lives. */
+void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of_group,
                         struct assigner_options *ret_options);
 
 /* How many of a ring's slots are set aside for trainers that skip steps, and still lease a batch
@@ -85,6 +101,12 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
  * then the round that is wanted.
  */
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape);
+
+/* All readers, of all lanes. */
+static inline uint32_t run_setup_readers(const struct run_setup *setup)
+{
+    return setup->demand.reader_count * setup->lane_count;
+}
 
 /* The memory of all readers of a node, as settled. */
 uint64_t run_setup_node_bytes(const struct run_shape *shape, const struct run_setup *setup);

@@ -6,6 +6,14 @@
 #include "run/fragment_sources.h"
 #include "run/setup.h"
 
+/* What readers' slots have, with trainers in blocks, and the fragments of samples on their way
+ * there. */
+struct setup_delivery {
+    struct need_classes classes;
+    struct fragment_sources *fragments;
+    struct dataset *narrowed; /* with lanes: what a reader of the largest one reads; owned */
+};
+
 /* setup_cuts.c: the budget of steps, by the lengths of the samples of batch.budget_field in a
  * dataset, or in a source of a mix; zeros if there is no budget. INVALID: there is no such ragged
  * field. */

@@ -52,10 +52,13 @@ static uint64_t least_fetch_rows(const struct config *config, const struct run_s
     return min_u64(shape->worker_count + rows, shape->fetch_rows);
 }
 
-/* A trainer that comes again gives back what it does not hold, before it gets another ring. */
+/* A trainer that comes again gives back what it does not hold, before it gets another ring. Of a
+ * ring that a group shares nobody can give anything back while another one is there. */
 static uint64_t ring_rest_bytes(const struct config *config, const struct ring_layout *layout)
 {
     bool again = config->reconnect_timeout_s > 0 || config->restarts > 0;
+    if (again && layout->member_count > 1)
+        return layout->total_bytes;
     return again ? (layout->slot_count - layout->spare_slots) * layout->slot_stride : 0;
 }
 
@@ -98,6 +101,13 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
                                 .most_mixed_trailer = mix_most_trailer};
 }
 
+/* Fields of a row begin at lines of memory: with lanes, other rows may lose more to that than those
+ * of the lane that keeps most. */
+static size_t lane_padding(const struct dataset *dataset, const struct run_setup *setup)
+{
+    return setup->lane_count > 1 ? dataset->field_count * MEMORY_LINE_BYTES : 0;
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct fragment_sources *fragments,
@@ -107,14 +117,17 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .plan = &setup->plan,
         .shape = setup->shape,
         .reader_count = shape->reader_count,
-        .trainers_served = shape->trainers_served,
+        .ring_count = shape->ring_count,
+        .copies = shape->copies,
+        .lane_count = setup->lane_count,
         .worker_count = shape->worker_count,
-        .row_bytes = dataset->row_bytes,
+        .row_bytes = dataset->row_bytes + lane_padding(dataset, setup),
         .packed_bytes = fragments->packed_bytes,
         .ragged = setup_ragged(dataset, &setup->plan),
         .messages = fragments->messages,
         .shifts = fragments->shifts,
         .crops = fragments->crops,
+        .has_kinds = fragments->count > 1,
         .held_bytes = dataset->held_bytes,
         .hold_room_bytes = dataset_hold_room(dataset),
         .anchor_bytes = dataset->anchor_bytes,
@@ -180,8 +193,8 @@ static enum status check_available(const struct config *config, const struct run
         "the job have more memory",
         size_format(need).text, available_text(shape).text, shape->readers_on_node,
         b->pages_bytes > 0 ? " and pages" : "", size_format(b->rows_bytes + b->pages_bytes).text,
-        size_format(b->stored_bytes).text, shape->trainers_served,
-        count_plural(shape->trainers_served), size_format(b->rings_bytes).text,
+        size_format(b->stored_bytes).text, setup->demand.ring_count,
+        count_plural(setup->demand.ring_count), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, shape->worker_count, count_plural(shape->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
         size_format(b->constant_bytes).text, size_format(PROGRAM_BYTES).text,

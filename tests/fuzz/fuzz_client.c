@@ -194,7 +194,7 @@ static void publish(struct reader *reader)
                                .step = head % FUZZ_RING_STEPS,
                                .sample_count = FUZZ_RING_BATCH};
     memcpy(ring_slot(&reader->ring, head), &slot, sizeof slot);
-    ring_publish(&reader->ring, head + 1, reader->events[0]);
+    ring_publish(reader->ring.control, head + 1, reader->events[0]);
 }
 
 /* Reads all of a batch. */
@@ -242,8 +242,10 @@ static void open_reader(struct reader *reader, const uint8_t *data, size_t size)
 {
     struct ring_layout layout = fuzz_ring_layout();
     struct ring_service service = fuzz_ring_service(1);
+    const struct ring_member member = {.is_there = 1, .fields = UINT64_MAX};
     *reader = (struct reader){.input = {data, size}, .socket = -1};
-    CHECK(ring_memory_create(&layout, &service, NULL, NULL, &reader->ring, NULL) == STATUS_OK);
+    CHECK(ring_memory_create(&layout, &service, &member, 1, NULL, NULL, &reader->ring, NULL) ==
+          STATUS_OK);
     for (int i = 0; i < 2; i++)
         CHECK(wakeup_new(&reader->events[i], NULL) == STATUS_OK);
 }

@@ -15,6 +15,7 @@ static inline struct ring_layout fuzz_ring_layout(void)
     struct ring_layout layout = {.field_count = 4,
                                  .slot_count = FUZZ_RING_SLOTS,
                                  .spare_slots = 1,
+                                 .member_count = 1,
                                  .batch_size = FUZZ_RING_BATCH};
     layout.fields[0] =
         (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT16, .rank = 2, .shape = {2, 3}};
@@ -33,6 +34,7 @@ static inline struct ring_layout fuzz_ring_layout(void)
 static inline struct ring_service fuzz_ring_service(uint32_t world_size)
 {
     return (struct ring_service){.world_size = world_size,
+                                 .mesh = {.rank_count = world_size},
                                  .dataset_samples = 1000,
                                  .steps_per_epoch = FUZZ_RING_STEPS,
                                  .epochs = FUZZ_RING_EPOCHS,

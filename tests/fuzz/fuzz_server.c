@@ -91,13 +91,15 @@ static void listen_to_reader(struct caller *caller)
 {
     struct protocol_message message;
     struct ring_header header;
+    struct ring_member member;
     int fds[WELCOME_FDS];
     enum status status = protocol_receive(caller->socket, &message, fds, NULL);
     CHECK(status == STATUS_OK || status == STATUS_TIMEOUT || status == STATUS_LOST);
     if (status != STATUS_OK || message.type != PROTOCOL_WELCOME)
         return;
     CHECK(caller->ring.memfd < 0);
-    CHECK(ring_open(fds[0], &caller->ring, &header, NULL) == STATUS_OK);
+    CHECK(ring_open(fds[0], message.welcome.member, &caller->ring, &header, &member, NULL) ==
+          STATUS_OK);
     memcpy(caller->events, fds + 1, sizeof caller->events);
 }
 

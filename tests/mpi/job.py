@@ -155,14 +155,19 @@ class JobTest(unittest.TestCase):
         self.assertEqual(made.code, 0, made.output)
         return json.loads(made.output)
 
-    def digests(self, readers, trainers, settings, trainer=(), options=(), expect=0):
-        """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""
+    def deliver(self, readers, trainers, settings, trainer=(), options=(), expect=0):
+        """Runs a job whose trainers write digest.{rank} in this test's folder. `trainer`: a whole command, or more
+        arguments of penstock-trainer."""
         for old in glob.glob(os.path.join(self.folder, "digest.*")):
             os.remove(old)
-        outcome = self.reader(readers, {"delivery.trainers": trainers, **settings},
-                              ["--digest", os.path.join(self.folder, "digest.{rank}"), *trainer],
-                              ["--quiet", *options])
+        if not isinstance(trainer, tuple) or not trainer:
+            trainer = ["--digest", os.path.join(self.folder, "digest.{rank}"), *trainer]
+        outcome = self.reader(readers, {"delivery.trainers": trainers, **settings}, trainer, ["--quiet", *options])
         self.assertEqual(outcome.code, expect, outcome.output)
+
+    def digests(self, readers, trainers, settings, trainer=(), options=(), expect=0):
+        """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""
+        self.deliver(readers, trainers, settings, trainer, options, expect)
         return self.digest_lines()
 
     POSITIONS = False  # whether lines of digests have the positions of samples, which depend on where trainers are

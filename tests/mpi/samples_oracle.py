@@ -206,7 +206,7 @@ class Samples:
     def sample(self, t, key=0):
         """All fields of the sample at the anchor t, in order of name. Its key says where random crops lie."""
         values = {name: self.field(name, t, key) for name in self.fields} | self.made(t, key)
-        return {name: np.ascontiguousarray(values[name]) for name in sorted(values)}
+        return {name: np.array(values[name], order="C") for name in sorted(values)}
 
     def touches(self, t, frames, array):
         """Whether the sample at t has one of these frames of an array, at a step or in the place of a missing one."""

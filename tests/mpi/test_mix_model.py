@@ -20,7 +20,7 @@ import sys
 import unittest
 
 from job import SANITIZED, JobTest, environment, random_options
-from test_samples import EXIT_STOPPED_EARLY, PADDING, World, np, write_store, xxhash
+from test_samples import EXIT_STOPPED_EARLY, PADDING, World, digest_of, np
 
 from mix_oracle import Mix, Source, rows_of
 from samples_oracle import Samples, steps_of
@@ -31,6 +31,8 @@ RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "12"))
 
 class Part(World):
     """A source: a random dataset with the fields of another one, where there is one."""
+
+    is_written = False
 
     def __init__(self, rng, folder, number, first=None):
         self.first_part = first
@@ -85,17 +87,17 @@ class Part(World):
         lead = self.fields[max(direct, key=frame_bytes)]["array"]
         return min(self.chunks[lead][0] * self.samples["row_chunks"], max(self.counts))
 
-    def write_part(self):
-        uris = []
-        os.makedirs(self.folder, exist_ok=True)
-        for i, store in enumerate(self.stores):
-            uris.append(f"store{i}.zarr")
-            write_store(os.path.join(self.folder, uris[-1]), store, self.chunks, self.shards)
-        order = {"window_rows": self.window_rows, "shuffle": self.shuffled, "seed": 999, "epochs": 7}
-        with open(os.path.join(self.folder, "part.yaml"), "w", encoding="utf-8") as file:
-            json.dump({"dataset": {"uri": uris, "fields": self.fields}, "samples": self.samples, "order": order,
-                       "batch": {"global_size": 77}}, file)
-        return os.path.join(os.path.basename(self.folder), "part.yaml")
+    def document(self):
+        return super().document() | {"order": {"window_rows": self.window_rows, "shuffle": self.shuffled, "seed": 999, "epochs": 7},
+                                     "batch": {"global_size": 77}}
+
+    def write_part(self, name="part.yaml"):
+        """The configuration's path, relative to that of the mix. Stores are written once."""
+        if not self.is_written:
+            os.makedirs(self.folder, exist_ok=True)
+            self.write_stores()
+            self.is_written = True
+        return os.path.relpath(self.configure(name), os.path.dirname(self.folder))
 
     def __str__(self):
         return f"{super().__str__()} window {self.window_rows} shuffle {self.shuffled}"
@@ -139,24 +141,24 @@ class MixedWorld:
             return [weight / total for weight in self.weights]
         return self.weights
 
-    def write(self):
+    def document(self):
         sources = [{"config": part.write_part(), "weight": text} for part, text in zip(self.parts, self.texts)]
-        mix = {"sources": sources} | ({"samples": self.samples} if self.samples else {})
-        path = os.path.join(self.folder, "run.yaml")
+        return {"mix": {"sources": sources} | ({"samples": self.samples} if self.samples else {})}
+
+    def write(self, name="run.yaml"):
+        path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"mix": mix}, file)
+            json.dump(self.document(), file)
         return path
 
     def sample(self, d, anchor, key):
         fields = self.parts[d].model.sample(anchor, key) | {"source": np.array(d, "i4")}
         return {name: fields[name] for name in sorted(fields)}
 
-    def digest(self, d, anchor, key):
+    def delivered(self, d, anchor, key):
         """A sample that is masked is zero in all fields."""
-        digest = xxhash.xxh3_64()
-        for value in self.sample(d, anchor, key).values():
-            digest.update(bytes(value.nbytes) if (d, anchor) in self.bad else value.tobytes())
-        return digest.hexdigest()
+        values = self.sample(d, anchor, key)
+        return {name: np.zeros_like(value) for name, value in values.items()} if (d, anchor) in self.bad else values
 
     def damage(self, rng):
         """Removes a chunk of a source; or a folder is in its place, which cannot be read."""
@@ -165,7 +167,7 @@ class MixedWorld:
 
     def expect(self, order):
         """The digest lines of a run: epoch, step, position, index and digest."""
-        return [[str(word) for word in (epoch, step, position, anchor, self.digest(d, anchor, key))]
+        return [[str(word) for word in (epoch, step, position, anchor, digest_of(self.delivered(d, anchor, key)))]
                 for epoch in range(order["order.epochs"])
                 for step, position, d, _, anchor, key in self.mix.epoch(order["order.seed"], epoch,
                                                                       order["batch.global_size"], order["batch.last"])]

@@ -21,7 +21,6 @@ import servers
 import test_samples  # skips where it cannot run
 
 import numpy as np
-import xxhash
 import zarr
 
 import ragged_oracle
@@ -153,17 +152,13 @@ class World(test_samples.World):
         if len(self.counts) > 1:
             self.samples.pop("continuous", None)
 
-    def write(self):
-        uris = []
+    def write_stores(self):
         for i, store in enumerate(self.stores):
-            uris.append(os.path.join(self.folder, f"store{i}.zarr"))
             kept = {name: array for name, array in store.items() if not name.startswith("frames of")}
-            test_samples.write_store(uris[-1], kept, self.chunks, self.shards, self.compressors())
-        fields = {name: self.ragged.get(name, field) for name, field in self.fields.items()}
-        path = os.path.join(self.folder, "run.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"dataset": {"uri": uris, "fields": fields}, "samples": self.samples}, file)
-        return path
+            test_samples.write_store(self.uri(i), kept, self.chunks, self.shards, self.compressors(), self.dimensions)
+
+    def configured_fields(self):
+        return {name: self.ragged.get(name, field) for name, field in self.fields.items()}
 
     def damage(self, folder=False):
         """Removes a chunk of a column. Returns the anchors whose samples are bad then."""
@@ -196,17 +191,17 @@ class World(test_samples.World):
             numbers = values.pop(name).tolist()
             steps = [self.items_at(name, n) for n in numbers] if isinstance(numbers, list) else self.items_at(name, numbers)
             values |= ragged_oracle.sample(name, field, steps)
-        return {name: np.ascontiguousarray(values[name]) for name in sorted(values)}
+        return {name: np.array(values[name], order="C") for name in sorted(values)}
 
-    def digest(self, t, key, good=True):
-        digest = xxhash.xxh3_64()
+    def delivered(self, t, key, good=True):
+        values = self.sample(t, key)
         kept = {f"{name}.{which}" for name in self.ragged for which in ("offsets", "length")}
         joined = {name for name, field in self.ragged.items() if "index" in field}  # these are held: no chunk is missing
-        for name, value in self.sample(t, key).items():
+        for name, value in values.items():
             field, _, part = name.partition(".")
-            is_kept = good or name in kept or (field in joined and part != "valid")
-            digest.update(value.tobytes() if is_kept else bytes(value.nbytes))
-        return digest.hexdigest()
+            if not (good or name in kept or (field in joined and part != "valid")):
+                values[name] = np.zeros_like(value)
+        return values
 
     def __str__(self):
         return json.dumps({"base": super().__str__(), "ragged": self.ragged, "items": str(self.kinds)})

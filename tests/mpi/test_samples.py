@@ -44,10 +44,11 @@ ITEMS = {"action": ("f4", (3,)), "state": ("i2", ()), "image": ("u1", (5, 4)), "
 LARGE = ("f4", (9000,))  # of more than 32 KiB a frame: zero-copy
 
 
-def write_store(path, arrays, chunks, shards, compressors=None):
+def write_store(path, arrays, chunks, shards, compressors=None, dimensions=None):
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
         options = {"shards": shards[name]} if name in shards else {}
+        options |= {"dimension_names": dimensions[name]} if name in (dimensions or {}) else {}
         options |= {"compressors": compressors[name]} if name in (compressors or {}) else {}
         array = group.create_array(name, shape=values.shape, chunks=chunks[name], dtype=values.dtype,
                                    config={"write_empty_chunks": True}, **options)
@@ -57,11 +58,14 @@ def write_store(path, arrays, chunks, shards, compressors=None):
 class World:
     """A random dataset, what a sample is, and fields: in memory, in stores, and as a configuration."""
 
+    ITEMS, COUNTS = ITEMS, (1, 2, 7, 13, 30, 64, 90)
+    dimensions = None  # names of arrays' dimensions, where they have any
+
     def __init__(self, rng, folder):
         self.rng, self.folder = rng, folder
         self.numbers = np.random.default_rng(rng.randint(0, 2**32))
-        self.counts = [rng.choice((1, 2, 7, 13, 30, 64, 90)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-        self.items = dict(ITEMS)
+        self.counts = [rng.choice(self.COUNTS) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        self.items = dict(self.ITEMS)
         if rng.random() < 0.25:
             self.items["image"] = LARGE
         self.samples, self.fields = {}, {}
@@ -210,16 +214,33 @@ class World:
         if rng.random() < 0.3:
             self.samples["row_chunks"] = rng.randint(1, 3)
 
+    def uri(self, store):
+        return os.path.join(self.folder, f"store{store}.zarr")
+
+    def write_stores(self):
+        for i, store in enumerate(self.stores):
+            write_store(self.uri(i), store, self.chunks, self.shards, dimensions=self.dimensions)
+
+    def configured_fields(self):
+        """As in a configuration."""
+        return self.fields
+
+    def document(self):
+        """The configuration."""
+        return {"dataset": {"uri": [self.uri(i) for i in range(len(self.stores))], "fields": self.configured_fields()},
+                "samples": self.samples}
+
+    def configure(self, name="run.yaml"):
+        """The configuration's path."""
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.document(), file)
+        return path
+
     def write(self):
         """Writes stores and configuration. Returns the configuration's path."""
-        uris = []
-        for i, store in enumerate(self.stores):
-            uris.append(os.path.join(self.folder, f"store{i}.zarr"))
-            write_store(uris[-1], store, self.chunks, self.shards)
-        path = os.path.join(self.folder, "run.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"dataset": {"uri": uris, "fields": self.fields}, "samples": self.samples}, file)
-        return path
+        self.write_stores()
+        return self.configure()
 
     def damage(self, folder=False):
         """Removes a chunk of a field's array, or puts a folder in its place. Returns the anchors whose samples are bad then."""
@@ -237,12 +258,10 @@ class World:
         frames = set(range(first, min(first + length, int(self.model.first[store + 1]))))
         return {t for t in self.model.anchors() if self.model.touches(t, frames, array)}
 
-    def digest(self, t, key, good=True):
-        """What penstock-trainer --digest writes of the sample at an anchor."""
-        digest = xxhash.xxh3_64()
-        for value in self.model.sample(t, key).values():
-            digest.update(value.tobytes() if good else bytes(value.nbytes))
-        return digest.hexdigest()
+    def delivered(self, t, key, good=True):
+        """All fields of the sample at an anchor, in order of name."""
+        values = self.model.sample(t, key)
+        return values if good else {name: np.zeros_like(value) for name, value in values.items()}
 
     def __str__(self):
         return json.dumps({"counts": self.counts, "samples": self.samples, "fields": self.fields,
@@ -256,6 +275,14 @@ def make_world(rng, folder, kind=World):
         anchors, split = world.model.anchors(), world.samples.get("split", {})
         if len(anchors) >= 4 and ("parts" not in split or len(set(world.model.groups(split["by"]))) > 1):
             return world, anchors
+
+
+def digest_of(values):
+    """What penstock-trainer --digest writes of a sample."""
+    digest = xxhash.xxh3_64()
+    for value in values.values():
+        digest.update(value.tobytes())
+    return digest.hexdigest()
 
 
 def by_index(lines):
@@ -292,7 +319,7 @@ class Model(JobTest):
         cropped = any("crop" in field for field in world.fields.values())
         keys = {epoch: {t: sample_key(order["order.seed"], epoch, t) for t in anchors}
                 for epoch in range(order["order.epochs"] if cropped else 1)}
-        expected = {(str(epoch), str(t)): world.digest(t, keys[epoch][t], t not in bad) for epoch in keys for t in anchors}
+        expected = {(str(epoch), str(t)): digest_of(world.delivered(t, keys[epoch][t], t not in bad)) for epoch in keys for t in anchors}
         for line in lines:
             sample = (line[0] if cropped else "0", line[3])
             self.assertIn(sample, expected, f"no sample is at frame {line[3]}: {world}")

@@ -48,7 +48,8 @@ static inline void bench_init(struct bench *bench, uint64_t rows, struct plan_op
                                         .reader_count = readers,
                                         .keep_rows = keep_rows,
                                         .most_rows = most_rows,
-                                        .reader_of_trainer = bench->reader_of_trainer};
+                                        .reader_of_trainer = bench->reader_of_trainer,
+                                        .copies = 1};
     assert_int_equal(assigner_new(&assigner, &bench->assigner, NULL), STATUS_OK);
 }
 

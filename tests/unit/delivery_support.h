@@ -48,7 +48,7 @@ static inline void run_folder_done(const struct run_folder *folder)
 static inline struct ring_layout support_layout(uint32_t slots)
 {
     struct ring_layout layout = {
-        .field_count = 2, .slot_count = slots, .batch_size = SUPPORT_BATCH};
+        .field_count = 2, .slot_count = slots, .batch_size = SUPPORT_BATCH, .member_count = 1};
     layout.fields[0] =
         (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT16, .rank = 2, .shape = {2, 3}};
     layout.fields[1] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
@@ -59,6 +59,7 @@ static inline struct ring_layout support_layout(uint32_t slots)
 static inline struct ring_service support_service(uint32_t world_size)
 {
     return (struct ring_service){.world_size = world_size,
+                                 .mesh = {.rank_count = world_size},
                                  .dataset_samples = SUPPORT_SAMPLES,
                                  .steps_per_epoch = SUPPORT_STEPS,
                                  .epochs = 1000000,

@@ -5,6 +5,7 @@
 #define PENSTOCK_TESTS_DOCS_LAYOUTS_H
 
 #include "delivery/ring/handout.h"
+#include "delivery/ring/layout.h"
 #include "delivery/ring/protocol.h"
 #include "metrics/overview.h"
 #include "store/cache/disk_cache_internal.h"
@@ -13,13 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_MEMBERS = 16 };
+enum { MOST_MEMBERS = 20 };
 
 /* The page's names of types. */
 typedef uint64_t u64;
 typedef uint32_t u32;
 typedef int32_t i32;
+typedef uint16_t u16;
 typedef struct ring_field ring_field;
+typedef struct ring_part ring_part;
+typedef struct mesh mesh;
+typedef struct mesh_axis mesh_axis;
 typedef struct ring_waits ring_waits;
 typedef struct order order;
 typedef struct table_entry table_entry;
@@ -43,6 +48,7 @@ struct shared {
 // clang-format on
 
 #define LAYOUT   "src/delivery/ring/layout.h"
+#define MESH     "src/mesh/mesh.h"
 #define ORDER    "src/delivery/ring/order.h"
 #define HANDOUT  "src/delivery/ring/handout.h"
 #define PROTOCOL "src/delivery/ring/protocol.h"
@@ -57,17 +63,31 @@ static const struct shared structs[] = {
     {S(ring_layout, LAYOUT),
      {M(ring_layout, u64, magic), M(ring_layout, u32, version), M(ring_layout, u32, field_count),
       M(ring_layout, u32, slot_count), M(ring_layout, u32, batch_size),
-      M(ring_layout, u32, spare_slots), M(ring_layout, u32, reserved),
-      M(ring_layout, u64, control_offset), M(ring_layout, u64, data_offset),
-      M(ring_layout, u64, slot_stride), M(ring_layout, u64, total_bytes),
-      M(ring_layout, u64, indices_offset), M(ring_layout, u64, keys_offset),
-      M(ring_layout, u64, valid_offset), M(ring_layout, ring_field, fields)}},
+      M(ring_layout, u32, spare_slots), M(ring_layout, u32, member_count),
+      M(ring_layout, u32, part_count), M(ring_layout, u32, reserved),
+      M(ring_layout, u64, members_offset), M(ring_layout, u64, control_offset),
+      M(ring_layout, u64, data_offset), M(ring_layout, u64, slot_stride),
+      M(ring_layout, u64, total_bytes), M(ring_layout, u64, indices_offset),
+      M(ring_layout, u64, keys_offset), M(ring_layout, u64, valid_offset),
+      M(ring_layout, ring_field, fields), M(ring_layout, ring_part, parts)}},
     {S(ring_field, LAYOUT),
      {M(ring_field, char, name), M(ring_field, u32, dtype), M(ring_field, u32, rank),
       M(ring_field, u64, shape), M(ring_field, u64, sample_bytes), M(ring_field, u64, slot_offset),
-      M(ring_field, u64, capacity), M(ring_field, u32, kind), M(ring_field, u32, offsets_field)}},
+      M(ring_field, u64, capacity), M(ring_field, u32, kind), M(ring_field, u32, offsets_field),
+      M(ring_field, u32, part_count), M(ring_field, u32, first_part), M(ring_field, u32, cut_axes),
+      M(ring_field, u32, is_absent), M(ring_field, u32, reserved)}},
+    {S(ring_part, LAYOUT),
+     {M(ring_part, u64, sample_bytes), M(ring_part, u64, slot_offset), M(ring_part, u64, begins),
+      M(ring_part, u64, seconds), M(ring_part, u64, lengths), M(ring_part, u64, wholes),
+      M(ring_part, u64, is_absent)}},
+    {S(ring_member, LAYOUT),
+     {M(ring_member, u32, rank), M(ring_member, u32, is_there), M(ring_member, u64, fields),
+      M(ring_member, u16, parts)}},
+    {S(mesh, MESH), {M(mesh, u32, rank_count), M(mesh, u32, axis_count), M(mesh, mesh_axis, axes)}},
+    {S(mesh_axis, MESH),
+     {M(mesh_axis, char, name), M(mesh_axis, u32, size), M(mesh_axis, u32, divides)}},
     {S(ring_service, LAYOUT),
-     {M(ring_service, u32, rank), M(ring_service, u32, world_size),
+     {M(ring_service, u32, world_size), M(ring_service, u32, group), M(ring_service, mesh, mesh),
       M(ring_service, u64, dataset_samples), M(ring_service, u64, steps_per_epoch),
       M(ring_service, u64, epochs), M(ring_service, u64, start_epoch),
       M(ring_service, u64, start_step), M(ring_service, order, order)}},
@@ -120,7 +140,8 @@ static const struct {
      PROTOCOL_HELLO,
      {S(protocol_hello, PROTOCOL),
       {M(protocol_hello, u32, rank), M(protocol_hello, u32, world_size),
-       M(protocol_hello, u32, wish), M(protocol_hello, char, state)}}},
+       M(protocol_hello, u32, wish), M(protocol_hello, char, coordinates),
+       M(protocol_hello, char, state)}}},
     {"WAIT",
      PROTOCOL_WAIT,
      {S(protocol_wait, PROTOCOL),
@@ -129,7 +150,8 @@ static const struct {
     {"WELCOME",
      PROTOCOL_WELCOME,
      {S(protocol_welcome, PROTOCOL),
-      {M(protocol_welcome, u64, epoch), M(protocol_welcome, u64, step)}}},
+      {M(protocol_welcome, u64, epoch), M(protocol_welcome, u64, step),
+       M(protocol_welcome, u32, member), M(protocol_welcome, u32, reserved)}}},
     {"GOODBYE",
      PROTOCOL_GOODBYE,
      {S(protocol_goodbye, PROTOCOL),

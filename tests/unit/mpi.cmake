@@ -6,7 +6,7 @@ target_include_directories(test_mpi_log_json PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
 # Those that need the header of MPI alone, or calls that the test has.
 if(PENSTOCK_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
-  penstock_unit_test(mpi books LINKS base SYSTEM MPI::MPI_C)
+  penstock_unit_test(mpi books LINKS base mesh SYSTEM MPI::MPI_C)
   target_sources(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi/account/books.c ${PROJECT_SOURCE_DIR}/mpi/account/tally.c)
   target_include_directories(test_mpi_books PRIVATE ${PROJECT_SOURCE_DIR}/mpi)
 

@@ -7,8 +7,10 @@ enum { STEPS = 2, ROOM = 12 };
 /* "text" uint8 with column "text.rank" int32 [2], sequences of two steps; "words" uint16. */
 static struct ring_layout ragged_layout(void)
 {
-    struct ring_layout layout = {
-        .field_count = 5, .slot_count = SUPPORT_SLOTS, .batch_size = SUPPORT_BATCH};
+    struct ring_layout layout = {.field_count = 5,
+                                 .slot_count = SUPPORT_SLOTS,
+                                 .member_count = 1,
+                                 .batch_size = SUPPORT_BATCH};
     struct ring_field items = {.kind = RING_ITEMS, .capacity = ROOM, .offsets_field = 1};
     struct ring_field offsets = {.dtype = DTYPE_INT64, .kind = RING_OFFSETS};
     static const char *const names[] = {"text", "text.offsets", "text.rank", "words",
@@ -128,8 +130,10 @@ static void impossible_offsets_stop_the_trainer(void **state)
 static void padded_samples_have_the_bound_of_their_batch(void **state)
 {
     (void)state;
-    struct ring_layout layout = {
-        .field_count = 1, .slot_count = SUPPORT_SLOTS, .batch_size = SUPPORT_BATCH};
+    struct ring_layout layout = {.field_count = 1,
+                                 .slot_count = SUPPORT_SLOTS,
+                                 .member_count = 1,
+                                 .batch_size = SUPPORT_BATCH};
     layout.fields[0] = (struct ring_field){
         .name = "tokens", .dtype = DTYPE_UINT16, .kind = RING_PADDED, .capacity = ROOM};
     assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);

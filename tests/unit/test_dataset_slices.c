@@ -240,8 +240,8 @@ static void random_crops(void **state)
         assert_memory_equal(origins, again, sizeof origins);
         assert_int_equal(origins[0], random_below(random_u64(key, 7, 0), 4));
         assert_int_equal(origins[1], random_below(random_u64(key, 7, 1), 2));
-        crop_copy(field->crop, (unsigned char *)part,
-                  (unsigned char *)frame + crop_begin(field->crop, key));
+        crop_box_copy(&field->crop->box, (unsigned char *)part,
+                      (unsigned char *)frame + crop_begin(field->crop, key));
         for (int i = 0; i < 6; i++)
             assert_true(!(part[i] < frame[(origins[0] + i / 3) * LATS + origins[1] + i % 3]) &&
                         !(part[i] > frame[(origins[0] + i / 3) * LATS + origins[1] + i % 3]));
@@ -296,7 +296,7 @@ static void any_axes(void **state)
         crop_lay_out(&crop, 5, rank, shape, wanted, 3);
         int32_t origins[CROP_MAX_AXES];
         crop_origins(&crop, seed, origins);
-        crop_copy(&crop, part, frame + crop_begin(&crop, seed));
+        crop_box_copy(&crop.box, part, frame + crop_begin(&crop, seed));
         for (uint64_t i = 0; i < items; i++) {
             uint64_t rest = i;
             bool inside = true;
@@ -314,7 +314,7 @@ static void any_axes(void **state)
                 at += 3;
             }
         }
-        assert_int_equal(at, crop.bytes);
+        assert_int_equal(at, crop.box.bytes);
     }
 }
 

@@ -10,8 +10,8 @@
 static const uint64_t shape[] = {2, 3};
 static const float orography[2][3] = {{1, 2, 3}, {4, 5, 6}};
 static const struct handout_source sources[] = {
-    {.name = "", .shape = shape, .attributes = "{\"units\":\"K\"}"},
-    {.name = "", .shape = shape, .attributes = "{}"},
+    {.name = "image", .shape = shape, .attributes = "{\"units\":\"K\"}"},
+    {.name = "label", .shape = shape, .attributes = "{}"},
     {.name = "grid/orography",
      .dtype = DTYPE_FLOAT32,
      .rank = 2,

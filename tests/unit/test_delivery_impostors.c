@@ -148,8 +148,10 @@ static void fake_new(struct fake *fake, const char *run_dir, enum kind kind)
     assert_int_equal(rundir_claim(fake->dir, 0, NULL, &fake->lock, NULL), STATUS_OK);
     assert_int_equal(rundir_bind(fake->dir, 0, &fake->listener, NULL), STATUS_OK);
     assert_int_equal(listen(fake->listener, 4), 0);
-    assert_int_equal(ring_memory_create(&layout, &service, NULL, NULL, &fake->ring, NULL),
-                     STATUS_OK);
+    const struct ring_member member = {.is_there = 1, .fields = UINT64_MAX};
+    assert_int_equal(
+        ring_memory_create(&layout, &service, &member, 1, NULL, NULL, &fake->ring, NULL),
+        STATUS_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(wakeup_new(&fake->events[i], NULL), STATUS_OK);
 }

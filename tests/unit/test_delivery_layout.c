@@ -10,7 +10,8 @@
 
 static struct ring_layout two_fields(void)
 {
-    struct ring_layout layout = {.field_count = 2, .slot_count = 4, .batch_size = 5};
+    struct ring_layout layout = {
+        .field_count = 2, .slot_count = 4, .member_count = 1, .batch_size = 5};
     layout.fields[0] = (struct ring_field){
         .name = "latents", .dtype = DTYPE_FLOAT16, .rank = 4, .shape = {20, 4, 32, 32}};
     layout.fields[1] =
@@ -21,7 +22,8 @@ static struct ring_layout two_fields(void)
 /* Documents of 3 steps, points of two columns. */
 static struct ring_layout ragged_fields(void)
 {
-    struct ring_layout layout = {.field_count = 3, .slot_count = 4, .batch_size = 5};
+    struct ring_layout layout = {
+        .field_count = 3, .slot_count = 4, .member_count = 1, .batch_size = 5};
     layout.fields[0] = (struct ring_field){
         .name = "xyz", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {3}, .kind = RING_ITEMS};
     layout.fields[1] = (struct ring_field){
@@ -101,7 +103,8 @@ static void scalars_and_every_dtype_fit(void **state)
 {
     (void)state;
     for (uint32_t dtype = DTYPE_BOOL; dtype <= DTYPE_COMPLEX128; dtype++) {
-        struct ring_layout layout = {.field_count = 1, .slot_count = 1, .batch_size = 1};
+        struct ring_layout layout = {
+            .field_count = 1, .slot_count = 1, .member_count = 1, .batch_size = 1};
         layout.fields[0] = (struct ring_field){.name = "x", .dtype = dtype};
         assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
         assert_int_equal(layout.fields[0].sample_bytes, dtype_bytes((enum dtype)dtype));
@@ -286,8 +289,8 @@ static void check_sees_every_flipped_bit(void **state)
                 byte_index >= shape && byte_index < at + offsetof(struct ring_field, sample_bytes);
         }
         size_t dtype = offsetof(struct ring_layout, fields) + offsetof(struct ring_field, dtype);
-        bool spare =
-            byte_index == offsetof(struct ring_layout, spare_slots); /* fewer than all may be */
+        bool spare = byte_index == offsetof(struct ring_layout, spare_slots) ||
+                     byte_index == offsetof(struct ring_layout, member_count); /* of a page */
         bool may_be_valid =
             free_text || unused_shape || spare || byte_index == dtype ||
             byte_index == dtype + sizeof *field; /* another dtype of the same size */
@@ -307,7 +310,7 @@ static void check_compares_the_memory(void **state)
     layout.version = RING_VERSION + 1;
     struct error error;
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 6"));
+    assert_non_null(strstr(error.message, "version 7"));
 }
 
 int main(void)

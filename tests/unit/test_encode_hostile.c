@@ -173,8 +173,9 @@ static void misbehave(int socket, const char *mode, const struct ring *ring)
 static struct ring await_batches(const int fds[WELCOME_FDS])
 {
     struct ring_header header;
+    struct ring_member member;
     struct ring ring;
-    if (ring_open(fds[0], &ring, &header, NULL) != STATUS_OK)
+    if (ring_open(fds[0], 0, &ring, &header, &member, NULL) != STATUS_OK)
         _exit(97);
     while (atomic_load(&ring.control->head) < 2)
         usleep(1000);

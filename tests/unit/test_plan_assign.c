@@ -256,7 +256,8 @@ static void homes_without_buffers(void **state)
                                        .keep_rows = ROWS,
                                        .most_rows = WINDOW / READERS,
                                        .kept_are_read = true,
-                                       .reader_of_trainer = reader_of_trainer};
+                                       .reader_of_trainer = reader_of_trainer,
+                                       .copies = 1};
     struct assigner *assigner;
     assert_int_equal(assigner_new(&options, &assigner, NULL), STATUS_OK);
     uint16_t homes[ROWS], owners[WINDOW];

@@ -39,7 +39,8 @@ static struct budget_demand usual(const struct plan *plan)
         .plan = plan,
         .shape = {.steps_per_round = 1, .stripes_per_step = 1, .in_flight = 2},
         .reader_count = 4,
-        .trainers_served = 2,
+        .ring_count = 2,
+        .copies = 1,
         .worker_count = 8,
         .row_bytes = 1000 * 1024,
         .packed_bytes = 10 * 1024,
@@ -341,7 +342,7 @@ static void large_sizes_saturate(void **state)
     struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, 8192 * 16, 8192);
     struct budget_demand demand = usual(&plan);
     demand.reader_count = 1024;
-    demand.trainers_served = 8;
+    demand.ring_count = 8;
     demand.row_bytes = UINT64_C(16) * 150000000;
     demand.packed_bytes = 150000000;
     demand.ring_bytes = UINT64_C(4) * 16 * 150000000;

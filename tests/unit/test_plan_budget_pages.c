@@ -87,7 +87,8 @@ static struct budget_demand make_demand(const struct plan *plan, uint32_t reader
         .plan = plan,
         .shape = {.steps_per_round = 2, .stripes_per_step = 1, .in_flight = 2},
         .reader_count = readers,
-        .trainers_served = 1,
+        .ring_count = 1,
+        .copies = 1,
         .worker_count = 2,
         .row_bytes = 64,
         .packed_bytes = 16,
@@ -265,7 +266,7 @@ static void starts(void **state)
     set_one_giant();
     struct plan plan = make_plan(100000, 100, 100, 256, PLAN_DROP);
     struct budget_demand demand = make_demand(&plan, 4), without;
-    uint64_t records = 2 * 2 * 512 + 512 * (demand.trainers_served - 1);
+    uint64_t records = 2 * 2 * 512 + 512 * (demand.ring_count - 1);
     for (int held = 0; held < 2; held++) {
         if (held)
             demand.ragged.page_bytes = 0;

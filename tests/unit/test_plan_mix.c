@@ -227,7 +227,8 @@ static void check_delivery(const struct plan *plan, uint32_t readers, struct rou
                                              .reader_count = readers,
                                              .keep_rows = plan->row_count / 2 / readers,
                                              .most_rows = plan->window_rows,
-                                             .reader_of_trainer = reader_of_trainer};
+                                             .reader_of_trainer = reader_of_trainer,
+                                             .copies = 1};
     assert_true(to.seen && to.where);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         reader_of_trainer[t] = t % readers;

@@ -136,7 +136,8 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
     struct assigner_options options = {.plan = plan,
                                        .reader_count = readers,
                                        .most_rows = plan->window_rows,
-                                       .reader_of_trainer = reader_of_trainer};
+                                       .reader_of_trainer = reader_of_trainer,
+                                       .copies = 1};
     assert_non_null(reader_of_trainer);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         reader_of_trainer[t] = t % readers;
@@ -233,7 +234,8 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
                                              .reader_count = readers,
                                              .keep_rows = plan->row_count / readers,
                                              .most_rows = plan->window_rows,
-                                             .reader_of_trainer = reader_of_trainer};
+                                             .reader_of_trainer = reader_of_trainer,
+                                             .copies = 1};
     assert_int_equal(assigner_new(&options, &assigner, NULL), STATUS_OK);
     plan_epoch_init(&epoch, plan, 3);
     for (uint64_t j = 0; j < plan->window_count; j++) {

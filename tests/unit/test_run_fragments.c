@@ -92,8 +92,8 @@ static void make_world(struct world *world, uint64_t seed, size_t large)
                                       .mask = draw(2),
                                       .valid_offset = row_bytes,
                                       .row_bytes = row_bytes + ROW};
-    world->layout =
-        (struct ring_layout){.field_count = (uint32_t)count, .slot_count = 1, .batch_size = BATCH};
+    world->layout = (struct ring_layout){
+        .field_count = (uint32_t)count, .slot_count = 1, .member_count = 1, .batch_size = BATCH};
     for (size_t f = 0; f < count; f++) {
         struct dataset_field *field = &world->fields[f];
         struct ring_field *ring = &world->layout.fields[f];
@@ -105,7 +105,8 @@ static void make_world(struct world *world, uint64_t seed, size_t large)
         ring->shape[0] = field->sample_bytes;
     }
     assert_int_equal(ring_layout_settle(&world->layout, NULL), STATUS_OK);
-    assert_int_equal(fragments_new(&world->dataset, &world->fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&world->dataset, NULL, NULL, &world->fragments, NULL),
+                     STATUS_OK);
     fragments_set_slots(world->fragments, &world->layout);
     world->row = malloc(world->dataset.row_bytes);
     world->slot = malloc(world->layout.slot_stride);
@@ -246,7 +247,7 @@ static void shared_frames_travel_once(void **unused)
         {.sample_bytes = 400, .frame_bytes = 100, .step_count = 4, .steps = targets}};
     const struct dataset dataset = {.field_count = 2, .fields = fields};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
     assert_int_equal(fragments->count, 3); /* -1 to 1; 2; 5 */
     assert_int_equal(fragments->repeat_count, 1);
     assert_int_equal(fragments->repeats[0].bytes, 200);
@@ -266,7 +267,7 @@ static void fields_without_steps(void **unused)
     const struct dataset dataset = {
         .field_count = 3, .fields = fields, .mask = true, .valid_offset = 77};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
     assert_int_equal(fragments->count, 2);
     assert_int_equal(fragments->packed_count, 1);
     assert_int_equal(fragments->all[0].row_offset, 64);
@@ -298,7 +299,7 @@ static void crops_are_packed(void **unused)
     fields[2].crop = &other_crop;
     const struct dataset dataset = {.field_count = 3, .fields = fields};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
     assert_true(fragments->crops);
     assert_int_equal(fragments->count, 2);
     assert_int_equal(fragments->packed_count, 2);
@@ -322,7 +323,7 @@ static void large_fragments_stream(void **unused)
     for (size_t i = 0; i < 2; i++) {
         const struct ring_layout layout = {.field_count = 2, .total_bytes = ring_bytes[i]};
         struct fragments *fragments;
-        assert_int_equal(fragments_new(&dataset, &fragments, NULL), STATUS_OK);
+        assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
         fragments_set_slots(fragments, &layout);
         assert_int_equal(fragments->all[0].streams, i == 1);
         assert_false(fragments->all[1].streams);

@@ -103,6 +103,8 @@ static const struct walk {
     {"readers.cache_dir", {"", "@/cache"}, NULL},
     {"readers.cache_dir_bytes", {"1GiB", "2GiB"}, NULL},
     {"delivery.trainers", {"1", "8"}, NULL},
+    {"delivery.mesh", {"a:8", "a:2,b:4"}, "delivery.trainers=8 delivery.data=a"},
+    {"delivery.data", {"a", "b"}, "delivery.trainers=8 delivery.mesh=a:2,b:4"},
     {"delivery.slots", {"2", "5"}, NULL},
     {"delivery.run_dir", {"auto", "@/run"}, NULL},
     {"delivery.connect_timeout", {"1", "2"}, NULL},

@@ -23,7 +23,8 @@ static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_
 /* Slots of 16 MiB and a little. */
 static struct ring_layout huge_layout(uint32_t slots)
 {
-    struct ring_layout layout = {.field_count = 1, .slot_count = slots, .batch_size = 4};
+    struct ring_layout layout = {
+        .field_count = 1, .slot_count = slots, .member_count = 1, .batch_size = 4};
     layout.fields[0] =
         (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {1 << 20}};
     assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
@@ -84,12 +85,14 @@ static int descriptors(void)
     return count;
 }
 
+static const struct ring_member somebody = {.rank = 5, .is_there = 1, .fields = UINT64_MAX};
+
 static struct ring create(const struct ring_layout *layout)
 {
     struct ring_service service = support_service(1);
     struct ring ring;
     struct error error;
-    if (ring_memory_create(layout, &service, NULL, NULL, &ring, &error) != STATUS_OK)
+    if (ring_memory_create(layout, &service, &somebody, 1, NULL, NULL, &ring, &error) != STATUS_OK)
         fail_msg("%s", error.message);
     return ring;
 }
@@ -99,8 +102,10 @@ static void check_both_ends(struct ring *ring, const struct ring_layout *layout)
 {
     struct ring other;
     struct ring_header header;
+    struct ring_member member;
     struct error error;
-    if (ring_open(fcntl(ring->memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error) != STATUS_OK)
+    if (ring_open(fcntl(ring->memfd, F_DUPFD_CLOEXEC, 0), 0, &other, &header, &member, &error) !=
+        STATUS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(ring->bytes, layout->total_bytes);
     assert_int_equal(other.bytes, layout->total_bytes);
@@ -219,9 +224,11 @@ static void check_transparent(const struct ring_layout *layout)
 {
     struct ring ring = create(layout), other;
     struct ring_header header;
+    struct ring_member member;
     struct error error;
     assert_true(is_aligned(&ring));
-    if (ring_open(fcntl(ring.memfd, F_DUPFD_CLOEXEC, 0), &other, &header, &error) != STATUS_OK)
+    if (ring_open(fcntl(ring.memfd, F_DUPFD_CLOEXEC, 0), 0, &other, &header, &member, &error) !=
+        STATUS_OK)
         fail_msg("%s", error.message);
     assert_true(is_aligned(&other));
     if (ring.pages != RING_PAGES_HUGETLB) { /* somebody has set some aside */
@@ -238,7 +245,8 @@ static void check_transparent(const struct ring_layout *layout)
 /* 40 slots of a little more than 256 KiB. */
 static struct ring_layout small_slots(void)
 {
-    struct ring_layout layout = {.field_count = 1, .slot_count = 40, .batch_size = 1};
+    struct ring_layout layout = {
+        .field_count = 1, .slot_count = 40, .member_count = 1, .batch_size = 1};
     layout.fields[0] =
         (struct ring_field){.name = "image", .dtype = DTYPE_FLOAT32, .rank = 1, .shape = {65537}};
     assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
@@ -311,9 +319,9 @@ static void test_who_fills(void **state)
     struct filled filled = {0};
     struct ring ring;
     struct error error;
-    service.rank = 5;
-    assert_int_equal(ring_memory_create(&layout, &service, fill, &filled, &ring, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        ring_memory_create(&layout, &service, &somebody, 1, fill, &filled, &ring, &error),
+        STATUS_OK);
     assert_int_equal(filled.calls, 1);
     assert_int_equal(filled.rank, 5);
     assert_int_equal(filled.bytes, layout.total_bytes);
@@ -321,8 +329,9 @@ static void test_who_fills(void **state)
 
     int before = descriptors();
     filled.failure = ENOMEM;
-    assert_int_equal(ring_memory_create(&layout, &service, fill, &filled, &ring, &error),
-                     STATUS_NO_MEMORY);
+    assert_int_equal(
+        ring_memory_create(&layout, &service, &somebody, 1, fill, &filled, &ring, &error),
+        STATUS_NO_MEMORY);
     assert_non_null(strstr(error.message, "fill a ring of"));
     assert_int_equal(descriptors(), before);
 }

@@ -87,10 +87,12 @@ static void describe_order(const struct config *config, const struct run_setup *
     run_describe_epochs(config, out);
     text_append(out, "; order id %016" PRIx64 ", placement %s\n", setup->service.order.id,
                 plan->locality ? "local" : "fixed");
-    text_append(out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
-                count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
-                count_plural(plan->global_batch), count_format(plan->batch).text,
-                count_each(plan->trainer_count, "trainer").text);
+    text_append(
+        out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
+        count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
+        count_plural(plan->global_batch), count_format(plan->batch).text,
+        count_each(plan->trainer_count, setup->service.mesh.axis_count > 0 ? "group" : "trainer")
+            .text);
     if (plan->cuts.items > 0)
         describe_budget(config, plan, out);
     uint64_t rest = plan->sample_count % plan->global_batch;
@@ -103,6 +105,8 @@ static void describe_order(const struct config *config, const struct run_setup *
 
 static void describe_rounds(const struct run_setup *setup, struct text *out)
 {
+    uint32_t trainers =
+        (uint32_t)size_divide_up(setup->service.world_size, run_setup_readers(setup));
     text_append(out, "%-11s%s an epoch, ", "rounds",
                 count_format(rounds_per_epoch(&setup->plan, setup->shape)).text);
     if (setup->shape.stripes_per_step > 1)
@@ -111,9 +115,31 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
         text_append(out, "%u step%s each\n", setup->shape.steps_per_round,
                     count_plural(setup->shape.steps_per_round));
     text_append(out, "%-11s%u, with %u thread%s and up to %u trainer%s each\n", "readers",
-                setup->demand.reader_count, setup->demand.worker_count,
-                count_plural(setup->demand.worker_count), setup->demand.trainers_served,
-                count_plural(setup->demand.trainers_served));
+                run_setup_readers(setup), setup->demand.worker_count,
+                count_plural(setup->demand.worker_count), trainers, count_plural(trainers));
+}
+
+/* Which readers read what, where trainers of a group need different parts of samples. */
+static void describe_lanes(const struct run_setup *setup, struct text *out)
+{
+    uint32_t groups = mesh_group_count(&setup->service.mesh);
+    if (setup->service.mesh.axis_count == 0)
+        return;
+    text_append(out, "%-11s%s of %s", "mesh", count_each(groups, "group").text,
+                count_each(setup->service.world_size / groups, "trainer").text);
+    if (setup->lane_count > 1)
+        text_append(
+            out,
+            "; %u lanes of %s: each reads %.0f%% of a sample at most, and exchanges nothing "
+            "with others",
+            setup->lane_count, count_each(setup->demand.reader_count, "reader").text,
+            100 * setup->lanes.most);
+    else if (setup->lanes.class_count > 1)
+        text_append(out,
+                    "; readers need %u different parts of samples, would read %.2f times the "
+                    "dataset by themselves, and so read it together",
+                    setup->lanes.class_count, setup->lanes.sum);
+    text_append(out, "\n");
 }
 
 /* Bytes that a reader decodes for a row, halos included, on average. */
@@ -176,7 +202,8 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         text_append(out, "; and once %s of held arrays", size_format(dataset->held_bytes).text);
     text_append(out, "\n%-11s", "exchange");
     if (setup->demand.reader_count == 1)
-        text_append(out, "nothing: there is one reader");
+        text_append(out, setup->lane_count > 1 ? "nothing: each lane has one reader"
+                                               : "nothing: there is one reader");
     else
         describe_epochs(forecast, exchange, out);
     if (setup->demand.reader_count > 1 && setup->plan.row_samples == 1 && !setup->plan.locality)
@@ -207,8 +234,13 @@ static void describe_other(const struct run_setup *setup, const struct run_forec
 /* Of how often chunks are decoded: less is no reason to change anything. */
 static const double worth_a_note = 1.1;
 
-static void describe_notes(const struct dataset *dataset, struct text *out)
+static void describe_notes(const struct dataset *dataset, const struct run_setup *setup,
+                           struct text *out)
 {
+    if (setup->lane_count == 1 && setup->lanes.class_count > 1 && setup->lanes.sum > worth_a_note)
+        text_append(out,
+                    "note: parts of samples travel between readers: with chunks that end where "
+                    "parts do (dataset.cuts), each reader would read its own parts alone\n");
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
         bool costs = field->source == FIELD_ROW && field->row_leader == f &&
@@ -252,7 +284,7 @@ void plan_print_json(const struct dataset *dataset, const struct run_setup *setu
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
            ",\"memory_bytes_of_a_reader\":%" PRIu64 ",\"memory\":",
-           setup->service.order.id, setup->demand.reader_count, setup->plan.steps_per_epoch,
+           setup->service.order.id, run_setup_readers(setup), setup->plan.steps_per_epoch,
            setup->plan.row_count, setup->budget.keep_rows, setup->budget.total_bytes);
     struct text memory = {0};
     run_setup_memory_json(setup, &memory);
@@ -277,13 +309,14 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
+    describe_lanes(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
     describe_other(setup, &forecasts->own, &forecasts->other, &out);
     text_append(&out, "memory of one reader\n");
     run_setup_describe_memory(setup, &out);
     text_append(&out, "seats on a node like this machine, of its first reader\n");
     topology_describe(placement, &out);
-    describe_notes(dataset, &out);
+    describe_notes(dataset, setup, &out);
     fputs(out.data, stdout);
     text_done(&out);
 }

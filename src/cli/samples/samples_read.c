@@ -111,8 +111,8 @@ void samples_row_take(const struct samples_row *row, const struct samples_plot *
         else if (is_zero)
             memset(at, 0, step_bytes);
         else if (field->crop)
-            crop_copy(field->crop, at,
-                      frame_of(row, sample, f, step) + crop_begin(field->crop, sample->key));
+            crop_box_copy(&field->crop->box, at,
+                          frame_of(row, sample, f, step) + crop_begin(field->crop, sample->key));
         else
             memcpy(at, frame_of(row, sample, f, step), step_bytes);
     }

@@ -286,6 +286,81 @@ enum status slices_settle(struct dataset *dataset, const struct dataset_options 
     return STATUS_OK;
 }
 
+/* The axis of the array that an axis of the field's frames is; its rank: none. Axes that slices
+ * drop are not among them. */
+static int frame_axis(const struct field_origin *origin, int axis)
+{
+    int at = 1, rank = origin->array->array.rank;
+    for (; at < rank && (slices_drop(origin, at) || axis > 0); at++)
+        axis -= !slices_drop(origin, at);
+    return at < rank ? slices_axis(origin, at) : rank;
+}
+
+/* Adds the runs of a slice that indices [first, first + count) of it are. */
+static void add_runs(const struct field_slice *slice, uint64_t first, uint64_t count,
+                     struct field_slice *to)
+{
+    for (size_t i = 0; i < slice->run_count && count > 0; i++) {
+        const struct zarr_run *run = &slice->runs[i];
+        if (first >= run->count) {
+            first -= run->count;
+            continue;
+        }
+        uint64_t taken = min_u64(count, run->count - first);
+        to->runs[to->run_count++] = (struct zarr_run){run->first + first, taken};
+        first = 0;
+        count -= taken;
+    }
+}
+
+/* The indices `runs` ([count]) of those that a field has along an axis of its array. */
+static enum status narrow_axis(struct field_origin *origin, int axis, const struct zarr_run *runs,
+                               size_t count, struct error *err)
+{
+    struct field_slice *slice = &origin->slices[axis], narrowed = {.drops = slice->drops};
+    struct zarr_run all = {0, origin->array->array.shape[axis]};
+    struct field_slice whole = {.runs = &all, .run_count = 1};
+    const struct field_slice *from = slice->runs ? slice : &whole;
+    narrowed.runs = calloc(count + from->run_count, sizeof *narrowed.runs);
+    if (!narrowed.runs)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a slice");
+    for (size_t i = 0; i < count; i++)
+        add_runs(from, runs[i].first, runs[i].count, &narrowed);
+    free(slice->runs);
+    *slice = narrowed;
+    return STATUS_OK;
+}
+
+enum status slices_narrow(struct dataset *dataset, const struct dataset_narrowing *narrowing,
+                          struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; narrowing && i < narrowing->field_count; i++) {
+        const struct dataset_narrowed *field = &narrowing->fields[i];
+        struct field_origin *origin = dataset_origin(dataset, field->name);
+        origin->is_absent = field->is_absent;
+        for (int k = 0; status == STATUS_OK && k < field->axis_count; k++)
+            status = narrow_axis(origin, frame_axis(origin, field->axes[k].axis),
+                                 field->axes[k].runs, field->axes[k].run_count, err);
+    }
+    if (narrowing)
+        dataset->private->row_length = narrowing->row_length;
+    if (narrowing)
+        dataset->private->held_fields = narrowing->held;
+    return status;
+}
+
+bool dataset_may_narrow(const struct dataset *dataset, size_t field, int axis)
+{
+    const struct field_origin *origin = &dataset->private->origins[field];
+    if (!origin->array)
+        return false;
+    int of_array = frame_axis(origin, axis);
+    int of_view = of_array < origin->axis ? of_array + 1 : of_array;
+    return of_array < origin->array->array.rank && origin->crops[of_array] == 0 &&
+           (!origin->normal || origin->normal->strides[of_view] == 0);
+}
+
 enum status slices_select(const struct field_origin *origin, const struct zarr_array *array,
                           struct store_field *here, struct zarr_view *view, struct error *err)
 {

@@ -12,6 +12,11 @@
 MUST_USE enum status slices_settle(struct dataset *dataset, const struct dataset_options *options,
                                    struct error *err);
 
+/* Narrows the fields that the options say, after their slices and normals are settled. NO_MEMORY.
+ */
+MUST_USE enum status slices_narrow(struct dataset *dataset,
+                                   const struct dataset_narrowing *narrowing, struct error *err);
+
 /* The axis of the array that an axis (> 0) of the field's view is. */
 int slices_axis(const struct field_origin *origin, int axis);
 

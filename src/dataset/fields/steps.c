@@ -153,7 +153,7 @@ static size_t leader_of(const struct dataset *dataset, size_t i)
 {
     const struct field_origin *origins = dataset->private->origins;
     for (size_t k = 0; k < i && origins[i].array && dataset->private->has_steps; k++)
-        if (same_view(&origins[k], &origins[i]))
+        if (origins[k].is_absent == origins[i].is_absent && same_view(&origins[k], &origins[i]))
             return k;
     return i;
 }

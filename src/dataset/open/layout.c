@@ -61,7 +61,7 @@ static void describe_made(const struct dataset *dataset, const struct field_orig
 static enum status describe_steps(const struct dataset *dataset, const struct field_origin *origin,
                                   struct dataset_field *field, struct error *err)
 {
-    uint64_t bytes, step_bytes = field->crop ? field->crop->bytes : field->frame_bytes;
+    uint64_t bytes, step_bytes = field->crop ? field->crop->box.bytes : field->frame_bytes;
     field->sample_bytes = step_bytes;
     if (origin->step_count == 0)
         return STATUS_OK;
@@ -170,7 +170,12 @@ static enum status settle_rows(struct dataset *dataset, struct error *err)
     const struct field_origin *origins = dataset->private->origins;
     const struct ragged *ragged = ragged_leader(dataset);
     size_t leader = find_leader(dataset);
-    uint64_t length;
+    uint64_t length = dataset->private->row_length;
+    if (length > 0) {
+        dataset->row_chunks = dataset->private->row_chunks;
+        cut_rows(dataset, length);
+        return STATUS_OK;
+    }
     if (leader == dataset->field_count && ragged) {
         cut_rows(dataset, ragged_row_length(dataset, ragged, &dataset->row_chunks));
         return STATUS_OK;
@@ -290,6 +295,10 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
     struct dataset_field *field = &dataset->fields[i];
     if (!origin->array)
         return STATUS_OK;
+    if (origin->is_absent) {
+        field->source = FIELD_ABSENT;
+        return STATUS_OK;
+    }
     if (origin->index) {
         uint64_t bytes = total_bytes(dataset, origin);
         if (bytes > limit)
@@ -301,7 +310,8 @@ static enum status settle_source(struct dataset *dataset, size_t i, size_t leade
                 size_format(limit).text);
         return STATUS_OK;
     }
-    if (is_held(dataset, i, leader, limit))
+    bool narrowed = dataset->private->row_length > 0;
+    if (narrowed ? dataset->private->held_fields >> i & 1 : is_held(dataset, i, leader, limit))
         return STATUS_OK;
     field->source = FIELD_ROW;
     field->decode_amplification = decode_amplification(dataset, i);
@@ -367,7 +377,7 @@ static bool lay_out_field(struct dataset *dataset, size_t i, uint64_t *row, uint
 {
     struct field_origin *origin = &dataset->private->origins[i];
     struct dataset_field *field = &dataset->fields[i];
-    if (!origin->array)
+    if (!origin->array || field->source == FIELD_ABSENT)
         return true;
     if (field->row_leader != i) { /* the leader's memory, which comes before by name */
         field->row_offset = dataset->fields[field->row_leader].row_offset;

@@ -123,6 +123,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_OK)
         status = normals_settle(dataset, options, err);
     if (status == STATUS_OK)
+        status = slices_narrow(dataset, options->narrowing, err);
+    if (status == STATUS_OK)
         status = made_fields_add(dataset, err);
     if (status == STATUS_OK)
         status = steps_keep(dataset, err);

@@ -44,7 +44,7 @@ static enum status unpack_sources(struct packed *packed, struct store_watch *wat
         names[d] = "of rank 0"; /* where the fields were compared */
         if (!packed_take_run(packed, &bytes, &size))
             return error_set(err, STATUS_CORRUPT, "packed mix ends early");
-        status = dataset_unpack_source(bytes, size, watch, mix, d, &mix->sources[d], err);
+        status = dataset_unpack_source(bytes, size, NULL, watch, mix, d, &mix->sources[d], err);
     }
     return status == STATUS_OK ? mix_settle_sources(mix, names, err) : status;
 }

@@ -322,12 +322,13 @@ static void unpacked_done(struct unpacked *unpacked)
     free(unpacked->document_ends);
 }
 
-enum status dataset_unpack_source(const void *bytes, size_t size, struct store_watch *watch,
-                                  struct dataset *mix, uint32_t source,
+enum status dataset_unpack_source(const void *bytes, size_t size,
+                                  const struct dataset_narrowing *narrowing,
+                                  struct store_watch *watch, struct dataset *mix, uint32_t source,
                                   struct dataset **ret_dataset, struct error *err)
 {
     struct packed packed = {bytes, size};
-    struct unpacked from = {.options.watch = watch};
+    struct unpacked from = {.options = {.watch = watch, .narrowing = narrowing}};
     struct dataset *dataset = NULL;
     enum status status = take_options(&packed, &from)
                              ? dataset_allocate(&from.options, &dataset, err)
@@ -350,5 +351,19 @@ enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *w
 {
     if (mix_is_packed(bytes, size))
         return mix_unpack(bytes, size, watch, ret_dataset, err);
-    return dataset_unpack_source(bytes, size, watch, NULL, 0, ret_dataset, err);
+    return dataset_unpack_source(bytes, size, NULL, watch, NULL, 0, ret_dataset, err);
+}
+
+enum status dataset_narrow(const struct dataset *whole, const struct dataset_narrowing *narrowing,
+                           struct store_watch *watch, struct dataset **ret_dataset,
+                           struct error *err)
+{
+    void *bytes;
+    size_t size;
+    enum status status = dataset_pack(whole, &bytes, &size, err);
+    if (status != STATUS_OK)
+        return status;
+    status = dataset_unpack_source(bytes, size, narrowing, watch, NULL, 0, ret_dataset, err);
+    free(bytes);
+    return status;
 }

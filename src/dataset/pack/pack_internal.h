@@ -50,6 +50,7 @@ static inline bool unpack_items(struct packed *packed, size_t item_bytes, void *
 
 /* pack.c: dataset_unpack(), of a source of a mix, or with `mix` NULL. */
 MUST_USE enum status dataset_unpack_source(const void *bytes, size_t size,
+                                           const struct dataset_narrowing *narrowing,
                                            struct store_watch *watch, struct dataset *mix,
                                            uint32_t source, struct dataset **ret_dataset,
                                            struct error *err);

@@ -16,12 +16,15 @@ struct connection {
     int release_fd; /* eventfd: the trainer signals it at a release if the reader sleeps */
 };
 
-/* Makes the connection of trainer `rank` of `world_size` from a WELCOME's descriptors. `socket` and
- * `fds` are taken, and closed on failure. *ret_header is a checked private copy of the ring's
- * header. PROTOCOL: the ring is not this trainer's, or a descriptor is no eventfd. Other statuses:
- * as ring_open(). */
-MUST_USE enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t rank,
-                                     uint32_t world_size, struct connection *ret_connection,
+/* Makes the connection of member `index` of a ring from a WELCOME's descriptors. `socket` and `fds`
+ * are taken, and closed on failure. *rank is the trainer's in the service; with `is_sure` the ring
+ * has to be for that rank, of `world_size`, and else the ring says which rank the service has given
+ * the trainer. *ret_header is a checked private copy of the ring's header, with the layout as the
+ * member has it. PROTOCOL: the ring is not this trainer's, or a descriptor is no eventfd. Other
+ * statuses: as ring_open(). */
+MUST_USE enum status connection_open(int socket, const int fds[WELCOME_FDS], uint32_t index,
+                                     uint32_t world_size, bool is_sure, uint32_t *rank,
+                                     struct connection *ret_connection,
                                      struct ring_header *ret_header, struct error *err);
 
 /* Closes the socket and the eventfds. The ring stays mapped. */

@@ -143,6 +143,7 @@ static enum status say_hello(const struct dial *dial, struct error *err)
     struct protocol_message hello = {
         .type = PROTOCOL_HELLO,
         .hello = {.rank = options->rank, .world_size = options->world_size, .wish = options->wish}};
+    snprintf(hello.hello.coordinates, sizeof hello.hello.coordinates, "%s", options->coordinates);
     if (options->state)
         snprintf(hello.hello.state, sizeof hello.hello.state, "%s", options->state);
     enum status status = check_peer(dial->socket, err);
@@ -159,8 +160,10 @@ static enum status take_ring(struct dial *dial, const int fds[WELCOME_FDS],
 {
     const struct dial_options *options = dial->options;
     struct connection_terms terms = {.welcome = *welcome, .reconnect_ms = dial->news.reconnect_ms};
-    enum status status = connection_open(dial->socket, fds, options->rank, options->world_size,
-                                         ret_connection, &terms.header, err);
+    terms.rank = options->rank;
+    enum status status =
+        connection_open(dial->socket, fds, welcome->member, options->world_size,
+                        !*options->coordinates, &terms.rank, ret_connection, &terms.header, err);
     dial->socket = -1;
     if (status != STATUS_OK)
         return status;

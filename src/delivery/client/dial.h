@@ -22,6 +22,7 @@ struct dial_options {
     int64_t reader; /* its number; -1: dial_reader_of() chooses among the live readers */
     uint32_t local_rank, local_world_size;
     uint32_t rank, world_size;
+    const char *coordinates; /* in the mesh, as the protocol has them; "": those of the rank */
     int64_t timeout_ms;      /* -1: no limit */
     enum protocol_wish wish; /* WISH_FRESH: `state` is NULL */
     const char *state;       /* JSON, at most PROTOCOL_STATE_BYTES with NUL */
@@ -33,7 +34,8 @@ struct dial_options {
 
 /* What the service has told at the end of the handshake. */
 struct connection_terms {
-    struct ring_header header;       /* a checked private copy */
+    struct ring_header header;       /* of connection_open() */
+    uint32_t rank;                   /* likewise */
     struct protocol_welcome welcome; /* this trainer's first batch */
     struct handout handout;          /* owned; zero: the service has none */
     uint64_t reconnect_ms;           /* how long to look for a reader if this one goes away; 0: not

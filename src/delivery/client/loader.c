@@ -27,6 +27,12 @@ static enum status own_options(struct loader *loader, const struct dial_options 
     loader->options.run_dir = strdup(options->run_dir);
     if (!loader->options.run_dir)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a connection");
+    if ((size_t)snprintf(loader->coordinates, sizeof loader->coordinates, "%s",
+                         options->coordinates ? options->coordinates : "") >=
+        sizeof loader->coordinates)
+        return error_set(err, STATUS_INVALID, "coordinates have more than %zu bytes",
+                         sizeof loader->coordinates - 1);
+    loader->options.coordinates = loader->coordinates;
     if (options->state) {
         if ((size_t)snprintf(loader->state, sizeof loader->state, "%s", options->state) >=
             sizeof loader->state)
@@ -91,6 +97,11 @@ enum status loader_new(const struct dial_options *options, struct loader **ret_l
 const struct ring_header *loader_header(const struct loader *loader)
 {
     return &loader->header;
+}
+
+uint32_t loader_rank(const struct loader *loader)
+{
+    return loader->rank;
 }
 
 const struct handout *loader_handout(const struct loader *loader)

@@ -62,6 +62,9 @@ MUST_USE enum status loader_connect(struct loader *loader, uint64_t until_ns, bo
  * spare_slots, and in where the service starts. Borrowed until loader_close(); any thread. */
 const struct ring_header *loader_header(const struct loader *loader);
 
+/* The trainer's rank in the service. Any thread. */
+uint32_t loader_rank(const struct loader *loader);
+
 /* The handout of the first reader, which later readers' equal; zero: there is none. Borrowed as the
  * header; any thread. */
 const struct handout *loader_handout(const struct loader *loader);

@@ -18,9 +18,12 @@
 #include <stdint.h>
 
 struct loader {
-    struct dial_options options;      /* strings are owned */
+    struct dial_options options; /* strings are owned */
+    char coordinates[PROTOCOL_COORDINATES_BYTES];
+    uint32_t rank;                    /* in the service: where coordinates are told, another one may
+                                       * be in `options` */
     char state[PROTOCOL_STATE_BYTES]; /* of the last HELLO, or to come with the next one */
-    struct ring_header header;        /* of the first reader; checked private copy */
+    struct ring_header header;        /* of the first reader: of connection_open() */
     struct handout handout;           /* of the first reader; zero: none */
     uint64_t end;                     /* the cursor behind the last step of all */
     _Atomic uint64_t cursor;          /* of the trainer's next batch */

@@ -137,6 +137,7 @@ static enum status take_first_ring(struct loader *loader, struct connection *con
         return status;
     }
     loader->header = terms->header;
+    loader->rank = terms->rank;
     loader->end = cursor_of(service, service->epochs, 0);
     atomic_store(&loader->cursor, cursor);
     if (loader->options.cursors)

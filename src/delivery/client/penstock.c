@@ -7,6 +7,7 @@
 #include "delivery/client/environment.h"
 #include "delivery/client/loader.h"
 #include "delivery/ring/end_marker.h"
+#include "mesh/mesh.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -25,6 +26,9 @@ STATUS_TABLE(SAME_STATUS)
 DTYPE_TABLE(SAME_DTYPE)
 _Static_assert((int)PENSTOCK_MESSAGE_BYTES >= (int)ERROR_MESSAGE_BYTES, "any message fits");
 _Static_assert((int)PENSTOCK_MAX_RANK == (int)RING_MAX_RANK, "any shape fits");
+_Static_assert((int)PENSTOCK_MAX_CUTS == (int)RING_MAX_CUT_AXES, "any cut fits");
+_Static_assert((int)PENSTOCK_MAX_AXES == (int)MESH_MAX_AXES, "any mesh fits");
+_Static_assert(RING_NO_SECOND == UINT64_MAX, "as penstock_cut says");
 _Static_assert(sizeof((struct penstock_batch){0}.data) / sizeof(void *) == RING_MAX_FIELDS,
                "any field fits");
 
@@ -56,7 +60,20 @@ static uint64_t steps_of(const struct ring_field *fields, const struct ring_fiel
     return offsets->rank > 0 ? offsets->shape[0] : 1;
 }
 
-static struct penstock_field field_of(const struct ring_field *fields,
+/* A field of a member's layout has one part, its own. */
+static void fill_cuts(struct penstock_field *result, const struct ring_field *field,
+                      const struct ring_part *part)
+{
+    for (int k = 0; field->part_count > 0 && k < RING_MAX_CUT_AXES; k++)
+        if (field->cut_axes[k] > 0)
+            result->cuts[result->cut_count++] =
+                (struct penstock_cut){.axis = field->cut_axes[k] - 1,
+                                      .whole = part->wholes[k],
+                                      .begin = part->begins[k],
+                                      .second = part->seconds[k]};
+}
+
+static struct penstock_field field_of(const struct ring_layout *layout,
                                       const struct ring_field *field)
 {
     struct penstock_field result = {.name = field->name,
@@ -66,10 +83,11 @@ static struct penstock_field field_of(const struct ring_field *fields,
                                     .sample_bytes = field->sample_bytes,
                                     .most_items = field->capacity,
                                     .offsets_field = field->offsets_field,
-                                    .steps = steps_of(fields, field),
+                                    .steps = steps_of(layout->fields, field),
                                     .is_padded = field->kind == RING_PADDED};
     for (uint32_t d = 0; d < field->rank; d++)
         result.shape[d] = field->shape[d];
+    fill_cuts(&result, field, &layout->parts[field->first_part]);
     return result;
 }
 
@@ -99,13 +117,34 @@ static void fill_handout(struct penstock *connection)
     if (!handout->memory)
         return;
     const struct handout_header *header = handout_header(handout);
-    for (uint32_t f = 0; f < header->field_count && f < connection->info.field_count; f++)
-        connection->fields[f].attributes =
-            (const char *)handout->memory + handout_item(handout, f)->text_offset;
+    for (uint32_t f = 0, i = 0; f < header->field_count; f++) { /* both are in order of name */
+        const struct handout_item *item = handout_item(handout, f);
+        while (i < connection->info.field_count &&
+               strcmp(connection->fields[i].name, item->name) < 0)
+            i++;
+        if (i < connection->info.field_count && strcmp(connection->fields[i].name, item->name) == 0)
+            connection->fields[i].attributes = (const char *)handout->memory + item->text_offset;
+    }
     for (uint32_t i = 0; i < header->constant_count; i++)
         connection->constants[i] =
             constant_of(handout, handout_item(handout, header->field_count + i));
     connection->info.constant_count = header->constant_count;
+}
+
+static void fill_mesh(struct penstock_info *info, const struct ring_header *header)
+{
+    const struct mesh *mesh = &header->service.mesh;
+    uint32_t coordinates[MESH_MAX_AXES];
+    mesh_coordinates(mesh, info->rank, coordinates);
+    info->group = header->service.group;
+    info->group_count = mesh_group_count(mesh);
+    info->is_shared = header->layout.member_count > 1;
+    info->axis_count = mesh->axis_count;
+    for (uint32_t a = 0; a < mesh->axis_count; a++)
+        info->axes[a] = (struct penstock_axis){.name = mesh->axes[a].name,
+                                               .size = mesh->axes[a].size,
+                                               .coordinate = coordinates[a],
+                                               .divides = mesh->axes[a].divides};
 }
 
 static void fill_info(struct penstock *connection)
@@ -114,13 +153,13 @@ static void fill_info(struct penstock *connection)
     const struct ring_layout *layout = &header->layout;
     const struct ring_service *service = &header->service;
     for (uint32_t f = 0; f < layout->field_count; f++)
-        connection->fields[f] = field_of(layout->fields, &layout->fields[f]);
+        connection->fields[f] = field_of(layout, &layout->fields[f]);
     connection->info =
         (struct penstock_info){.fields = connection->fields,
                                .field_count = layout->field_count,
                                .slot_count = layout->slot_count - layout->spare_slots,
                                .batch_size = layout->batch_size,
-                               .rank = service->rank,
+                               .rank = loader_rank(connection->loader),
                                .world_size = service->world_size,
                                .global_batch_size = service->order.global_batch,
                                .dataset_samples = service->dataset_samples,
@@ -131,6 +170,7 @@ static void fill_info(struct penstock *connection)
                                .seed = service->order.seed,
                                .fingerprint = service->order.fingerprint,
                                .order_id = service->order.id};
+    fill_mesh(&connection->info, header);
     fill_handout(connection);
 }
 
@@ -153,6 +193,7 @@ static enum status settle_options(const struct penstock_options *given, struct s
     struct dial_options settled = {.run_dir = options->run_dir,
                                    .rank = (uint32_t)options->rank,
                                    .world_size = (uint32_t)options->world_size,
+                                   .coordinates = options->coordinates,
                                    .timeout_ms = options->timeout_ms ? options->timeout_ms
                                                                      : DEFAULT_TIMEOUT_MS};
     enum status status = environment_fill(&settled, err);

@@ -23,6 +23,13 @@ static enum status check_counts(const struct ring_layout *layout, struct error *
                          layout->spare_slots, layout->slot_count);
     if (layout->reserved != 0)
         return error_set(err, STATUS_INVALID, "a reserved word is not 0");
+    if (layout->member_count == 0 || layout->member_count > RING_MAX_MEMBERS)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " members; a ring has 1 to %d",
+                         layout->member_count, RING_MAX_MEMBERS);
+    if (layout->part_count > RING_MOST_PARTS)
+        return error_set(err, STATUS_INVALID,
+                         "%" PRIu32 " parts of fields; at most %d are possible", layout->part_count,
+                         RING_MOST_PARTS);
     if (layout->batch_size == 0 || layout->batch_size > INT32_MAX)
         return error_set(err, STATUS_INVALID,
                          "a batch of %" PRIu32 " samples; 1 to %d are possible", layout->batch_size,
@@ -79,6 +86,46 @@ static enum status check_kind(const struct ring_layout *layout, const struct rin
     return STATUS_OK;
 }
 
+/* Whether a part's indices along its cut axis `k` are indices of the field. */
+static bool is_within(const struct ring_field *field, const struct ring_part *part, int k)
+{
+    uint64_t length = part->lengths[k], axis = field->cut_axes[k];
+    bool has_second = part->seconds[k] != RING_NO_SECOND;
+    if (axis == 0)
+        return length == 0 && part->begins[k] == 0 && !has_second;
+    uint64_t indices = field->shape[axis - 1], run = has_second ? length / 2 : length;
+    return length <= indices && part->begins[k] <= indices - run &&
+           (!has_second || (length % 2 == 0 && part->seconds[k] <= indices - run));
+}
+
+static enum status settle_parts(struct ring_layout *layout, const struct ring_field *field,
+                                struct error *err)
+{
+    bool sound = field->cut_axes[0] <= field->rank && field->cut_axes[1] <= field->rank &&
+                 (field->cut_axes[1] == 0 ||
+                  (field->cut_axes[0] > 0 && field->cut_axes[0] < field->cut_axes[1])) &&
+                 (field->cut_axes[0] > 0) == (field->part_count > 0) &&
+                 (field->part_count == 0 || field->kind == RING_SAMPLES) &&
+                 field->part_count <= RING_MOST_PARTS &&
+                 field->first_part + field->part_count <= layout->part_count &&
+                 field->is_absent <= 1 && field->reserved == 0;
+    for (uint32_t p = 0; sound && p < field->part_count; p++) {
+        struct ring_part *part = &layout->parts[field->first_part + p];
+        part->sample_bytes = field->sample_bytes;
+        sound = part->is_absent == 1 || (part->is_absent == 0 && !field->is_absent);
+        for (int k = 0; sound && k < RING_MAX_CUT_AXES; k++) {
+            part->wholes[k] = field->cut_axes[k] > 0 ? field->shape[field->cut_axes[k] - 1] : 0;
+            sound = is_within(field, part, k);
+            if (sound && field->cut_axes[k] > 0)
+                part->sample_bytes =
+                    part->sample_bytes / field->shape[field->cut_axes[k] - 1] * part->lengths[k];
+        }
+    }
+    return sound
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID, "field '%s': its parts make no sense", field->name);
+}
+
 /* Appends a part of `count` items and `more` bytes to a slot that has *bytes bytes so far. False:
  * the slot would exceed max_ring_bytes. */
 static bool lay_out(uint64_t *bytes, uint64_t count, uint64_t item_bytes, size_t more,
@@ -102,13 +149,21 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
     for (uint32_t f = 0; fits && f < layout->field_count; f++) {
         struct ring_field *field = &layout->fields[f];
         bool has_items = field->capacity > 0;
-        uint64_t parts = has_items ? field->capacity : count;
+        uint64_t items = has_items ? field->capacity : count;
         size_t more = field->kind == RING_OFFSETS ? sizeof(int64_t) : 0;
-        fits = lay_out(&bytes, parts, field->sample_bytes, more, &field->slot_offset);
+        field->slot_offset = bytes;
+        if (field->part_count == 0 && !field->is_absent)
+            fits = lay_out(&bytes, items, field->sample_bytes, more, &field->slot_offset);
+        for (uint32_t p = 0; fits && p < field->part_count; p++) {
+            struct ring_part *part = &layout->parts[field->first_part + p];
+            part->slot_offset = bytes;
+            if (!part->is_absent)
+                fits = lay_out(&bytes, items, part->sample_bytes, 0, &part->slot_offset);
+        }
         if (!fits)
             return error_set(
                 err, STATUS_INVALID, "field '%s': %" PRIu64 " %s of %s make a slot beyond %s",
-                field->name, parts, has_items ? "items" : "samples",
+                field->name, items, has_items ? "items" : "samples",
                 size_format(field->sample_bytes).text, size_format(max_ring_bytes).text);
     }
     *ret_bytes = bytes;
@@ -117,18 +172,30 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
 
 static enum status settle_fields(struct ring_layout *layout, struct error *err)
 {
+    uint32_t parts = 0;
     for (uint32_t f = 0; f < layout->field_count; f++) {
         enum status status = settle_field(&layout->fields[f], err);
         if (status == STATUS_OK)
             status = check_kind(layout, &layout->fields[f], err);
+        if (status == STATUS_OK)
+            status = settle_parts(layout, &layout->fields[f], err);
         if (status != STATUS_OK)
             return status;
+        if (layout->fields[f].first_part != (layout->fields[f].part_count > 0 ? parts : 0))
+            return error_set(err, STATUS_INVALID,
+                             "field '%s': its first part is not behind those "
+                             "of the fields before",
+                             layout->fields[f].name);
+        parts += layout->fields[f].part_count;
         if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
             return error_set(
                 err, STATUS_INVALID,
                 "field '%s' after '%s': field names must be distinct and in ascending order",
                 layout->fields[f].name, layout->fields[f - 1].name);
     }
+    if (parts != layout->part_count)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " parts, and fields have %" PRIu32,
+                         layout->part_count, parts);
     return STATUS_OK;
 }
 
@@ -151,8 +218,12 @@ enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
                                                                        : MEMORY_PAGE_BYTES;
     settled.magic = RING_MAGIC;
     settled.version = RING_VERSION;
-    settled.control_offset = size_round_up(sizeof(struct ring_header), MEMORY_PAGE_BYTES);
-    settled.data_offset = size_round_up(settled.control_offset + sizeof(struct ring_control), unit);
+    settled.members_offset = sizeof(struct ring_header);
+    settled.control_offset =
+        size_round_up(settled.members_offset + settled.member_count * sizeof(struct ring_member),
+                      MEMORY_PAGE_BYTES);
+    settled.data_offset = size_round_up(
+        settled.control_offset + settled.member_count * sizeof(struct ring_control), unit);
     settled.slot_stride = size_round_up(slot_bytes, unit);
     uint64_t data_bytes;
     if (!size_multiply(settled.slot_stride, settled.slot_count, &data_bytes) ||
@@ -181,7 +252,8 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
         return error_prefix(err, STATUS_PROTOCOL, "ring: ");
     size_t used =
         offsetof(struct ring_layout, fields) + settled.field_count * sizeof settled.fields[0];
-    if (memcmp(&settled, layout, used) != 0)
+    if (memcmp(&settled, layout, used) != 0 ||
+        memcmp(settled.parts, layout->parts, settled.part_count * sizeof settled.parts[0]) != 0)
         return error_set(err, STATUS_PROTOCOL,
                          "ring: the offsets and sizes do not follow from the fields");
     if (settled.total_bytes != memfd_bytes)
@@ -189,4 +261,57 @@ enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_b
                          "ring: the header asks for %" PRIu64 " bytes, the memory has %" PRIu64,
                          settled.total_bytes, memfd_bytes);
     return STATUS_OK;
+}
+
+bool ring_member_makes_sense(const struct ring_layout *layout, const struct ring_member *member)
+{
+    bool sound = member->is_there == 1;
+    for (uint32_t f = 0; sound && f < layout->field_count; f++) {
+        const struct ring_field *field = &layout->fields[f];
+        bool has = member->fields >> f & 1;
+        sound = field->part_count == 0 || member->parts[f] < field->part_count;
+        if (has && sound)
+            sound = !field->is_absent &&
+                    (field->part_count == 0 ||
+                     !layout->parts[field->first_part + member->parts[f]].is_absent);
+        if (has && field->kind == RING_ITEMS)
+            sound = sound && (member->fields >> field->offsets_field & 1);
+    }
+    return sound;
+}
+
+static void take_part(struct ring_field *field, const struct ring_part *part)
+{
+    for (int k = 0; k < RING_MAX_CUT_AXES; k++)
+        if (field->cut_axes[k] > 0)
+            field->shape[field->cut_axes[k] - 1] = part->lengths[k];
+    field->sample_bytes = part->sample_bytes;
+    field->slot_offset = part->slot_offset;
+    field->part_count = 1;
+}
+
+void ring_layout_of_member(const struct ring_layout *layout, const struct ring_member *member,
+                           struct ring_layout *ret_layout)
+{
+    uint32_t numbers[RING_MAX_FIELDS] = {0}, count = 0;
+    for (uint32_t f = 0; f < layout->field_count; f++)
+        if (member->fields >> f & 1)
+            numbers[f] = count++;
+    *ret_layout = *layout;
+    ret_layout->field_count = count;
+    ret_layout->part_count = 0;
+    for (uint32_t f = 0; f < layout->field_count; f++) {
+        struct ring_field field = layout->fields[f];
+        if (!(member->fields >> f & 1))
+            continue;
+        if (field.part_count > 0) {
+            const struct ring_part *part = &layout->parts[field.first_part + member->parts[f]];
+            take_part(&field, part);
+            field.first_part = ret_layout->part_count++;
+            ret_layout->parts[field.first_part] = *part;
+        }
+        if (field.kind == RING_ITEMS)
+            field.offsets_field = numbers[field.offsets_field];
+        ret_layout->fields[numbers[f]] = field;
+    }
 }

@@ -1,28 +1,33 @@
 /* The shared-memory layout of a ring, the same for the reader that fills it and the trainer that
  * maps it.
  *
- * One memfd per trainer, sealed against resizing:
+ * One memfd for each group of trainers (mesh/mesh.h) that a reader serves, sealed against resizing.
+ * Without a mesh each trainer is a group, with one member:
  *
- *     0        struct ring_header    magic, version, sizes, fields; never written again
- *     4096*k   struct ring_control   head, tail, wait flags: one cache line each
+ *     0        struct ring_header                  magic, version, sizes, fields; and members:
+ *              struct ring_member [member_count]   who each is, and what it has; never written
+ * again 4096*k   struct ring_control [member_count]  head, tail, wait flags: one cache line each
  *     data     slot 0 | slot 1 | ... each slot_stride bytes, on pages (of 2 MiB for large slots)
  *
  *     slot     struct slot_header | indices u64[batch] | keys u64[batch] | valid u8[batch]
  *              | field 0 | ...       every array on a boundary of 64 bytes
  *
- *     field    RING_SAMPLES   [batch, shape...]
+ *     field    RING_SAMPLES   [batch, shape...]; or of a field that is cut, part after part:
+ *                             [batch, shape of the part...]
  *              RING_ITEMS     [capacity, shape...]: the items of all samples, one after another
  *              RING_OFFSETS   i64[batch * steps + 1]: step k of sample i has the items from
  *                             offsets[i * steps + k] up to the next offset. The first offset is 0,
  *                             and that behind the last sample is the number of items
  *              RING_PADDED    [batch, bound, shape...], in room for capacity items of that shape
  *
- * The ring has one producer and one consumer. `head` counts the slots published, and `tail` counts
- * the slots released in order. Both only grow. Slot number n lies at index n % slot_count. The
+ * The ring has one producer, and each member is a consumer with control words of its own. `head`
+ * counts the slots published, and `tail` counts the slots released in order. Both only grow. Slot
+ * number n lies at index n % slot_count, and is filled again when all members have released it. A
  * trainer may release in any order, and advances `tail` when the oldest slot is released.
  *
- * A trainer may write to `tail`, `waits` and both words for wake-ups, and to the arrays of the
- * slots that it leases; outside the ring, to its cursor page (cursor_page.h) and its cursor file
+ * A trainer may write to its `tail`, `waits` and both words for wake-ups, and to the arrays of the
+ * slots that it leases, unless it shares them: members of a group map slots read-only. Outside the
+ * ring it writes to its cursor page (cursor_page.h) and its cursor file
  * (delivery/client/cursor_file.h). The rest is its reader's. Neither side trusts the other's
  * memory. The reader keeps its own copy of the layout and of head, and checks tail and cursor
  * (delivery/server/trainer.c). The trainer copies the header once, and checks the copy before it
@@ -35,6 +40,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "delivery/ring/order.h"
+#include "mesh/mesh.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,8 +51,11 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 6,
+    RING_VERSION = 7,
     RING_MAX_SLOTS = 2048,
+    RING_MAX_CUT_AXES = 2,
+    RING_MOST_PARTS = 256, /* of all fields together */
+    RING_MAX_MEMBERS = 65536,
 };
 
 #define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
@@ -73,15 +82,41 @@ struct ring_field {
                              * else 0 */
     uint32_t kind;          /* enum ring_kind */
     uint32_t offsets_field; /* RING_ITEMS: which field has the offsets; else 0 */
+    uint32_t part_count;    /* RING_SAMPLES: of a field that is cut; 0: trainers have it whole */
+    uint32_t first_part;    /* in ring_layout.parts: those of all fields follow one another */
+    uint32_t cut_axes[RING_MAX_CUT_AXES]; /* of a sample, rising; 1 + the axis, 0: none */
+    uint32_t is_absent;                   /* 1: no member has it, and slots have no room for it */
+    uint32_t reserved;
+};
+
+/* A part of a field that is cut: along each cut axis `lengths` indices, from `begins` on; or half
+ * of these from there, and half from `seconds` on, unless that is RING_NO_SECOND. */
+#define RING_NO_SECOND UINT64_MAX
+struct ring_part {
+    uint64_t sample_bytes; /* of the part of a sample; may be 0 */
+    uint64_t slot_offset;
+    uint64_t begins[RING_MAX_CUT_AXES], seconds[RING_MAX_CUT_AXES], lengths[RING_MAX_CUT_AXES];
+    uint64_t wholes[RING_MAX_CUT_AXES]; /* how many indices the field has */
+    uint64_t is_absent;                 /* as of a field */
+};
+
+/* What a member has of the ring. */
+struct ring_member {
+    uint32_t rank;
+    uint32_t is_there;               /* 0: nobody is this member */
+    uint64_t fields;                 /* bit f: it has field f */
+    uint16_t parts[RING_MAX_FIELDS]; /* of each field that is cut: which part */
 };
 
 /* As many epochs have no end. Only their rings have slots in reserve for trainers that skip. */
 enum { RING_ENDLESS_EPOCHS = 1 << 28 };
 
-/* What the service delivers to one trainer. struct penstock_info shows the same to the trainer's
+/* What the service delivers to a group. struct penstock_info shows the same to a trainer's
  * program. */
 struct ring_service {
-    uint32_t rank, world_size;
+    uint32_t world_size; /* trainers */
+    uint32_t group;      /* whose batches these are */
+    struct mesh mesh;
     uint64_t dataset_samples;
     uint64_t steps_per_epoch;
     uint64_t epochs;
@@ -97,13 +132,17 @@ struct ring_layout {
     uint32_t batch_size;  /* most samples in a slot */
     uint32_t spare_slots; /* how many of slot_count are there only because a round publishes several
                            * steps at once: the trainer may not count on these */
+    uint32_t member_count; /* most trainers that share the ring */
+    uint32_t part_count;   /* of all fields together */
     uint32_t reserved;
+    uint64_t members_offset;
     uint64_t control_offset;
     uint64_t data_offset;
     uint64_t slot_stride;
     uint64_t total_bytes;                               /* of the memfd */
     uint64_t indices_offset, keys_offset, valid_offset; /* in a slot */
     struct ring_field fields[RING_MAX_FIELDS];
+    struct ring_part parts[RING_MOST_PARTS];
 };
 
 struct ring_header {
@@ -146,11 +185,15 @@ struct slot_header {
     uint64_t bound;          /* of the step's lengths, with batches by budget; else 0 */
 };
 
-_Static_assert(sizeof(struct ring_field) == 168, "shared layout");
-_Static_assert(sizeof(struct ring_layout) == 88 + RING_MAX_FIELDS * sizeof(struct ring_field),
+_Static_assert(sizeof(struct ring_field) == 192, "shared layout");
+_Static_assert(sizeof(struct ring_part) == 88, "shared layout");
+_Static_assert(sizeof(struct ring_member) == 144, "shared layout");
+_Static_assert(sizeof(struct ring_layout) == 104 + RING_MAX_FIELDS * sizeof(struct ring_field) +
+                                                 RING_MOST_PARTS * sizeof(struct ring_part),
                "shared layout: no padding, compared byte by byte");
-_Static_assert(sizeof(struct ring_service) == 96, "shared layout");
-_Static_assert(offsetof(struct ring_service, order) == 48, "shared layout");
+_Static_assert(sizeof(struct mesh) == 328, "shared layout");
+_Static_assert(sizeof(struct ring_service) == 424, "shared layout");
+_Static_assert(offsetof(struct ring_service, order) == 376, "shared layout");
 _Static_assert(sizeof(struct slot_header) == 32, "shared layout");
 
 /* Whether slots begin on huge pages (2 MiB). If so, the ring is a multiple of huge pages. */
@@ -161,11 +204,12 @@ static inline bool ring_layout_is_huge(const struct ring_layout *layout)
 }
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, kinds, capacities,
- * offsets_fields, batch_size, slot_count and spare_slots. Pure; *layout is untouched on failure.
- * INVALID: a count is out of its range, a name is empty or has no NUL, names are not in strictly
- * ascending order, a dtype or a kind is unknown, a dimension is 0, a field of items has no capacity
- * or no field of offsets, another field has either, offsets are not int64 [steps], a reserved word
- * is not 0, or the ring is beyond 2^48 bytes. */
+ * offsets_fields, cut axes, numbers and indices of parts, what is absent, batch_size, slot_count,
+ * spare_slots and member_count. Pure; *layout is untouched on failure. INVALID: a count is out of
+ * its range, a name is empty or has no NUL, names are not in strictly ascending order, a dtype or a
+ * kind is unknown, a dimension is 0, a field of items has no capacity or no field of offsets,
+ * another field has either, offsets are not int64 [steps], a part is not within its field, a
+ * reserved word is not 0, or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
 /* Checks a layout that came from another process: the layout must equal what ring_layout_settle()
@@ -174,5 +218,13 @@ MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error
  * rule of ring_layout_settle(), or does not make `memfd_bytes` bytes. */
 MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_t memfd_bytes,
                                        struct error *err);
+
+/* Whether what came for a member makes sense in that layout. */
+bool ring_member_makes_sense(const struct ring_layout *layout, const struct ring_member *member);
+
+/* The layout as a member has it: the fields that it has, and of those that are cut its part alone,
+ * with the part's shape and offset. Pure. */
+void ring_layout_of_member(const struct ring_layout *layout, const struct ring_member *member,
+                           struct ring_layout *ret_layout);
 
 #endif

@@ -14,9 +14,11 @@
 enum { PREFIX_BYTES = offsetof(struct protocol_message, hello) };
 
 _Static_assert(PREFIX_BYTES == 16, "wire layout");
-_Static_assert(sizeof(struct protocol_hello) == 12 + PROTOCOL_STATE_BYTES, "wire layout");
+_Static_assert(sizeof(struct protocol_hello) ==
+                   12 + PROTOCOL_COORDINATES_BYTES + PROTOCOL_STATE_BYTES,
+               "wire layout");
 _Static_assert(sizeof(struct protocol_wait) == 16, "wire layout");
-_Static_assert(sizeof(struct protocol_welcome) == 16, "wire layout");
+_Static_assert(sizeof(struct protocol_welcome) == 24, "wire layout");
 _Static_assert(sizeof(struct protocol_goodbye) == 16, "wire layout");
 _Static_assert(sizeof(struct protocol_skip) == 32, "wire layout");
 _Static_assert(sizeof(struct protocol_give) == 88, "wire layout");
@@ -83,6 +85,7 @@ static enum status check(const struct protocol_message *message, size_t size, si
     const struct protocol_hello *hello = &message->hello;
     if (message->type == PROTOCOL_HELLO &&
         (hello->wish >= WISH_COUNT || !memchr(hello->state, '\0', sizeof hello->state) ||
+         !memchr(hello->coordinates, '\0', sizeof hello->coordinates) ||
          (hello->wish == WISH_FRESH) != (hello->state[0] == '\0')))
         return error_set(err, STATUS_PROTOCOL,
                          "a HELLO whose wish (%" PRIu32 ") and state make no sense", hello->wish);

@@ -7,7 +7,8 @@
  *                                                at once, and now and then, for progress
  *                                     <-  HANDOUT + memfd of constants and attributes
  *                                                once all trainers are there, before WELCOME
- *                                     <-  WELCOME {first step} + memfd of the ring + 2 eventfds
+ *                                     <-  WELCOME {first step, member} + memfd of the ring + 2
+ *                                         eventfds
  *                                                once all trainers are there; or FAIL {error}
  *     DONE                            ->         it has had all batches, and asks for more
  *     SKIP {from, to}                 ->         it wants no batch between the two steps
@@ -19,7 +20,7 @@
  * One message is one packet of a SOCK_SEQPACKET Unix socket, which keeps messages apart and tells
  * of a peer's death at once. A packet is magic, version, type, and a body of the fixed size that
  * belongs to its type; descriptors come beside it (SCM_RIGHTS). No function here blocks. A received
- * message is checked (length, type, number of descriptors, a HELLO's wish and state) before the
+ * message is checked (length, type, number of descriptors, a HELLO's wish and texts) before the
  * caller sees it. Sockets are borrowed. Any thread; on one socket one thread at a time may send,
  * and one may receive.
  */
@@ -34,8 +35,9 @@
 
 enum {
     PROTOCOL_MAGIC = 0x4d534e50, /* "PNSM", little endian */
-    PROTOCOL_VERSION = 6,
+    PROTOCOL_VERSION = 7,
     PROTOCOL_STATE_BYTES = 2048,
+    PROTOCOL_COORDINATES_BYTES = 512,
     PROTOCOL_MOST_RECONNECT_MS = 86400000, /* a day, as delivery.reconnect_timeout */
     WELCOME_FDS = 3, /* ring memory, eventfd of publishes, eventfd of releases */
 };
@@ -64,7 +66,9 @@ enum protocol_wish {
 
 struct protocol_hello {
     uint32_t rank, world_size;
-    uint32_t wish;                    /* enum protocol_wish */
+    uint32_t wish;                                /* enum protocol_wish */
+    char coordinates[PROTOCOL_COORDINATES_BYTES]; /* in the mesh, as mesh_read_coordinates() reads
+                                                   * them, NUL-terminated; "": those of the rank */
     char state[PROTOCOL_STATE_BYTES]; /* JSON of penstock_state(), NUL-terminated; "" with
                                        * WISH_FRESH only */
 };
@@ -77,6 +81,8 @@ struct protocol_wait {
 struct protocol_welcome {
     uint64_t epoch, step; /* of this trainer's first batch; the trainer passes over earlier batches
                            * in the ring */
+    uint32_t member;      /* which member of the ring it is */
+    uint32_t reserved;
 };
 
 struct protocol_goodbye {

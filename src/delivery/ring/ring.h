@@ -29,13 +29,14 @@ enum ring_pages {
 };
 
 struct ring {
-    unsigned char *memory; /* the whole memfd, mapped read-write; owned */
+    unsigned char *memory; /* the whole memfd, mapped; owned */
     uint64_t bytes;
-    int memfd;             /* owned; -1: none */
-    enum ring_pages pages; /* known to the reader alone; else RING_PAGES_PLAIN */
-    struct ring_control *control;
+    int memfd;                         /* owned; -1: none */
+    enum ring_pages pages;             /* known to the reader alone; else RING_PAGES_PLAIN */
+    struct ring_control *control;      /* of this process' member; of a reader, of the first one */
     uint64_t data_offset, slot_stride; /* private copies: shared memory is never trusted */
     uint32_t slot_count;
+    bool is_shared; /* several members have the slots, and none may write to them */
 };
 
 /* For the reader that makes a ring: ring_map() maps `memfd`, which is taken unless the call fails,
@@ -44,15 +45,24 @@ struct ring {
 MUST_USE enum status ring_map(int memfd, uint64_t bytes, struct ring *ret_ring, struct error *err);
 void ring_lay_out(struct ring *ring, const struct ring_layout *layout);
 
-/* Maps a ring that another process made. `memfd` is taken, and closed also on failure. *ret_header
- * is a private copy of the ring's header, whose layout is checked and whose service is not.
- * PROTOCOL: the memory is not sealed, or not a ring. UNSUPPORTED: another layout version.
- * NO_MEMORY: the ring cannot be mapped. */
-MUST_USE enum status ring_open(int memfd, struct ring *ret_ring, struct ring_header *ret_header,
+/* Maps a ring that another process made, for its member number `index`. Where members share the
+ * ring, only control words are mapped for writing. `memfd` is taken, and closed also on failure.
+ * *ret_header and *ret_member are private copies; the layout and the member are checked, and the
+ * service is not. PROTOCOL: the memory is not sealed, or not a ring, or has no such member.
+ * UNSUPPORTED: another layout version. NO_MEMORY: the ring cannot be mapped. */
+MUST_USE enum status ring_open(int memfd, uint32_t index, struct ring *ret_ring,
+                               struct ring_header *ret_header, struct ring_member *ret_member,
                                struct error *err);
 
 /* Unmaps and closes. A zeroed ring with memfd -1 is fine. */
 void ring_done(struct ring *ring);
+
+/* The control words of the reader's or a trainer's mapping, by member. */
+static inline struct ring_control *ring_control_of(const struct ring *ring,
+                                                   const struct ring_layout *layout, uint32_t index)
+{
+    return (struct ring_control *)(void *)(ring->memory + layout->control_offset) + index;
+}
 
 static inline unsigned char *ring_slot(const struct ring *ring, uint64_t sequence)
 {
@@ -74,11 +84,12 @@ uint64_t ring_whole_pages(uint64_t offset, uint64_t bytes, uint64_t page_bytes,
 /* Gives a slot's memory back to the system, for both processes. Pages that the slot shares with its
  * neighbours stay: the system's pages may be larger than a slot. Nobody may read or write the slot
  * any more, since huge pages that were set aside may not come back. A trainer may call this for
- * slots that it does not lease, once its reader has hung up. */
+ * slots that it does not lease, once its reader has hung up. Nothing happens where members share
+ * the ring: another one may lease the slot. */
 void ring_give_back(const struct ring *ring, uint32_t slot);
 
-/* Makes the slots below `head` visible to the trainer, and wakes a trainer that sleeps with the
+/* Makes the slots below `head` visible to a member, and wakes a trainer that sleeps with the
  * eventfd `wake_fd`. One thread a ring. Never blocks. */
-void ring_publish(struct ring *ring, uint64_t head, int wake_fd);
+void ring_publish(struct ring_control *control, uint64_t head, int wake_fd);
 
 #endif

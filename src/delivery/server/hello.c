@@ -79,6 +79,20 @@ static enum status judge_late(const struct server *server, const struct protocol
     return error_set(err, (enum status)server->outcome.status, "%s", server->outcome.message);
 }
 
+enum status hello_settle_rank(const struct server *server, struct protocol_hello *hello,
+                              struct error *err)
+{
+    const struct mesh *mesh = &server->service.mesh;
+    enum status status = hello->coordinates[0] ? check_range(server, hello, err) : STATUS_OK;
+    if (status != STATUS_OK || !hello->coordinates[0])
+        return status;
+    struct error reason;
+    if (mesh_read_coordinates(mesh, hello->coordinates, hello->rank, &hello->rank, &reason) ==
+        STATUS_OK)
+        return STATUS_OK;
+    return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank, reason.message);
+}
+
 enum status hello_judge(const struct server *server, const struct protocol_hello *hello, pid_t pid,
                         uint64_t *ret_cursor, bool *ret_waits, struct error *err)
 {

@@ -92,7 +92,6 @@ static void admit(struct server *server, const struct pending *pending,
                                 .given = cursor,
                                 .released = released_before(pending, hello, cursor),
                                 .page = pending->page,
-                                .ring = {.memfd = -1},
                                 .publish_fd = -1,
                                 .release_fd = -1};
     peer_wait(server, trainer->socket, 0, 0);
@@ -193,6 +192,8 @@ static enum status hear_one(struct server *server, uint64_t patience_ns, uint32_
         return STATUS_OK;
     }
     bool understood = status == STATUS_OK;
+    if (status == STATUS_OK && !waited)
+        status = hello_settle_rank(server, &hello, &error);
     if (status == STATUS_OK)
         status = handle_hello(server, pending, &hello, &stays, &error);
     *active |= !(waited && stays && status == STATUS_OK);

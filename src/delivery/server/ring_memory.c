@@ -14,11 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Makes the pages of one ring. */
+/* Makes the pages of one ring, and says who its members are. */
 struct filler {
     ring_memory_fill *fill; /* NULL: the calling thread */
     void *argument;
-    uint32_t rank;
+    const struct ring_member *members; /* [member_count] */
+    uint32_t member_count;
 };
 
 /* Lack of memory must be an error here, never SIGBUS later. Kernels without MADV_POPULATE_WRITE
@@ -29,8 +30,9 @@ static enum status make_present(int memfd, const struct filler *filler, void *me
     madvise(memory, bytes, MADV_HUGEPAGE);
     int failure = memory_can_populate() ? 0 : posix_fallocate(memfd, 0, (off_t)bytes);
     if (failure == 0)
-        failure = filler->fill ? filler->fill(filler->argument, filler->rank, memory, bytes)
-                               : memory_populate(memory, bytes);
+        failure = filler->fill
+                      ? filler->fill(filler->argument, filler->members[0].rank, memory, bytes)
+                      : memory_populate(memory, bytes);
     if (failure) {
         errno = failure;
         return error_set_errno(
@@ -63,6 +65,8 @@ static enum status fill_memfd(int memfd, const struct ring_layout *layout,
     struct ring_header *header = (void *)ring.memory;
     header->layout = *layout;
     header->service = *service;
+    memcpy(ring.memory + layout->members_offset, filler->members,
+           filler->member_count * sizeof *filler->members);
     ring_lay_out(&ring, layout);
     *ret_ring = ring;
     return STATUS_OK;
@@ -104,10 +108,11 @@ static bool has_transparent_pages(const struct ring *ring)
 }
 
 enum status ring_memory_create(const struct ring_layout *layout, const struct ring_service *service,
+                               const struct ring_member *members, uint32_t member_count,
                                ring_memory_fill *fill, void *fill_argument, struct ring *ret_ring,
                                struct error *err)
 {
-    const struct filler filler = {fill, fill_argument, service->rank};
+    const struct filler filler = {fill, fill_argument, members, member_count};
     bool huge = ring_layout_is_huge(layout);
     if (huge && create_of(MFD_HUGETLB | MFD_HUGE_2MB, layout, service, &filler, ret_ring, NULL) ==
                     STATUS_OK) {

@@ -59,11 +59,15 @@ static struct server *allocate(const struct server_options *options)
                         .takes_results = options->takes_results,
                         .read_state = options->read_state,
                         .state_argument = options->state_argument,
+                        .describe = options->describe,
+                        .describe_argument = options->describe_argument,
                         .fill = options->fill,
                         .fill_argument = options->fill_argument,
                         .handout = -1};
     server->run_dir = strdup(options->run_dir);
     server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
+    server->rings = calloc(options->max_trainers + 1u, sizeof *server->rings);
+    server->members = calloc(options->max_trainers + 1u, sizeof *server->members);
     server->parting = calloc(options->max_trainers + 1u, sizeof *server->parting);
     server->left = calloc(options->service->world_size + 1u, sizeof *server->left);
     return server;
@@ -76,7 +80,8 @@ enum status server_new(const struct server_options *options, struct server **ret
     if (status != STATUS_OK)
         return error_prefix(err, status, "settle the layout first: ");
     struct server *server = allocate(options);
-    if (!server || !server->run_dir || !server->trainers || !server->parting || !server->left)
+    if (!server || !server->run_dir || !server->trainers || !server->rings || !server->members ||
+        !server->parting || !server->left)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu32 " trainers",
                            options->max_trainers);
     else
@@ -221,6 +226,7 @@ void server_free(struct server *server)
         server_drop_parting(server, 0);
     for (uint32_t i = 0; i < server->trainer_count; i++)
         trainer_done(&server->trainers[i]);
+    server_free_rings(server);
     fd_close(&server->listener);
     server_leave(server);
     fd_close(&server->dir);
@@ -228,6 +234,8 @@ void server_free(struct server *server)
     free(server->left);
     free(server->parting);
     free(server->trainers);
+    free(server->members);
+    free(server->rings);
     free(server->run_dir);
     free(server);
 }

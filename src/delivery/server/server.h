@@ -40,6 +40,10 @@ struct server;
 typedef enum status server_read_state(void *argument, uint32_t rank, const char *json, bool goes_on,
                                       uint64_t *ret_cursor, struct error *err);
 
+/* A caller's function that says which fields, and which parts of them, a trainer of that rank has.
+ * `ret_member` has all fields whole before. */
+typedef void server_describe(void *argument, uint32_t rank, struct ring_member *ret_member);
+
 struct server_options {
     const char *run_dir;   /* made with mode 0700 if it is missing; borrowed during the call */
     uint32_t reader;       /* MPI rank; in the socket's name */
@@ -47,7 +51,7 @@ struct server_options {
                             * borrowed during the call */
     uint32_t max_trainers; /* most trainers that this reader serves */
     const struct ring_layout *layout;   /* from ring_layout_settle(); copied */
-    const struct ring_service *service; /* of all trainers: `rank` is set for each trainer's ring;
+    const struct ring_service *service; /* of all trainers: `group` is set for each group's ring;
                                          * copied */
     uint64_t reconnect_ms;  /* how long trainers look for a reader that went away; 0: not at all.
                              * Above 0 sessions follow one another, and a trainer that connects
@@ -59,6 +63,8 @@ struct server_options {
                              * although reconnect_ms is 0 */
     server_read_state *read_state; /* NULL: trainers with a state are refused */
     void *state_argument;          /* borrowed while the server lives */
+    server_describe *describe;     /* NULL: trainers have all fields, whole */
+    void *describe_argument;       /* borrowed while the server lives */
     ring_memory_fill *fill;        /* makes pages present; NULL: server_start()'s thread does */
     void *fill_argument;           /* borrowed while the server lives */
     bool takes_results; /* trainers are encoders, and give results (server_take_given()) */
@@ -119,19 +125,29 @@ void server_set_locality(struct server *server, uint32_t locality);
  * until server_start(). */
 void server_announce(struct server *server, uint32_t connected, uint32_t expected);
 
-/* Begins a session: makes a ring for every trainer in the list (ring_memory_create()), and sends
- * WELCOME to those that are connected. From now on a trainer that connects is refused, or waits for
- * the next session where reconnect_ms is above 0. Blocks while rings are made. NO_MEMORY: a ring
- * does not fit; the message has the sizes. IO: a system call failed. */
+/* Before server_start(): the layout of the session's rings, settled, of the same fields. */
+void server_set_layout(struct server *server, const struct ring_layout *layout);
+
+/* Begins a session: makes a ring for every group of the trainers in the list
+ * (ring_memory_create()), and sends WELCOME to those that are connected. From now on a trainer that
+ * connects is refused, or waits for the next session where reconnect_ms is above 0. Blocks while
+ * rings are made. NO_MEMORY: a ring does not fit; the message has the sizes. IO: a system call
+ * failed. */
 MUST_USE enum status server_start(struct server *server, struct error *err);
 
-/* A trainer's slots, from server_start() on. `sequence` counts the slots of this trainer from 0
- * since the session began, or since server_skip(). Slots are published in order, and several may be
- * filled at once. Slot `sequence` is free when it lies less than slot_count ahead of the trainer's
- * tail. Every slot of a closed or lost trainer is free. Its memory stays until server_restart() or
- * server_free(), so that an exchange under way can go on writing; nobody reads that memory. */
-bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence);
-void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence);
+/* The rings, from server_start() on: one for each group that has trainers here, in the order in
+ * which the list names the groups first. A ring's first trainer is an index in the list. */
+uint32_t server_ring_count(const struct server *server);
+uint32_t server_ring_group(const struct server *server, uint32_t ring);
+uint32_t server_ring_first_trainer(const struct server *server, uint32_t ring);
+
+/* A ring's slots. `sequence` counts them from 0 since the session began, or since server_skip().
+ * Slots are published in order, and several may be filled at once. Slot `sequence` is free when it
+ * lies less than slot_count ahead of the tails of all of the ring's trainers. Closed and lost
+ * trainers do not count: where all are, every slot is free. The memory stays until server_restart()
+ * or server_free(), so that an exchange under way can go on writing. */
+bool server_slot_free(const struct server *server, uint32_t ring, uint64_t sequence);
+void *server_slot(const struct server *server, uint32_t ring, uint64_t sequence);
 
 /* A trainer that skips batches (SKIP) wants none before a cursor of its own. server_take_skip()
  * gives each such message once: the trainer was at *ret_from, and goes on at *ret_to.
@@ -151,13 +167,13 @@ void server_skip(struct server *server, uint64_t cursor);
 bool server_take_given(struct server *server, uint32_t trainer, struct protocol_give *ret_given,
                        int *ret_memfd);
 
-/* The kind of pages of a trainer's ring, from server_start() on. */
-enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer);
+/* The kind of pages of a ring. */
+enum ring_pages server_ring_pages(const struct server *server, uint32_t ring);
 
-/* Publishes the trainer's next slot, whose sequence is the number of slots published so far, and
- * wakes the trainer if it sleeps. The slot, header included, must be filled. Does nothing for a
- * closed or lost trainer. */
-void server_publish(struct server *server, uint32_t trainer);
+/* Publishes the ring's next slot, whose sequence is the number of slots published so far, and wakes
+ * trainers that sleep. The slot, header included, must be filled. Closed and lost trainers are left
+ * out. */
+void server_publish(struct server *server, uint32_t ring);
 
 /* The state of a trainer. */
 enum server_peer {

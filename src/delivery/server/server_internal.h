@@ -1,7 +1,7 @@
 /* For the server's own files: server.c (opens, listens, tells trainers), pending.c (connections
  * that are no trainers yet), hello.c (judges whether a connection may become a trainer), trainer.c
- * (one trainer), session.c (makes rings, begins and ends sessions), slots.c (publishes slots). The
- * server's thread alone. */
+ * (one trainer), session.c (begins and ends sessions), rings.c (makes rings), slots.c (publishes
+ * slots). The server's thread alone. */
 #ifndef PENSTOCK_SERVER_INTERNAL_H
 #define PENSTOCK_SERVER_INTERNAL_H
 
@@ -22,31 +22,41 @@ struct pending {
     struct cursor_page page;     /* that came with the HELLO */
 };
 
+/* The ring of a group: all of its trainers that this reader serves have the same slots. */
+struct group_ring {
+    uint32_t group;
+    struct ring ring;      /* owned */
+    uint32_t first_member; /* in server.members */
+    uint32_t member_count;
+    uint64_t base; /* the slot of sequence 0: how many were published when the server was last told
+                    * to skip */
+    uint64_t head; /* slots published; this is the true number, and shared memory has copies */
+};
+
 struct trainer {
     int socket; /* owned; -1 once the trainer is closed or lost */
     pid_t pid;
     uint32_t rank;
     enum server_peer state;
     enum protocol_wish wish;
-    uint64_t wished;  /* the cursor that it asked for; 0 with WISH_FRESH */
-    uint64_t first;   /* cursor of its first batch; UINT64_MAX: where the session starts */
-    uint64_t given;   /* the cursor behind the last batch that it may have */
-    uint32_t told;    /* the number of connected trainers that it was last told */
-    uint64_t told_ns; /* when it was told */
-    bool failed;      /* it said itself that it failed */
-    bool done;        /* it has asked for more than the last batch */
-    struct ring ring; /* from server_start() on */
-    int publish_fd;   /* eventfd that wakes the trainer */
-    int release_fd;   /* eventfd that wakes this process */
-    uint64_t base;    /* the slot of sequence 0: how many were published when the server was last
-                       * told to skip */
-    uint64_t wanted;  /* it wants no batch before this cursor; 0: it wants all */
-    uint64_t skipped_from; /* the cursor where it was when it last skipped */
-    bool skipped;          /* until server_take_skip() */
-    bool gave;             /* until server_take_given() */
+    uint64_t wished;           /* the cursor that it asked for; 0 with WISH_FRESH */
+    uint64_t first;            /* cursor of its first batch; UINT64_MAX: where the session starts */
+    uint64_t given;            /* the cursor behind the last batch that it may have */
+    uint32_t told;             /* the number of connected trainers that it was last told */
+    uint64_t told_ns;          /* when it was told */
+    bool failed;               /* it said itself that it failed */
+    bool done;                 /* it has asked for more than the last batch */
+    struct group_ring *shared; /* its group's ring, from server_start() on; before: NULL */
+    struct ring_control *control; /* its own in that ring */
+    int publish_fd;               /* eventfd that wakes the trainer */
+    int release_fd;               /* eventfd that wakes this process */
+    uint64_t wanted;              /* it wants no batch before this cursor; 0: it wants all */
+    uint64_t skipped_from;        /* the cursor where it was when it last skipped */
+    bool skipped;                 /* until server_take_skip() */
+    bool gave;                    /* until server_take_given() */
     struct protocol_give result;
     int result_fd;     /* owned while `gave` */
-    uint64_t head;     /* slots published; this is the true number, and shared memory has a copy */
+    uint64_t head;     /* slots published for it */
     uint64_t tail;     /* last possible value seen in shared memory */
     uint64_t released; /* last possible cursor seen in its page */
     struct cursor_page page;
@@ -66,6 +76,8 @@ struct server {
     bool sessions_follow; /* a trainer that connects during a session waits for the next one */
     server_read_state *read_state;
     void *state_argument;
+    server_describe *describe;
+    void *describe_argument;
     ring_memory_fill *fill;
     void *fill_argument;
     int handout;          /* owned; -1: none */
@@ -77,6 +89,9 @@ struct server {
     uint32_t pending_count;
     struct trainer *trainers; /* [max_trainers] */
     uint32_t trainer_count;
+    struct group_ring *rings; /* [max_trainers]; from server_start() on */
+    uint32_t ring_count;
+    uint32_t *members;       /* [max_trainers] indices of trainers, those of each ring together */
     struct trainer *parting; /* [max_trainers] trainers of the last session, which may still say
                               * goodbye */
     uint32_t parting_count;
@@ -101,6 +116,11 @@ void server_drop_pending(struct server *server, const struct error *outcome);
 MUST_USE enum status hello_judge(const struct server *server, const struct protocol_hello *hello,
                                  pid_t pid, uint64_t *ret_cursor, bool *ret_waits,
                                  struct error *err);
+
+/* Makes the rank of a HELLO what its coordinates say, if it has any. REFUSED: it tells some that do
+ * not fit. */
+MUST_USE enum status hello_settle_rank(const struct server *server, struct protocol_hello *hello,
+                                       struct error *err);
 
 /* Reads the sockets and tails of all trainers. True if anything moved. */
 bool server_hear_trainers(struct server *server);
@@ -153,8 +173,12 @@ bool trainer_check_tail(struct trainer *trainer, uint64_t cursor);
 /* The cursor behind the last batch that the trainer has released in order. */
 uint64_t trainer_cursor(const struct trainer *trainer);
 
-/* Closes a trainer's descriptors and unmaps its ring and page. A trainer that is zero but for
- * descriptors of -1 is fine. */
+/* Closes a trainer's descriptors and unmaps its page. A trainer that is zero but for descriptors of
+ * -1 is fine. */
 void trainer_done(struct trainer *trainer);
+
+/* Makes the rings of all trainers in the list, and frees them. Errors as of server_start(). */
+MUST_USE enum status server_make_rings(struct server *server, struct error *err);
+void server_free_rings(struct server *server);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sessions: makes the rings of a session, begins and ends it. Between two sessions the trainers of
+/* Sessions: begins and ends one. Between two sessions the trainers of
  * the last one are `parting`: they may still say goodbye. */
 #include "delivery/ring/wakeup.h"
 #include "delivery/server/server_internal.h"
@@ -6,22 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
-
-/* Makes a trainer's ring and eventfds. trainer_done() frees them, also after a failure. */
-static enum status equip(const struct server *server, struct trainer *trainer, struct error *err)
-{
-    struct ring_service service = server->service;
-    service.rank = trainer->rank;
-    enum status status = ring_memory_create(&server->layout, &service, server->fill,
-                                            server->fill_argument, &trainer->ring, err);
-    if (status == STATUS_OK)
-        status = wakeup_new(&trainer->publish_fd, err);
-    if (status == STATUS_OK)
-        status = wakeup_new(&trainer->release_fd, err);
-    return status != STATUS_OK
-               ? error_prefix(err, status, "ring of trainer %" PRIu32 ": ", trainer->rank)
-               : STATUS_OK;
-}
 
 uint64_t server_start_cursor(const struct server *server)
 {
@@ -40,6 +24,11 @@ void server_set_locality(struct server *server, uint32_t locality)
     server->service.order.locality = locality;
 }
 
+void server_set_layout(struct server *server, const struct ring_layout *layout)
+{
+    server->layout = *layout;
+}
+
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor)
 {
     server->trainers[trainer].first = cursor;
@@ -47,11 +36,14 @@ void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor)
 
 static void welcome(const struct server *server, struct trainer *trainer)
 {
-    const int fds[WELCOME_FDS] = {trainer->ring.memfd, trainer->publish_fd, trainer->release_fd};
+    const struct group_ring *shared = trainer->shared;
+    const int fds[WELCOME_FDS] = {shared->ring.memfd, trainer->publish_fd, trainer->release_fd};
     uint64_t steps = server->service.steps_per_epoch;
     struct protocol_message message = {
         .type = PROTOCOL_WELCOME,
-        .welcome = {.epoch = trainer->first / steps, .step = trainer->first % steps}};
+        .welcome = {.epoch = trainer->first / steps,
+                    .step = trainer->first % steps,
+                    .member = (uint32_t)(trainer->control - shared->ring.control)}};
     const struct protocol_message handout = {.type = PROTOCOL_HANDOUT};
     struct error error;
     enum status status = STATUS_OK;
@@ -69,11 +61,9 @@ static void welcome(const struct server *server, struct trainer *trainer)
 enum status server_start(struct server *server, struct error *err)
 {
     memset(server->left, 0, server->service.world_size * sizeof *server->left);
-    for (uint32_t i = 0; i < server->trainer_count; i++) {
-        enum status status = equip(server, &server->trainers[i], err);
-        if (status != STATUS_OK)
-            return status;
-    }
+    enum status status = server_make_rings(server, err);
+    if (status != STATUS_OK)
+        return status;
     server->started = true;
     for (uint32_t i = 0; i < server->trainer_count; i++) {
         struct trainer *trainer = &server->trainers[i];
@@ -104,7 +94,6 @@ static struct trainer closed_trainer(const struct trainer *trainer)
                             .rank = trainer->rank,
                             .state = SERVER_PEER_CLOSED,
                             .first = UINT64_MAX,
-                            .ring = {.memfd = -1},
                             .publish_fd = -1,
                             .release_fd = -1,
                             .goodbye = trainer->goodbye};
@@ -147,7 +136,8 @@ void server_restart(struct server *server)
             struct trainer *parting = &server->parting[server->parting_count++];
             *parting = *trainer;
             parting->publish_fd = parting->release_fd = -1;
-            parting->ring = (struct ring){.memfd = -1};
+            parting->shared = NULL;
+            parting->control = NULL;
             trainer->page = (struct cursor_page){0};
             trainer->socket = -1;
         } else if (trainer->state == SERVER_PEER_LOST) {
@@ -158,6 +148,7 @@ void server_restart(struct server *server)
             server->trainers[count++] = closed_trainer(trainer);
     }
     server->trainer_count = count;
+    server_free_rings(server);
     server->started = server->finished = false;
 }
 

@@ -4,38 +4,54 @@
 #include "delivery/ring/wakeup.h"
 #include "delivery/server/server_internal.h"
 
-bool server_slot_free(const struct server *server, uint32_t trainer, uint64_t sequence)
+/* Whether a trainer has released what the slot held before. */
+static bool has_released(const struct server *server, const struct trainer *t, uint64_t sequence)
 {
-    const struct trainer *t = &server->trainers[trainer];
+    const struct group_ring *shared = t->shared;
     uint64_t tail;
     if (t->state != SERVER_PEER_CONNECTED)
         return true;
     if (!trainer_read_tail(t, &tail))
         return false;
-    uint32_t reserved = tail < t->base ? 0 : server->reserve_slots;
-    return t->base + sequence < tail + t->ring.slot_count - reserved;
+    uint32_t reserved = tail < shared->base ? 0 : server->reserve_slots;
+    return shared->base + sequence < tail + shared->ring.slot_count - reserved;
 }
 
-void *server_slot(const struct server *server, uint32_t trainer, uint64_t sequence)
+bool server_slot_free(const struct server *server, uint32_t ring, uint64_t sequence)
 {
-    const struct trainer *t = &server->trainers[trainer];
-    return ring_slot(&t->ring, t->base + sequence);
+    const struct group_ring *shared = &server->rings[ring];
+    const uint32_t *members = server->members + shared->first_member;
+    for (uint32_t i = 0; i < shared->member_count; i++)
+        if (!has_released(server, &server->trainers[members[i]], sequence))
+            return false;
+    return true;
 }
 
-enum ring_pages server_ring_pages(const struct server *server, uint32_t trainer)
+void *server_slot(const struct server *server, uint32_t ring, uint64_t sequence)
 {
-    return server->trainers[trainer].ring.pages;
+    const struct group_ring *shared = &server->rings[ring];
+    return ring_slot(&shared->ring, shared->base + sequence);
 }
 
-void server_publish(struct server *server, uint32_t trainer)
+enum ring_pages server_ring_pages(const struct server *server, uint32_t ring)
 {
-    struct trainer *t = &server->trainers[trainer];
-    if (t->state != SERVER_PEER_CONNECTED)
-        return;
-    uint64_t cursor = server_start_cursor(server) + ++t->head - t->base;
-    if (cursor > t->given)
-        t->given = cursor;
-    ring_publish(&t->ring, t->head, t->publish_fd);
+    return server->rings[ring].ring.pages;
+}
+
+void server_publish(struct server *server, uint32_t ring)
+{
+    struct group_ring *shared = &server->rings[ring];
+    const uint32_t *members = server->members + shared->first_member;
+    uint64_t cursor = server_start_cursor(server) + ++shared->head - shared->base;
+    for (uint32_t i = 0; i < shared->member_count; i++) {
+        struct trainer *t = &server->trainers[members[i]];
+        if (t->state != SERVER_PEER_CONNECTED)
+            continue;
+        t->head = shared->head;
+        if (cursor > t->given)
+            t->given = cursor;
+        ring_publish(t->control, t->head, t->publish_fd);
+    }
 }
 
 bool server_take_skip(struct server *server, uint32_t trainer, uint64_t *ret_from, uint64_t *ret_to)
@@ -69,8 +85,8 @@ uint64_t server_trainer_wanted(const struct server *server, uint32_t trainer)
 void server_skip(struct server *server, uint64_t cursor)
 {
     server_set_start(server, cursor);
-    for (uint32_t i = 0; i < server->trainer_count; i++)
-        server->trainers[i].base = server->trainers[i].head;
+    for (uint32_t r = 0; r < server->ring_count; r++)
+        server->rings[r].base = server->rings[r].head;
 }
 
 struct server_ring_view server_trainer_ring(const struct server *server, uint32_t trainer)
@@ -78,25 +94,25 @@ struct server_ring_view server_trainer_ring(const struct server *server, uint32_
     const struct trainer *t = &server->trainers[trainer];
     struct server_ring_view view = {0};
     uint64_t tail;
-    if (!server->started || !t->ring.control)
+    if (!server->started || !t->control)
         return view;
-    view.waits = waits_read(&t->ring.control->waits);
-    view.slots = t->ring.slot_count - server->layout.spare_slots;
+    view.waits = waits_read(&t->control->waits);
+    view.slots = server->layout.slot_count - server->layout.spare_slots;
     if (t->state != SERVER_PEER_CONNECTED || !trainer_read_tail(t, &tail))
         return view;
     uint32_t backlog = (uint32_t)(t->head - tail), ready = (uint32_t)t->head - view.waits.taken;
     view.ready_slots = ready < backlog ? ready : backlog;
     view.leased_slots = backlog - view.ready_slots;
-    view.waiting = atomic_load(&t->ring.control->trainer_waits) != 0;
+    view.waiting = atomic_load(&t->control->trainer_waits) != 0;
     return view;
 }
 
 /* The least tail with which server_slot_free(). */
 static uint64_t tail_for(const struct server *server, const struct trainer *t, uint64_t sequence)
 {
-    uint64_t end = add_sat(add_sat(t->base, sequence), 1);
-    uint64_t tail = end - min_u64(end, t->ring.slot_count);
-    return tail < t->base ? tail : add_sat(tail, server->reserve_slots);
+    uint64_t end = add_sat(add_sat(t->shared->base, sequence), 1);
+    uint64_t tail = end - min_u64(end, server->layout.slot_count);
+    return tail < t->shared->base ? tail : add_sat(tail, server->reserve_slots);
 }
 
 /* For wakeup_waiting_for(). */
@@ -112,14 +128,14 @@ void server_arm(struct server *server, uint64_t sequence)
 {
     for (uint32_t i = 0; server->started && i < server->trainer_count; i++) {
         const struct trainer *t = &server->trainers[i];
-        atomic_store(&t->ring.control->reader_waits, awaited(server, t, sequence));
+        atomic_store(&t->control->reader_waits, awaited(server, t, sequence));
     }
 }
 
 void server_disarm(struct server *server)
 {
     for (uint32_t i = 0; server->started && i < server->trainer_count; i++) {
-        atomic_store(&server->trainers[i].ring.control->reader_waits, 0);
+        atomic_store(&server->trainers[i].control->reader_waits, 0);
         wakeup_drain(server->trainers[i].release_fd);
     }
 }

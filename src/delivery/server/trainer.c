@@ -47,7 +47,6 @@ void trainer_done(struct trainer *trainer)
     fd_close(&trainer->socket);
     fd_close(&trainer->publish_fd);
     fd_close(&trainer->release_fd);
-    ring_done(&trainer->ring);
     cursor_page_done(&trainer->page);
 }
 
@@ -59,8 +58,8 @@ static bool is_gone(const struct trainer *trainer)
 
 bool trainer_read_tail(const struct trainer *trainer, uint64_t *ret_tail)
 {
-    uint64_t tail = atomic_load(&trainer->ring.control->tail);
-    if (tail < trainer->tail || !ring_tail_possible(&trainer->ring, trainer->head, tail))
+    uint64_t tail = atomic_load(&trainer->control->tail);
+    if (tail < trainer->tail || !ring_tail_possible(&trainer->shared->ring, trainer->head, tail))
         return false;
     *ret_tail = tail;
     return true;
@@ -86,7 +85,7 @@ bool trainer_check_tail(struct trainer *trainer, uint64_t cursor)
               "trainer %" PRIu32 " (process %ld) wrote an impossible tail or cursor: tail %" PRIu64
               ", cursor %" PRIu64 ", with %" PRIu64 " slots published (before: tail %" PRIu64
               ", cursor %" PRIu64 ")",
-              trainer->rank, (long)trainer->pid, atomic_load(&trainer->ring.control->tail), cursor,
+              trainer->rank, (long)trainer->pid, atomic_load(&trainer->control->tail), cursor,
               trainer->head, trainer->tail, trainer->released);
     trainer_lose(trainer, &error);
     return true;

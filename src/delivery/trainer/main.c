@@ -28,6 +28,7 @@ enum option_key {
     OPTION_RUN_DIR = 256,
     OPTION_RANK,
     OPTION_WORLD_SIZE,
+    OPTION_COORDINATES,
     OPTION_TIMEOUT,
     OPTION_DIGEST,
     OPTION_DIGEST_PADDING,
@@ -46,6 +47,8 @@ static const struct argp_option options[] = {
     {"rank", OPTION_RANK, "R", 0, "this trainer's rank (RANK, SLURM_PROCID, ...)", 0},
     {"world-size", OPTION_WORLD_SIZE, "T", 0,
      "number of trainers (WORLD_SIZE, SLURM_STEP_NUM_TASKS, ...)", 0},
+    {"coordinates", OPTION_COORDINATES, "LIST", 0,
+     "in the mesh of trainers, such as dp=1,tp=0 (those of the rank)", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "how long to wait for the service (60)", 0},
     {0, 0, 0, 0, "What to do with a batch:", 2},
     {"touch", OPTION_TOUCH, 0, 0, "read one byte of every page", 0},
@@ -121,6 +124,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_WORLD_SIZE:
         settings->world_size = (int)whole(arg, 1, INT32_MAX, state);
+        return 0;
+    case OPTION_COORDINATES:
+        settings->connect.coordinates = arg;
         return 0;
     case OPTION_TIMEOUT:
         settings->connect.timeout_ms = (int64_t)(seconds_or_ms(arg, state) * 1000);

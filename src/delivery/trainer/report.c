@@ -63,6 +63,64 @@ static const char *rate(double amount, double seconds, int digits, char text[32]
     return text;
 }
 
+/* A name as a JSON string. */
+static void write_name(const char *name, FILE *file)
+{
+    fputc('"', file);
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == '"' || *name == '\\')
+            fprintf(file, "\\u%04x", (unsigned)*name);
+        else
+            fputc(*name, file);
+    fputc('"', file);
+}
+
+/* An index, or null for UINT64_MAX. */
+static void write_second(uint64_t second, FILE *file)
+{
+    if (second == UINT64_MAX)
+        fputs("null", file);
+    else
+        fprintf(file, "%" PRIu64, second);
+}
+
+static void write_field(const struct penstock_field *field, FILE *file)
+{
+    fputs("{\"name\":", file);
+    write_name(field->name, file);
+    fputs(",\"shape\":[", file);
+    for (int32_t axis = 0; axis < field->rank; axis++)
+        fprintf(file, "%s%" PRIu64, axis > 0 ? "," : "", field->shape[axis]);
+    fputs("],\"cuts\":[", file);
+    for (uint32_t k = 0; k < field->cut_count; k++) {
+        const struct penstock_cut *cut = &field->cuts[k];
+        fprintf(file,
+                "%s{\"axis\":%" PRIu32 ",\"whole\":%" PRIu64 ",\"begin\":%" PRIu64 ",\"second\":",
+                k > 0 ? "," : "", cut->axis, cut->whole, cut->begin);
+        write_second(cut->second, file);
+        fputs("}", file);
+    }
+    fputs("]}", file);
+}
+
+/* Where the trainer is in the mesh, and what it has of which fields. */
+static void write_share(const struct penstock_info *info, FILE *file)
+{
+    fprintf(file, ",\"group\":%" PRIu32 ",\"group_count\":%" PRIu32 ",\"coordinates\":{",
+            info->group, info->group_count);
+    for (uint32_t a = 0; a < info->axis_count; a++) {
+        fputs(a > 0 ? "," : "", file);
+        write_name(info->axes[a].name, file);
+        fprintf(file, ":%" PRIu32, info->axes[a].coordinate);
+    }
+    fputs("},\"fields\":[", file);
+    for (uint32_t f = 0; f < info->field_count; f++) {
+        fputs(f > 0 ? "," : "", file);
+        write_field(&info->fields[f], file);
+    }
+    fputs("]", file);
+}
+
 void report_write(const struct report *report, const struct penstock_info *info,
                   enum penstock_status status, FILE *file)
 {
@@ -83,7 +141,9 @@ void report_write(const struct report *report, const struct penstock_info *info,
         fprintf(file, "%s{\"epoch\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"seconds\":%.6f}",
                 i ? "," : "", epoch->epoch, epoch->samples, epoch->end - epoch->start);
     }
-    fputs("]}\n", file);
+    fputs("]", file);
+    write_share(info, file);
+    fputs("}\n", file);
 }
 
 void report_done(struct report *report)

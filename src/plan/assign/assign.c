@@ -46,6 +46,7 @@ enum status assigner_new(const struct assigner_options *options, struct assigner
         *assigner = (struct assigner){.row_count = plan->row_count,
                                       .reader_count = readers,
                                       .trainer_count = plan->trainer_count,
+                                      .copies = options->copies,
                                       .keep_rows = options->keep_rows,
                                       .most_rows = options->most_rows,
                                       .readers_with_room = options->keep_rows > 0 ? readers : 0,
@@ -81,8 +82,9 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
         assigner->readers[r].is_waited_for = false;
         assigner->readers[r].share = 0;
     }
-    for (uint32_t t = 0; t < assigner->trainer_count; t++)
-        assigner->readers[reader_of_trainer[t]].share += 1.0 / assigner->trainer_count;
+    uint32_t served = assigner->trainer_count * assigner->copies;
+    for (uint32_t i = 0; i < served; i++)
+        assigner->readers[reader_of_trainer[i]].share += 1.0 / served;
     assigner->without_count = 0;
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         if (assigner->readers[r].share == 0)
@@ -104,11 +106,18 @@ void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row
         slow_note_pace(&assigner->readers[reader], row_ns);
 }
 
+/* A reader of a trainer of the plan, for that row. */
+static uint16_t reader_serving(const struct assigner *assigner, uint32_t trainer, uint64_t row)
+{
+    uint64_t turn = assigner->copies > 1 ? row / assigner->trainer_count % assigner->copies : 0;
+    return (uint16_t)assigner->reader_of_trainer[(uint64_t)trainer * assigner->copies + turn];
+}
+
 /* With order.placement local: the reader whose trainers get the row's samples. */
 static uint16_t trainers_reader(const struct assigner *assigner, const struct assigner_task *task,
                                 uint64_t row)
 {
-    return (uint16_t)assigner->reader_of_trainer[locality_trainer(task->near, row)];
+    return reader_serving(assigner, locality_trainer(task->near, row), row);
 }
 
 /* The same, but that a reader that serves no trainer takes its part of all rows. */
@@ -132,7 +141,8 @@ static uint16_t near_reader(const struct assigner *assigner, const struct assign
     if (plan->locality)
         return near_of_row(assigner, task, assigner->rows[window_row]);
     if (task->window->row_samples == 1)
-        return (uint16_t)assigner->reader_of_trainer[plan_trainer_at(task->epoch, position)];
+        return reader_serving(assigner, plan_trainer_at(task->epoch, position),
+                              assigner->rows[window_row]);
     return NEAR_NONE;
 }
 

@@ -51,7 +51,11 @@ struct assigner_options {
     uint64_t most_rows; /* of a window that one reader is given to read; an even share or more */
     const uint64_t *source_most_rows; /* of a mix: the same of each source's windows; copied */
     bool kept_are_read; /* kept rows cost reading time too: they are kept as stored, and decoded */
-    const uint32_t *reader_of_trainer; /* [trainers], borrowed while the assigner lives */
+    /* [trainers * copies]: of trainer t from t * copies on; borrowed while the assigner lives.
+     * Several readers may serve one trainer of the plan, which is a group then: they take turns
+     * with rows that are near it. */
+    const uint32_t *reader_of_trainer;
+    uint32_t copies;
 };
 
 struct assigner;

@@ -36,6 +36,7 @@ struct assigner {
         source_most_rows[MIX_MAX_SOURCES]; /* of a mix: most_rows is of the last window's source */
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
+    uint32_t copies;
     struct tables tables;       /* those that follow */
     struct candidate *readers;  /* [reader_count] */
     uint16_t *without_trainers; /* [reader_count] readers that serve none, `without_count` */

@@ -43,6 +43,12 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
+/* The most records that a reader sends or copies to rings in a round. */
+static uint64_t max_sent(const struct budget_demand *d)
+{
+    return mul_sat(d->copies, round_max_records(d->plan, d->shape));
+}
+
 /* The trailers of so many records of a round. */
 static uint64_t trailer_bytes(const struct budget_demand *d, uint64_t records)
 {
@@ -54,20 +60,21 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
 {
     if (d->reader_count == 1)
         return 0;
-    uint64_t send = mul_sat(round_max_records(d->plan, d->shape),
-                            add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
+    uint64_t send =
+        mul_sat(max_sent(d), add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
     uint64_t receive =
-        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served),
+        mul_sat(round_max_received(d->plan, d->shape, d->ring_count),
                 add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
     uint64_t trailers = add_sat(b->send_trailer_bytes, b->receive_trailer_bytes);
     return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), trailers));
 }
 
 /* Items and rows of the windows of a source that are planned at once, and the source's tables. */
-static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows)
+static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows, uint64_t lanes)
 {
+    uint64_t row = BUDGET_WINDOW_ROW_BYTES + (max_u64(lanes, 1) - 1) * sizeof(uint16_t);
     uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
-    uint64_t rows = mul_sat(plan->window_rows, BUDGET_WINDOW_ROW_BYTES);
+    uint64_t rows = mul_sat(plan->window_rows, row);
     uint64_t tables =
         plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows), planned_windows);
     uint64_t window = add_sat(add_sat(items, rows), sizeof(struct plan_epoch));
@@ -86,9 +93,8 @@ static uint64_t found_bytes(const struct budget_demand *d)
 /* What a round notes of its trailers. */
 static uint64_t round_trailers_bytes(const struct budget_demand *d)
 {
-    uint64_t records = add_sat(round_max_records(d->plan, d->shape),
-                               round_max_received(d->plan, d->shape, d->trainers_served));
-    uint64_t slots = mul_sat(d->shape.steps_per_round, d->trainers_served);
+    uint64_t records = add_sat(max_sent(d), round_max_received(d->plan, d->shape, d->ring_count));
+    uint64_t slots = mul_sat(d->shape.steps_per_round, d->ring_count);
     uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
     return d->ragged.sample_steps == 0 ? 0
                                        : add_sat(mul_sat(records, BUDGET_TRAILER_BYTES),
@@ -99,22 +105,23 @@ static uint64_t round_trailers_bytes(const struct budget_demand *d)
  * 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
 {
-    uint64_t sent = mul_sat(round_max_records(d->plan, d->shape),
-                            BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
-                                (d->crops ? BUDGET_KEY_BYTES : 0) +
-                                (d->plan->mix ? BUDGET_MIXED_FILL_BYTES : 0));
+    uint64_t sent = mul_sat(max_sent(d), BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
+                                             (d->crops ? BUDGET_KEY_BYTES : 0) +
+                                             (d->has_kinds ? BUDGET_KIND_BYTES : 0) +
+                                             (d->copies > 1 ? BUDGET_KIND_BYTES : 0));
     uint64_t destination =
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =
-        mul_sat(round_max_received(d->plan, d->shape, d->trainers_served), BUDGET_ARRIVAL_BYTES);
+        mul_sat(round_max_received(d->plan, d->shape, d->ring_count), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(
-        assigner_bytes(d->plan, d->reader_count, keeps_rows(d)),
+        mul_sat(max_u64(d->lane_count, 1), assigner_bytes(d->plan, d->reader_count, keeps_rows(d))),
         mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_trailers_bytes(d))));
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
-        bytes = add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s]));
+        bytes =
+            add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->lane_count));
     return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
 }
 
@@ -174,7 +181,8 @@ static void divide_rows(const struct budget_demand *d, const struct budget_rows 
 uint64_t budget_source_bytes(const struct budget_demand *demand, const struct budget *budget,
                              uint32_t source)
 {
-    return source_bytes(plan_source(demand->plan, source), budget->source_windows[source]);
+    return source_bytes(plan_source(demand->plan, source), budget->source_windows[source],
+                        demand->lane_count);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
@@ -183,10 +191,11 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     const struct budget_demand *d = demand;
     struct budget b = {
         .held_bytes = d->held_bytes,
-        .rings_bytes = mul_sat(d->trainers_served, add_sat(d->ring_bytes, d->rest_bytes)),
-        .send_trailer_bytes = trailer_bytes(d, round_max_records(d->plan, d->shape)),
+        .rings_bytes = mul_sat(d->ring_count, add_sat(d->ring_bytes, d->rest_bytes)),
+        .send_trailer_bytes =
+            mul_sat(d->copies, trailer_bytes(d, round_max_records(d->plan, d->shape))),
         .receive_trailer_bytes =
-            trailer_bytes(d, round_max_received(d->plan, d->shape, d->trainers_served)),
+            trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,

@@ -26,7 +26,7 @@ enum {
     BUDGET_FOUND_BYTES = 10240,      /* of a worker or the main thread, where there are trailers */
     BUDGET_DESTINATION_BYTES = 12,   /* of a position of round_max_matched() */
     BUDGET_MIXED_WINDOW_BYTES = 48, /* of a planned window more, in a mix: to merge windows twice */
-    BUDGET_MIXED_FILL_BYTES = 1,    /* of a record that a round may send: its source */
+    BUDGET_KIND_BYTES = 2,          /* of a record that a round may send: its kind, and its uses */
     BUDGET_MIXED_DESTINATION_BYTES = 8, /* of a position: its window */
     BUDGET_SEND_BYTES = 16,             /* of a message that a round may send */
     BUDGET_RECEIVE_BYTES = 8,           /* of one that it may receive */
@@ -43,14 +43,17 @@ struct budget_demand {
     const struct plan *plan;
     struct round_shape shape;
     uint32_t reader_count;
-    uint32_t trainers_served; /* most that one reader serves: ceil(T / readers) */
-    uint32_t worker_count;    /* threads of the reader */
+    uint32_t ring_count;   /* most rings that one reader has: one for each group that it serves */
+    uint32_t copies;       /* most readers that have a ring for one group, and get its samples */
+    uint32_t lane_count;   /* of readers (run/lanes.h), of which these are one; 0: 1 */
+    uint32_t worker_count; /* threads of the reader */
     uint64_t row_bytes;
     uint64_t packed_bytes; /* of a record, that travels packed: see round.h */
     struct plan_ragged ragged;
     uint64_t messages;        /* of a record, for what is zero-copy */
     bool shifts;              /* records need rooms: see run/fragments.h */
     bool crops;               /* records need keys */
+    bool has_kinds;           /* records are of several kinds: see run/fragment_sources.h */
     uint64_t held_bytes;      /* of the held arrays, which the readers of a node share */
     uint64_t hold_room_bytes; /* of chunks on their way while these arrays are read, at least: when
                                * rings, exchange and fetches are not in use yet */
@@ -60,7 +63,7 @@ struct budget_demand {
     uint64_t inflate_bytes;   /* of these: to inflate values of zip archives */
     uint64_t inflated_bytes;  /* of all such values of which parts are read, once inflated */
     uint64_t index_bytes;     /* for shards' indices, which they share */
-    uint64_t ring_bytes;      /* of one trainer's ring */
+    uint64_t ring_bytes;      /* of one ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
     uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */
     uint64_t fetch_rows;  /* that may be on their way at once, and need buffers to come to */

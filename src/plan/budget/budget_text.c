@@ -65,8 +65,8 @@ enum status budget_refuse(const struct budget_demand *demand, const struct budge
         (unsigned long long)size_divide_up(b->least_bytes, UINT64_C(1) << 20),
         size_format(mul_sat(least_rows, budget_buffer_bytes(d))).text,
         (unsigned long long)least_rows, size_format(d->row_bytes).text,
-        pages.data ? pages.data : "", size_format(b->held_bytes).text, d->trainers_served,
-        count_plural(d->trainers_served), size_format(b->rings_bytes).text,
+        pages.data ? pages.data : "", size_format(b->held_bytes).text, d->ring_count,
+        count_plural(d->ring_count), size_format(b->rings_bytes).text,
         size_format(b->exchange_bytes).text, d->worker_count, count_plural(d->worker_count),
         size_format(b->scratch_bytes).text, size_format(b->plan_bytes).text,
         size_format(b->fetch_bytes).text, size_format(b->constant_bytes).text,
@@ -110,7 +110,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, "  as read, and as trainers get them\n");
     }
     describe_line(out, "rings", budget->rings_bytes);
-    text_append(out, "  %u x %s", demand->trainers_served, size_format(demand->ring_bytes).text);
+    text_append(out, "  %u x %s", demand->ring_count, size_format(demand->ring_bytes).text);
     if (demand->rest_bytes > 0)
         text_append(out, ", and %s held of the one before", size_format(demand->rest_bytes).text);
     text_append(out, "\n");

@@ -24,6 +24,7 @@ enum status encoders_new(const struct encoders_options *options, struct encoders
         return error_set(err, STATUS_NO_MEMORY, "no memory for encoders");
     encoders->options = *options;
     encoders->layout.slot_count = ENCODERS_SLOTS;
+    encoders->layout.member_count = 1;
     encoders->layout.batch_size = options->batch;
     encoders->layout.field_count = options->field_count;
     memcpy(encoders->layout.fields, options->fields,

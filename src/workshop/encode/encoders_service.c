@@ -88,6 +88,7 @@ static enum status open_server(struct encoders *encoders, struct error *err)
         return error_set_errno(err, STATUS_IO, "make '%s'", encoders->run_dir);
     const struct ring_service service = {
         .world_size = options->count,
+        .mesh = {.rank_count = options->count},
         .dataset_samples = options->sample_count,
         .steps_per_epoch = UINT64_C(1) << 40,
         .epochs = 1,
