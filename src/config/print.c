@@ -153,11 +153,12 @@ void config_help(struct text *out)
         "an index or a "
         "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
         "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
-        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); for "
-        "trainers of a mesh cut.AXIS (a cut), only.AXIS (coordinates)");
-    text_append(out, "  %-26s %s\n", "dataset.cuts.NAME.PROPERTY",
-                "PROPERTY of a cut: over (axes of delivery.mesh), order (contiguous or zigzag), "
-                "split (chunk, even or a list of sizes)");
+        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); "
+        "cut.AXIS (the name of a cut), only.AXIS (coordinates along an axis of delivery.mesh)");
+    text_append(
+        out, "  %-26s %s\n", "dataset.cuts.NAME.PROPERTY",
+        "PROPERTY of a cut: over (the axes of delivery.mesh whose trainers get a part each), "
+        "order (contiguous or zigzag), split (chunk, even or a list of sizes)");
 }
 
 void config_help_markdown(struct text *out)
@@ -188,11 +189,11 @@ void config_help_markdown(struct text *out)
         "subtracted, and "
         "std divides (numbers, an array, or STORE::ARRAY), or stats of penstock stats does both; "
         "steps are frames from the sample's own; a slice has the indices along an "
-        "axis, or names of its coordinates; ragged fields: see ragged.md; cut and only: see "
-        "groups.md |\n");
+        "axis, or names of its coordinates; ragged fields: see ragged.md; cut and only, which "
+        "change nothing in the order: see groups.md |\n");
     text_append(out, "| `dataset.cuts` | none | a map from names to `{over: A, order: zigzag, "
-                     "split: chunk, even or list}`, all but over optional | no | how an axis of "
-                     "fields is divided among ranks along axes of the mesh: see groups.md |\n");
+                     "split: chunk, even or list}`, order and split optional | no | how an axis "
+                     "of fields is divided among trainers: see groups.md |\n");
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "
