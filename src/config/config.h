@@ -103,7 +103,8 @@ struct config_range {
       "samples of an epoch of a mix, with batch.budget_field on average; auto: as many as its "    \
       "sources have together")                                                                     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
-      "samples in one step, over all trainers; a multiple of delivery.trainers")                   \
+      "samples in one step, over all trainers; a multiple of delivery.trainers, or of the groups " \
+      "of delivery.mesh")                                                                          \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
       "samples that do not fill a step: drop, pad (some samples repeat, marked invalid) or "       \
       "partial")                                                                                   \
@@ -149,12 +150,12 @@ struct config_range {
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
     X("delivery.mesh", mesh, LIST, "", 0, 0, KEEPS_ORDER,                                          \
-      "axes of the mesh of trainers and their sizes, outermost first: [pp: 2, dp: 4, tp: 2]; the " \
-      "last axis is fastest; \"\": each trainer has samples of its own")                           \
+      "axes of the mesh of trainers, and their sizes, whose product is delivery.trainers: [pp: "   \
+      "2, dp: 4, tp: 2]; the last axis is fastest; \"\": each trainer has samples of its own")     \
     X("delivery.data", mesh_data, LIST, "", 0, 0, KEEPS_ORDER,                                     \
-      "axes of the mesh along which the batch is divided; along all others it repeats")            \
+      "axes of the mesh that divide the batch; along all others it repeats")                       \
     X("delivery.slots", slots, AUTO_U64, "auto", 2, 1024, KEEPS_ORDER,                             \
-      "batches in each trainer's ring; auto: 4, or more if rounds have several steps, as long as " \
+      "batches in each ring; auto: 4, or more if rounds have several steps, as long as "           \
       "all rings of a reader take at most an eighth of its memory, and 512 MiB (32 MiB if all "    \
       "readers are on one node, 128 MiB or more if there is one reader)")                          \
     X("delivery.run_dir", run_dir, STRING, "auto", 0, 0, KEEPS_ORDER,                              \

@@ -123,13 +123,13 @@ void option_describe_values(const struct option *option, struct text *out)
     } else if (option->type == OPTION_STRING) {
         text_append(out, "text");
     } else if (option->type == OPTION_LIST) {
-        text_append(out, "text, or several with commas between, in YAML also a list");
+        text_append(out, "a list");
     } else if (option->type == OPTION_BOOL) {
         text_append(out, "true or false");
     } else if (option->type == OPTION_RANGE) {
         text_append(out, "a:b, with numbers of frames; or nothing");
     } else if (option->type == OPTION_SHARES) {
-        text_append(out, "names and shares with commas between, in YAML also a map");
+        text_append(out, "names and shares");
     } else {
         print_number(option, option->low, out);
         text_append(out, " to ");

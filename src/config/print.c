@@ -153,11 +153,12 @@ void config_help(struct text *out)
         "an index or a "
         "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
         "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
-        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); for "
-        "trainers of a mesh cut.AXIS (a cut), only.AXIS (coordinates)");
-    text_append(out, "  %-26s %s\n", "dataset.cuts.NAME.PROPERTY",
-                "PROPERTY of a cut: over (axes of delivery.mesh), order (contiguous or zigzag), "
-                "split (chunk, even or a list of sizes)");
+        "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); "
+        "cut.AXIS (the name of a cut), only.AXIS (coordinates along an axis of delivery.mesh)");
+    text_append(
+        out, "  %-26s %s\n", "dataset.cuts.NAME.PROPERTY",
+        "PROPERTY of a cut: over (the axes of delivery.mesh whose trainers get a part each), "
+        "order (contiguous or zigzag), split (chunk, even or a list of sizes)");
 }
 
 void config_help_markdown(struct text *out)
@@ -182,23 +183,14 @@ void config_help_markdown(struct text *out)
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
         "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}, "
         "cut: {AXIS: CUT}, only: {AXIS: list}}`, "
-        "all properties optional | yes | fields of a sample; a field without `array` has the array "
-        "of its name; with an index, sample i is `A[I[i]]`; an item x becomes `x * S + O` as `D` "
-        "(float16, bfloat16, float32, float64), or is converted by CF attributes; then mean is "
-        "subtracted, and "
-        "std divides (numbers, an array, or STORE::ARRAY), or stats of penstock stats does both; "
-        "steps are frames from the sample's own; a slice has the indices along an "
-        "axis, or names of its coordinates; ragged fields: see ragged.md; cut and only: see "
-        "groups.md |\n");
+        "all properties optional | yes | fields of a sample: see datasets.md, and ragged.md; cut "
+        "and only, which change nothing in the order: see groups.md |\n");
     text_append(out, "| `dataset.cuts` | none | a map from names to `{over: A, order: zigzag, "
-                     "split: chunk, even or list}`, all but over optional | no | how an axis of "
-                     "fields is divided among ranks along axes of the mesh: see groups.md |\n");
+                     "split: chunk, even or list}`, order and split optional | no | how an axis "
+                     "of fields is divided among trainers: see groups.md |\n");
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "
         "with --set and in the environment `FILE:WEIGHT`, with commas between | yes | the "
-        "datasets of a mix: C is the file of a configuration, which has `dataset`, `samples`, "
-        "`order.window_rows` and "
-        "`order.shuffle` of the source, or a map like such a file; weights are decimals that sum "
-        "to 1, or whole numbers, whose ratio counts |\n");
+        "datasets of a mix, and their weights: see datasets.md |\n");
 }

@@ -83,6 +83,10 @@ enum status option_unknown(const char *key, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "dataset.fields is a map: write it in the YAML file, or one field at a "
                          "time as --set dataset.fields.NAME=ARRAY");
+    if (strcmp(key, "dataset.cuts") == 0)
+        return error_set(err, STATUS_INVALID,
+                         "dataset.cuts is a map: write it in the YAML file, or one property at a "
+                         "time as --set dataset.cuts.NAME.over=AXIS");
     char names[OPTION_COUNT][OPTION_KEY_BYTES], section[OPTION_KEY_BYTES];
     const char *nearest = strchr(key, '.') ? option_nearest(key) : nearest_section(key, names);
     if (nearest)

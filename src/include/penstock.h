@@ -17,8 +17,8 @@
  * Batches come in the order of their steps. The order of samples is the same on every run with the
  * same dataset, seed, shuffle, windows, global batch and batch.last. All trainers of a run see
  * equally many steps. From penstock_next() until penstock_release() a batch's memory belongs to the
- * trainer, which may write to it: the batch is leased. A trainer may lease up to
- * penstock_info.slot_count batches at once, and may release them in any order.
+ * trainer, which may write to it (but see penstock_info.is_shared): the batch is leased. A trainer
+ * may lease up to penstock_info.slot_count batches at once, and may release them in any order.
  *
  * A reader may go away although its service is to come back (delivery.reconnect_timeout). In this
  * case penstock_next() looks for a reader again, and goes on with the batch after the last one that
@@ -167,6 +167,16 @@ struct penstock_options {
                                * the coordinates of the rank; borrowed during the call */
 };
 
+/* One axis along which a field is cut (dataset.cuts), and the part of it that this trainer has. The
+ * field's shape has the length of the part. */
+struct penstock_cut {
+    uint32_t axis;   /* of a sample */
+    uint64_t whole;  /* the axis' length in a whole sample */
+    uint64_t begin;  /* the first index of the part */
+    uint64_t second; /* UINT64_MAX; with order: zigzag the index at which the second half of the
+                      * part begins */
+};
+
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
  * with steps is that of its steps. Besides the fields that the configuration names there are fields
  * that say something of these:
@@ -186,15 +196,6 @@ struct penstock_options {
  * Another ragged field, and each of its columns, has a number of items in each sample (deliver:
  * csr). The shape is then that of one item. The items of all columns belong together.
  */
-/* Along which axis of a sample a trainer has a part of a field (dataset.cuts), and which. */
-struct penstock_cut {
-    uint32_t axis;  /* of a sample */
-    uint64_t whole; /* how many indices the field has along this axis, for all trainers together */
-    uint64_t begin; /* the first index of the part, whose shape says how many there are */
-    uint64_t
-        second; /* with order: zigzag the second half of the part begins here; else UINT64_MAX */
-};
-
 struct penstock_field {
     const char *name; /* borrowed until penstock_close() */
     enum penstock_dtype dtype;
@@ -260,11 +261,11 @@ struct penstock_info {
     const struct penstock_constant *constants; /* [constant_count], in the order of
                                                 * dataset.constants; borrowed */
     uint32_t constant_count;
-    uint32_t group, group_count; /* trainers of a group get the same batches; without a mesh each
+    uint32_t group, group_count; /* trainers of a group get the same samples; without a mesh each
                                   * trainer is a group of its own */
-    uint32_t is_shared;  /* 1: trainers of a group share batches, whose memory is read-only: a
-                          * process that writes there gets SIGSEGV */
-    uint32_t axis_count; /* of the mesh; 0: there is none */
+    uint32_t is_shared;          /* 1: the group has several trainers. Batches are read-only memory,
+                                  * which these share: a process that writes there gets SIGSEGV */
+    uint32_t axis_count;         /* of the mesh; 0: there is none */
     struct penstock_axis axes[PENSTOCK_MAX_AXES]; /* [axis_count], outermost first */
 };
 
@@ -350,12 +351,11 @@ struct penstock; /* a connection, made by penstock_connect() and freed by pensto
  * readers do, and there is no run of that name. TIMEOUT: a reader took the connection, and said
  * nothing for that long, or said nothing more. REFUSED: run_dir is a symbolic link, belongs to
  * another user or is open to others; the reader is another user's; the service has another world
- * size, or another mesh than the coordinates are of; the rank is taken; or the state is of another
- * order. LOST: the service went away before
- * delivery started. UNSUPPORTED: the service speaks another protocol version. ENDED: all trainers
- * have their last batch, so that there is nothing more to do. NO_MEMORY, IO: in this process.
- * PROTOCOL: the reader sent an impossible message or ring. Any status: the service failed at its
- * start, and the message says why. */
+ * size; the coordinates are not of the service's mesh; the rank is taken; or the state is of
+ * another order. LOST: the service went away before delivery started. UNSUPPORTED: the service
+ * speaks another protocol version. ENDED: all trainers have their last batch, so that there is
+ * nothing more to do. NO_MEMORY, IO: in this process. PROTOCOL: the reader sent an impossible
+ * message or ring. Any status: the service failed at its start, and the message says why. */
 PENSTOCK_API enum penstock_status penstock_connect(const struct penstock_options *options,
                                                    struct penstock **ret_connection, char *message);
 

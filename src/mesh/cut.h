@@ -24,9 +24,9 @@ enum cut_split {
 };
 
 struct cut {
-    uint32_t axis_count; /* of the mesh; the last one is fastest */
-    uint8_t axes[MESH_MAX_AXES];
-    uint32_t part_count; /* the product of their sizes, 1 to CUT_MOST_PARTS */
+    uint32_t axis_count;
+    uint8_t axes[MESH_MAX_AXES]; /* [axis_count] of the mesh; parts follow the last one fastest */
+    uint32_t part_count;         /* the product of their sizes, 1 to CUT_MOST_PARTS */
     enum cut_order order;
     enum cut_split split;
     uint64_t sizes[CUT_MOST_PARTS]; /* [part_count] CUT_SIZES */

@@ -65,15 +65,16 @@ uint32_t mesh_rank_at(const struct mesh *mesh, const uint32_t coordinates[]);
 uint32_t mesh_group_count(const struct mesh *mesh);
 uint32_t mesh_group_of(const struct mesh *mesh, uint32_t rank);
 
-/* Whether a rank is the first of its group. */
+/* Whether a rank is the lowest of its group. */
 bool mesh_leads(const struct mesh *mesh, uint32_t rank);
 
-/* With ranks in blocks, as many (or one more) on each of `blocks` readers: the most groups that a
- * reader has ranks of, and the most readers that a group has ranks at. False: no memory. */
+/* With ranks in equal blocks (some have one rank more), one block at each of `blocks` readers:
+ * *ret_groups is the most groups that one reader serves, and *ret_readers is the most readers that
+ * serve one group. False: no memory. */
 bool mesh_spread(const struct mesh *mesh, uint32_t blocks, uint32_t *ret_groups,
                  uint32_t *ret_readers);
 
-/* The first rank of a block: rank r is in block r * blocks / ranks. */
+/* The first rank of such a block: rank r is in block r * blocks / ranks. */
 static inline uint32_t mesh_block_first(const struct mesh *mesh, uint32_t blocks, uint32_t block)
 {
     return (uint32_t)(((uint64_t)block * mesh->rank_count + blocks - 1) / blocks);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #define ROW_OF(values, name, member, type, unit, label, help, source) \
-    {name, label, help, source, METRICS_##type, METRICS_##unit, offsetof(struct values, member)},
+    {name, label, help, METRICS_##type, METRICS_##unit, offsetof(struct values, member)},
 #define READER_ROW(...)  ROW_OF(metrics_values, __VA_ARGS__)
 #define TRAINER_ROW(...) ROW_OF(metrics_trainer_values, __VA_ARGS__)
 
@@ -90,11 +90,11 @@ void metrics_snapshot_json(const struct metrics_snapshot *snapshot, struct text 
 static void append_markdown(const struct metrics_row *rows, size_t count, struct text *out)
 {
     static const char *const types[] = {"counter", "gauge", "histogram"};
-    text_append(out, "| name | type | what | from |\n|---|---|---|---|\n");
+    text_append(out, "| name | type | what |\n|---|---|---|\n");
     for (size_t i = 0; i < count; i++)
-        text_append(out, "| `penstock_%s%s%s%s` | %s | %s | %s |\n", rows[i].name,
+        text_append(out, "| `penstock_%s%s%s%s` | %s | %s |\n", rows[i].name,
                     *rows[i].label ? "{" : "", rows[i].label, *rows[i].label ? "}" : "",
-                    types[rows[i].type], rows[i].help, rows[i].source);
+                    types[rows[i].type], rows[i].help);
 }
 
 void metrics_markdown(struct text *out)

@@ -19,10 +19,10 @@
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 enum metrics_unit { METRICS_COUNT, METRICS_BYTES, METRICS_NS, METRICS_MS };
 
-/* A reader's metrics: name, member of struct metrics_values, type, unit, label, what it is, where
- * the value comes from. Those that count come last. A row is one series. Series of one name follow
- * one another, and differ in the label; what the first one is holds for all. Nanoseconds and
- * milliseconds are shown as seconds. */
+/* A reader's metrics: name, member of struct metrics_values, type, unit, label, what it is; and who
+ * knows the value, for readers of this table. Those that count come last. A row is one series.
+ * Series of one name follow one another, and differ in the label; what the first one is holds for
+ * all. Nanoseconds and milliseconds are shown as seconds. */
 #define METRICS_TABLE(X)                                                                           \
     X("start_time_seconds", start_ms, GAUGE, MS, "", "when the reader started",                    \
       "the system's clock")                                                                        \
@@ -107,7 +107,7 @@ struct metrics_snapshot {
 /* The tables as rows, for whoever goes through all metrics. `offset` is that of the value in struct
  * metrics_values or struct metrics_trainer_values. */
 struct metrics_row {
-    const char *name, *label, *help, *source;
+    const char *name, *label, *help;
     enum metrics_type type;
     enum metrics_unit unit;
     size_t offset;

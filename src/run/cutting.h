@@ -32,8 +32,8 @@ struct cutting {
     struct cutting_part *parts;   /* [part_count] */
 };
 
-/* Of a field that has parts, of which slots have those that are needed. The caller frees
- * *ret_cutting. NO_MEMORY. */
+/* Of a field that is cut. Slots have the parts that `needs` says. The caller frees *ret_cutting.
+ * NO_MEMORY. */
 MUST_USE enum status cutting_new(const struct shares *shares, const struct needs *needs,
                                  const struct dataset *dataset, size_t field,
                                  struct cutting **ret_cutting, struct error *err);

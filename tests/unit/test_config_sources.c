@@ -65,6 +65,7 @@ static void assignments(void **state)
     expect_refused("dataset.fields.x=[b]", "array is empty");
     expect_refused("dataset.fields.=a", "no name for a field");
     expect_refused("dataset.fields=a", "dataset.fields is a map");
+    expect_refused("dataset.cuts=a", "dataset.cuts is a map");
     expect_refused(
         "dataset.fields.a.slice=3",
         "dataset.fields.a.slice is a map: write it in the YAML file, or one key at a time "
