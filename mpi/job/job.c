@@ -250,7 +250,7 @@ static void free_what_workers_use(struct job *job, struct waker *waker)
         held_free(job->held, job->dataset);
     dataset_free(job->dataset);
     dataset_free(job->whole);
-    need_classes_done(&job->lanes);
+    need_classes_done(&job->partitions);
     masks_free(job->masks);
     store_watch_free(job->watch);
 }

@@ -58,11 +58,11 @@ struct job {
     struct store_watch *watch;
     struct watchdog *watchdog;
     struct dataset *dataset;
-    struct dataset *whole; /* with lanes (run/lanes.h): of which `dataset` is this reader's part;
-                            * else NULL */
-    struct need_classes lanes; /* likewise: readers by lane; zero: there is one */
-    uint32_t lane;             /* this reader's */
-    struct masks *masks;       /* NULL: bad samples are not masked */
+    struct dataset *whole; /* with partitions (run/partitions.h): of which `dataset` is this
+                            * reader's part; else NULL */
+    struct need_classes partitions; /* likewise: readers by partition; zero: there is one */
+    uint32_t partition;             /* this reader's */
+    struct masks *masks;            /* NULL: bad samples are not masked */
     struct placement placement;
     uint32_t core_count;                   /* that this process may use */
     char least_node[COMM_NODE_NAME_BYTES]; /* the node with the least memory */
@@ -106,14 +106,14 @@ static inline const struct dataset *job_whole(const struct job *job)
     return job->whole ? job->whole : job->dataset;
 }
 
-/* The lane of a reader, and how many there are. */
-static inline uint32_t job_lane_of(const struct job *job, uint32_t reader)
+/* The partition of a reader, and how many there are. */
+static inline uint32_t job_partition_of(const struct job *job, uint32_t reader)
 {
-    return job->lanes.of ? job->lanes.of[reader] : 0;
+    return job->partitions.of ? job->partitions.of[reader] : 0;
 }
-static inline uint32_t job_lane_count(const struct job *job)
+static inline uint32_t job_partition_count(const struct job *job)
 {
-    return job->lanes.of ? job->lanes.count : 1;
+    return job->partitions.of ? job->partitions.count : 1;
 }
 
 /* Whether lost trainers may come again: readers and trainers wait for one another (reconnect_s),

@@ -141,19 +141,19 @@ static enum status settle_in_turn(struct job *job, const struct run_state *resum
     return status;
 }
 
-/* With lanes: this reader has its part of the dataset from now on. */
+/* With partitions: this reader has its part of the dataset from now on. */
 static enum status narrow(struct job *job, struct error *err)
 {
     struct run_setup *setup = &job->setup;
     struct dataset *narrowed;
     struct shares shares;
     uint32_t readers = (uint32_t)job->comm.size;
-    if (setup->lane_count == 1)
+    if (setup->partition_count == 1)
         return STATUS_OK;
-    enum status status = need_classes_init(&job->lanes, &setup->shares, readers, NULL, err);
+    enum status status = need_classes_init(&job->partitions, &setup->shares, readers, NULL, err);
     if (status == STATUS_OK)
         status = run_setup_narrow(setup, job->dataset, readers, (uint32_t)job->comm.rank,
-                                  job->watch, &narrowed, &shares, &job->lane, err);
+                                  job->watch, &narrowed, &shares, &job->partition, err);
     if (status != STATUS_OK)
         return status;
     job->whole = job->dataset;

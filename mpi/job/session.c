@@ -94,9 +94,9 @@ static enum status new_map(struct session *session, uint32_t count, struct error
     return STATUS_OK;
 }
 
-/* The readers of each group that are of one lane, in order of the group's ranks. REFUSED: more than
- * there are buffers for. */
-static enum status map_groups(const struct session *session, uint32_t lane,
+/* The readers of each group that are of one partition, in order of the group's ranks. REFUSED: more
+ * than there are buffers for. */
+static enum status map_groups(const struct session *session, uint32_t partition,
                               struct group_readers *groups, struct error *err)
 {
     const struct job *job = session->job;
@@ -105,7 +105,7 @@ static enum status map_groups(const struct session *session, uint32_t lane,
     for (uint32_t rank = 0; rank < mesh->rank_count; rank++) {
         uint32_t group = mesh_group_of(mesh, rank), reader = session->reader_of_trainer[rank];
         uint32_t *readers = groups->readers + (size_t)group * groups->most, c = 0;
-        if (job_lane_of(job, reader) != lane)
+        if (job_partition_of(job, reader) != partition)
             continue;
         while (c < groups->counts[group] && readers[c] != reader)
             c++;
@@ -128,15 +128,15 @@ static enum status map_groups(const struct session *session, uint32_t lane,
     return STATUS_OK;
 }
 
-/* With lanes: trainers are with the readers that have their parts, and this reader deals with those
- * of its lane alone. REFUSED: they are with others. */
-static enum status keep_lane(struct session *session, struct error *err)
+/* With partitions: trainers are with the readers that have their parts, and this reader deals with
+ * those of its partition alone. REFUSED: they are with others. */
+static enum status keep_partition(struct session *session, struct error *err)
 {
     const struct job *job = session->job;
     struct need_classes *needs = &session->needs;
     uint32_t readers = (uint32_t)job->comm.size;
     for (uint32_t r = 0; r < readers; r++)
-        if (memcmp(&needs->needs[needs->of[r]], &job->lanes.needs[job->lanes.of[r]],
+        if (memcmp(&needs->needs[needs->of[r]], &job->partitions.needs[job->partitions.of[r]],
                    sizeof needs->needs[0]) != 0)
             return error_set(err, STATUS_REFUSED,
                              "reader %" PRIu32
@@ -144,7 +144,7 @@ static enum status keep_lane(struct session *session, struct error *err)
                              "it reads: start ranks in blocks, one node after another, as "
                              "delivery.mesh has them; with this reader those from %" PRIu32 " on",
                              r, job_first_trainer(job, (int)r));
-    needs->needs[0] = job->lanes.needs[job->lane];
+    needs->needs[0] = job->partitions.needs[job->partition];
     needs->count = 1;
     memset(needs->of, 0, readers * sizeof *needs->of);
     return STATUS_OK;
@@ -158,8 +158,8 @@ static enum status map_needs(struct session *session, struct error *err)
     const struct run_setup *setup = &job->setup;
     enum status status = need_classes_init(
         &session->needs, &setup->shares, (uint32_t)job->comm.size, session->reader_of_trainer, err);
-    if (status == STATUS_OK && job->lanes.of)
-        status = keep_lane(session, err);
+    if (status == STATUS_OK && job->partitions.of)
+        status = keep_partition(session, err);
     if (status != STATUS_OK)
         return status;
     session->layout = setup->layout;
@@ -192,7 +192,7 @@ static enum status map_trainers(struct session *session, struct error *err)
     }
     free(claims);
     if (status == STATUS_OK)
-        status = map_groups(session, job->lane, &session->groups, err);
+        status = map_groups(session, job->partition, &session->groups, err);
     return status == STATUS_OK ? comm_agree(&job->comm, map_needs(session, err), err) : status;
 }
 
@@ -215,82 +215,82 @@ static void map_rings(struct session *session)
 
 void session_free_assigners(struct session *session)
 {
-    for (uint32_t l = 0; session->assigners && l < job_lane_count(session->job); l++) {
-        struct lane_assigner *lane = &session->assigners[l];
-        assigner_free(lane->assigner);
-        free(lane->numbers);
-        free(lane->readers);
-        free(lane->groups.readers);
-        free(lane->groups.counts);
+    for (uint32_t p = 0; session->assigners && p < job_partition_count(session->job); p++) {
+        struct partition_assigner *partition = &session->assigners[p];
+        assigner_free(partition->assigner);
+        free(partition->numbers);
+        free(partition->readers);
+        free(partition->groups.readers);
+        free(partition->groups.counts);
     }
     free(session->assigners);
     session->assigners = NULL;
 }
 
-/* The readers of a lane, which have numbers there, and room for who serves which group. */
-static enum status new_lane(const struct job *job, uint32_t lane, struct lane_assigner *to,
-                            struct error *err)
+/* The readers of a partition, which have numbers there, and room for who serves which group. */
+static enum status new_partition(const struct job *job, uint32_t partition,
+                                 struct partition_assigner *to, struct error *err)
 {
     size_t readers = (size_t)job->comm.size, groups = job->setup.plan.trainer_count;
     uint32_t count = 0, most = job->setup.demand.copies;
-    *to = (struct lane_assigner){.numbers = calloc(readers, sizeof *to->numbers),
-                                 .readers = calloc(readers, sizeof *to->readers),
-                                 .groups = {.readers = calloc(groups * most, sizeof(uint32_t)),
-                                            .counts = calloc(groups, sizeof(uint32_t)),
-                                            .most = most}};
+    *to = (struct partition_assigner){.numbers = calloc(readers, sizeof *to->numbers),
+                                      .readers = calloc(readers, sizeof *to->readers),
+                                      .groups = {.readers = calloc(groups * most, sizeof(uint32_t)),
+                                                 .counts = calloc(groups, sizeof(uint32_t)),
+                                                 .most = most}};
     if (!to->numbers || !to->readers || !to->groups.readers || !to->groups.counts)
         return error_set(err, STATUS_NO_MEMORY, "no memory to give out rows");
     for (uint32_t r = 0; r < readers; r++)
-        if (job_lane_of(job, r) == lane) {
+        if (job_partition_of(job, r) == partition) {
             to->numbers[r] = count;
             to->readers[count++] = (uint16_t)r;
         }
     return STATUS_OK;
 }
 
-/* Tells a lane's assigner who serves which group now. */
-static enum status assign_lane(const struct session *session, uint32_t l, struct error *err)
+/* Tells a partition's assigner who serves which group now. */
+static enum status assign_partition(const struct session *session, uint32_t p, struct error *err)
 {
     const struct job *job = session->job;
-    struct lane_assigner *lane = &session->assigners[l];
-    size_t count = (size_t)job->setup.plan.trainer_count * lane->groups.most;
-    enum status status = map_groups(session, l, &lane->groups, err);
+    struct partition_assigner *partition = &session->assigners[p];
+    size_t count = (size_t)job->setup.plan.trainer_count * partition->groups.most;
+    enum status status = map_groups(session, p, &partition->groups, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        lane->groups.readers[i] = lane->numbers[lane->groups.readers[i]];
+        partition->groups.readers[i] = partition->numbers[partition->groups.readers[i]];
     if (status != STATUS_OK)
         return status;
-    if (lane->assigner) {
-        assigner_go_on(lane->assigner, lane->groups.readers);
+    if (partition->assigner) {
+        assigner_go_on(partition->assigner, partition->groups.readers);
         return STATUS_OK;
     }
     struct assigner_options options;
-    run_setup_assigner(&job->setup, lane->groups.readers, &options);
-    return assigner_new(&options, &lane->assigner, err);
+    run_setup_assigner(&job->setup, partition->groups.readers, &options);
+    return assigner_new(&options, &partition->assigner, err);
 }
 
-/* Rank 0 alone gives out rows, for each lane. What it has given a home has it for the run, as that
- * reader keeps the row. */
+/* Rank 0 alone gives out rows, for each partition. What it has given a home has it for the run, as
+ * that reader keeps the row. */
 static enum status open_assigners(struct session *session, struct error *err)
 {
     const struct job *job = session->job;
-    uint32_t lanes = job_lane_count(job);
+    uint32_t partitions = job_partition_count(job);
     enum status status = STATUS_OK;
     bool is_first = job->comm.rank == 0 && !session->assigners;
-    if (is_first && !(session->assigners = calloc(lanes, sizeof *session->assigners)))
+    if (is_first && !(session->assigners = calloc(partitions, sizeof *session->assigners)))
         status = error_set(err, STATUS_NO_MEMORY, "no memory to give out rows");
-    for (uint32_t l = 0; status == STATUS_OK && job->comm.rank == 0 && l < lanes; l++) {
+    for (uint32_t p = 0; status == STATUS_OK && job->comm.rank == 0 && p < partitions; p++) {
         if (is_first)
-            status = new_lane(job, l, &session->assigners[l], err);
+            status = new_partition(job, p, &session->assigners[p], err);
         if (status == STATUS_OK)
-            status = assign_lane(session, l, err);
+            status = assign_partition(session, p, err);
     }
     return comm_agree(&job->comm, status, err);
 }
 
 void session_assign_anew(const struct session *session)
 {
-    for (uint32_t l = 0; session->assigners && l < job_lane_count(session->job); l++)
-        assigner_go_on(session->assigners[l].assigner, session->assigners[l].groups.readers);
+    for (uint32_t p = 0; session->assigners && p < job_partition_count(session->job); p++)
+        assigner_go_on(session->assigners[p].assigner, session->assigners[p].groups.readers);
 }
 
 /* Which pages the rings of all readers have: told once. */

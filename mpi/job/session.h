@@ -27,19 +27,19 @@ struct job_ring {
     uint32_t numa;  /* index of the pool's NUMA node whose workers copy there */
 };
 
-/* Which readers of a lane have a ring for each group: of group g those from g * most on, and behind
- * them the same again. */
+/* Which readers of a partition have a ring for each group: of group g those from g * most on, and
+ * behind them the same again. */
 struct group_readers {
     uint32_t *readers; /* [groups * most] */
     uint32_t *counts;  /* [groups] of different ones */
     uint32_t most;     /* as settled before: budget_demand.copies */
 };
 
-/* Who gives out the rows of a lane, to its readers by their numbers there. */
-struct lane_assigner {
+/* Who gives out the rows of a partition, to its readers by their numbers there. */
+struct partition_assigner {
     struct assigner *assigner;
-    uint32_t *numbers;           /* [readers] of each reader of the lane: its number */
-    uint16_t *readers;           /* [readers of the lane] by number */
+    uint32_t *numbers;           /* [readers] of each reader of the partition: its number */
+    uint16_t *readers;           /* [readers of the partition] by number */
     struct group_readers groups; /* by number */
 };
 
@@ -52,7 +52,7 @@ struct session {
     uint64_t session_count;           /* sessions so far, this one included */
     uint64_t start_epoch, start_step; /* where it starts */
     uint32_t *reader_of_trainer;      /* [trainers] */
-    struct group_readers groups;      /* of this reader's lane */
+    struct group_readers groups;      /* of this reader's partition */
     struct job_trainer *trainers;
     uint32_t trainer_count; /* of this reader */
     struct job_ring *rings;
@@ -60,7 +60,7 @@ struct session {
     uint32_t *ring_of_group;               /* [groups] 1 + index in rings; 0: there is none here */
     struct need_classes needs;             /* of all readers */
     struct ring_layout layout;             /* of this reader's rings */
-    struct lane_assigner *assigners;       /* [lanes] rank 0 only; from the first session on */
+    struct partition_assigner *assigners;  /* [partitions] rank 0 only; from the first session on */
     uint64_t ring_pages[RING_PAGES_COUNT]; /* how many rings of all readers have each kind of pages
                                             */
 

@@ -107,10 +107,10 @@ static bool note_waits(struct pace *pace)
 
 static void tell_assigner(struct pace *pace)
 {
-    const struct lane_assigner *lanes = pace->session->assigners;
-    for (uint32_t r = 0; lanes && r < (uint32_t)pace->job->comm.size; r++) {
-        const struct lane_assigner *lane = &lanes[job_lane_of(pace->job, r)];
-        assigner_note_pace(lane->assigner, lane->numbers[r], pace->all[r].row_ns,
+    const struct partition_assigner *partitions = pace->session->assigners;
+    for (uint32_t r = 0; partitions && r < (uint32_t)pace->job->comm.size; r++) {
+        const struct partition_assigner *partition = &partitions[job_partition_of(pace->job, r)];
+        assigner_note_pace(partition->assigner, partition->numbers[r], pace->all[r].row_ns,
                            pace->all[r].waited_for > 0);
     }
 }

@@ -20,8 +20,8 @@ static void window_init(struct window *window, const struct job *job, const stru
     window->job = job;
     window->request = MPI_REQUEST_NULL;
     window->rows = tables_take(tables, plan->window_rows, sizeof *window->rows);
-    window->all_owners =
-        tables_take(tables, job_lane_count(job) * plan->window_rows, sizeof *window->all_owners);
+    window->all_owners = tables_take(tables, job_partition_count(job) * plan->window_rows,
+                                     sizeof *window->all_owners);
     window->buffers = tables_take(tables, plan->window_rows, sizeof *window->buffers);
     window->uses = tables_take(tables, plan->window_rows, sizeof *window->uses);
     window->items = tables_take(tables, round_window_capacity(plan), sizeof *window->items);
@@ -36,7 +36,7 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
     const struct job *job = windows->job;
     struct window_source *source = &windows->sources[s];
     source->plan = plan_source(&job->setup.plan, s);
-    if (source->plan->window_rows > INT_MAX / job_lane_count(job))
+    if (source->plan->window_rows > INT_MAX / job_partition_count(job))
         return error_set(err, STATUS_INVALID,
                          "windows of %llu rows are too large for MPI: lower "
                          "order.window_rows",
@@ -137,25 +137,27 @@ struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch
     return taken;
 }
 
-/* Rank 0 decides who reads which row in a lane. */
-static void assign_in_lane(struct windows *windows, struct window *window,
-                           const struct lane_assigner *lane, uint16_t *owners)
+/* Rank 0 decides who reads which row in a partition. */
+static void assign_in_partition(struct windows *windows, struct window *window,
+                                const struct partition_assigner *partition, uint16_t *owners)
 {
     struct assigner_stats before, after;
-    assigner_stats(lane->assigner, &before);
-    assigner_window(lane->assigner, &window->epoch, &window->plan, owners);
-    assigner_stats(lane->assigner, &after);
+    assigner_stats(partition->assigner, &before);
+    assigner_window(partition->assigner, &window->epoch, &window->plan, owners);
+    assigner_stats(partition->assigner, &after);
     windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
         (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
-    for (uint64_t i = 0; job_lane_count(windows->job) > 1 && i < window->plan.row_count; i++)
-        owners[i] = (uint16_t)((owners[i] & ASSIGN_KEEP) | lane->readers[assign_reader(owners[i])]);
+    for (uint64_t i = 0; job_partition_count(windows->job) > 1 && i < window->plan.row_count; i++)
+        owners[i] =
+            (uint16_t)((owners[i] & ASSIGN_KEEP) | partition->readers[assign_reader(owners[i])]);
 }
 
 static void assign(struct windows *windows, struct window *window)
 {
-    const struct lane_assigner *lanes = windows->session->assigners;
-    for (uint32_t l = 0; lanes && l < job_lane_count(windows->job); l++)
-        assign_in_lane(windows, window, &lanes[l], window->all_owners + l * window->plan.row_count);
+    const struct partition_assigner *partitions = windows->session->assigners;
+    for (uint32_t p = 0; partitions && p < job_partition_count(windows->job); p++)
+        assign_in_partition(windows, window, &partitions[p],
+                            window->all_owners + p * window->plan.row_count);
 }
 
 /* Takes the next entry of a source's ring and starts its assignment. */
@@ -176,8 +178,8 @@ static void post(struct windows *windows, uint32_t s)
     window->run_epoch =
         max_u64(next->due / job->setup.plan.steps_per_epoch, windows->session->start_epoch);
     assign(windows, window);
-    window->owners = window->all_owners + job->lane * window->plan.row_count;
-    MPI_Ibcast(window->all_owners, (int)(job_lane_count(job) * window->plan.row_count),
+    window->owners = window->all_owners + job->partition * window->plan.row_count;
+    MPI_Ibcast(window->all_owners, (int)(job_partition_count(job) * window->plan.row_count),
                MPI_UINT16_T, 0, job->comm.windows, &window->request);
     plan_merge_take(&windows->order, s, window->plan.sample_count);
     source->posted++;

@@ -25,15 +25,16 @@ struct window {
     uint32_t source;
     struct plan_epoch epoch; /* of the source's plan */
     struct plan_window plan;
-    uint64_t first_draw;      /* number of its first sample: see struct reach_source */
-    uint64_t start;           /* samples at absolute positions before this one are not delivered */
-    uint64_t run_epoch;       /* in which it is needed first */
-    uint64_t *rows;           /* [rows] which row of the dataset each is; set when PLANNED */
-    uint16_t *all_owners;     /* [lanes][rows] the reader of each row in each lane, from rank 0 */
-    uint16_t *owners;         /* [rows] in this reader's lane */
-    int32_t *buffers;         /* [rows] the buffer of each row of this reader; ROW_NONE until the
-                               * row is claimed */
-    uint32_t *uses;           /* [rows] samples of each row that this reader sends */
+    uint64_t first_draw; /* number of its first sample: see struct reach_source */
+    uint64_t start;      /* samples at absolute positions before this one are not delivered */
+    uint64_t run_epoch;  /* in which it is needed first */
+    uint64_t *rows;      /* [rows] which row of the dataset each is; set when PLANNED */
+    uint16_t
+        *all_owners;  /* [partitions][rows] the reader of each row in each partition, from rank 0 */
+    uint16_t *owners; /* [rows] in this reader's partition */
+    int32_t *buffers; /* [rows] the buffer of each row of this reader; ROW_NONE until the
+                       * row is claimed */
+    uint32_t *uses;   /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
     uint64_t read_next; /* first item whose row is not claimed yet */

@@ -228,6 +228,33 @@ static enum status check_share(const struct config *config, const struct config_
                : STATUS_OK;
 }
 
+static bool has_share(const struct config *config, const struct config_share *share)
+{
+    for (size_t i = 0; i < config->share_count; i++) {
+        const struct config_share *other = &config->shares[i];
+        if (other->is_cut == share->is_cut && strcmp(other->field, share->field) == 0 &&
+            strcmp(other->key, share->key) == 0 && strcmp(other->value, share->value) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A source may repeat what the first one says, and nothing else. */
+static enum status check_source(const struct config *first, const struct config_source *source,
+                                struct error *err)
+{
+    for (size_t i = 0; i < source->config->share_count; i++) {
+        const struct config_share *share = &source->config->shares[i];
+        if (!has_share(first, share))
+            return error_set(err, STATUS_INVALID,
+                             "source '%s': dataset.fields.%s.%s.%s: the first source says which "
+                             "parts of fields trainers have: write it there",
+                             source->name, share->field, share->is_cut ? "cut" : "only",
+                             share->key);
+    }
+    return STATUS_OK;
+}
+
 enum status config_check_mesh(const struct config *config, struct error *err)
 {
     struct mesh mesh;
@@ -239,6 +266,8 @@ enum status config_check_mesh(const struct config *config, struct error *err)
         status = config_parse_cut(&config->cuts[i], &mesh, &cut, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         status = check_share(config, &shares[i], &mesh, err);
+    for (size_t i = 1; status == STATUS_OK && i < config->source_count; i++)
+        status = check_source(config->sources[0].config, &config->sources[i], err);
     return status;
 }
 

@@ -369,8 +369,8 @@ static enum status narrow_for(const struct shares *shares, const struct dataset 
     struct dataset_narrowed *fields = calloc(DATASET_MAX_FIELDS, sizeof *fields);
     struct dataset_narrowing narrowing;
     if (!fields)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
-    lanes_narrow(shares, whole, needs, fields, &narrowing, ret_shares);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a partition of readers");
+    partitions_narrow(shares, whole, needs, fields, &narrowing, ret_shares);
     enum status status = dataset_narrow(whole, &narrowing, watch, ret_dataset, err);
     free(fields);
     return status;
@@ -379,34 +379,34 @@ static enum status narrow_for(const struct shares *shares, const struct dataset 
 enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
                              uint32_t reader_count, uint32_t reader, struct store_watch *watch,
                              struct dataset **ret_dataset, struct shares *ret_shares,
-                             uint32_t *ret_lane, struct error *err)
+                             uint32_t *ret_partition, struct error *err)
 {
     struct need_classes classes;
     enum status status = need_classes_init(&classes, &setup->shares, reader_count, NULL, err);
     if (status == STATUS_OK)
-        *ret_lane = classes.of[reader];
+        *ret_partition = classes.of[reader];
     if (status == STATUS_OK)
-        status = narrow_for(&setup->shares, whole, &classes.needs[*ret_lane], watch, ret_dataset,
-                            ret_shares, err);
+        status = narrow_for(&setup->shares, whole, &classes.needs[*ret_partition], watch,
+                            ret_dataset, ret_shares, err);
     need_classes_done(&classes);
     return status;
 }
 
-/* The rows of lanes are settled by the one that keeps most of them. */
-static enum status make_lane(const struct dataset *dataset, const struct run_setup *setup,
-                             struct setup_delivery *delivery, struct error *err)
+/* The rows of partitions are settled by the one that keeps most of them. */
+static enum status make_partition(const struct dataset *dataset, const struct run_setup *setup,
+                                  struct setup_delivery *delivery, struct error *err)
 {
-    const struct needs *needs = &delivery->classes.needs[setup->lanes.largest];
+    const struct needs *needs = &delivery->classes.needs[setup->partitions.largest];
     struct shares *shares = calloc(1, sizeof *shares);
     if (!shares)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a partition of readers");
     enum status status =
         narrow_for(&setup->shares, dataset, needs, NULL, &delivery->narrowed, shares, err);
     free(shares);
     return status;
 }
 
-/* `shape` becomes that of one lane. */
+/* `shape` becomes that of one partition. */
 static enum status make_delivery(const struct dataset *dataset, struct run_setup *setup,
                                  struct run_shape *shape, struct setup_delivery *delivery,
                                  struct error *err)
@@ -418,14 +418,15 @@ static enum status make_delivery(const struct dataset *dataset, struct run_setup
                                       &delivery->fragments, err);
     if (status != STATUS_OK)
         return status;
-    setup->lane_count = 1;
-    if (!lanes_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->lanes))
+    setup->partition_count = 1;
+    if (!partitions_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->partitions))
         return STATUS_OK;
-    shape->copies = lanes_copies(&setup->shares.mesh, classes, shape->reader_count);
-    setup->lane_count = classes->count;
-    shape->reader_count /= setup->lane_count;
-    return shape->copies > 0 ? make_lane(dataset, setup, delivery, err)
-                             : error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
+    shape->copies = partitions_copies(&setup->shares.mesh, classes, shape->reader_count);
+    setup->partition_count = classes->count;
+    shape->reader_count /= setup->partition_count;
+    return shape->copies > 0
+               ? make_partition(dataset, setup, delivery, err)
+               : error_set(err, STATUS_NO_MEMORY, "no memory for a partition of readers");
 }
 
 enum status run_setup_settle(const struct config *config, const struct dataset *dataset,

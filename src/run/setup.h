@@ -16,7 +16,7 @@
 #include "plan/order/mix.h"
 #include "plan/order/plan.h"
 #include "plan/rounds/round.h"
-#include "run/lanes.h"
+#include "run/partitions.h"
 #include "run/shares.h"
 #include "run/state.h"
 
@@ -44,8 +44,8 @@ struct run_shape {
 };
 
 struct run_setup {
-    uint32_t lane_count; /* 1: readers are not divided into lanes (run/lanes.h) */
-    struct lanes_cost lanes;
+    uint32_t partition_count; /* 1: readers are not divided into partitions (run/partitions.h) */
+    struct partitions_cost partitions;
     struct shares shares; /* borrows from configuration and dataset */
     struct plan plan;     /* its trainers are groups of trainers */
     struct round_shape shape;
@@ -77,13 +77,14 @@ MUST_USE enum status run_setup_settle(const struct config *config, const struct 
                                       const struct run_shape *shape, const struct run_state *resume,
                                       struct run_setup *ret_setup, struct error *err);
 
-/* With lanes, what a reader reads instead of the whole dataset, and the shares for that: both with
- * trainers in blocks. *ret_lane is the reader's lane. Errors as of dataset_narrow(), and NO_MEMORY.
+/* With partitions, what a reader reads instead of the whole dataset, and the shares for that: both
+ * with trainers in blocks. *ret_partition is the reader's partition. Errors as of dataset_narrow(),
+ * and NO_MEMORY.
  */
 MUST_USE enum status run_setup_narrow(const struct run_setup *setup, const struct dataset *whole,
                                       uint32_t reader_count, uint32_t reader,
                                       struct store_watch *watch, struct dataset **ret_dataset,
-                                      struct shares *ret_shares, uint32_t *ret_lane,
+                                      struct shares *ret_shares, uint32_t *ret_partition,
                                       struct error *err);
 
 /* The locality of a run with order.placement local, before it is known who is where: as many
@@ -102,10 +103,10 @@ void run_setup_assigner(const struct run_setup *setup, const uint32_t *reader_of
  */
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape);
 
-/* All readers, of all lanes. */
+/* All readers, of all partitions. */
 static inline uint32_t run_setup_readers(const struct run_setup *setup)
 {
-    return setup->demand.reader_count * setup->lane_count;
+    return setup->demand.reader_count * setup->partition_count;
 }
 
 /* The memory of all readers of a node, as settled. */

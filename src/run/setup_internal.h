@@ -11,7 +11,7 @@
 struct setup_delivery {
     struct need_classes classes;
     struct fragment_sources *fragments;
-    struct dataset *narrowed; /* with lanes: what a reader of the largest one reads; owned */
+    struct dataset *narrowed; /* with partitions: what a reader of the largest one reads; owned */
 };
 
 /* setup_cuts.c: the budget of steps, by the lengths of the samples of batch.budget_field in a

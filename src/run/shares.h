@@ -25,7 +25,7 @@ struct share_field {
     uint32_t axes[RING_MAX_CUT_AXES];          /* [axis_count] of a sample, rising */
     uint32_t cuts[RING_MAX_CUT_AXES];          /* [axis_count] in shares.cuts */
     uint64_t lengths[RING_MAX_CUT_AXES];       /* [axis_count] indices, in the whole dataset */
-    struct share_kept kept[RING_MAX_CUT_AXES]; /* [axis_count] see run/lanes.h */
+    struct share_kept kept[RING_MAX_CUT_AXES]; /* [axis_count] see run/partitions.h */
 };
 
 struct shares {

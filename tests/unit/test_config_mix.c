@@ -77,6 +77,10 @@ static void bad_sources_are_refused(void **state)
     assert_refused("{config: {}, weight: 1}", NULL, "mix.sources: '': dataset.uri is not set");
     assert_refused("{config: {dataset: {url: x}}, weight: 1}", NULL,
                    "unknown key 'dataset.url': did you mean 'dataset.uri'");
+    assert_refused(
+        SOURCE("1") ",{config: {dataset: {uri: /b.zarr, fields: {a: {array: a, only: {dp: "
+                    "first}}}}}, weight: 1}",
+        NULL, "source '/b.zarr': dataset.fields.a.only.dp: the first source says");
     assert_refused("{config: {mix: {samples: 3}}, weight: 1}", NULL, "a mix within a mix");
     assert_refused("{config: none.yaml, weight: 1}", "/nowhere",
                    "run.yaml:2: open configuration '/nowhere/none.yaml'");

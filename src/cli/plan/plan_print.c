@@ -120,25 +120,25 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
 }
 
 /* Which readers read what, where trainers of a group need different parts of samples. */
-static void describe_lanes(const struct run_setup *setup, struct text *out)
+static void describe_partitions(const struct run_setup *setup, struct text *out)
 {
     uint32_t groups = mesh_group_count(&setup->service.mesh);
     if (setup->service.mesh.axis_count == 0)
         return;
     text_append(out, "%-11s%s of %s", "mesh", count_each(groups, "group").text,
                 count_each(setup->service.world_size / groups, "trainer").text);
-    if (setup->lane_count > 1)
+    if (setup->partition_count > 1)
         text_append(
             out,
-            "; %u lanes of %s: each reads %.0f%% of a sample at most, and exchanges nothing "
+            "; %u partitions of %s: each reads %.0f%% of a sample at most, and exchanges nothing "
             "with others",
-            setup->lane_count, count_each(setup->demand.reader_count, "reader").text,
-            100 * setup->lanes.most);
-    else if (setup->lanes.class_count > 1)
+            setup->partition_count, count_each(setup->demand.reader_count, "reader").text,
+            100 * setup->partitions.most);
+    else if (setup->partitions.class_count > 1)
         text_append(out,
                     "; readers need %u different parts of samples, would read %.2f times the "
                     "dataset by themselves, and so read it together",
-                    setup->lanes.class_count, setup->lanes.sum);
+                    setup->partitions.class_count, setup->partitions.sum);
     text_append(out, "\n");
 }
 
@@ -202,8 +202,8 @@ static void describe_forecast(const struct dataset *dataset, const struct run_se
         text_append(out, "; and once %s of held arrays", size_format(dataset->held_bytes).text);
     text_append(out, "\n%-11s", "exchange");
     if (setup->demand.reader_count == 1)
-        text_append(out, setup->lane_count > 1 ? "nothing: each lane has one reader"
-                                               : "nothing: there is one reader");
+        text_append(out, setup->partition_count > 1 ? "nothing: each partition has one reader"
+                                                    : "nothing: there is one reader");
     else
         describe_epochs(forecast, exchange, out);
     if (setup->demand.reader_count > 1 && setup->plan.row_samples == 1 && !setup->plan.locality)
@@ -237,7 +237,8 @@ static const double worth_a_note = 1.1;
 static void describe_notes(const struct dataset *dataset, const struct run_setup *setup,
                            struct text *out)
 {
-    if (setup->lane_count == 1 && setup->lanes.class_count > 1 && setup->lanes.sum > worth_a_note)
+    if (setup->partition_count == 1 && setup->partitions.class_count > 1 &&
+        setup->partitions.sum > worth_a_note)
         text_append(out,
                     "note: parts of samples travel between readers: with chunks that end where "
                     "parts do (dataset.cuts), each reader would read its own parts alone\n");
@@ -309,7 +310,7 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
-    describe_lanes(setup, &out);
+    describe_partitions(setup, &out);
     describe_forecast(dataset, setup, &forecasts->own, &out);
     describe_other(setup, &forecasts->own, &forecasts->other, &out);
     text_append(&out, "memory of one reader\n");

@@ -70,9 +70,9 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
 }
 
 /* Items and rows of the windows of a source that are planned at once, and the source's tables. */
-static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows, uint64_t lanes)
+static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows, uint64_t partitions)
 {
-    uint64_t row = BUDGET_WINDOW_ROW_BYTES + (max_u64(lanes, 1) - 1) * sizeof(uint16_t);
+    uint64_t row = BUDGET_WINDOW_ROW_BYTES + (max_u64(partitions, 1) - 1) * sizeof(uint16_t);
     uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
     uint64_t rows = mul_sat(plan->window_rows, row);
     uint64_t tables =
@@ -114,14 +114,15 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     uint64_t received =
         mul_sat(round_max_received(d->plan, d->shape, d->ring_count), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(
-        mul_sat(max_u64(d->lane_count, 1), assigner_bytes(d->plan, d->reader_count, keeps_rows(d))),
+        mul_sat(max_u64(d->partition_count, 1),
+                assigner_bytes(d->plan, d->reader_count, keeps_rows(d))),
         mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_trailers_bytes(d))));
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
-        bytes =
-            add_sat(bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->lane_count));
+        bytes = add_sat(
+            bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->partition_count));
     return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
 }
 
@@ -182,7 +183,7 @@ uint64_t budget_source_bytes(const struct budget_demand *demand, const struct bu
                              uint32_t source)
 {
     return source_bytes(plan_source(demand->plan, source), budget->source_windows[source],
-                        demand->lane_count);
+                        demand->partition_count);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,

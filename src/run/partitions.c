@@ -1,5 +1,5 @@
-/* See lanes.h. */
-#include "run/lanes.h"
+/* See partitions.h. */
+#include "run/partitions.h"
 
 #include "zarr/metadata/array.h"
 
@@ -151,13 +151,13 @@ static bool have_all_groups(const struct mesh *mesh, const struct need_classes *
     return seen == groups * classes->count;
 }
 
-bool lanes_fit(const struct shares *shares, const struct dataset *dataset,
-               const struct need_classes *classes, uint32_t reader_count,
-               struct lanes_cost *ret_cost)
+bool partitions_fit(const struct shares *shares, const struct dataset *dataset,
+                    const struct need_classes *classes, uint32_t reader_count,
+                    struct partitions_cost *ret_cost)
 {
     const double bearable = 1.05;
     double whole = ragged_bytes(dataset), sum = 0, most = 0, most_kept = 0;
-    *ret_cost = (struct lanes_cost){.most = 1, .sum = 1, .class_count = classes->count};
+    *ret_cost = (struct partitions_cost){.most = 1, .sum = 1, .class_count = classes->count};
     if (classes->count < 2 || dataset->source_count > 0 || dataset->mask)
         return false;
     for (size_t f = 0; f < dataset->field_count; f++)
@@ -183,12 +183,12 @@ bool lanes_fit(const struct shares *shares, const struct dataset *dataset,
            are_even(classes, reader_count) && have_all_groups(&shares->mesh, classes, reader_count);
 }
 
-uint32_t lanes_copies(const struct mesh *mesh, const struct need_classes *classes,
-                      uint32_t reader_count)
+uint32_t partitions_copies(const struct mesh *mesh, const struct need_classes *classes,
+                           uint32_t reader_count)
 {
     struct last_seen {
         uint32_t reader,
-            count; /* the last reader of a group and lane, plus 1; how many there were */
+            count; /* the last reader of a group and partition, plus 1; how many there were */
     };
     uint32_t groups = mesh_group_count(mesh), most = 0;
     struct last_seen *seen = calloc((size_t)groups * classes->count, sizeof *seen);
@@ -205,9 +205,9 @@ uint32_t lanes_copies(const struct mesh *mesh, const struct need_classes *classe
     return most;
 }
 
-void lanes_narrow(const struct shares *shares, const struct dataset *dataset,
-                  const struct needs *needs, struct dataset_narrowed *fields,
-                  struct dataset_narrowing *ret_narrowing, struct shares *ret_shares)
+void partitions_narrow(const struct shares *shares, const struct dataset *dataset,
+                       const struct needs *needs, struct dataset_narrowed *fields,
+                       struct dataset_narrowing *ret_narrowing, struct shares *ret_shares)
 {
     size_t count = 0;
     uint64_t held = 0;
