@@ -31,7 +31,7 @@ from samples_oracle import sample_key
 from test_samples import EXIT_STOPPED_EARLY, PADDING, digest_of
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "6" if SANITIZED else "24"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "0"))  # 0: as each class has it
 MESHES = 3  # of a world: its stores are written once
 MOST_RANKS, MOST_PARTS = 8, 256
 
@@ -319,6 +319,7 @@ class Meshes:
     """Instead of try_shape() of a test of another shape: meshes."""
 
     POSITIONS = True
+    runs = 15
 
     def order(self, rng, count):
         """With fixed placement the run without a mesh says which sample is at which position."""
@@ -369,8 +370,8 @@ class Meshes:
         script = f'exec "$0" --coordinates "$(sed -n "$((RANK + 1))p" {path})" "$@"'
         return ("sh", "-c", script, program("penstock-trainer"), *words)
 
-    def lines_of(self, rank):
-        with open(os.path.join(self.folder, f"digest.{rank}"), encoding="ascii") as file:
+    def lines_of(self, rank, name="digest"):
+        with open(os.path.join(self.folder, f"{name}.{rank}"), encoding="ascii") as file:
             return [line.split() for line in file]
 
     def check_shares(self, world, case, text):
@@ -429,7 +430,7 @@ class Meshes:
     def test_random_configurations(self):
         compared, number = 0, 0
         self.__class__.tried = 0
-        while self.tried < RUNS:
+        while self.tried < (RUNS or (self.runs // 3 if SANITIZED else self.runs)):
             with self.subTest(seed=SEED, run=number):
                 compared += self.try_world(random.Random(SEED * 1000003 + number))
             number += 1
@@ -447,8 +448,49 @@ class Model(Meshes, test_ragged.Ragged):
             super().draw_budget(rng, world, anchors, order)
 
 
+class Also(Model):
+    """A run beside the one that is trained on (--also), with the same mesh: both are compared with the model."""
+
+    runs = 2
+
+    def make_world(self, rng):
+        return test_samples.make_world(rng, self.folder, Frames)
+
+    def try_shape(self, rng, trainers, order, lines, options, world):
+        case, settings = Case(rng, world, trainers), self.shape_of(rng, order)
+        text, table = f"{case} {settings} {world}", world.table(order, lines)
+        self.__class__.tried += 1
+        self.last = (4, {}, [])
+        both = [Checker(self, world, table, f"{name}: {text}") for name in ("train", "val")]
+        paths = [os.path.join(self.folder, name) for name in ("digest.{rank}", "val.{rank}")]
+        script = ('"$0" --digest "$1" --digest-padding & "$0" --run-dir "$PENSTOCK_RUN_DIR.val" --digest "$2" --digest-padding '
+                  f'--steps {len(table)} && wait $!')
+        command = ("sh", "-c", script, program("penstock-trainer"), *paths)
+        self.deliver(4, len(case.mesh.ranks), {**settings, **case.settings}, command,
+                     ["--config", case.path, "--also", "val=" + self.val_path(case, settings)])
+        compared = both[0].add(case, [self.lines_of(rank) for rank in range(len(case.mesh.ranks))])
+        compared += both[1].add(case, [self.lines_of(rank, "val") for rank in range(len(case.mesh.ranks))])
+        for checker in both:
+            checker.finish(settings["order.placement"] == "fixed")
+        return compared
+
+    def val_path(self, case, settings):
+        """The same configuration, whole in a file."""
+        with open(case.path, encoding="utf-8") as file:
+            document = json.load(file)
+        for key, value in {"delivery.trainers": len(case.mesh.ranks), **settings, **case.settings}.items():
+            section, _, name = key.partition(".")
+            document.setdefault(section, {})[name] = value
+        path = os.path.join(self.folder, "val.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        return path
+
+
 class Mixes(Meshes, test_mix_model.Model):
     """The same of several sources."""
+
+    runs = 6
 
     test_random_mixes = None
 

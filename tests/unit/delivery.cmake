@@ -8,6 +8,7 @@ penstock_unit_test(delivery services THREADS LINKS delivery/ring delivery/server
 penstock_unit_test(delivery reconnect THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
 penstock_unit_test(delivery sessions THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
 penstock_unit_test(delivery processes THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
+penstock_unit_test(delivery groups THREADS LINKS mesh delivery/ring delivery/server SYSTEM penstock)
 penstock_unit_test(delivery handout THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
 penstock_unit_test(delivery hostile THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
 penstock_unit_test(delivery impostors THREADS LINKS delivery/ring delivery/server SYSTEM penstock)
