@@ -163,8 +163,9 @@ struct penstock_options {
     const char *coordinates;  /* in the mesh of trainers (delivery.mesh), "pp=0,dp=1,tp=1": of a
                                * program that places its ranks itself. The trainer is the rank at
                                * these coordinates, whatever its launcher's rank is; where some axes
-                               * are left out, the others have to be those of that rank. NULL or "":
-                               * the coordinates of the rank; borrowed during the call */
+                               * are left out, the others have to be those of that rank. "pp=0/2"
+                               * tells the axis's size, too, which is compared. NULL or "": the
+                               * coordinates of the rank; borrowed during the call */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field
@@ -193,6 +194,10 @@ struct penstock_cut {
     uint64_t begin; /* the first index of the part, whose shape says how many there are */
     uint64_t
         second; /* with order: zigzag the second half of the part begins here; else UINT64_MAX */
+    uint32_t is_torch_chunk; /* 1: all parts are those of torch.chunk(), and of DTensor */
+    uint32_t over_count;
+    uint32_t over[PENSTOCK_MAX_AXES]; /* [over_count] the axes of the mesh whose ranks have the
+                                       * parts, by their numbers; the last one is fastest */
 };
 
 struct penstock_field {
