@@ -53,7 +53,15 @@ class RingWatch(Structure):
 
 
 class CCut(Structure):
-    _fields_ = [("axis", c_uint32), ("whole", c_uint64), ("begin", c_uint64), ("second", c_uint64)]
+    _fields_ = [
+        ("axis", c_uint32),
+        ("whole", c_uint64),
+        ("begin", c_uint64),
+        ("second", c_uint64),
+        ("is_torch_chunk", c_uint32),
+        ("over_count", c_uint32),
+        ("over", c_uint32 * MAX_AXES),
+    ]
 
 
 class CAxis(Structure):

@@ -163,18 +163,23 @@ struct penstock_options {
     const char *coordinates;  /* in the mesh of trainers (delivery.mesh), "pp=0,dp=1,tp=1": of a
                                * program that places its ranks itself. The trainer is the rank at
                                * these coordinates, whatever its launcher's rank is; where some axes
-                               * are left out, the others have to be those of that rank. NULL or "":
-                               * the coordinates of the rank; borrowed during the call */
+                               * are left out, the others have to be those of that rank. "pp=0/2"
+                               * tells the axis's size, too, which is compared. NULL or "": the
+                               * coordinates of the rank; borrowed during the call */
 };
 
 /* One axis along which a field is cut (dataset.cuts), and the part of it that this trainer has. The
  * field's shape has the length of the part. */
 struct penstock_cut {
-    uint32_t axis;   /* of a sample */
-    uint64_t whole;  /* the axis' length in a whole sample */
-    uint64_t begin;  /* the first index of the part */
-    uint64_t second; /* UINT64_MAX; with order: zigzag the index at which the second half of the
-                      * part begins */
+    uint32_t axis;           /* of a sample */
+    uint64_t whole;          /* the axis' length in a whole sample */
+    uint64_t begin;          /* the first index of the part */
+    uint64_t second;         /* UINT64_MAX; with order: zigzag the index at which the second half of
+                              * the part begins */
+    uint32_t is_torch_chunk; /* 1: all parts are those of torch.chunk(), and of DTensor */
+    uint32_t over_count;
+    uint32_t over[PENSTOCK_MAX_AXES]; /* [over_count] the axes of the mesh whose ranks have the
+                                       * parts, by their numbers; the last one is fastest */
 };
 
 /* One field of a sample, e.g. "latents": float16 [20, 4, 32, 32]. The first dimension of a field

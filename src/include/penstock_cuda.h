@@ -45,6 +45,7 @@ struct penstock_cuda {
     int (*register_host)(void *memory, size_t bytes, unsigned flags);
     int (*unregister_host)(void *memory);
     int (*error_text)(int code, const char **ret_text);
+    unsigned flags;  /* of registrations: 1, portable; and 8, read-only, for rings that are */
     uint64_t pinned; /* bit g % 64: the ring of generation g is registered */
     int error;       /* CUresult of the last registration that failed; 0: none */
 };
@@ -76,8 +77,7 @@ static inline int penstock_cuda_register_(struct penstock_cuda *cuda,
     for (uint64_t at = 0; at < ring->bytes; at += PENSTOCK_CUDA_PART_BYTES) {
         uint64_t left = ring->bytes - at;
         uint64_t bytes = left < PENSTOCK_CUDA_PART_BYTES ? left : PENSTOCK_CUDA_PART_BYTES;
-        int code = cuda->register_host((char *)ring->base + at, (size_t)bytes,
-                                       1); /* portable: in all contexts */
+        int code = cuda->register_host((char *)ring->base + at, (size_t)bytes, cuda->flags);
         if (code) {
             penstock_cuda_drop_(cuda, ring, at);
             return code;
@@ -166,6 +166,7 @@ static inline enum penstock_status penstock_cuda_pin(struct penstock_cuda *cuda,
     watch.attached = penstock_cuda_attached_;
     watch.detaching = penstock_cuda_detaching_;
     watch.user = cuda;
+    cuda->flags = penstock_describe(connection)->is_shared ? 1u | 8u : 1u;
     cuda->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!cuda->library) {
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "no CUDA driver: %s", dlerror());

@@ -57,3 +57,13 @@ struct cut_run cut_run_of(const struct cut *cut, uint64_t length, uint32_t part)
     begin = min_u64(part * chunk, length);
     return (struct cut_run){.begin = begin, .length = min_u64(chunk, length - begin)};
 }
+
+bool cut_is_torch_chunk(const struct cut *cut, uint64_t length)
+{
+    struct cut chunk = *cut;
+    bool same = cut->order == CUT_CONTIGUOUS;
+    chunk.split = CUT_CHUNK;
+    for (uint32_t part = 0; same && part < cut->part_count; part++)
+        same = cut_run_of(cut, length, part).length == cut_run_of(&chunk, length, part).length;
+    return same;
+}

@@ -54,6 +54,9 @@ uint32_t cut_part_of(const struct cut *cut, const struct mesh *mesh, uint32_t ra
 /* The indices of a part along an axis of that length, which cut_check() has accepted. */
 struct cut_run cut_run_of(const struct cut *cut, uint64_t length, uint32_t part);
 
+/* Whether the parts of an axis of that length are those of torch.chunk(), which DTensor expects. */
+bool cut_is_torch_chunk(const struct cut *cut, uint64_t length);
+
 /* How many indices these are. */
 static inline uint64_t cut_run_indices(struct cut_run run)
 {

@@ -40,8 +40,10 @@ MUST_USE enum status mesh_parse(const char *axes, const char *data, uint32_t ran
                                 struct mesh *ret_mesh, struct error *err);
 
 /* The rank of a trainer that tells its coordinates, "pp=0,dp=1": all of them, whatever rank its
- * launcher has given it; or some, which have to be those of that rank. INVALID: there is no mesh,
- * or no such axis; a coordinate is out of range, told twice, or not that of the rank. */
+ * launcher has given it; or some, which have to be those of that rank. "pp=0/2" tells the size of
+ * the axis, too. Axes of size 1 may be left out, or be told although the mesh has none. INVALID:
+ * there is no mesh, or no such axis; a size differs; a coordinate is out of range, told twice, or
+ * not that of the rank. The message has what is told and the mesh. */
 MUST_USE enum status mesh_read_coordinates(const struct mesh *mesh, const char *told, uint32_t rank,
                                            uint32_t *ret_rank, struct error *err);
 

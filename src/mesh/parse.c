@@ -79,21 +79,43 @@ enum status mesh_parse(const char *axes, const char *data, uint32_t rank_count,
     return status;
 }
 
-/* One of a trainer's coordinates, "dp=1". */
-static enum status read_coordinate(const struct mesh *mesh, const char *item, bool is_told[],
+/* The numbers of "1", or of "1/4": a coordinate, and the size of its axis; 0: it is not told. */
+static bool read_coordinate(const char *text, uint64_t *ret_coordinate, uint64_t *ret_size)
+{
+    char number[24] = "";
+    const char *slash = strchr(text, '/');
+    size_t length = slash ? (size_t)(slash - text) : strlen(text);
+    *ret_size = 0;
+    if (length >= sizeof number)
+        return false;
+    memcpy(number, text, length);
+    return number_parse(number, 0, UINT32_MAX, ret_coordinate) &&
+           (!slash || number_parse(slash + 1, 1, UINT32_MAX, ret_size));
+}
+
+/* Takes one of a trainer's coordinates, "dp=1" or "dp=1/4". An axis of size 1 may be known to one
+ * side alone. */
+static enum status take_coordinate(const struct mesh *mesh, const char *item, bool is_told[],
                                    uint32_t coordinates[], struct error *err)
 {
     char name[MESH_NAME_BYTES] = "";
     const char *equals = strchr(item, '=');
     size_t length = equals ? (size_t)(equals - item) : 0;
-    uint64_t coordinate;
+    uint64_t coordinate, size;
     if (length < sizeof name)
         memcpy(name, item, length);
+    bool is_read = equals && read_coordinate(equals + 1, &coordinate, &size);
     int axis = length < sizeof name ? mesh_find_axis(mesh, name) : -1;
+    if (axis < 0 && is_read && size == 1)
+        return STATUS_OK;
     if (axis < 0)
         return error_set(err, STATUS_INVALID, "it tells '%s', and delivery.mesh has no such axis",
                          item);
-    if (!number_parse(equals + 1, 0, mesh->axes[axis].size - 1, &coordinate) || is_told[axis])
+    if (is_read && size > 0 && size != mesh->axes[axis].size)
+        return error_set(err, STATUS_INVALID,
+                         "it tells %s, and axis '%s' of delivery.mesh has size %" PRIu32, item,
+                         name, mesh->axes[axis].size);
+    if (!is_read || coordinate >= mesh->axes[axis].size || is_told[axis])
         return error_set(err, STATUS_INVALID,
                          "it tells %s, and axis '%s' of delivery.mesh has coordinates 0 to %" PRIu32
                          ", one for each trainer",
@@ -103,32 +125,53 @@ static enum status read_coordinate(const struct mesh *mesh, const char *item, bo
     return STATUS_OK;
 }
 
+/* All that a trainer tells. */
+static enum status take_coordinates(const struct mesh *mesh, const char *told, bool is_told[],
+                                    uint32_t coordinates[], struct error *err)
+{
+    struct text item = {0};
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && text_list_take(&told, &item))
+        status = take_coordinate(mesh, item.data ? item.data : "", is_told, coordinates, err);
+    text_done(&item);
+    return status;
+}
+
+/* Says both: what is told, and the mesh. */
+static enum status misfit(const struct mesh *mesh, const char *told, const struct error *reason,
+                          struct error *err)
+{
+    struct text axes = {0};
+    for (uint32_t a = 0; a < mesh->axis_count; a++)
+        text_append(&axes, "%s%s: %" PRIu32, a > 0 ? ", " : "", mesh->axes[a].name,
+                    mesh->axes[a].size);
+    error_set(err, STATUS_INVALID, "%s (told: %s; delivery.mesh: [%s])", reason->message, told,
+              axes.data ? axes.data : "");
+    text_done(&axes);
+    return STATUS_INVALID;
+}
+
 enum status mesh_read_coordinates(const struct mesh *mesh, const char *told, uint32_t rank,
                                   uint32_t *ret_rank, struct error *err)
 {
     bool is_told[MESH_MAX_AXES] = {false}, all = true;
     uint32_t coordinates[MESH_MAX_AXES];
-    const char *at = told;
-    struct text item = {0};
-    enum status status = STATUS_OK;
+    struct error reason;
     if (mesh->axis_count == 0)
         return error_set(err, STATUS_INVALID,
                          "it tells its coordinates (%s), and delivery.mesh is not set", told);
     mesh_coordinates(mesh, rank, coordinates);
-    while (status == STATUS_OK && text_list_take(&at, &item))
-        status = read_coordinate(mesh, item.data ? item.data : "", is_told, coordinates, err);
-    text_done(&item);
-    if (status != STATUS_OK)
-        return status;
+    enum status status = take_coordinates(mesh, told, is_told, coordinates, &reason);
     for (uint32_t a = 0; a < mesh->axis_count; a++)
-        all = all && is_told[a];
-    uint32_t placed = mesh_rank_at(mesh, coordinates);
-    if (!all && placed != rank)
-        return error_set(err, STATUS_INVALID,
-                         "it tells that it is at %s, and by delivery.mesh it is %s: tell all axes, "
-                         "or none",
-                         told, mesh_name(mesh, rank).text);
-    *ret_rank = placed;
+        all = all && (is_told[a] || mesh->axes[a].size == 1);
+    if (status == STATUS_OK && !all && mesh_rank_at(mesh, coordinates) != rank)
+        status = error_set(&reason, STATUS_INVALID,
+                           "it tells that it is at %s, and by delivery.mesh it is %s: tell all "
+                           "axes, or none",
+                           told, mesh_name(mesh, rank).text);
+    if (status != STATUS_OK)
+        return misfit(mesh, told, &reason, err);
+    *ret_rank = mesh_rank_at(mesh, coordinates);
     return STATUS_OK;
 }
 

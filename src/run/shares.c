@@ -157,6 +157,16 @@ struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t
     return cut_run_of(cut, of->lengths[k], part % cut->part_count);
 }
 
+static void lay_out_cut(const struct shares *shares, size_t f, uint32_t k, struct ring_field *field)
+{
+    uint32_t axis = shares->fields[f].axes[k];
+    const struct cut *cut = &shares->cuts[shares->fields[f].cuts[k]];
+    field->cut_axes[k] = axis + 1;
+    field->is_torch_chunk[k] = cut_is_torch_chunk(cut, field->shape[axis]);
+    for (uint32_t i = 0; i < cut->axis_count; i++)
+        field->cut_over[k][i] = (uint8_t)(cut->axes[i] + 1);
+}
+
 static void lay_out_part(const struct shares *shares, size_t f, const struct ring_field *field,
                          uint32_t part, struct ring_part *ret_part)
 {
@@ -181,7 +191,7 @@ void shares_lay_out(const struct shares *shares, struct ring_layout *layout)
         field->part_count = shares_part_count(shares, f);
         field->first_part = field->part_count > 0 ? layout->part_count : 0;
         for (uint32_t k = 0; k < shares->fields[f].axis_count; k++)
-            field->cut_axes[k] = shares->fields[f].axes[k] + 1;
+            lay_out_cut(shares, f, k, field);
         for (uint32_t p = 0; p < field->part_count; p++)
             lay_out_part(shares, f, field, p, &layout->parts[layout->part_count + p]);
         layout->part_count += field->part_count;

@@ -1,6 +1,7 @@
 # The Python package and penstock-trainer, both against a service that needs neither MPI nor a dataset.
-add_executable(demo-server ${CMAKE_CURRENT_LIST_DIR}/../tools/demo_server.c)
-target_link_libraries(demo-server PRIVATE penstock-options penstock-delivery-server penstock-delivery-ring)
+set(tools ${CMAKE_CURRENT_LIST_DIR}/../tools)
+add_executable(demo-server ${tools}/demo_server.c ${tools}/demo_groups.c ${tools}/demo_ragged.c)
+target_link_libraries(demo-server PRIVATE penstock-options penstock-delivery-server penstock-delivery-ring penstock-mesh)
 
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)

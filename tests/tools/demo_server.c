@@ -15,15 +15,21 @@
  *     end=K               be told to stop after K batches
  *     reconnect=MS        trainers look for another server for so long
  *     constants=1         hands out "grid/height", float32 [2, 3], and "time", int64 [2]
+ *     fields=grid         grid int32 [8, 6], label int64, tokens int32 [16]
+ *     mesh=dp:2,tp:2 data=dp   of trainers; batch counts the samples of a group
+ *     cut=FIELD:AXIS:OVER:ORDER:SPLIT   cuts a field's axis over axes of the mesh
+ *     only=FIELD:AXIS:AT  for trainers there on an axis of the mesh
  *
  * Position p of epoch e holds index (p + 7 * e) % samples; every byte of a sample is (index + byte
  * offset) % 61, but label, which is the index itself, and ragged fields: lengths and items are
- * those of event_length(), point_length() and fill_step(). Prints "ready" once it listens. It ends
+ * those of demo_ragged.c. Prints "ready" once it listens. It ends
  * when all trainers are gone. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "delivery/ring/handout.h"
 #include "delivery/server/server.h"
+#include "demo_groups.h"
+#include "demo_ragged.h"
 #include "plan/order/plan.h"
 
 #include <inttypes.h>
@@ -38,12 +44,13 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 struct demo {
     const char *run_dir;
     uint64_t trainers, batch, slots, samples, epochs, start, fail, die, end, reconnect, constants;
-    bool partial, latents, strings;
+    bool partial, latents, strings, grid;
     uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
     struct ring_service service;
+    struct demo_groups groups;
     struct server *server;
-    uint64_t *published; /* [trainers] batches */
+    uint64_t *published; /* of each ring: batches */
 };
 
 static _Noreturn void stop(const struct error *error)
@@ -95,78 +102,29 @@ static void parse_argument(struct demo *demo, const char *argument)
         demo->ragged_steps = 3;
     else if (strcmp(argument, "fields=strings") == 0)
         demo->strings = true;
-    else
+    else if (strcmp(argument, "fields=grid") == 0)
+        demo->grid = true;
+    else if (!demo_groups_take(&demo->groups, argument))
         usage(argument);
-}
-
-enum { MOST_EVENTS = 400, MOST_STRING_BYTES = 16 };
-
-/* Empty samples, short ones, and a giant one. */
-static uint64_t event_length(uint64_t index, uint64_t step)
-{
-    return index == 3 ? MOST_EVENTS : index % 5 == 0 ? 0 : (index * 7 + step * 3) % 11;
-}
-
-static uint64_t point_length(uint64_t index)
-{
-    return index % 4;
-}
-
-static void describe_ragged(struct demo *demo)
-{
-    struct ring_layout *layout = &demo->layout;
-    bool sequences = demo->ragged_steps > 1;
-    uint64_t most = demo->batch * demo->ragged_steps * MOST_EVENTS;
-    layout->field_count = 6;
-    layout->fields[0] = (struct ring_field){.name = "events",
-                                            .dtype = DTYPE_FLOAT32,
-                                            .kind = RING_ITEMS,
-                                            .capacity = most,
-                                            .offsets_field = 1};
-    layout->fields[1] = (struct ring_field){
-        .name = "events.offsets", .dtype = DTYPE_INT64, .rank = sequences, .kind = RING_OFFSETS};
-    layout->fields[1].shape[0] = sequences ? demo->ragged_steps : 0;
-    layout->fields[2] = layout->fields[0];
-    snprintf(layout->fields[2].name, RING_NAME_BYTES, "events.x");
-    layout->fields[2].dtype = DTYPE_INT32;
-    layout->fields[3] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
-    layout->fields[4] = (struct ring_field){.name = "points",
-                                            .dtype = DTYPE_BFLOAT16,
-                                            .rank = 1,
-                                            .shape = {3},
-                                            .kind = RING_ITEMS,
-                                            .capacity = demo->batch * 3,
-                                            .offsets_field = 5};
-    layout->fields[5] =
-        (struct ring_field){.name = "points.offsets", .dtype = DTYPE_INT64, .kind = RING_OFFSETS};
-}
-
-static void describe_strings(struct demo *demo)
-{
-    struct ring_layout *layout = &demo->layout;
-    layout->field_count = 5;
-    layout->fields[0] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
-    for (uint32_t f = 1; f < 5; f += 2) {
-        struct ring_field *field = &layout->fields[f];
-        *field = (struct ring_field){.dtype = DTYPE_UINT8,
-                                     .kind = RING_ITEMS,
-                                     .capacity = demo->batch * MOST_STRING_BYTES,
-                                     .offsets_field = f + 1};
-        snprintf(field->name, RING_NAME_BYTES, "%s", f == 1 ? "name" : "raw");
-        field[1] = (struct ring_field){.dtype = DTYPE_INT64, .kind = RING_OFFSETS};
-        snprintf(field[1].name, RING_NAME_BYTES, "%s.offsets", f == 1 ? "name" : "raw");
-    }
 }
 
 static void describe(struct demo *demo)
 {
     struct ring_layout *layout = &demo->layout;
+    struct error error;
     layout->slot_count = (uint32_t)demo->slots;
     layout->batch_size = (uint32_t)demo->batch;
     if (demo->strings) {
-        describe_strings(demo);
+        demo_describe_strings(layout);
+    } else if (demo->grid) {
+        layout->field_count = 3;
+        layout->fields[0] =
+            (struct ring_field){.name = "grid", .dtype = DTYPE_INT32, .rank = 2, .shape = {8, 6}};
+        layout->fields[1] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
+        layout->fields[2] =
+            (struct ring_field){.name = "tokens", .dtype = DTYPE_INT32, .rank = 1, .shape = {16}};
     } else if (demo->ragged_steps > 0) {
-        describe_ragged(demo);
+        demo_describe_ragged(layout, demo->ragged_steps);
     } else if (demo->latents) {
         layout->field_count = 2;
         layout->fields[0] = (struct ring_field){
@@ -181,8 +139,12 @@ static void describe(struct demo *demo)
             .name = "image", .dtype = DTYPE_FLOAT32, .rank = 2, .shape = {2, 3}};
         layout->fields[2] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
     }
-    uint64_t global = demo->batch * demo->trainers;
+    if (demo_groups_settle(&demo->groups, (uint32_t)demo->trainers, layout, &error) != STATUS_OK ||
+        ring_layout_settle(layout, &error) != STATUS_OK)
+        stop(&error);
+    uint64_t global = demo->batch * mesh_group_count(&demo->groups.mesh);
     demo->service = (struct ring_service){.world_size = (uint32_t)demo->trainers,
+                                          .mesh = demo->groups.mesh,
                                           .dataset_samples = demo->samples,
                                           .steps_per_epoch = (demo->samples + global - 1) / global,
                                           .epochs = demo->epochs,
@@ -240,90 +202,31 @@ static void fill_sample(const struct demo *demo, unsigned char *slot, uint32_t a
 {
     for (uint32_t f = 0; f < demo->layout.field_count; f++) {
         const struct ring_field *field = &demo->layout.fields[f];
-        unsigned char *data = slot + field->slot_offset + at * field->sample_bytes;
+        unsigned char sample[20 * 4 * 32 * 32 * 2]; /* of the largest field */
         if (strcmp(field->name, "label") == 0)
-            memcpy(data, &index, sizeof index);
+            memcpy(sample, &index, sizeof index);
         else
             for (uint64_t byte = 0; byte < field->sample_bytes; byte++)
-                data[byte] = (unsigned char)((index + byte) % 61);
+                sample[byte] = (unsigned char)((index + byte) % 61);
+        demo_groups_put(&demo->layout, f, at, sample, slot);
     }
 }
 
-/* Item number j of a step has the value 1000 * step + index + j / 2, and x index % 7 + j. */
-static void fill_step(float *values, int32_t *x, uint64_t index, uint64_t step)
-{
-    for (uint64_t j = 0; j < event_length(index, step); j++) {
-        values[j] = (float)(1000 * step + index) + (float)j / 2;
-        x[j] = (int32_t)(index % 7 + j);
-    }
-}
-
-/* Points have the bits index + place. */
-static void fill_ragged(const struct demo *demo, unsigned char *slot, const uint64_t *indices,
-                        uint32_t count)
-{
-    const struct ring_field *fields = demo->layout.fields;
-    float *values = (void *)(slot + fields[0].slot_offset);
-    int64_t *offsets = (void *)(slot + fields[1].slot_offset);
-    int32_t *x = (void *)(slot + fields[2].slot_offset);
-    int64_t *labels = (void *)(slot + fields[3].slot_offset);
-    uint16_t *points = (void *)(slot + fields[4].slot_offset);
-    int64_t *point_offsets = (void *)(slot + fields[5].slot_offset);
-    int64_t end = 0, point_end = 0;
-    *offsets++ = *point_offsets++ = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint64_t step = 0; step < demo->ragged_steps; step++) {
-            fill_step(values + end, x + end, indices[i], step);
-            end += (int64_t)event_length(indices[i], step);
-            *offsets++ = end;
-        }
-        for (uint64_t k = 0; k < 3 * point_length(indices[i]); k++)
-            points[3 * point_end + (int64_t)k] = (uint16_t)(indices[i] + k);
-        point_end += (int64_t)point_length(indices[i]);
-        *point_offsets++ = point_end;
-        labels[i] = (int64_t)indices[i];
-    }
-}
-
-/* A sample has the name "s" and index % 7 times e with an acute accent, but each fifth sample none;
- * and index % 3 raw bytes of 255. */
-static void fill_strings(const struct demo *demo, unsigned char *slot, const uint64_t *indices,
-                         uint32_t count)
-{
-    const struct ring_field *fields = demo->layout.fields;
-    int64_t *labels = (void *)(slot + fields[0].slot_offset);
-    unsigned char *names = slot + fields[1].slot_offset, *raw = slot + fields[3].slot_offset;
-    int64_t *name_offsets = (void *)(slot + fields[2].slot_offset);
-    int64_t *raw_offsets = (void *)(slot + fields[4].slot_offset);
-    name_offsets[0] = raw_offsets[0] = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        char name[MOST_STRING_BYTES];
-        size_t length = indices[i] % 5 > 0;
-        memcpy(name, "s", 1);
-        for (uint64_t k = 0; length > 0 && k < indices[i] % 7; k++, length += 2)
-            memcpy(name + length, "\xc3\xa9", 2);
-        memcpy(names + name_offsets[i], name, length);
-        memset(raw + raw_offsets[i], 255, indices[i] % 3);
-        name_offsets[i + 1] = name_offsets[i] + (int64_t)length;
-        raw_offsets[i + 1] = raw_offsets[i] + (int64_t)(indices[i] % 3);
-        labels[i] = (int64_t)indices[i];
-    }
-}
-
-/* Fills batch number `sequence` of a trainer and publishes it. */
-static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
+/* Fills batch number `sequence` of a ring and publishes it. */
+static void publish(struct demo *demo, uint32_t ring, uint64_t sequence)
 {
     const struct ring_service *service = &demo->service;
-    uint64_t rank = server_trainer_rank(demo->server, trainer), world = service->world_size;
+    uint64_t group = server_ring_group(demo->server, ring);
+    uint64_t groups = mesh_group_count(&service->mesh);
     uint64_t step = (sequence + demo->start) % service->steps_per_epoch;
     uint64_t epoch = (sequence + demo->start) / service->steps_per_epoch;
     uint64_t begin = step * service->order.global_batch;
     uint64_t size = service->order.global_batch;
     if (demo->partial && demo->samples - begin < size)
         size = demo->samples - begin;
-    uint64_t first = rank * size / world, end = (rank + 1) * size / world;
+    uint64_t first = group * size / groups, end = (group + 1) * size / groups;
 
-    unsigned char *slot = server_slot(demo->server, trainer, sequence);
+    unsigned char *slot = server_slot(demo->server, ring, sequence);
     uint64_t *indices = (void *)(slot + demo->layout.indices_offset);
     uint64_t *keys = (void *)(slot + demo->layout.keys_offset);
     *(struct slot_header *)slot = (struct slot_header){.epoch = epoch,
@@ -339,10 +242,10 @@ static void publish(struct demo *demo, uint32_t trainer, uint64_t sequence)
             fill_sample(demo, slot, i, indices[i]);
     }
     if (demo->ragged_steps > 0)
-        fill_ragged(demo, slot, indices, (uint32_t)(end - first));
+        demo_fill_ragged(&demo->layout, demo->ragged_steps, slot, indices, (uint32_t)(end - first));
     if (demo->strings)
-        fill_strings(demo, slot, indices, (uint32_t)(end - first));
-    server_publish(demo->server, trainer);
+        demo_fill_strings(&demo->layout, slot, indices, (uint32_t)(end - first));
+    server_publish(demo->server, ring);
 }
 
 /* Publishes whatever has a free slot; returns whether anything had. */
@@ -350,14 +253,14 @@ static bool serve_once(struct demo *demo, uint64_t total, uint64_t *left)
 {
     bool active = false;
     *left = 0;
-    for (uint32_t t = 0; t < demo->trainers; t++) {
-        uint64_t sequence = demo->published[t];
-        if (sequence < total && server_slot_free(demo->server, t, sequence)) {
-            publish(demo, t, sequence);
-            demo->published[t]++;
+    for (uint32_t r = 0; r < server_ring_count(demo->server); r++) {
+        uint64_t sequence = demo->published[r];
+        if (sequence < total && server_slot_free(demo->server, r, sequence)) {
+            publish(demo, r, sequence);
+            demo->published[r]++;
             active = true;
         }
-        *left += total - demo->published[t];
+        *left += total - demo->published[r];
     }
     return active;
 }
@@ -443,7 +346,8 @@ static int make_handout(const struct demo *demo)
     if (!demo->constants && !demo->strings)
         return -1;
     for (uint32_t f = 0; f < fields; f++)
-        sources[f] = (struct handout_source){.name = "", .shape = shape, .attributes = "{}"};
+        sources[f] = (struct handout_source){
+            .name = demo->layout.fields[f].name, .shape = shape, .attributes = "{}"};
     if (demo->strings) {
         sources[1].attributes = "{\"encoding\":\"utf-8\"}";
         sources[3].attributes = "{\"encoding\":\"bytes\"}";
@@ -477,8 +381,6 @@ int main(int argc, char **argv)
         parse_argument(&demo, argv[i]);
     describe(&demo);
     struct error error;
-    if (ring_layout_settle(&demo.layout, &error) != STATUS_OK)
-        stop(&error);
     int handout = make_handout(&demo);
     struct server_options options = {.run_dir = demo.run_dir,
                                      .max_trainers = (uint32_t)demo.trainers,
@@ -487,7 +389,9 @@ int main(int argc, char **argv)
                                      .handout = handout < 0 ? NULL : &handout,
                                      .reconnect_ms = demo.reconnect,
                                      .read_state = read_state,
-                                     .state_argument = &demo};
+                                     .state_argument = &demo,
+                                     .describe = demo_groups_describe,
+                                     .describe_argument = &demo.groups};
     if (server_new(&options, &demo.server, &error) != STATUS_OK ||
         server_listen(demo.server, &error) != STATUS_OK)
         stop(&error);

@@ -21,6 +21,7 @@ typedef uint64_t u64;
 typedef uint32_t u32;
 typedef int32_t i32;
 typedef uint16_t u16;
+typedef uint8_t u8;
 typedef struct ring_field ring_field;
 typedef struct ring_part ring_part;
 typedef struct mesh mesh;
@@ -75,7 +76,8 @@ static const struct shared structs[] = {
       M(ring_field, u64, shape), M(ring_field, u64, sample_bytes), M(ring_field, u64, slot_offset),
       M(ring_field, u64, capacity), M(ring_field, u32, kind), M(ring_field, u32, offsets_field),
       M(ring_field, u32, part_count), M(ring_field, u32, first_part), M(ring_field, u32, cut_axes),
-      M(ring_field, u32, is_absent), M(ring_field, u32, reserved)}},
+      M(ring_field, u32, is_absent), M(ring_field, u16, is_torch_chunk),
+      M(ring_field, u8, cut_over)}},
     {S(ring_part, LAYOUT),
      {M(ring_part, u64, sample_bytes), M(ring_part, u64, slot_offset), M(ring_part, u64, begins),
       M(ring_part, u64, seconds), M(ring_part, u64, lengths), M(ring_part, u64, wholes),

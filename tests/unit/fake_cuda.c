@@ -34,7 +34,8 @@ int cuCtxSynchronize(void)
 
 int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
-    if (!fake_cuda.context || flags != 1 || bytes == 0)
+    fake_cuda.last_flags = flags;
+    if (!fake_cuda.context || bytes == 0)
         return 201;
     if (fake_cuda.refuse)
         return fake_cuda.refuse;

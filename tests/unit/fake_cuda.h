@@ -9,6 +9,7 @@ enum { FAKE_CUDA_MOST = 8 };
 struct fake_cuda {
     void *context; /* the current one, of all threads */
     int refuse;    /* a code for each registration; 0: none */
+    unsigned last_flags;
     int registered, unregistered, synchronized;
     void *memory[FAKE_CUDA_MOST]; /* registered now */
     size_t bytes[FAKE_CUDA_MOST];

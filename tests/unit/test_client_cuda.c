@@ -22,6 +22,7 @@ static void a_ring_is_registered_while_it_is_mapped(void **state)
     char message[PENSTOCK_MESSAGE_BYTES];
     assert_int_equal(penstock_cuda_pin(&cuda, pair.client, message), PENSTOCK_OK);
     assert_int_equal(fake_cuda.registered, 1);
+    assert_int_equal(fake_cuda.last_flags, 1);
     assert_true(cuda.pinned != 0);
     publish(&pair);
     struct penstock_batch batch = take(&pair);
@@ -34,6 +35,28 @@ static void a_ring_is_registered_while_it_is_mapped(void **state)
     assert_int_equal(fake_cuda.synchronized, 1);
     assert_null(fake_cuda.context);
     assert_int_equal(cuda.pinned, 0);
+    penstock_cuda_done(&cuda);
+}
+
+/* What ranks of a group share is mapped read-only: CUDA takes it with a flag that says so. */
+static void a_groups_ring_is_registered_as_read_only(void **state)
+{
+    (void)state;
+    struct pair pair = {.folder = run_folder_new()};
+    struct ring_layout layout = support_layout(SUPPORT_SLOTS);
+    struct ring_service service = support_service(1);
+    struct penstock_cuda cuda;
+    layout.member_count = 2; /* the other one is elsewhere */
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    struct server_options options = {
+        .run_dir = pair.folder.path, .max_trainers = 1, .layout = &layout, .service = &service};
+    assert_int_equal(server_new(&options, &pair.server, NULL), STATUS_OK);
+    assert_int_equal(server_listen(pair.server, NULL), STATUS_OK);
+    pair_connect(&pair, 0);
+    assert_int_equal(penstock_cuda_pin(&cuda, pair.client, NULL), PENSTOCK_OK);
+    assert_int_equal(fake_cuda.registered, 1);
+    assert_int_equal(fake_cuda.last_flags, 1 | 8);
+    pair_done(&pair);
     penstock_cuda_done(&cuda);
 }
 
@@ -89,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_ring_is_registered_while_it_is_mapped, clean),
+        cmocka_unit_test_setup(a_groups_ring_is_registered_as_read_only, clean),
         cmocka_unit_test_setup(what_cannot_be_is_said, clean),
         cmocka_unit_test_setup(a_ring_that_was_refused_does_not_hide_another, clean),
     };

@@ -64,13 +64,16 @@ static uint64_t steps_of(const struct ring_field *fields, const struct ring_fiel
 static void fill_cuts(struct penstock_field *result, const struct ring_field *field,
                       const struct ring_part *part)
 {
-    for (int k = 0; field->part_count > 0 && k < RING_MAX_CUT_AXES; k++)
-        if (field->cut_axes[k] > 0)
-            result->cuts[result->cut_count++] =
-                (struct penstock_cut){.axis = field->cut_axes[k] - 1,
-                                      .whole = part->wholes[k],
-                                      .begin = part->begins[k],
-                                      .second = part->seconds[k]};
+    for (int k = 0; field->part_count > 0 && k < RING_MAX_CUT_AXES && field->cut_axes[k] > 0; k++) {
+        struct penstock_cut *cut = &result->cuts[result->cut_count++];
+        *cut = (struct penstock_cut){.axis = field->cut_axes[k] - 1,
+                                     .whole = part->wholes[k],
+                                     .begin = part->begins[k],
+                                     .second = part->seconds[k],
+                                     .is_torch_chunk = field->is_torch_chunk[k]};
+        for (int a = 0; a < MESH_MAX_AXES && field->cut_over[k][a] > 0; a++)
+            cut->over[cut->over_count++] = field->cut_over[k][a] - 1;
+    }
 }
 
 static struct penstock_field field_of(const struct ring_layout *layout,

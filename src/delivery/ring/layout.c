@@ -98,6 +98,17 @@ static bool is_within(const struct ring_field *field, const struct ring_part *pa
            (!has_second || (length % 2 == 0 && part->seconds[k] <= indices - run));
 }
 
+/* Whether a cut is over axes of a mesh, and what is no cut over none. */
+static bool is_over_axes(const struct ring_field *field, int k)
+{
+    const uint8_t *over = field->cut_over[k];
+    bool is_cut = field->cut_axes[k] > 0;
+    bool sound = field->is_torch_chunk[k] <= is_cut && (over[0] > 0) == is_cut;
+    for (int i = 0; i < MESH_MAX_AXES; i++)
+        sound = sound && over[i] <= MESH_MAX_AXES && (i == 0 || over[i] == 0 || over[i - 1] > 0);
+    return sound;
+}
+
 static enum status settle_parts(struct ring_layout *layout, const struct ring_field *field,
                                 struct error *err)
 {
@@ -108,7 +119,7 @@ static enum status settle_parts(struct ring_layout *layout, const struct ring_fi
                  (field->part_count == 0 || field->kind == RING_SAMPLES) &&
                  field->part_count <= RING_MOST_PARTS &&
                  field->first_part + field->part_count <= layout->part_count &&
-                 field->is_absent <= 1 && field->reserved == 0;
+                 field->is_absent <= 1 && is_over_axes(field, 0) && is_over_axes(field, 1);
     for (uint32_t p = 0; sound && p < field->part_count; p++) {
         struct ring_part *part = &layout->parts[field->first_part + p];
         part->sample_bytes = field->sample_bytes;

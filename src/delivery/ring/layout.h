@@ -86,7 +86,9 @@ struct ring_field {
     uint32_t first_part;    /* in ring_layout.parts: those of all fields follow one another */
     uint32_t cut_axes[RING_MAX_CUT_AXES]; /* of a sample, rising; 1 + the axis, 0: none */
     uint32_t is_absent;                   /* 1: no member has it, and slots have no room for it */
-    uint32_t reserved;
+    uint16_t is_torch_chunk[RING_MAX_CUT_AXES]; /* 1: the parts are those of torch.chunk() */
+    uint8_t cut_over[RING_MAX_CUT_AXES][MESH_MAX_AXES]; /* axes of the mesh, the last one fastest;
+                                                         * 1 + the axis, 0: no more */
 };
 
 /* A part of a field that is cut: along each cut axis `lengths` indices, from `begins` on; or half
@@ -185,7 +187,7 @@ struct slot_header {
     uint64_t bound;          /* of the step's lengths, with batches by budget; else 0 */
 };
 
-_Static_assert(sizeof(struct ring_field) == 192, "shared layout");
+_Static_assert(sizeof(struct ring_field) == 208, "shared layout");
 _Static_assert(sizeof(struct ring_part) == 88, "shared layout");
 _Static_assert(sizeof(struct ring_member) == 144, "shared layout");
 _Static_assert(sizeof(struct ring_layout) == 104 + RING_MAX_FIELDS * sizeof(struct ring_field) +
