@@ -1,6 +1,8 @@
 /* Where a reader's workers and trainers sit, among the readers of its node. See job_internal.h. */
 #include "job/job_internal.h"
 
+#include "base/size.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,8 @@
 
 uint32_t job_first_trainer(const struct job *job, int reader)
 {
-    return (uint32_t)((uint64_t)reader * job->config.trainers / (uint64_t)job->comm.size);
+    return (uint32_t)size_divide_up((uint64_t)reader * job->config.trainers,
+                                    (uint64_t)job->comm.size);
 }
 
 uint32_t job_expected_trainers(const struct job *job)

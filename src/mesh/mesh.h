@@ -73,10 +73,10 @@ bool mesh_leads(const struct mesh *mesh, uint32_t rank);
 bool mesh_spread(const struct mesh *mesh, uint32_t blocks, uint32_t *ret_groups,
                  uint32_t *ret_readers);
 
-/* The first rank of a block. */
+/* The first rank of a block: rank r is in block r * blocks / ranks. */
 static inline uint32_t mesh_block_first(const struct mesh *mesh, uint32_t blocks, uint32_t block)
 {
-    return (uint32_t)((uint64_t)block * mesh->rank_count / blocks);
+    return (uint32_t)(((uint64_t)block * mesh->rank_count + blocks - 1) / blocks);
 }
 
 /* A rank in messages: "rank 5 (pp 0, dp 1, tp 1)"; "rank 5" without a mesh. */

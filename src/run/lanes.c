@@ -77,9 +77,17 @@ static double chunks_touched(const struct zarr_array *view, int axis, const stru
     return (double)touched / (double)((length + chunk - 1) / chunk);
 }
 
-/* Bytes of a frame of the field that are read for these needs. */
-static double field_cost(const struct shares *shares, const struct dataset *dataset, size_t f,
-                         const struct needs *needs)
+static double indices_kept(const struct share_kept *kept, uint64_t length)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < kept->count; i++)
+        count += kept->runs[i].count;
+    return (double)count / (double)length;
+}
+
+/* Bytes of a frame of the field that are decoded for these needs, or of these that are kept. */
+static double field_bytes(const struct shares *shares, const struct dataset *dataset, size_t f,
+                          const struct needs *needs, bool decoded)
 {
     const struct dataset_field *field = &dataset->fields[f];
     double cost = (double)field->frame_bytes;
@@ -89,9 +97,10 @@ static double field_cost(const struct shares *shares, const struct dataset *data
     for (uint32_t k = 0; k < shares->fields[f].axis_count; k++) {
         int axis = frame_axis(shares, dataset, f, k);
         find_kept(shares, f, k, needs, &kept);
+        uint64_t length = shares->fields[f].lengths[k];
         if (axis >= 0 && kept.count > 0)
-            cost *= chunks_touched(dataset_field_array(dataset, f), axis, &kept,
-                                   shares->fields[f].lengths[k]);
+            cost *= decoded ? chunks_touched(dataset_field_array(dataset, f), axis, &kept, length)
+                            : indices_kept(&kept, length);
     }
     return cost;
 }
@@ -147,21 +156,26 @@ bool lanes_fit(const struct shares *shares, const struct dataset *dataset,
                struct lanes_cost *ret_cost)
 {
     const double bearable = 1.05;
-    double whole = ragged_bytes(dataset), sum = 0, most = 0;
+    double whole = ragged_bytes(dataset), sum = 0, most = 0, most_kept = 0;
     *ret_cost = (struct lanes_cost){.most = 1, .sum = 1, .class_count = classes->count};
     if (classes->count < 2 || dataset->source_count > 0 || dataset->mask)
         return false;
     for (size_t f = 0; f < dataset->field_count; f++)
         whole += is_read(dataset, f) ? (double)dataset->fields[f].frame_bytes : 0;
     for (uint32_t c = 0; c < classes->count; c++) {
-        double cost = ragged_bytes(dataset);
-        for (size_t f = 0; f < dataset->field_count; f++)
-            cost += is_read(dataset, f) ? field_cost(shares, dataset, f, &classes->needs[c]) : 0;
-        if (cost > most) {
-            most = cost;
+        double decoded = ragged_bytes(dataset), kept = 0;
+        for (size_t f = 0; f < dataset->field_count; f++) {
+            if (!is_read(dataset, f))
+                continue;
+            decoded += field_bytes(shares, dataset, f, &classes->needs[c], true);
+            kept += field_bytes(shares, dataset, f, &classes->needs[c], false);
+        }
+        if (kept > most_kept) {
+            most_kept = kept;
             ret_cost->largest = c;
         }
-        sum += cost;
+        most = decoded > most ? decoded : most;
+        sum += decoded;
     }
     ret_cost->most = most / whole;
     ret_cost->sum = sum / whole;
@@ -173,7 +187,8 @@ uint32_t lanes_copies(const struct mesh *mesh, const struct need_classes *classe
                       uint32_t reader_count)
 {
     struct last_seen {
-        uint32_t reader, count; /* the last reader of a group and lane, plus 1; how many there were */
+        uint32_t reader,
+            count; /* the last reader of a group and lane, plus 1; how many there were */
     };
     uint32_t groups = mesh_group_count(mesh), most = 0;
     struct last_seen *seen = calloc((size_t)groups * classes->count, sizeof *seen);

@@ -18,7 +18,7 @@ struct lanes_cost {
     double most; /* the most of any class */
     double sum;  /* of all classes together; 1: nothing twice */
     uint32_t class_count;
-    uint32_t largest; /* the class that reads most */
+    uint32_t largest; /* the class that keeps most of a row */
 };
 
 /* Whether readers of different classes are lanes: as many readers each, with trainers of all

@@ -392,7 +392,7 @@ enum status run_setup_narrow(const struct run_setup *setup, const struct dataset
     return status;
 }
 
-/* The memory of lanes is settled by the one that reads most. */
+/* The rows of lanes are settled by the one that keeps most of them. */
 static enum status make_lane(const struct dataset *dataset, const struct run_setup *setup,
                              struct setup_delivery *delivery, struct error *err)
 {
@@ -402,9 +402,6 @@ static enum status make_lane(const struct dataset *dataset, const struct run_set
         return error_set(err, STATUS_NO_MEMORY, "no memory for a lane of readers");
     enum status status =
         narrow_for(&setup->shares, dataset, needs, NULL, &delivery->narrowed, shares, err);
-    if (status == STATUS_OK)
-        status =
-            fragment_sources_new(delivery->narrowed, shares, needs, 1, &delivery->fragments, err);
     free(shares);
     return status;
 }
@@ -414,16 +411,17 @@ static enum status make_delivery(const struct dataset *dataset, struct run_setup
                                  struct run_shape *shape, struct setup_delivery *delivery,
                                  struct error *err)
 {
-    const struct mesh *mesh = &setup->shares.mesh;
     struct need_classes *classes = &delivery->classes;
     enum status status = need_classes_init(classes, &setup->shares, shape->reader_count, NULL, err);
+    if (status == STATUS_OK)
+        status = fragment_sources_new(dataset, &setup->shares, classes->needs, classes->count,
+                                      &delivery->fragments, err);
     if (status != STATUS_OK)
         return status;
     setup->lane_count = 1;
     if (!lanes_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->lanes))
-        return fragment_sources_new(dataset, &setup->shares, classes->needs, classes->count,
-                                    &delivery->fragments, err);
-    shape->copies = lanes_copies(mesh, classes, shape->reader_count);
+        return STATUS_OK;
+    shape->copies = lanes_copies(&setup->shares.mesh, classes, shape->reader_count);
     setup->lane_count = classes->count;
     shape->reader_count /= setup->lane_count;
     return shape->copies > 0 ? make_lane(dataset, setup, delivery, err)

@@ -101,6 +101,13 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
                                 .most_mixed_trailer = mix_most_trailer};
 }
 
+/* Fields of a row begin at lines of memory: with lanes, other rows may lose more to that than those
+ * of the lane that keeps most. */
+static size_t lane_padding(const struct dataset *dataset, const struct run_setup *setup)
+{
+    return setup->lane_count > 1 ? dataset->field_count * MEMORY_LINE_BYTES : 0;
+}
+
 static struct budget_demand make_demand(const struct config *config, const struct dataset *dataset,
                                         const struct run_shape *shape,
                                         const struct fragment_sources *fragments,
@@ -114,7 +121,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .copies = shape->copies,
         .lane_count = setup->lane_count,
         .worker_count = shape->worker_count,
-        .row_bytes = dataset->row_bytes,
+        .row_bytes = dataset->row_bytes + lane_padding(dataset, setup),
         .packed_bytes = fragments->packed_bytes,
         .ragged = setup_ragged(dataset, &setup->plan),
         .messages = fragments->messages,

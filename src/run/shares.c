@@ -244,6 +244,11 @@ void needs_lay_out(const struct needs *needs, struct ring_layout *layout)
         layout->parts[p].is_absent = !needs_part(needs, p);
 }
 
+struct reader_needs {
+    bool has_trainers;
+    struct needs needs;
+};
+
 /* The class of that need, which is a new one if there is none. */
 static uint32_t class_of(struct need_classes *classes, const struct needs *needs)
 {
@@ -255,14 +260,20 @@ static uint32_t class_of(struct need_classes *classes, const struct needs *needs
     return c;
 }
 
+/* Adds what a rank needs to what its reader's trainers need. */
+static void add_rank(const struct shares *shares, uint32_t rank, struct reader_needs *reader)
+{
+    reader->has_trainers = true;
+    needs_add(shares, rank, &reader->needs);
+}
+
 enum status need_classes_init(struct need_classes *ret_classes, const struct shares *shares,
                               uint32_t reader_count, const uint32_t *reader_of_rank,
                               struct error *err)
 {
-    static const struct needs nothing;
     const struct mesh *mesh = &shares->mesh;
-    struct needs *of = calloc(reader_count, sizeof *of);
-    *ret_classes = (struct need_classes){.needs = calloc(reader_count, sizeof *of),
+    struct reader_needs *of = calloc(reader_count, sizeof *of);
+    *ret_classes = (struct need_classes){.needs = calloc(reader_count, sizeof of->needs),
                                          .of = calloc(reader_count, sizeof *ret_classes->of)};
     if (!of || !ret_classes->needs || !ret_classes->of) {
         free(of);
@@ -272,12 +283,12 @@ enum status need_classes_init(struct need_classes *ret_classes, const struct sha
     for (uint32_t r = 0; !reader_of_rank && r < reader_count; r++)
         for (uint32_t rank = mesh_block_first(mesh, reader_count, r);
              rank < mesh_block_first(mesh, reader_count, r + 1); rank++)
-            needs_add(shares, rank, &of[r]);
+            add_rank(shares, rank, &of[r]);
     for (uint32_t rank = 0; reader_of_rank && rank < mesh->rank_count; rank++)
-        needs_add(shares, rank, &of[reader_of_rank[rank]]);
+        add_rank(shares, rank, &of[reader_of_rank[rank]]);
     for (uint32_t r = 0; r < reader_count; r++)
-        if (memcmp(&of[r], &nothing, sizeof nothing) != 0)
-            ret_classes->of[r] = class_of(ret_classes, &of[r]);
+        if (of[r].has_trainers)
+            ret_classes->of[r] = class_of(ret_classes, &of[r].needs);
     free(of);
     return STATUS_OK;
 }

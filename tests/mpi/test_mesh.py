@@ -335,10 +335,10 @@ class Meshes:
         """The lines of each rank."""
         words = ["--digest", os.path.join(self.folder, "digest.{rank}"), "--json=" + os.path.join(self.folder, "share.{rank}"),
                  *PADDING, "--hold", str(rng.randint(1, settings["delivery.slots"])), *trainer]
-        command = (program("penstock-trainer"), *words)
+        command, count = (program("penstock-trainer"), *words), rng.randint(1, 5)
         if rng.random() < 0.3:
-            command = self.with_coordinates(rng, case, words)
-        self.last = (rng.randint(1, 5), {"delivery.trainers": len(case.mesh.ranks), **settings, **case.settings},
+            command = self.with_coordinates(rng, case, words, count)
+        self.last = (count, {"delivery.trainers": len(case.mesh.ranks), **settings, **case.settings},
                      ["--quiet", "--config", case.path, *options])
         readers, settings, options = self.last
         self.deliver(readers, len(case.mesh.ranks), settings, command, options, expect)
@@ -354,10 +354,13 @@ class Meshes:
         with np.load(os.path.join(self.folder, f"{rank}.{e}.{s}.npz")) as batch:
             return dict(batch), first
 
-    def with_coordinates(self, rng, case, words):
-        """Ranks that a program places: those of a group change places."""
-        places = list(case.mesh.ranks)
-        for ranks in case.mesh.groups():
+    def with_coordinates(self, rng, case, words, readers):
+        """Ranks that a program places: those of a reader and a group change places."""
+        places, blocks = list(case.mesh.ranks), collections.defaultdict(list)
+        for group, ranks in enumerate(case.mesh.groups()):
+            for rank in ranks:
+                blocks[group, rank * readers // len(places)].append(rank)
+        for ranks in blocks.values():
             for rank, other in zip(ranks, rng.sample(ranks, len(ranks))):
                 places[rank] = case.mesh.ranks[other]
         path = os.path.join(self.folder, "coordinates")
