@@ -38,6 +38,25 @@ static uint32_t find_cut(const struct config *config, const char *name)
     return i;
 }
 
+/* All axes with the same cut have as many indices: what belongs together is cut alike. */
+static enum status check_alike(const struct shares *shares, const struct dataset *dataset, size_t f,
+                               uint32_t axis, uint32_t cut, struct error *err)
+{
+    uint64_t length = dataset->fields[f].shape[axis];
+    for (size_t g = 0; g < shares->field_count; g++) {
+        const struct share_field *other = &shares->fields[g];
+        for (uint32_t k = 0; k < other->axis_count; k++)
+            if (other->cuts[k] == cut && other->lengths[k] != length)
+                return error_set(err, STATUS_INVALID,
+                                 "'%s' has %" PRIu64 " indices there, and '%s' has %" PRIu64
+                                 " along its axis %" PRIu32
+                                 ", with the same cut: write a cut for each length",
+                                 dataset->fields[f].name, length, dataset->fields[g].name,
+                                 other->lengths[k], other->axes[k]);
+    }
+    return STATUS_OK;
+}
+
 /* Cuts one field along an axis. */
 static enum status add_cut(struct shares *shares, const struct dataset *dataset, size_t f,
                            uint32_t axis, uint32_t cut, struct error *err)
@@ -45,14 +64,21 @@ static enum status add_cut(struct shares *shares, const struct dataset *dataset,
     struct share_field *field = &shares->fields[f];
     uint32_t at = field->axis_count;
     if (at == RING_MAX_CUT_AXES)
-        return error_set(err, STATUS_INVALID, "cuts along more than %d axes", RING_MAX_CUT_AXES);
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is cut along %d axes already, and more are not possible",
+                         dataset->fields[f].name, RING_MAX_CUT_AXES);
+    enum status status = check_alike(shares, dataset, f, axis, cut, err);
+    if (status != STATUS_OK)
+        return status;
     for (; at > 0 && field->axes[at - 1] > axis; at--) {
         field->axes[at] = field->axes[at - 1];
         field->cuts[at] = field->cuts[at - 1];
         field->lengths[at] = field->lengths[at - 1];
     }
     if (at > 0 && field->axes[at - 1] == axis)
-        return error_set(err, STATUS_INVALID, "the axis is cut twice");
+        return error_set(err, STATUS_INVALID,
+                         "axis %" PRIu32 " of '%s' is cut twice: by its number and by its name",
+                         axis, dataset->fields[f].name);
     field->axes[at] = axis;
     field->cuts[at] = cut;
     field->lengths[at] = dataset->fields[f].shape[axis];
@@ -95,15 +121,19 @@ static enum status apply(struct shares *shares, const struct config *config,
     bool found = false;
     enum status status = STATUS_OK;
     for (size_t f = 0; status == STATUS_OK && f < dataset->field_count; f++) {
-        found = found || strcmp(shares->owners[f], rule->field) == 0;
-        if (rule->is_cut && strcmp(dataset->fields[f].name, rule->field) == 0)
+        bool is_of_it = strcmp(shares->owners[f], rule->field) == 0;
+        found = found || is_of_it;
+        if (rule->is_cut && is_of_it && dataset->fields[f].source != FIELD_MADE)
             status = apply_cut(shares, config, dataset, rule, f, err);
     }
     if (status == STATUS_OK && !found)
         status = error_set(err, STATUS_INVALID, "there is no such field");
-    return status != STATUS_OK ? error_prefix(err, status, "dataset.fields.%s.%s.%s: ", rule->field,
-                                              rule->is_cut ? "cut" : "only", rule->key)
-                               : STATUS_OK;
+    if (status != STATUS_OK && rule->is_cut)
+        return error_prefix(err, status, "dataset.fields.%s.cut.%s (%s): ", rule->field, rule->key,
+                            rule->value);
+    return status != STATUS_OK
+               ? error_prefix(err, status, "dataset.fields.%s.only.%s: ", rule->field, rule->key)
+               : STATUS_OK;
 }
 
 static enum status number_parts(struct shares *shares, struct error *err)

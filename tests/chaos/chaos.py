@@ -6,7 +6,8 @@
 
 Trainers hold several batches, and give them back out of order. After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
 process, socket, shared memory or temporary file left. With --placement local, the default, each step has the
-undisturbed run's set of samples, once each. A run that takes longer than --limit hangs: all stacks are shown.
+undisturbed run's set of samples, once each. With --mesh trainers are groups of two: both have the same samples in every
+step, and each its part of them. A run that takes longer than --limit hangs: all stacks are shown.
 
 Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
 """
@@ -22,11 +23,11 @@ import sys
 import tempfile
 import time
 
-from supervised import HOSTS, Job, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
+from supervised import GLOBAL_BATCH, HOSTS, Job, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
-LINES_OF_A_RING = 16 * 3  # of 4 slots of 3 samples each, and what comes before a dead launcher's trainers are dead
+BATCHES_OF_A_RING = 16  # 4 slots, and what comes before a dead launcher's trainers are dead
 LINE_BYTES = 30  # at least
 RESTARTS = 20
 POLL_S = 0.02
@@ -37,18 +38,28 @@ WINDOWS = [word for setting in ("dataset.fields.latents.array=base_frames", "dat
                                 "samples.pad_before=2", "samples.pad_after=2") for word in ("--set", setting)]
 
 
-def undisturbed(dataset, epochs, folder, options):
-    """What one reader without mpirun gives to one trainer: lines sorted by epoch, step, position."""
-    path = os.path.join(folder, "undisturbed")
-    settings = {**dataset, "batch.global_size": 12, "batch.last": "partial", "order.epochs": epochs, "order.seed": 5,
-                "readers.threads": 1}
+def mesh_settings(trainers, parts):
+    """Groups of `parts` trainers, which follow one another: of latents each has a part."""
+    return {"delivery.trainers": trainers, "delivery.mesh": f"dp:{trainers // parts},tp:{parts}", "delivery.data": "dp",
+            "dataset.cuts.rows.over": "tp", "dataset.cuts.rows.order": "zigzag", "dataset.fields.latents.array": "base_frames",
+            "dataset.fields.latents.cut.2": "rows"} if parts > 1 else {}
+
+
+def undisturbed(dataset, epochs, folder, options, parts):
+    """What one reader without mpirun gives to one group: of each trainer, lines sorted by epoch, step, position."""
+    path = os.path.join(folder, "undisturbed.{rank}")
+    settings = {**dataset, "batch.global_size": GLOBAL_BATCH, "batch.last": "partial", "order.epochs": epochs,
+                "order.seed": 5, "readers.threads": 1, **mesh_settings(parts, parts)}
     done = run([program("penstock-reader"), "--quiet", *options, *set_options(settings), "--",
                 program("penstock-trainer"), "--digest", path])
     if done.code:
         raise RuntimeError(done.output)
-    with open(path, encoding="ascii") as file:
-        lines = [tuple(line.split()) for line in file]
-    return sorted(lines, key=lambda line: [int(word) for word in line[:3]])
+    found = []
+    for part in range(parts):
+        with open(path.format(rank=part), encoding="ascii") as file:
+            lines = [tuple(line.split()) for line in file]
+        found.append(sorted(lines, key=lambda line: [int(word) for word in line[:3]]))
+    return found
 
 
 def by_index(lines):
@@ -73,7 +84,7 @@ class Stall:
                 self.longest[rank] = max(self.longest[rank], (now - self.grown[rank], now))
                 self.grown[rank] = now
         self.last = sizes
-        enough = LINES_OF_A_RING * LINE_BYTES
+        enough = BATCHES_OF_A_RING * self.job.batch * LINE_BYTES
         if min(size - first for size, first in zip(sizes, self.first)) < enough:
             return None
         return max(end for _, end in self.longest) - self.start
@@ -87,8 +98,10 @@ class Run:
         self.random = random.Random(seed)
         self.kills = []  # [victim, seconds since the start, recovery or None]
         self.faults = []
-        self.job = Job(dataset, args.epochs, args.compute_ms, args.readers, args.trainers, RESTARTS,
-                       options=("--set", f"order.placement={args.placement}", *args.samples), hold=args.hold)
+        self.job = Job({**dataset, **mesh_settings(args.trainers, args.parts)}, args.epochs, args.compute_ms, args.readers,
+                       args.trainers, RESTARTS, options=("--set", f"order.placement={args.placement}", *args.samples),
+                       hold=args.hold)
+        self.job.batch = GLOBAL_BATCH * args.parts // args.trainers
 
     def kill_one(self):
         victim = self.random.choices(list(VICTIMS), list(VICTIMS.values()))[0]
@@ -130,7 +143,17 @@ class Run:
             wrong = check_lives(rank, job.lives(rank), self.args.hold)
             if wrong:
                 self.faults.append(wrong)
-        lines, expected = merged(job), self.expected
+        parts = self.args.parts
+        for part, expected in enumerate(self.expected):
+            self.check_lines(merged(job, range(part, job.trainers, parts)), expected)
+        for rank in range(job.trainers):
+            first = rank - rank % parts
+            if {line[:4] for line in merged(job, [rank])} != {line[:4] for line in merged(job, [first])}:
+                self.faults.append(f"ranks {first} and {rank} are of one group and have different samples")
+        self.faults += [f"left behind: {path}" for path in job.leftovers()]
+
+    def check_lines(self, lines, expected):
+        """Those of all trainers that have the same part of samples."""
         if self.args.placement == "local":
             if [line[:3] for line in lines] != [line[:3] for line in expected]:
                 self.faults.append("positions are missing, or were delivered twice")
@@ -139,7 +162,6 @@ class Run:
             missing, strange = set(expected) - set(lines), set(lines) - set(expected)
             self.faults.append(f"{len(missing)} samples are missing, {len(strange)} are others: "
                                f"{sorted(missing)[:1]} {sorted(strange)[:1]}")
-        self.faults += [f"left behind: {path}" for path in job.leftovers()]
 
     def do(self):
         try:
@@ -190,6 +212,8 @@ def main():
                         help="samples have several frames")
     parser.add_argument("--ragged", action="store_true", help="samples are of unequal lengths")
     parser.add_argument("--mix", action="store_true", help="samples of three datasets")
+    parser.add_argument("--mesh", dest="parts", action="store_const", const=2, default=1,
+                        help="two trainers share a batch, and cut its samples")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
@@ -202,10 +226,10 @@ def main():
     try:
         make = make_mix if args.mix else make_ragged if args.ragged else make_dataset
         dataset = make(folder)
-        expected = undisturbed(dataset, args.epochs, folder, args.samples)
+        expected = undisturbed(dataset, args.epochs, folder, args.samples, args.parts)
         seeds = [args.again] if args.again else [f"{args.seed}.{i}" for i in range(args.runs)]
         print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "
-              f"trainers, {len(expected)} samples in {args.epochs} epochs, seed {args.seed}", flush=True)
+              f"trainers, {len(expected[0])} samples in {args.epochs} epochs, seed {args.seed}", flush=True)
         for seed in seeds:
             runs.append(Run(seed, args, dataset, expected).do())
             print(runs[-1], flush=True)

@@ -292,7 +292,7 @@ def check_lives(rank, lives, hold=1):
     return None
 
 
-def merged(job):
-    """All lines of all ranks without repeats, sorted."""
-    lines = {tuple(line) for rank in range(job.trainers) for life in job.lives(rank) for line in life}
+def merged(job, ranks=None):
+    """All lines of these ranks, or of all, without repeats, sorted."""
+    lines = {tuple(line) for rank in ranks or range(job.trainers) for life in job.lives(rank) for line in life}
     return sorted(lines, key=lambda line: [int(word) for word in line[:3]])

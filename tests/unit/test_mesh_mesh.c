@@ -71,9 +71,8 @@ static void find_spread(const struct place *places, uint32_t ranks, uint32_t blo
 {
     static bool meets[MOST_RANKS][MOST_RANKS]; /* group, block */
     memset(meets, 0, sizeof meets);
-    for (uint32_t block = 0; block < blocks; block++)
-        for (uint32_t rank = block * ranks / blocks; rank < (block + 1) * ranks / blocks; rank++)
-            meets[places[rank].group][block] = true;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        meets[places[rank].group][rank * blocks / ranks] = true;
     *ret_groups = *ret_readers = 1;
     for (uint32_t i = 0; i < MOST_RANKS; i++) {
         uint32_t groups = 0, readers = 0;
