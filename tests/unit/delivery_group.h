@@ -31,7 +31,8 @@ static inline struct ring_layout group_layout(uint32_t slots)
                                            .rank = 1,
                                            .shape = {4},
                                            .part_count = 2,
-                                           .cut_axes = {1}};
+                                           .cut_axes = {1},
+                                           .cut_over = {{1}}};
     layout.fields[1] = (struct ring_field){.name = "label", .dtype = DTYPE_INT64};
     layout.fields[2] = (struct ring_field){.name = "last", .dtype = DTYPE_INT64};
     for (uint32_t p = 0; p < 2; p++)
