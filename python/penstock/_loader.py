@@ -65,6 +65,7 @@ class Loader:
         service refuses a trainer of another mesh. None: the coordinates of the rank.
         """
         self._connection = None
+        self._is_placed = bool(coordinates)  # the program knows its rank, and told it
         self._ended = False
         self._memories = {}  # thread -> memory of a batch to come, or that came, and nobody has got it yet
         self._lent = []  # weak references to batches
