@@ -44,12 +44,15 @@ class Axis:
 @dataclass(frozen=True)
 class Cut:
     """Along axis `axis` of a sample this trainer has a part of a field: of `whole` indices those from `begin` on, and
-    with order: zigzag half of them from there and half from `second` on; else `second` is None."""
+    with order: zigzag half of them from there and half from `second` on; else `second` is None. `over`: the axes of the
+    mesh whose ranks have the parts, the last one fastest. `is_torch_chunk`: all parts are those of torch.chunk()."""
 
     axis: int
     whole: int
     begin: int
     second: Optional[int]
+    over: Tuple[str, ...]
+    is_torch_chunk: bool
 
 
 @dataclass(frozen=True)
@@ -150,14 +153,16 @@ def _field(library, raw):
     return Field(name, _numpy_dtype(dtype_name, name), dtype_name, shape, json.loads(raw.attributes))
 
 
-def _cut(raw):
-    return Cut(raw.axis, raw.whole, raw.begin, None if raw.second == _ALL_ONES else raw.second)
+def _cut(raw, mesh):
+    second = None if raw.second == _ALL_ONES else raw.second
+    over = tuple(mesh[number].name for number in raw.over[: raw.over_count])
+    return Cut(raw.axis, raw.whole, raw.begin, second, over, bool(raw.is_torch_chunk))
 
 
-def _items(field, raw, fields):
+def _items(field, raw, fields, mesh):
     """`field` with what C says of a ragged one, or of one that is cut. `fields`: all of them, as C has them."""
     if raw.cut_count:
-        return replace(field, cuts=tuple(map(_cut, raw.cuts[: raw.cut_count])))
+        return replace(field, cuts=tuple(_cut(cut, mesh) for cut in raw.cuts[: raw.cut_count]))
     if raw.is_padded:
         return replace(field, is_padded=True)
     offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
@@ -169,9 +174,9 @@ def info_of(library, connection):
     describe = functools.partial(_field, library)
     raw_fields = raw.fields[: raw.field_count]
     fields = tuple(map(describe, raw_fields))
-    fields = tuple(_items(field, part, raw_fields) for field, part in zip(fields, raw_fields))
-    constants = tuple(map(describe, raw.constants[: raw.constant_count]))
     mesh = tuple(Axis(a.name.decode(), a.size, a.coordinate, bool(a.divides)) for a in raw.axes[: raw.axis_count])
+    fields = tuple(_items(field, part, raw_fields, mesh) for field, part in zip(fields, raw_fields))
+    constants = tuple(map(describe, raw.constants[: raw.constant_count]))
     rest = ("fields", "constants", "mesh", "is_shared")
     numbers = {n: getattr(raw, n) for n in Info.__dataclass_fields__ if n not in rest}
     return Info(fields=fields, constants=constants, mesh=mesh, is_shared=bool(raw.is_shared), **numbers)

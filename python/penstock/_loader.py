@@ -21,6 +21,11 @@ def _milliseconds(seconds):
     return int(min(seconds * 1000, 2**63 - 1))
 
 
+def _coordinate(at):
+    """As the library takes it: "1", or "1/2" with the size of the axis."""
+    return "/".join(str(int(number)) for number in (at if isinstance(at, tuple) else (at,)))
+
+
 def _json(state):
     return state if isinstance(state, str) else json.dumps(state)
 
@@ -56,9 +61,11 @@ class Loader:
         wait_for_release: with all slots leased, next() waits until a batch is released (by another
         thread, or by JAX) instead of raising Invalid.
         coordinates: in the mesh of trainers (delivery.mesh), {"dp": 1, "tp": 0}, of a program that places its ranks
-        itself: this trainer is the rank there. None: the coordinates of the rank.
+        itself: this trainer is the rank there. {"dp": (1, 2), "tp": (0, 4)} tells the sizes of the axes, too, and the
+        service refuses a trainer of another mesh. None: the coordinates of the rank.
         """
         self._connection = None
+        self._is_placed = bool(coordinates)  # the program knows its rank, and told it
         self._ended = False
         self._memories = {}  # thread -> memory of a batch to come, or that came, and nobody has got it yet
         self._lent = []  # weak references to batches
@@ -74,7 +81,7 @@ class Loader:
             state=None if state is None else _json(state).encode(),
             wait_for_release=bool(wait_for_release),
             name=None if name is None else name.encode(),
-            coordinates=",".join(f"{axis}={int(at)}" for axis, at in (coordinates or {}).items()).encode(),
+            coordinates=",".join(f"{axis}={_coordinate(at)}" for axis, at in (coordinates or {}).items()).encode(),
         )
         library = _library.load()
         self._connection = Connection(library, _connected(library, options))

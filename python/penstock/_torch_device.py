@@ -4,7 +4,9 @@ import torch
 
 from ._errors import Invalid
 
-_REGISTERED_FLAGS = 1  # portable: every context sees the memory as pinned
+_PORTABLE = 1  # a flag of cudaHostRegister: every context sees the memory as pinned
+_READ_ONLY = 8  # another: the device only reads. Memory that is mapped read-only is refused without
+_NOT_SUPPORTED = 801  # what cudaHostRegister says of the latter on devices that cannot
 _REGISTER_BYTES = 64 << 30  # at once: drivers refuse calls of 512 GiB and more
 
 
@@ -38,8 +40,9 @@ class Cuda:
         """Waits for all copies."""
         self._stream.synchronize()
 
-    def register(self, address, size):
-        return self._checked(torch.cuda.cudart().cudaHostRegister(address, size, _REGISTERED_FLAGS))
+    def register(self, address, size, read_only=False):
+        flags = _PORTABLE | (_READ_ONLY if read_only else 0)
+        return self._checked(torch.cuda.cudart().cudaHostRegister(address, size, flags))
 
     def unregister(self, address):
         return self._checked(torch.cuda.cudart().cudaHostUnregister(address))
@@ -63,10 +66,12 @@ def device_of(device):
 
 
 class Pins:
-    """Keeps a connection's rings registered with a device, each from its start to its end."""
+    """Keeps a connection's rings registered with a device, each from its start to its end. `read_only`: as the ranks of a
+    group map theirs."""
 
-    def __init__(self, device, connection):
+    def __init__(self, device, connection, read_only):
         self._device = device
+        self._read_only = read_only
         self._parts = {}  # generation -> addresses
         self.error = None  # of a registration that failed
         connection.watch_rings(self._attached, self._detaching)
@@ -75,11 +80,15 @@ class Pins:
         parts = self._parts[generation] = []
         for offset in range(0, size_of_ring, _REGISTER_BYTES):
             size = min(_REGISTER_BYTES, size_of_ring - offset)
-            code = self._device.register(base + offset, size)
+            code = self._device.register(base + offset, size, self._read_only)
             if code != 0:
                 self.error = Invalid(
                     f"pin=True: the device refused to register {size} bytes of shared memory (error {code}): "
-                    "raise the limit of locked memory (ulimit -l), or use pin=False"
+                    + (
+                        "it takes none that is read-only, as ranks of a group share: use pin=False"
+                        if self._read_only and code == _NOT_SUPPORTED
+                        else "raise the limit of locked memory (ulimit -l), or use pin=False"
+                    )
                 )
                 return
             parts.append(base + offset)

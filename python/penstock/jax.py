@@ -12,7 +12,13 @@
             save(state, loader.state())
 
 Each process has a trainer of the service, of rank jax.process_index(). The local batches of all processes
-make one global array. Ragged fields (deliver: csr) stay local: each process has its own items, on its device.
+make one global array. Processes of a group (delivery.mesh) have the same rows, or parts of a field that is cut:
+
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("dp", "sp"))  # delivery: {mesh: [dp: 2, sp: 2], data: [dp]}
+    rows, grid = (NamedSharding(mesh, PartitionSpec(*spec)) for spec in (["dp"], ["dp", "sp"]))
+    for batch in penstock.jax.batches(epoch, rows, fields={"era5": grid}):
+
+Ragged fields (deliver: csr) stay local: each process has its own items, on its device.
 """
 
 import collections
@@ -22,6 +28,7 @@ import numpy as np
 
 from ._batch import Fields
 from ._errors import Ended, Invalid, Timeout
+from ._jax_places import Places, rows_alone, words
 from ._loader import Epoch
 from ._ragged import Csr as _Csr
 
@@ -148,87 +155,25 @@ def _check(loader, sharding):
             f"field '{ragged[0]}' is ragged, and {local} devices of this process cannot share its items: deliver it as "
             "pad or dense, or run a process for each device"
         )
+
+
+def _places(loader, sharding, fields):
+    """Name of a field that is not ragged -> its Place; and that of arrays with a row for each sample."""
+    info = loader.info
+    unknown = fields.keys() - {field.name for field in info.fields}
+    if unknown and not info.mesh:  # else another process may have it
+        raise Invalid(f"fields has '{min(unknown)}', and there is no such field")
+    places = Places(loader)
+    rows = places.rows(rows_alone(sharding))
     is_unequal = info.steps_per_epoch * info.global_batch_size != info.dataset_samples
-    if is_unequal and loader.state()["last"] == "partial" and max(local, info.world_size) > 1:
+    if is_unequal and loader.state()["last"] == "partial" and places.divide_rows(rows):
         raise Invalid(
             "steps have unequal numbers of samples, as the last one of an epoch (batch.last: partial) or batches by budget "
-            f"(batch.budget_field) have, and these need not divide among {info.world_size} processes of {local} devices: "
-            "use one device, or set batch.last to drop or pad and leave the budget out"
+            f"(batch.budget_field) have, and these need not divide as {words(sharding)} says: use one device, or set "
+            "batch.last to drop or pad and leave the budget out"
         )
-    _check_rows(info, sharding)
-
-
-def _rows_alone(sharding):
-    """For an array that has a step's samples and no axis of a field: the first axis's part of the sharding."""
-    if not isinstance(sharding, jax.sharding.NamedSharding):
-        return sharding
-    spec = jax.sharding.PartitionSpec(*sharding.spec[:1])
-    return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
-
-
-def _words(sharding):
-    if not isinstance(sharding, jax.sharding.NamedSharding):
-        return str(sharding)
-    axes = ", ".join(f"{name}: {size}" for name, size in sharding.mesh.shape.items())
-    return f"{sharding.spec} over the mesh ({axes})"
-
-
-def _rows_of_devices(sharding, shape, what):
-    """(device, first row, behind the last row) of a global array of `shape`."""
-    try:
-        places = sharding.devices_indices_map(shape)
-    except (ValueError, TypeError, IndexError, NotImplementedError) as error:
-        raise Invalid(
-            f"{what} of shape {list(shape)}, of the samples of all processes, cannot lie as {_words(sharding)} says: "
-            f"{' '.join(str(error).split())}. Shard the first axis alone, by a number of devices that divides the "
-            "samples (batch.global_size), and other axes in the jitted function: jax.lax.with_sharding_constraint()"
-        ) from error
-    return [(device, *index[0].indices(shape[0])[:2]) for device, index in places.items()]
-
-
-def _check_rows(info, sharding):
-    """Each process has its own local batch to give, which is consecutive rows of the global arrays. All processes
-    come to the same end here, but for the rank, so that none waits for another one."""
-    processes = sorted({device.process_index for device in sharding.device_set})
-    if len(processes) > 1 and len(processes) < info.world_size:
-        raise Invalid(
-            f"the sharding, {_words(sharding)}, has devices of {len(processes)} of {info.world_size} processes: "
-            "the samples of the others have no place. Make the mesh of jax.devices()"
-        )
-    batch, rows = info.batch_size, info.batch_size * len(processes)
-    places = _rows_of_devices(_rows_alone(sharding), (rows,), "an array")
-    for field in info.fields:
-        if field.is_padded:
-            _rows_of_devices(sharding, (rows, 1, *field.shape), f"field '{field.name}'")
-        elif not field.steps:
-            _rows_of_devices(sharding, (rows, *field.shape), f"field '{field.name}'")
-    for process in processes:
-        begin = min(begin for device, begin, _ in places if device.process_index == process)
-        end = max(end for device, _, end in places if device.process_index == process)
-        if begin // batch != (end - 1) // batch:
-            raise Invalid(
-                f"with the sharding, {_words(sharding)}, process {process} has rows {begin} to {end - 1} of the {rows} "
-                f"samples of a step. Each process has {batch} samples of its own to give, which are consecutive rows, "
-                f"and no other process has these. {_advice(sharding)}"
-            )
-        if process == jax.process_index() and len(processes) > 1 and begin // batch != info.rank:
-            raise Invalid(
-                f"with the sharding, {_words(sharding)}, this process has rows {begin} to {end - 1} of a step, which are "
-                f"those of rank {begin // batch}, and it is trainer {info.rank}: give connect() that rank (and "
-                "world_size), or make the mesh of jax.devices() in their order"
-            )
-
-
-def _advice(sharding):
-    if not isinstance(sharding, jax.sharding.NamedSharding):
-        return 'Write NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data")).'
-    names = ", ".join(f"'{name}'" for name in sharding.mesh.axis_names)
-    every = f"({names})" if len(sharding.mesh.axis_names) > 1 else names
-    return (
-        f"Give batches() PartitionSpec({every}) over a mesh of jax.devices() in their order. Where processes are to "
-        "share samples (a model axis), have the jitted function do that: jax.lax.with_sharding_constraint(array, "
-        "sharding), with the sharding above, gathers them."
-    )
+    named = {f.name: places.field(f, fields.get(f.name, sharding)) for f in info.fields if f.is_padded or not f.steps}
+    return named, rows
 
 
 def _aliases(sharding):
@@ -236,38 +181,27 @@ def _aliases(sharding):
     return any(device.platform == "cpu" for device in sharding.addressable_devices)
 
 
-def _global_array(local, sharding, first, rows):
-    """Of the `rows` of all processes this one has `local`, from row `first` on."""
-    if sharding.is_fully_addressable:
-        return jax.device_put(local, sharding)
+def _transfer(batch, places, device):
+    """Starts to copy a penstock.Batch to the devices. `device`: where ragged fields go."""
+    named, rows = places
 
-    def part(index):
-        begin, end, _ = index[0].indices(rows)
-        return local[(slice(begin - first, end - first), *index[1:])]
-
-    return jax.make_array_from_callback((rows, *local.shape[1:]), sharding, part)
-
-
-def _transfer(batch, info, sharding, aliases):
-    """Starts to copy a penstock.Batch to the devices."""
-    first, rows = info.rank * batch.sample_count, info.world_size * batch.sample_count
-
-    def put(array, sharding=_rows_alone(sharding)):
-        return _global_array(np.array(array) if aliases else array, sharding, first, rows)
+    def put(array, place):
+        return place.put(np.array(array) if _aliases(place.sharding) else array)
 
     def put_here(field):
         array = batch[field.name]
         if _is_offsets(field):
             array = array.astype(_offsets_dtype(batch._fields, field))
-        elif aliases:
+        elif device.platform == "cpu":
             array = np.array(array)
-        return jax.device_put(array, next(iter(sharding.addressable_devices)))
+        return jax.device_put(array, device)
 
     out = Batch(
-        (field.name, put_here(field) if field.steps else put(batch[field.name], sharding)) for field in batch._fields
+        (field.name, put(batch[field.name], named[field.name]) if field.name in named else put_here(field))
+        for field in batch._fields
     )
-    out.sample_keys = put(batch.sample_keys.view(np.uint32).reshape(-1, 2))
-    out.valid = put(batch.valid)
+    out.sample_keys = put(batch.sample_keys.view(np.uint32).reshape(-1, 2), rows)
+    out.valid = put(batch.valid, rows)
     out.indices = batch.indices.copy()
     out._describe(batch)
     return out
@@ -298,7 +232,7 @@ def constants(loader, sharding=None, names=None):
     return out
 
 
-def batches(loader, sharding, *, ahead=1):
+def batches(loader, sharding, *, fields=None, ahead=1):
     """Gives batches as global arrays, until all epochs are consumed, or the epoch that was given. `ahead` batches are on
     their way to the devices while the program works on one. A batch's memory goes back to the service when its arrays
     are on the devices. JAX may keep a host's array longer: connect with wait_for_release=True. loader.state() is behind
@@ -306,15 +240,21 @@ def batches(loader, sharding, *, ahead=1):
     program is done with a batch when it asks for the next one.
 
     loader    a penstock.Loader, or an epoch of its epochs() or epoch(); iterated by nobody else
-    sharding  of the global arrays: their first axis over the devices, so that each process has rows of its own, one
-              local batch, in the order of ranks. Every field has it; `sample_keys` and `valid` have the first axis's
-              part. Other shardings are refused. One of devices of this process alone makes arrays of its own samples.
+    sharding  of the global arrays: their first axis over the devices, so that each process has the rows of its group
+              (delivery.mesh; without a mesh of its own), one local batch, in the order of groups. Every field has it;
+              `sample_keys` and `valid` have the first axis's part. Other shardings are refused. One of devices of this
+              process alone makes arrays of its own samples.
+    fields    name of a field -> another sharding, for those with more axes to shard. That of a field that is cut
+              (dataset.cuts) has to give each process the indices of its part. The axis is the whole one again; with
+              order: zigzag it has the parts one after another, and the positions of a part are
+              loader.fields[name].positions(axis). Parts of unequal lengths are refused.
     ahead     at most delivery.slots - 2
     """
     epoch = loader if isinstance(loader, Epoch) else None
     loader = epoch._loader if epoch else loader
     info = loader.info
     _check(loader, sharding)
+    places = _places(loader, sharding, dict(fields or {}))
     if not 0 <= ahead <= info.slot_count - 2:
         raise Invalid(
             f"ahead is {ahead}, and the service has {info.slot_count} slots for each trainer: at most "
@@ -326,17 +266,16 @@ def batches(loader, sharding, *, ahead=1):
             "that loop, or with a later epoch (loader.epochs(), loader.skip())"
         )
     loader._note_trained()
-    return _generate(loader, epoch, sharding, ahead)
+    return _generate(loader, epoch, places, next(iter(sharding.addressable_devices), jax.local_devices()[0]), ahead)
 
 
-def _generate(loader, epoch, sharding, ahead):
+def _generate(loader, epoch, places, device, ahead):
     under_way = collections.deque()  # (memory, arrays)
-    aliases = _aliases(sharding)
     last = epoch.number if epoch else loader.info.epochs - 1
 
     def start(timeout):
         memory = loader._lease(timeout)
-        under_way.append((memory, _transfer(memory, loader.info, sharding, aliases)))
+        under_way.append((memory, _transfer(memory, places, device)))
         loader._settle(memory)
 
     while under_way or loader._taken[0] <= last:

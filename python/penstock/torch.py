@@ -31,6 +31,8 @@ from ._loader import Loader as _Connection
 from ._ragged import Csr as _Csr
 from ._torch_device import Pins as _Pins
 from ._torch_device import device_of as _device
+from ._torch_mesh import Place as _Place
+from ._torch_mesh import coordinates_of as _coordinates_of
 
 
 class Csr(_Csr):
@@ -59,11 +61,22 @@ class Batch(Fields):
     valid          bool tensor [samples]
     valid_of       field name -> bool tensor [samples, steps], as of penstock.Batch
     epoch, step, bound, first_position  int, as of penstock.Batch
+
+    On the CPU ranks of a group share the memory (info.is_shared), which is read-only: a process that writes to a tensor
+    there gets SIGSEGV, since torch knows no read-only tensors. copy_out() first, or copy to a device.
     """
 
-    __slots__ = ()
+    __slots__ = ("_place",)
 
     _csr = Csr
+
+    def dtensor(self, name, mesh=None):
+        """The field as a DTensor, without a copy and without communication: Shard(0) along the axes of the mesh that
+        divide the batch, Shard(axis + 1) along those that cut an axis of samples, else Replicate. `mesh`: a DeviceMesh
+        with axes of delivery.mesh, maybe not all; None: the one that Loader() was given. Along axes that it lacks the
+        DTensor is of this rank's samples and parts. Invalid: DTensor cannot express the parts (zigzag, or sizes other than
+        torch.chunk()'s), or the tensor is on another device. Functions that write in place write to the batch."""
+        return self._place.dtensor(self, name, mesh)
 
     def copy_out(self):
         """Copies all tensors. The slot that they share goes back when no view from before is left."""
@@ -78,13 +91,14 @@ class Batch(Fields):
         return self[name]
 
 
-def _tensors(batch, place):
-    """A Batch of a penstock.Batch. `place`: what becomes of each tensor."""
-    out = Batch((name, place(batch.torch(name))) for name in batch)
-    out.indices = place(torch.from_numpy(_unprotected(batch.indices).view(np.int64)))
-    out.sample_keys = place(torch.from_numpy(_unprotected(batch.sample_keys).view(np.int64)))
-    out.valid = place(torch.from_numpy(_unprotected(batch.valid)))
+def _tensors(batch, copy, place):
+    """A Batch of a penstock.Batch. `copy`: what becomes of each tensor."""
+    out = Batch((name, copy(batch.torch(name))) for name in batch)
+    out.indices = copy(torch.from_numpy(_unprotected(batch.indices).view(np.int64)))
+    out.sample_keys = copy(torch.from_numpy(_unprotected(batch.sample_keys).view(np.int64)))
+    out.valid = copy(torch.from_numpy(_unprotected(batch.valid)))
     out._describe(batch)
+    out._place = place
     return out
 
 
@@ -99,11 +113,14 @@ class Loader:
     depth    with a device: how many batches are copied ahead, at most delivery.slots - 2
     pin      with a device: registers the shared memory with the device, so that copies are
              asynchronous and fast. Raises Invalid where the device refuses.
+    mesh     torch's DeviceMesh, with the names and sizes of delivery.mesh: this process is the trainer at its
+             coordinates there, whatever its rank is. The axes of a part of the mesh are compared with those of the
+             rank. Axes of size 1 may be left out. batch.dtensor() makes DTensors on it
 
     One thread at a time.
     """
 
-    def __init__(self, loader=None, *, device=None, depth=1, pin=False, **connect):
+    def __init__(self, loader=None, *, device=None, depth=1, pin=False, mesh=None, **connect):
         if loader is not None and connect:
             raise Invalid(f"with a loader that is connected, {', '.join(connect)} has no meaning")
         if depth < 1:
@@ -111,7 +128,13 @@ class Loader:
         self._device = _device(device)
         if pin and self._device is None:
             raise Invalid("pin=True registers memory with a GPU: give a device")
+        if mesh is not None and connect.get("coordinates"):
+            raise Invalid("mesh tells coordinates: give one of the two")
+        if mesh is not None and loader is None:
+            connect["coordinates"] = _coordinates_of(mesh)
         self._arguments = connect
+        self._mesh = mesh
+        self._place = None
         self._loader = None  # its cursor is that of the next batch to hand out
         self._depth = depth
         self._pin = pin
@@ -133,8 +156,11 @@ class Loader:
                 f"depth is {self._depth}, and the service has {info.slot_count} slots for each trainer: "
                 f"at most {info.slot_count - 2} batches can be copied ahead; raise delivery.slots"
             )
+        self._place = _Place(loader, self._mesh)
+        if self._mesh is not None:
+            self._place.check()
         if self._pin:
-            self._pins = _Pins(self._device, loader._connection)
+            self._pins = _Pins(self._device, loader._connection, info.is_shared)
             self._check_pins()
         self._loader = loader
         if self._device:
@@ -307,7 +333,7 @@ class Loader:
             self._loader._await_end()
 
     def _take(self):
-        batch = _tensors(self._loader._lease(None), lambda tensor: tensor)
+        batch = _tensors(self._loader._lease(None), lambda tensor: tensor, self._place)
         self._loader._settle(batch, self._loader._after(batch))
         return batch
 
@@ -343,7 +369,7 @@ class Loader:
             self._copying[0][1].synchronize()
         memory = self._loader._lease(timeout)
         self._check_pins()
-        batch = _tensors(memory, self._device.copy)
+        batch = _tensors(memory, self._device.copy, self._place)
         event = self._device.record()
         self._copying.append((memory, event))
         self._loader._lend(memory)

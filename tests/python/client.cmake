@@ -9,7 +9,7 @@ if(Python3_FOUND)
   if(PENSTOCK_ZARR3_PYTHON)
     set(extras_python ${PENSTOCK_ZARR3_PYTHON})
   endif()
-  foreach(thing client failures trainer torch torch_gpu jax ragged arrow)
+  foreach(thing client failures trainer torch torch_gpu torch_mesh jax ragged arrow groups)
     add_test(NAME python.${thing}
       COMMAND ${extras_python} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
     set_tests_properties(python.${thing} PROPERTIES
@@ -18,6 +18,6 @@ if(Python3_FOUND)
   endforeach()
   if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS)
     # An interpreter without sanitizers cannot load a library with them, and none loads a static one.
-    set_tests_properties(python.client python.failures python.torch python.torch_gpu python.jax python.ragged python.arrow PROPERTIES DISABLED TRUE)
+    set_tests_properties(python.client python.failures python.torch python.torch_gpu python.torch_mesh python.jax python.ragged python.arrow python.groups PROPERTIES DISABLED TRUE)
   endif()
 endif()

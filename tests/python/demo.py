@@ -1,5 +1,6 @@
 """Starts tests/tools/demo_server.c for a test, and knows what it delivers."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,8 @@ class Demo:
         """`run_dir`: of a server before this one; None: a new one."""
         self._parent = tempfile.TemporaryDirectory(prefix="penstock-test-")
         self.run_dir = run_dir or str(pathlib.Path(self._parent.name) / "run")
-        arguments = [f"{key}={value}" for key, value in settings.items()]
+        several = ((key, value if isinstance(value, list) else [value]) for key, value in settings.items())
+        arguments = [f"{key}={value}" for key, values in several for value in values]
         self.process = subprocess.Popen(
             [os.environ["DEMO_SERVER"], self.run_dir, *arguments], stdout=subprocess.PIPE, text=True
         )
@@ -42,6 +44,17 @@ def connect(demo, **options):
     import penstock  # pylint: disable=import-outside-toplevel  # test_trainer.py does without
 
     return penstock.connect(demo.run_dir, rank=0, world_size=1, timeout=10, **options)
+
+
+def connect_all(demo, trainers, options=lambda rank: {}):
+    """The penstock.Loaders of all trainers of a demo server, which wait for each other. `options`: of each rank."""
+    import penstock  # pylint: disable=import-outside-toplevel
+
+    def of(rank):
+        return penstock.connect(demo.run_dir, rank=rank, world_size=trainers, timeout=10, **options(rank))
+
+    with concurrent.futures.ThreadPoolExecutor(trainers) as pool:
+        return list(pool.map(of, range(trainers)))
 
 
 def pattern(index, count):

@@ -32,6 +32,7 @@ class Event:
 class FakeDevice:
     def __init__(self, pause=0.0, refuses=0):
         self.registered = {}  # address -> bytes
+        self.read_only = set()  # whether memory was, of all registrations
         self.log = []  # ("register" or "unregister", address, bytes, code)
         self.refuses = refuses  # a code for each registration
         self.unregistered_copies = 0
@@ -69,9 +70,10 @@ class FakeDevice:
     def finish(self):
         self.record().synchronize()
 
-    def register(self, address, size):
+    def register(self, address, size, read_only=False):
         overlaps = any(base < address + size and address < base + length
                        for base, length in self.registered.items())
+        self.read_only.add(read_only)
         code = self.refuses or (ALREADY_REGISTERED if overlaps else 0)
         if code == 0:
             self.registered[address] = size

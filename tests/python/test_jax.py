@@ -195,29 +195,33 @@ class Ragged(unittest.TestCase):
                 self.assertEqual(batch["events"].tolist(), [start + j / 2 for start, j in zip(starts, places)])
 
 
+def outcomes(program, count, arguments):
+    """What processes print last, as JSON. `arguments`: of a rank, and the port of the first one."""
+    # The port stays this test's own until JAX, whose sockets share ports, listens at it.
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        port = str(held.getsockname()[1])
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), program)
+        processes = [subprocess.Popen([sys.executable, path, *arguments(rank, port)], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True) for rank in range(count)]
+        try:
+            ends = [(*process.communicate(timeout=120), process.returncode) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
+    assert not any(code for _, _, code in ends), "\n".join(err for _, err, _ in ends)
+    return [json.loads(out.splitlines()[-1]) for out, _, _ in ends]
+
+
 class Processes(unittest.TestCase):
     """Two processes of two devices each: a sharding is right, or refused in both."""
 
     @classmethod
     def setUpClass(cls):
-        # The port stays this test's own until JAX, whose sockets share ports, listens at it.
-        with socket.socket() as held, Demo(trainers=2, batch=4, samples=400, slots=4) as demo:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            held.bind(("127.0.0.1", 0))
-            port = str(held.getsockname()[1])
-            program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jax_process.py")
-            processes = [subprocess.Popen([sys.executable, program, demo.run_dir, str(rank), port], stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, text=True) for rank in range(2)]
-            cls.outcomes = []
-            try:
-                for process in processes:
-                    out, err = process.communicate(timeout=120)
-                    assert process.returncode == 0, err
-                    cls.outcomes.append(json.loads(out.splitlines()[-1]))
-            finally:
-                for process in processes:
-                    process.kill()
-                    process.communicate()
+        with Demo(trainers=2, batch=4, samples=400, slots=4) as demo:
+            cls.outcomes = outcomes("jax_process.py", 2, lambda rank, port: [demo.run_dir, str(rank), port])
 
     def test_rows_of_the_step(self):
         for outcome in self.outcomes:
@@ -236,6 +240,41 @@ class Processes(unittest.TestCase):
         for outcome in self.outcomes:
             for name, message in words.items():
                 self.assertRegex(outcome[name], message)
+
+
+class GroupsOfProcesses(unittest.TestCase):
+    """Four processes of two devices each: two groups, of two parts each."""
+
+    @classmethod
+    def setUpClass(cls):
+        mesh = {"fields": "grid", "trainers": 4, "batch": 4, "samples": 400, "slots": 4, "mesh": "dp:2,sp:2", "data": "dp"}
+        with Demo(**mesh, cut=["grid:0:sp", "tokens:0:sp:zigzag"]) as demo, Demo(**mesh, cut="grid:0:sp::5,3", only="tokens:sp:0") as other:
+            cls.outcomes = outcomes("jax_group_process.py", 4, lambda rank, port: [str(rank), port, demo.run_dir, other.run_dir])
+
+    def test_rows_and_parts(self):
+        for name in ("rows", "finer", "another axis", "some rows", "half", "own", "group"):
+            self.assertEqual([outcome[name] for outcome in self.outcomes], [dict.fromkeys(("grid", "label", "tokens", "valid"), True)] * 4)
+
+        self.assertEqual([outcome["sums"] for outcome in self.outcomes], [True] * 4)
+
+    def test_unequal_parts_and_fields_for_some_processes_alone(self):
+        for number, outcome in enumerate(self.outcomes):
+            self.assertRegex(outcome["unequal"], r"field 'grid' is cut into 2 parts of unequal lengths along axis 0")
+            has = ("grid", "label", "valid") if number % 2 else ("grid", "label", "tokens", "valid")
+            self.assertEqual(outcome["unequal own"], dict.fromkeys(has, True))
+
+    def test_others_are_refused_by_all(self):
+        words = {
+            "parts": r"field 'grid': .*process 0 has indices 0 to 7 of axis 1 of 8, which are those of several parts",
+            "everywhere": r"process 0 has rows 0 to 7 of the 8 samples of a step. Each group of processes has 4 .*"
+                          r"as delivery.data says, \['dp'\], over a mesh .* of delivery.mesh, \[dp: 2, sp: 2\]",
+            "interleaved": "has rows 4 to 5 of a step, which are those of group 1, and its trainer is of another group",
+            "swapped": "has rows 4 to 7 of a step, which are those of group 1, and its trainer is of another group",
+            "parts swapped": "field 'grid': .* has indices 4 to 7 of axis 1, which are part 1, and its trainer has another one",
+        }
+        for outcome in self.outcomes:
+            for name, message in words.items():
+                self.assertRegex(str(outcome[name]), message)
 
 
 class Refusals(unittest.TestCase):

@@ -15,6 +15,7 @@ if not torch.cuda.is_available():
 import penstock
 import penstock.torch
 import test_torch
+import test_torch_mesh
 from demo import Demo
 from test_torch import SAMPLES, STEPS, is_right, open_loader
 
@@ -25,6 +26,7 @@ class Gpu(penstock._torch_device.Cuda):
     def __init__(self, pause=0.0, refuses=0):
         super().__init__("cuda")
         self.registered, self.log, self.unregistered_copies = {}, [], 0
+        self.read_only = set()
         self._refuses, self._cycles = refuses, int(pause * 1e9)
 
     def copy(self, tensor):
@@ -34,8 +36,9 @@ class Gpu(penstock._torch_device.Cuda):
                 torch.cuda._sleep(self._cycles)
         return super().copy(tensor)
 
-    def register(self, address, size):
-        code = self._refuses or super().register(address, size)
+    def register(self, address, size, read_only=False):
+        self.read_only.add(read_only)
+        code = self._refuses or super().register(address, size, read_only)
         if code == 0:
             self.registered[address] = size
         self.log.append(("register", address, size, code))
@@ -60,6 +63,10 @@ class Device(test_torch.Device):
 
 
 class Pinned(test_torch.Pinned):
+    new_device = Gpu
+
+
+class PinnedGroups(test_torch_mesh.Pinned):
     new_device = Gpu
 
 
@@ -88,8 +95,8 @@ class Named(unittest.TestCase):
 
     def test_a_refusal_is_no_error_of_later_kernels(self):
         class Refused(Gpu):
-            def register(self, address, size):
-                return super().register(address + (1 << 46), size)  # nothing is there
+            def register(self, address, size, read_only=False):
+                return super().register(address + (1 << 46), size, read_only)  # nothing is there
 
         with Demo(slots=4) as demo:
             loader = open_loader(demo, device=Refused(), pin=True)
