@@ -125,15 +125,16 @@ static void describe_lanes(const struct run_setup *setup, struct text *out)
     uint32_t groups = mesh_group_count(&setup->service.mesh);
     if (setup->service.mesh.axis_count == 0)
         return;
-    text_append(out, "%-11s%s of %s", "mesh", count_each(groups, "group").text,
-                count_each(setup->service.world_size / groups, "trainer").text);
+    uint32_t members = setup->service.world_size / groups;
+    text_append(out, "%-11s%u group%s of %u trainer%s", "mesh", groups, count_plural(groups),
+                members, count_plural(members));
     if (setup->lane_count > 1)
-        text_append(
-            out,
-            "; %u lanes of %s: each reads %.0f%% of a sample at most, and exchanges nothing "
-            "with others",
-            setup->lane_count, count_each(setup->demand.reader_count, "reader").text,
-            100 * setup->lanes.most);
+        text_append(out,
+                    "; %u lanes of %u reader%s: each reads %.0f%% of a sample at most, and "
+                    "exchanges nothing "
+                    "with others",
+                    setup->lane_count, setup->demand.reader_count,
+                    count_plural(setup->demand.reader_count), 100 * setup->lanes.most);
     else if (setup->lanes.class_count > 1)
         text_append(out,
                     "; readers need %u different parts of samples, would read %.2f times the "
