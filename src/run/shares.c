@@ -22,8 +22,8 @@ static int axis_of(const struct dataset *dataset, size_t f, const char *text)
 {
     const struct dataset_field *field = &dataset->fields[f];
     uint64_t number;
-    if (field->rank > 0 && number_parse(text, 0, (uint64_t)field->rank - 1, &number))
-        return (int)number;
+    if (number_parse(text, 0, UINT64_MAX, &number))
+        return number < (uint64_t)field->rank ? (int)number : -1;
     if (field->source == FIELD_MADE || field->ragged || dataset->source_count > 0)
         return -1;
     int axis = dataset_field_axis(dataset, f, text);

@@ -324,7 +324,8 @@ class Documented(OnDevice):
         training, rest = re.fullmatch(r"(.*?^ *for batch in epoch: *(?:#[^\n]*)?\n)(.*)", program, re.M | re.S).groups()
         indent = re.match(r" *", rest).group()
         body = re.match(rf"(?:^{indent}.*\n)+", rest, re.M).group()
-        saves = "".join(line if re.search("state|validation|evaluate|complete", line) else re.sub(r"\S.*", "pass", line)
+        saves = "".join(line if re.search("state|validation|evaluate|complete", line) else
+                        re.sub(r"\S.*", "if True:" if line.rstrip().endswith(":") else "pass", line)
                         for line in rest[len(body):].splitlines(True))
         program = training + f"{indent}note(epoch, batch)\n" + saves
         program = re.sub(r'device="cuda"', "device=DEVICE", re.sub(r"^(import|from) (?!penstock).*\n", "", program, flags=re.M))

@@ -244,6 +244,8 @@ static void what_does_not_fit(void **state)
         {"c: {over: cp}", "image: {array: i, cut: {0: c}}, tokens: {array: t, cut: {0: c}}",
          "dataset.fields.tokens.cut.0 (c): 'tokens' has 12 indices there, and 'image' has 8 along "
          "its axis 0, with the same cut: write a cut for each length"},
+        {"c: {over: cp}", "tokens: {array: t, cut: {1: c}}",
+         "dataset.fields.tokens.cut.1 (c): samples of 'tokens' have no such axis: they have 1"},
         {"c: {over: cp}", "e: {array: e, cut: {0: c}}", "dataset.fields.e.cut.0 (c): "},
         {"c: {over: cp}", "labels: {array: l, cut: {0: c}}",
          "dataset.fields.labels.cut.0 (c): there is no such field"},
