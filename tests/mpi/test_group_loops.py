@@ -52,7 +52,7 @@ class GroupLoops(JobTest):
 
     def agrees(self, program, readers=1, silent=()):
         """`silent`: ranks that print nothing."""
-        axes = re.search(r"mesh: \[(.*)\]", self.prepare(program))[1].split(", ")
+        axes = re.search(r"mesh: \[(.*?)\]", self.prepare(program))[1].split(", ")
         alone = ",".join(axis.split(":")[0] + ":1" for axis in axes)
         [expected] = self.trains(program, {"delivery.trainers": 1, "delivery.mesh": alone})
         self.assertGreater(len(expected), 0)
