@@ -117,6 +117,7 @@ fill_venv() {
     fi
     has_module build/venv/bin/python torch || return 0
     in_venv lightning accelerate torchdata flax optax || true
+    in_venv --no-deps megatron-core || true # its parallel_state needs torch alone
     [[ ! $long ]] || in_venv transformers || true
     [[ ! $long ]] || in_venv mosaicml || true
     [[ ! $long ]] || in_venv tonic || true

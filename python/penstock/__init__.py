@@ -12,7 +12,8 @@ when the batch and its last view are gone. A view that is kept keeps the batch's
 batch.torch("x") is the same array as a PyTorch tensor, and keeps the memory, too.
 
 connect() takes run directory, rank and world size from the environment that torchrun, Slurm or
-penstock-reader sets: PENSTOCK_RUN_DIR, RANK and WORLD_SIZE.
+penstock-reader sets: PENSTOCK_RUN_DIR, RANK and WORLD_SIZE. Ranks that share a model (delivery.mesh) share batches, too:
+info.group, info.coordinates, and of a field that is cut positions().
 """
 
 from ._batch import Batch
@@ -33,7 +34,7 @@ from ._errors import (
     Timeout,
     Unsupported,
 )
-from ._info import Field, Info, Stats
+from ._info import Axis, Cut, Field, Info, Stats
 from ._library import library_path, library_version
 from ._loader import Loader, connect
 from ._ragged import Csr
@@ -41,9 +42,11 @@ from ._ragged import Csr
 __version__ = "0.1.0"
 
 __all__ = [
+    "Axis",
     "Batch",
     "Corrupt",
     "Csr",
+    "Cut",
     "Encoder",
     "Ended",
     "Error",

@@ -33,6 +33,11 @@ class DataLoader(BaseDataLoader):
             raise Invalid("penstock.dlio reads training data alone: set workflow.evaluation to False")
         self._loader = Loader(rank=self._args.my_rank, world_size=self._args.comm_size)
         served, info = self._loader.batch_size, self._loader.info
+        if info.group_count != info.world_size:
+            raise Invalid(
+                f"DLIO counts the samples of each of its {info.world_size} ranks, and by delivery.mesh there are "
+                f"{info.group_count} groups of ranks with the same samples: leave delivery.mesh out"
+            )
         if served != self.batch_size:
             raise Invalid(
                 f"reader.batch_size is {self.batch_size}, and the service gives each of {info.world_size} trainers "

@@ -1,7 +1,8 @@
 """torchtitan: a dataloader of tokens for its trainer, as its configuration names one.
 
 The service delivers one field, tokens, int32 [sequence + 1]: see configs/packed-documents.yaml. Iterates over all
-epochs. torchtitan saves and loads the state with its checkpoints.
+epochs. torchtitan saves and loads the state with its checkpoints. Where ranks share a model, write delivery: {mesh:
+[pp: 2, dp_replicate: 1, dp_shard: 4, cp: 2, tp: 2], data: [dp_replicate, dp_shard]}: torchtitan cuts along cp itself.
 """
 
 from dataclasses import dataclass
