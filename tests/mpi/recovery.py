@@ -147,7 +147,7 @@ class RecoveryTest(JobTest):
         line = [program("penstock-trainer"), "--run-dir", self.run_dir, "--rank", str(rank),
                 "--world-size", str(self.trainers), "--digest",
                 os.path.join(self.folder, digest), *arguments]
-        env = environment(PENSTOCK_READER=rank * readers // self.trainers, **env)
+        env = environment(**{"PENSTOCK_READER": rank * readers // self.trainers, **env})
         log = os.path.join(self.folder, f"trainer.{len(self.processes)}.log")
         return self.keep(Process(line, log, env))
 
