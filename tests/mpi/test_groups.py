@@ -6,6 +6,8 @@ import os
 import re
 import unittest
 
+import test_lost_trainers
+import test_recovery
 from job import JobTest
 from recovery import RecoveryTest
 
@@ -163,6 +165,28 @@ class Refused(RecoveryTest):
     def test_a_rank_that_never_comes(self):
         self.refuse((0, 0, 1), r"3 of 4 trainers connected within 2 s \(delivery.connect_timeout\), without rank 3",
                     **{"delivery.connect_timeout": 2})
+
+
+class Shared:
+    """Both trainers of a test are a group: each batch is for both, and each has a part of it."""
+
+    batch = 8
+
+    def settings(self, **more):
+        mesh = {"delivery.mesh": "dp:1,tp:2", "delivery.data": "dp"}
+        cut = {"dataset.cuts.rows.over": "tp", "dataset.cuts.rows.order": "zigzag", "dataset.fields.latents.array": "base_frames",
+               "dataset.fields.latents.cut.2": "rows"}
+        return super().settings(**{**mesh, **({} if "dataset.uri" in more else cut), **more})
+
+
+class LostTrainers(Shared, test_lost_trainers.Trainers):
+    """All of that test but one, which has two names for one dataset."""
+
+    test_spawned_with_chunks_on_their_way = None
+
+
+class LostReaders(Shared, test_recovery.Readers):
+    """All of that test."""
 
 
 if __name__ == "__main__":
