@@ -122,7 +122,7 @@ static void describe_rounds(const struct run_setup *setup, struct text *out)
 /* Which readers read what, where trainers of a group need different parts of samples. */
 static void describe_lanes(const struct run_setup *setup, struct text *out)
 {
-    uint32_t groups = mesh_group_count(&setup->service.mesh);
+    uint32_t groups = setup->plan.trainer_count;
     if (setup->service.mesh.axis_count == 0)
         return;
     uint32_t members = setup->service.world_size / groups;
