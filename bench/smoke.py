@@ -66,6 +66,9 @@ def main():
     joined = last_line(build, "shards", "--rounds", "1", "--rows", "8", "--gaps", "16", "--sizes",
                        "4096", "--no-http")
     assert min(joined["gap"]["16 KiB"]["cold"]) > 0, joined
+    shared = last_line(build, "groups", "--no-peers", "--rounds", "1", "--samples", "64", "--batch", "16", "--steps", "16")
+    assert list(shared) == ["independent", "group", "broadcast_peer", "ring_bytes_per_node", "store_bytes_over_dataset"], shared
+    assert shared["group"] > 0 and shared["broadcast_peer"] is None and shared["store_bytes_over_dataset"] == 1, shared
     peers = last_line(build, "cluster_peers", "--no-peers", "--samples", "64", "--batch", "4", "--rounds", "1")
     if peers:
         assert min(peers["penstock"]) > 0 and len(peers["penstock"]) == 3, peers

@@ -190,11 +190,17 @@ static bool take(struct tally *tally, uint64_t *ret_epoch, uint64_t *ret_samples
     return tally->job->comm.rank == 0;
 }
 
+/* Whether the reductions of all epochs that end at a cursor or before have been started. */
+static bool is_told(const struct tally *tally, uint64_t cursor)
+{
+    return (tally->first + tally->posted + 1) * tally->steps > cursor;
+}
+
 bool tally_progress(struct tally *tally, uint64_t published, uint64_t *ret_epoch,
                     uint64_t *ret_samples)
 {
     bool told = take(tally, ret_epoch, ret_samples);
-    if (tally->under_way || tally_is_told(tally, published))
+    if (tally->under_way || is_told(tally, published))
         return told;
     tally_count(tally, published);
     if (tally->least >= (tally->first + tally->posted + 1) * tally->steps)
@@ -207,9 +213,10 @@ uint64_t tally_posted(const struct tally *tally)
     return tally->posted;
 }
 
-bool tally_is_told(const struct tally *tally, uint64_t published)
+bool tally_is_complete(struct tally *tally, uint64_t published)
 {
-    return (tally->first + tally->posted + 1) * tally->steps > published;
+    tally_count(tally, published);
+    return is_told(tally, tally->reached);
 }
 
 bool tally_drain(struct tally *tally, uint64_t count, uint64_t *ret_epoch, uint64_t *ret_samples)

@@ -43,8 +43,9 @@ bool tally_progress(struct tally *tally, uint64_t published, uint64_t *ret_epoch
 /* How many epochs' reductions this rank has started in this session. */
 uint64_t tally_posted(const struct tally *tally);
 
-/* Whether this rank has started the reductions of all epochs that are published to their end. */
-bool tally_is_told(const struct tally *tally, uint64_t published);
+/* Once all trainers here have left: whether this rank has started the reductions of all epochs that
+ * they have had to their end. Slots that nobody waits for are free, and steps come on and on. */
+bool tally_is_complete(struct tally *tally, uint64_t published);
 
 /* Collective, at the session's end: starts and completes reductions until this rank has `count`,
  * the number of the furthest rank. Blocks. Returns as tally_progress(); to be called again until it

@@ -65,7 +65,7 @@ static bool turn(struct service *service)
         service->signal_ns && !service->session->stopped_by; /* the end's cursor is not agreed on */
     if (!draining && service->left_count == service->session->trainer_count &&
         service->children_running == 0 && masks_sent(job->masks) &&
-        tally_is_told(service->tally, service->books.published))
+        tally_is_complete(service->tally, service->books.published))
         stop_event_idle(service->stop, &service->early);
     return stop_progress(service->stop) || active;
 }

@@ -156,12 +156,13 @@ bool partitions_fit(const struct shares *shares, const struct dataset *dataset,
                     struct partitions_cost *ret_cost)
 {
     const double bearable = 1.05;
-    double whole = ragged_bytes(dataset), sum = 0, most = 0, most_kept = 0;
+    double whole = ragged_bytes(dataset), least, sum = 0, most = 0, most_kept = 0;
     *ret_cost = (struct partitions_cost){.most = 1, .sum = 1, .class_count = classes->count};
     if (classes->count < 2 || dataset->source_count > 0 || dataset->mask)
         return false;
     for (size_t f = 0; f < dataset->field_count; f++)
         whole += is_read(dataset, f) ? (double)dataset->fields[f].frame_bytes : 0;
+    least = whole;
     for (uint32_t c = 0; c < classes->count; c++) {
         double decoded = ragged_bytes(dataset), kept = 0;
         for (size_t f = 0; f < dataset->field_count; f++) {
@@ -175,11 +176,12 @@ bool partitions_fit(const struct shares *shares, const struct dataset *dataset,
             ret_cost->largest = c;
         }
         most = decoded > most ? decoded : most;
+        least = decoded < least ? decoded : least;
         sum += decoded;
     }
     ret_cost->most = most / whole;
     ret_cost->sum = sum / whole;
-    return sum <= bearable * whole && reader_count <= shares->mesh.rank_count &&
+    return least > 0 && sum <= bearable * whole && reader_count <= shares->mesh.rank_count &&
            are_even(classes, reader_count) && have_all_groups(&shares->mesh, classes, reader_count);
 }
 

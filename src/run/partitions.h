@@ -23,8 +23,8 @@ struct partitions_cost {
 };
 
 /* Whether readers of different classes are partitions: as many readers each, with trainers of all
- * groups; and together they read at most a twentieth more than the dataset. `dataset` is the whole
- * one. */
+ * groups and something to read; and together they read at most a twentieth more than the dataset.
+ * `dataset` is the whole one. */
 bool partitions_fit(const struct shares *shares, const struct dataset *dataset,
                     const struct need_classes *classes, uint32_t reader_count,
                     struct partitions_cost *ret_cost);

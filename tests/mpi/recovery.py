@@ -80,6 +80,7 @@ def unused_segments():
 
 class RecoveryTest(JobTest):
     trainers = 2
+    batch = 4  # samples of a trainer's batch
 
     @classmethod
     def setUpClass(cls):
@@ -113,7 +114,7 @@ class RecoveryTest(JobTest):
 
     def expected(self, readers=1, **more):
         """What each trainer gets in an undisturbed run of so many readers: lines by rank."""
-        self.digests(readers, self.trainers, self.settings(**more))
+        self.deliver(readers, self.trainers, self.settings(**more))
         result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
                   for rank in range(self.trainers)]
         for path in glob.glob(os.path.join(self.folder, "digest.*")):
@@ -147,7 +148,7 @@ class RecoveryTest(JobTest):
         line = [program("penstock-trainer"), "--run-dir", self.run_dir, "--rank", str(rank),
                 "--world-size", str(self.trainers), "--digest",
                 os.path.join(self.folder, digest), *arguments]
-        env = environment(PENSTOCK_READER=rank * readers // self.trainers, **env)
+        env = environment(**{"PENSTOCK_READER": rank * readers // self.trainers, **env})
         log = os.path.join(self.folder, f"trainer.{len(self.processes)}.log")
         return self.keep(Process(line, log, env))
 
@@ -197,7 +198,7 @@ class RecoveryTest(JobTest):
     def state_after(self, steps):
         """The state of a run after that many steps, as text."""
         path = os.path.join(self.folder, "state.{rank}")
-        self.digests(1, self.trainers, self.settings(),
+        self.deliver(1, self.trainers, self.settings(),
                      ["--steps", str(steps), "--state", path], expect=3)
         with open(os.path.join(self.folder, "state.0"), encoding="ascii") as file:
             return file.read().strip()
@@ -211,6 +212,6 @@ class RecoveryTest(JobTest):
         self.assertEqual(second, expected[begin:])
         if start is None:
             self.assertLessEqual(begin, len(first))
-            self.assertGreaterEqual(begin, len(first) - 4, "one batch at most comes again")
+            self.assertGreaterEqual(begin, len(first) - self.batch, "one batch at most comes again")
         else:
             self.assertEqual(begin, start)

@@ -212,7 +212,7 @@ class Trainers(RecoveryTest):
         os.rename(path + ".new", path)
         self.kill_rank(1, 60)
         self.assert_ends_well(job)
-        self.assert_pieces(*self.processes_of(1), expected[1], start=5 * 4)
+        self.assert_pieces(*self.processes_of(1), expected[1], start=5 * self.batch)
         self.assertEqual(self.digest(self.processes_of(0)[0]), expected[0])
         with open(report, encoding="ascii") as file:
             summary = json.load(file)
@@ -239,7 +239,7 @@ class Trainers(RecoveryTest):
         self.check_external()
 
     def test_replaced_from_elsewhere_with_a_state(self):
-        self.check_external(start=4 * 7, PENSTOCK_STATE=self.state_after(7))
+        self.check_external(start=7 * self.batch, PENSTOCK_STATE=self.state_after(7))
 
     def test_all_start_again_from_a_checkpoint(self):
         expected = self.expected(2)
@@ -253,7 +253,7 @@ class Trainers(RecoveryTest):
                     for rank in range(self.trainers)]
         self.assert_ends_well(*trainers, job)
         for rank in range(self.trainers):
-            self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * 4:])
+            self.assertEqual(self.digest(f"{rank}.new"), expected[rank][7 * self.batch:])
 
     def test_trainers_and_then_readers_die(self):
         """Readers tell their supervisor where trainers stopped, and the next ones are told."""

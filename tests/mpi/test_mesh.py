@@ -51,8 +51,7 @@ def draw_mesh(rng, groups):
     """Up to four axes, those that divide the batch anywhere."""
     names = rng.sample(("pp", "dp", "cp", "tp", "sp", "dp_shard"), 4)
     data, others = rng.choice((1, 1, 2)), rng.choice((0, 1, 1, 2, 2))
-    sizes = factors(rng, groups, data) + factors(rng, rng.randint(1, MOST_RANKS // groups), others) if others else \
-        factors(rng, groups, data)
+    sizes = factors(rng, groups, data) + factors(rng, rng.randint(1, MOST_RANKS // groups) if others else 1, others)
     axes = list(zip(names, sizes))
     divides = names[:data]
     rng.shuffle(axes)
@@ -115,7 +114,6 @@ class Meshed:
     ITEMS = {"action": ("f4", (12,)), "state": ("i2", ()), "image": ("u1", (8, 5)), "depth": ("f2", (4, 6))}
     COUNTS = (1, 2, 7, 13, 30, 44)
     shares, bad = None, frozenset()
-    DELIVERED_TO = ()  # what is kept of a sample, by id
 
     def make_store(self, count):
         if self.dimensions is None:

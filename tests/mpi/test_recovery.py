@@ -171,7 +171,7 @@ class Localities(RecoveryTest):
         trainers = self.start_trainers("--compute-ms", "5", readers=2, **env)
         self.until_lines(1, 40)
         trainers[1].popen.send_signal(signal.SIGSTOP)
-        ahead = len(self.digest(1)) + 4 * (SLOTS - 1)
+        ahead = len(self.digest(1)) + self.batch * (SLOTS - 1)
         self.until_lines(0, ahead)
         return job, trainers
 
