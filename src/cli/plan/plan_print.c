@@ -125,15 +125,15 @@ static void describe_partitions(const struct run_setup *setup, struct text *out)
     uint32_t groups = setup->plan.trainer_count;
     if (setup->service.mesh.axis_count == 0)
         return;
-    text_append(out, "%-11s%s of %s", "mesh", count_each(groups, "group").text,
-                count_each(setup->service.world_size / groups, "trainer").text);
+    uint32_t members = setup->service.world_size / groups;
+    text_append(out, "%-11s%u group%s of %u trainer%s", "mesh", groups, count_plural(groups),
+                members, count_plural(members));
     if (setup->partition_count > 1)
-        text_append(
-            out,
-            "; %u partitions of %s: each reads %.0f%% of a sample at most, and exchanges nothing "
-            "with others",
-            setup->partition_count, count_each(setup->demand.reader_count, "reader").text,
-            100 * setup->partitions.most);
+        text_append(out,
+                    "; %u partitions of %u reader%s: each reads %.0f%% of a sample at most, and "
+                    "exchanges nothing with others",
+                    setup->partition_count, setup->demand.reader_count,
+                    count_plural(setup->demand.reader_count), 100 * setup->partitions.most);
     else if (setup->partitions.class_count > 1)
         text_append(out,
                     "; readers need %u different parts of samples, would read %.2f times the "
