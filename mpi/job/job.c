@@ -137,7 +137,7 @@ static enum status settle_all(struct job *job, struct session *session,
     enum status status = compare_options(job, options, err);
     if (status == STATUS_OK)
         status = job_share_config(job, options, err);
-    job_share_delivery(job);
+    status = job_share_delivery(job, status, err);
     if (status == STATUS_OK && job->comm.run_count > 1 && !job->also && job->config.restarts > 0)
         status =
             error_set(err, STATUS_INVALID,

@@ -22,8 +22,9 @@ MUST_USE enum status job_share_config(struct job *job, const struct job_options 
                                       struct error *err);
 
 /* Collective over all runs: what the trainers' other run says of them, and of how long to wait for
- * them, counts for a run of --also, too. Its epochs are endless. */
-void job_share_delivery(struct job *job);
+ * them, counts for a run of --also, too. Its epochs are endless. `status` is this run's so far, and
+ * is returned if not OK. Errors as of also_adapt(), the same on all ranks of a run. */
+MUST_USE enum status job_share_delivery(struct job *job, enum status status, struct error *err);
 
 /* Collective over all runs; `status` is this run's so far, and is returned if not OK. INVALID, on
  * all ranks of a run: the run would write to a file, or listen at a port, of a run before it. */

@@ -22,7 +22,9 @@ static enum status configure(struct config *config, const struct job_options *op
         status = config_read_environment(config, err);
     for (size_t i = 0; i < options->setting_count && status == STATUS_OK; i++)
         status = config_set(config, options->settings[i], err);
-    return status == STATUS_OK ? config_check(config, err) : status;
+    if (status != STATUS_OK)
+        return status;
+    return options->also ? config_check_beside(config, err) : config_check(config, err);
 }
 
 enum status job_share_config(struct job *job, const struct job_options *options, struct error *err)
@@ -170,12 +172,11 @@ static enum status read_resume(const char *resume, struct run_state *ret_state, 
                : run_state_read_file(resume, ret_state, err);
 }
 
-void job_share_delivery(struct job *job)
+enum status job_share_delivery(struct job *job, enum status status, struct error *err)
 {
     struct also_common common = also_common_of(&job->config);
     comm_share_with_runs(&job->comm, 0, &common, sizeof common);
-    if (job->also)
-        also_adapt(&job->config, &common);
+    return status == STATUS_OK && job->also ? also_adapt(&job->config, &common, err) : status;
 }
 
 enum status job_compare_outputs(const struct job *job, enum status status, struct error *err)

@@ -352,7 +352,7 @@ static enum status check_budget(const struct config *config, struct error *err)
     return parse_buckets(config, &bounds, err);
 }
 
-enum status config_check(const struct config *config, struct error *err)
+enum status config_check_beside(const struct config *config, struct error *err)
 {
     enum status status = mix_check(config, err);
     if (status == STATUS_OK)
@@ -370,10 +370,14 @@ enum status config_check(const struct config *config, struct error *err)
     if (status != STATUS_OK)
         return status;
     struct store_settings settings;
-    status = config_store_settings(config, &settings, err);
-    if (status != STATUS_OK)
-        return status;
-    status = config_check_mesh(config, err);
+    return config_store_settings(config, &settings, err);
+}
+
+enum status config_check(const struct config *config, struct error *err)
+{
+    enum status status = config_check_beside(config, err);
+    if (status == STATUS_OK)
+        status = config_check_mesh(config, err);
     return status != STATUS_OK ? status : check_global_batch(config->global_batch, config, err);
 }
 

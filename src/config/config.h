@@ -345,6 +345,10 @@ MUST_USE enum status config_set(struct config *config, const char *assignment, s
  * store's settings make sense, the global batch is a multiple of the trainers. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
+/* The same of a run of --also, before it has the trainers and the mesh of the training: see
+ * also_adapt(). */
+MUST_USE enum status config_check_beside(const struct config *config, struct error *err);
+
 /* The whole configuration as YAML that config_read_text() reads back to the same; also how rank 0
  * sends it. */
 void config_print(const struct config *config, struct text *out);
@@ -372,6 +376,10 @@ MUST_USE enum status config_open_dataset(const struct config *config, bool cache
  * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */
 struct dataset_options config_dataset_options(const struct config *config,
                                               struct store_watch *watch);
+
+/* Sets the mesh of trainers, delivery.mesh and delivery.data. NO_MEMORY. */
+MUST_USE enum status config_put_mesh(struct config *config, const char *mesh, const char *data,
+                                     struct error *err);
 
 /* The mesh of trainers, which config_check() has accepted. Errors as of mesh_parse(). */
 MUST_USE enum status config_mesh(const struct config *config, struct mesh *ret_mesh,

@@ -137,6 +137,14 @@ void config_free_cuts(struct config *config)
     free(config->shares);
 }
 
+enum status config_put_mesh(struct config *config, const char *mesh, const char *data,
+                            struct error *err)
+{
+    enum status status = config_put_text((const char **)&config->mesh, mesh, err);
+    return status == STATUS_OK ? config_put_text((const char **)&config->mesh_data, data, err)
+                               : status;
+}
+
 enum status config_mesh(const struct config *config, struct mesh *ret_mesh, struct error *err)
 {
     return mesh_parse(config->mesh, config->mesh_data, (uint32_t)config->trainers, ret_mesh, err);

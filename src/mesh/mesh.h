@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 enum { MESH_MAX_AXES = 8, MESH_NAME_BYTES = 32 };
+enum { MESH_TEXT_BYTES = MESH_MAX_AXES * (MESH_NAME_BYTES + 16) }; /* of delivery.mesh, with NUL */
 
 struct mesh_axis {
     char name[MESH_NAME_BYTES]; /* NUL-terminated */

@@ -59,6 +59,10 @@ enum status mesh_parse(const char *axes, const char *data, uint32_t rank_count,
                        struct mesh *ret_mesh, struct error *err)
 {
     struct mesh mesh = {.rank_count = rank_count};
+    if (strlen(axes) >= MESH_TEXT_BYTES || strlen(data) >= MESH_TEXT_BYTES)
+        return error_set(err, STATUS_INVALID,
+                         "delivery.mesh or delivery.data has more than %d characters",
+                         MESH_TEXT_BYTES - 1);
     enum status status = each_item(&mesh, axes, add_axis, err);
     if (status == STATUS_OK && mesh.axis_count == 0 && *data)
         return error_set(err, STATUS_INVALID,

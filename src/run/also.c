@@ -35,14 +35,17 @@ enum status also_add(struct also_list *list, const char *text, struct error *err
 
 struct also_common also_common_of(const struct config *training)
 {
-    return (struct also_common){.trainers = training->trainers,
-                                .reconnect_timeout_s = training->reconnect_timeout_s,
-                                .grace_s = training->grace_s,
-                                .drain_timeout_s = training->drain_timeout_s,
-                                .connect_timeout_s = training->connect_timeout_s};
+    struct also_common common = {.trainers = training->trainers,
+                                 .reconnect_timeout_s = training->reconnect_timeout_s,
+                                 .grace_s = training->grace_s,
+                                 .drain_timeout_s = training->drain_timeout_s,
+                                 .connect_timeout_s = training->connect_timeout_s};
+    snprintf(common.mesh, sizeof common.mesh, "%s", training->mesh);
+    snprintf(common.mesh_data, sizeof common.mesh_data, "%s", training->mesh_data);
+    return common;
 }
 
-void also_adapt(struct config *config, const struct also_common *common)
+enum status also_adapt(struct config *config, const struct also_common *common, struct error *err)
 {
     config->trainers = common->trainers;
     config->reconnect_timeout_s = common->reconnect_timeout_s;
@@ -51,6 +54,8 @@ void also_adapt(struct config *config, const struct also_common *common)
     config->connect_timeout_s = common->connect_timeout_s;
     config->epochs = 0;
     config->stall_warning_s = 0; /* its trainers are elsewhere most of the time */
+    enum status status = config_put_mesh(config, common->mesh, common->mesh_data, err);
+    return status == STATUS_OK ? config_check(config, err) : status;
 }
 
 /* The same name of a file however it is written, where its folder is there. */

@@ -5,6 +5,7 @@
 #define PENSTOCK_RUN_ALSO_H
 
 #include "config/config.h"
+#include "mesh/mesh.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -30,15 +31,18 @@ struct also_list {
  * twice or is no part of a directory's name, or there are too many. */
 MUST_USE enum status also_add(struct also_list *list, const char *text, struct error *err);
 
-/* Options of the training that count for all runs. */
+/* Options of the training that count for all runs. Plain bytes, to be sent. */
 struct also_common {
+    char mesh[MESH_TEXT_BYTES], mesh_data[MESH_TEXT_BYTES];
     uint64_t trainers, reconnect_timeout_s, grace_s, drain_timeout_s, connect_timeout_s;
 };
 
 struct also_common also_common_of(const struct config *training);
 
-/* Makes *config that of a run of --also: with these options, and endless epochs. */
-void also_adapt(struct config *config, const struct also_common *common);
+/* Makes *config that of a run of --also: with these options, and endless epochs. Errors as of
+ * config_check(); NO_MEMORY. */
+MUST_USE enum status also_adapt(struct config *config, const struct also_common *common,
+                                struct error *err);
 
 /* What a run alone may have: files that readers write, as absolute paths, and where readers listen;
  * "": none. Plain bytes, to be sent. */

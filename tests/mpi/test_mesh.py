@@ -473,12 +473,13 @@ class Also(Model):
         return compared
 
     def val_path(self, case, settings):
-        """The same configuration, whole in a file."""
+        """The same configuration in a file; the trainers and their mesh are those of the training."""
         with open(case.path, encoding="utf-8") as file:
             document = json.load(file)
-        for key, value in {"delivery.trainers": len(case.mesh.ranks), **settings, **case.settings}.items():
+        for key, value in {**settings, **case.settings}.items():
             section, _, name = key.partition(".")
-            document.setdefault(section, {})[name] = value
+            if key not in ("delivery.mesh", "delivery.data"):
+                document.setdefault(section, {})[name] = value
         path = os.path.join(self.folder, "val.yaml")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(document, file)

@@ -41,16 +41,26 @@ static void runs_have_names_and_files(void **state)
 static void the_trainers_are_the_trainings(void **state)
 {
     const struct config training = {.trainers = 4,
+                                    .mesh = "dp:2,tp:2",
+                                    .mesh_data = "dp",
                                     .epochs = 3,
                                     .reconnect_timeout_s = 5,
                                     .grace_s = 6,
                                     .drain_timeout_s = 7,
                                     .connect_timeout_s = 8,
                                     .slots = 9};
-    struct config val = {.trainers = 1, .epochs = 2, .stall_warning_s = 60, .slots = 2};
+    struct config val;
+    struct error err;
     (void)state;
+    assert_int_equal(config_init(&val, NULL), STATUS_OK);
+    assert_int_equal(config_set(&val, "dataset.uri=/a.zarr", &err), STATUS_OK);
+    assert_int_equal(config_set(&val, "dataset.fields.a.only.tp=1", &err), STATUS_OK);
+    assert_int_equal(config_set(&val, "delivery.slots=2", &err), STATUS_OK);
     struct also_common common = also_common_of(&training);
-    also_adapt(&val, &common);
+    assert_int_equal(config_check_beside(&val, &err), STATUS_OK);
+    assert_int_equal(also_adapt(&val, &common, &err), STATUS_OK);
+    assert_string_equal(val.mesh, "dp:2,tp:2");
+    assert_string_equal(val.mesh_data, "dp");
     assert_int_equal(val.trainers, 4);
     assert_int_equal(val.reconnect_timeout_s, 5);
     assert_int_equal(val.grace_s, 6);
@@ -59,6 +69,9 @@ static void the_trainers_are_the_trainings(void **state)
     assert_int_equal(val.epochs, 0);
     assert_int_equal(val.stall_warning_s, 0);
     assert_int_equal(val.slots, 2);
+    common.mesh[strcspn(common.mesh, ",")] = '\0'; /* no axis tp, and 2 of 4 ranks */
+    assert_int_equal(also_adapt(&val, &common, &err), STATUS_INVALID);
+    config_done(&val);
 }
 
 /* `file`, `list` and `listen` are only read. */

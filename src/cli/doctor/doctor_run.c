@@ -135,12 +135,14 @@ static void check_plan(struct diagnosis *diagnosis, const struct cli_settings *s
     text_done(&output);
 }
 
-/* config_done() frees *ret_config in any case. */
-static enum status read_configuration(const struct cli_settings *settings,
+/* config_done() frees *ret_config in any case. `run`: NULL, or of --also. */
+static enum status read_configuration(const struct cli_settings *settings, const char *run,
                                       struct config *ret_config, struct error *err)
 {
     enum status status = cli_settings_read(settings, ret_config, err);
-    return status != STATUS_OK ? status : config_check(ret_config, err);
+    if (status != STATUS_OK)
+        return status;
+    return run ? config_check_beside(ret_config, err) : config_check(ret_config, err);
 }
 
 /* False: it is wrong, as a finding says. */
@@ -149,7 +151,7 @@ static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *se
 {
     struct config config;
     struct error err;
-    enum status status = read_configuration(settings, &config, &err);
+    enum status status = read_configuration(settings, run, &config, &err);
     if (status != STATUS_OK) {
         diagnosis_add(diagnosis, FINDING_FAILURE, "configuration",
                       "docs/use/configuration.md has every option", "%s%s", name_run(run).text,
@@ -186,7 +188,7 @@ static bool check_run(struct diagnosis *diagnosis, const struct cli_settings *se
     struct config config;
     struct error err;
     bool opened = false;
-    if (read_configuration(settings, &config, &err) == STATUS_OK) {
+    if (read_configuration(settings, run, &config, &err) == STATUS_OK) {
         opened = check_storage(diagnosis, &config, run);
         if (config.cache_dir[0])
             check_writable(diagnosis, "cache_dir", config.cache_dir);

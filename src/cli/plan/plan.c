@@ -210,9 +210,11 @@ static enum status settle_all(const struct options *options, struct plan_run *ru
     for (int i = also->count; i > 0 && status == STATUS_OK; i--) {
         const struct cli_settings settings = cli_settings_of_also(&options->settings, i - 1);
         runs[i].name = also->runs[i - 1].name;
-        status = cli_settings_open(&settings, &runs[i].config, &runs[i].dataset, err);
+        status = cli_settings_read(&settings, &runs[i].config, err);
         if (status == STATUS_OK)
-            also_adapt(&runs[i].config, &common);
+            status = also_adapt(&runs[i].config, &common, err);
+        if (status == STATUS_OK)
+            status = config_open_dataset(&runs[i].config, false, NULL, &runs[i].dataset, err);
         if (status == STATUS_OK)
             status = plan_run_settle(&runs[i], &options->where, taken_bytes, err);
         if (status != STATUS_OK)
