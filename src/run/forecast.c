@@ -290,16 +290,21 @@ static void find_rows(struct model *model, uint64_t epoch, uint64_t step, uint64
         model->rows[i] = row_of(&model->passes[0], plan, epoch, step * plan->global_batch + i);
 }
 
-static bool serves(const struct model *model, uint32_t group, uint32_t reader)
+/* The readers of a group but for that one. */
+static uint32_t other_readers(const struct model *model, uint32_t group, uint32_t reader)
 {
-    uint32_t copies = model->setup.demand.copies;
-    for (uint32_t c = 0; c < copies; c++)
-        if (model->reader_of_trainer[(size_t)group * copies + c] == reader)
-            return true;
-    return false;
+    uint32_t copies = model->setup.demand.copies, others = 0;
+    const uint32_t *of = model->reader_of_trainer + (size_t)group * copies;
+    for (uint32_t c = 0; c < copies; c++) {
+        bool is_first = true;
+        for (uint32_t before = 0; before < c; before++)
+            is_first = is_first && of[before] != of[c];
+        others += is_first && of[c] != reader;
+    }
+    return others;
 }
 
-/* How many samples of a step are read by another reader than their trainer's. */
+/* How often samples of a step go to readers of their groups that have not read them. */
 static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
 {
     const struct plan *plan = &model->setup.plan;
@@ -314,12 +319,13 @@ static uint64_t count_moved(struct model *model, uint64_t epoch, uint64_t step)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t destination = first + model->destinations[i];
         uint32_t group = plan_recipient_of(plan, destination).trainer;
-        moved += !serves(model, group, assign_reader(model->sources[i]));
+        moved += other_readers(model, group, assign_reader(model->sources[i]));
     }
     return moved;
 }
 
-/* The share of an epoch's samples that travel with order.placement local, from some of its steps.
+/* How often an epoch's samples travel, on average, with order.placement local, from some of its
+ * steps.
  */
 static double moved_share(struct model *model, uint64_t epoch)
 {

@@ -320,6 +320,15 @@ static enum status check_epochs(const struct config *config, const struct plan *
                      plan->sample_count, plan->steps_per_epoch, most);
 }
 
+/* Readers of different classes get records of different sizes. */
+static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_t readers)
+{
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < readers; r++)
+        sum += fragment_sources_record(delivery->fragments, delivery->classes.of[r]);
+    return sum / readers;
+}
+
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
                                const struct setup_delivery *delivery, struct run_setup *setup,
@@ -345,7 +354,8 @@ static enum status settle_with(const struct config *config, const struct dataset
                                &setup->layout, err);
     if (status == STATUS_OK)
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
-    setup->record_bytes = record.bytes;
+    setup->record_bytes =
+        mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
     setup->stored_row_bytes = shape->stored_row_bytes;
     return status != STATUS_OK
                ? status

@@ -56,7 +56,7 @@ struct run_setup {
     uint64_t second_bytes;     /* of budget.fetch_bytes, for values that are requested a second time
                                 * (dataset_bound_seconds()) */
     uint64_t stored_row_bytes; /* of a row in the store, on average; 0: not known */
-    uint64_t record_bytes;     /* of a sample, as it is sent, without trailer */
+    uint64_t record_bytes;     /* of a sample, as it is sent, without trailer; on average */
     struct ring_layout layout; /* settled */
     struct ring_service service; /* group 0's; start_epoch and start_step from `resume` */
 };

@@ -57,7 +57,10 @@ class Traffic(JobTest):
         outcome = self.reader(readers, settings, [], ["--quiet", "--report", report])
         self.assertEqual(outcome.code, 0, outcome.output)
         with open(report, encoding="utf-8") as file:
-            return json.load(file)
+            told = json.load(file)
+        for epoch in told["epochs"]:  # chance alone is foreseen on average
+            self.assertAlmostEqual(epoch["foreseen_sent_bytes"], epoch["sent_bytes"], delta=SAMPLES * SAMPLE_BYTES // 4)
+        return told
 
     def of_epochs(self, report, what):
         return [epoch[what] for epoch in report["epochs"]]

@@ -76,15 +76,32 @@ void assigner_free(struct assigner *assigner)
     free(assigner);
 }
 
+/* Whether the reader at i is not among those from `begin` on. */
+static bool is_first(const uint32_t *readers, uint32_t i, uint32_t begin)
+{
+    uint32_t at = begin;
+    while (readers[at] != readers[i])
+        at++;
+    return at == i;
+}
+
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer)
 {
     for (uint32_t r = 0; r < assigner->reader_count; r++) {
         assigner->readers[r].is_waited_for = false;
-        assigner->readers[r].share = 0;
+        assigner->readers[r].share = assigner->readers[r].serves = 0;
     }
-    uint32_t served = assigner->trainer_count * assigner->copies;
-    for (uint32_t i = 0; i < served; i++)
-        assigner->readers[reader_of_trainer[i]].share += 1.0 / served;
+    uint32_t copies = assigner->copies, served = assigner->trainer_count * copies;
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < served; i++) {
+        struct candidate *reader = &assigner->readers[reader_of_trainer[i]];
+        reader->share += 1.0 / served;
+        if (is_first(reader_of_trainer, i, i - i % copies)) {
+            reader->serves += 1.0 / assigner->trainer_count;
+            pairs++;
+        }
+    }
+    assigner->readers_of_sample = (double)pairs / assigner->trainer_count;
     assigner->without_count = 0;
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         if (assigner->readers[r].share == 0)
@@ -276,11 +293,10 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
             samples = near != NEAR_UNREAD;
         stats->samples += samples;
         if (plan->locality)
-            stats->exchanged_samples +=
-                trainers_reader(assigner, task, assigner->rows[window_row]) != owner ? samples : 0;
-        else
-            stats->exchanged_samples +=
-                samples * (is_reader(near) ? near != owner : 1 - assigner->readers[owner].share);
+            near = trainers_reader(assigner, task, assigner->rows[window_row]);
+        stats->exchanged_samples +=
+            samples * (assigner->readers_of_sample -
+                       (is_reader(near) ? near == owner : assigner->readers[owner].serves));
     }
 }
 

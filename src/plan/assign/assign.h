@@ -92,7 +92,7 @@ struct assigner_stats {
     uint64_t kept_rows;       /* of those, given to readers that keep them */
     uint64_t read_rows;       /* from the store, by all readers together */
     double samples;           /* of the windows, that are delivered */
-    double exchanged_samples; /* of those, to trainers of another reader: exact with rows of one
+    double exchanged_samples; /* of those, to other readers, once to each: exact with rows of one
                                * sample, else as many as are to be expected of a random order. With
                                * order.placement local, of rows that their near reader does not
                                * have; the steps' imbalance is not in it */

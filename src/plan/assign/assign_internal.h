@@ -13,7 +13,8 @@ enum { HOME_NONE = 0xffff, NEAR_NONE = 0xffff, NEAR_UNREAD = 0xfffe };
 
 struct candidate {
     uint64_t kept;      /* rows that stay */
-    double share;       /* of the trainers that the reader serves */
+    double share;       /* of the trainers that the reader serves, and of its turns with them */
+    double serves;      /* of the trainers that it serves, whoever else does */
     double near_share;  /* of rows that are near it, with order.placement local */
     bool is_waited_for; /* by its last pace sample */
     struct {
@@ -37,6 +38,7 @@ struct assigner {
     bool kept_are_read;
     const uint32_t *reader_of_trainer;
     uint32_t copies;
+    double readers_of_sample;   /* on average: those that serve a trainer */
     struct tables tables;       /* those that follow */
     struct candidate *readers;  /* [reader_count] */
     uint16_t *without_trainers; /* [reader_count] readers that serve none, `without_count` */
