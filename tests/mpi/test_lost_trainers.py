@@ -263,8 +263,9 @@ class Trainers(RecoveryTest):
         job = self.start_readers(2, settings, ["--supervised"])
         trainers = self.start_trainers("--compute-ms", "5", readers=2)
         self.until_lines("1", 60)
-        for trainer in trainers:
-            trainer.kill()
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # one that lives on would tell its cursor, and go on
+            for trainer in trainers:
+                trainer.kill(number)
         self.until(lambda: len(set(re.findall(r"left (\d)", job.output()))) == 2, "both cursors")
         os.kill(int(self.reader_pid(1)), signal.SIGKILL)
         job.wait()
