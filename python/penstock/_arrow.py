@@ -256,12 +256,15 @@ class ArrowBatch:
             if _string_form(field) == "U":
                 _check_strings(field, batch[field.name], batch[field.offsets])
 
+    def _own_offsets(self, field):
+        return own_items(field.cuts, self._batch[field.offsets]) if field.offsets else None
+
     def _schema(self):
         return _schema("+s", "", map(_schema_of, self._columns()))
 
     def _array(self):
         batch = self._batch
-        arrays = [_array_of(field, batch[field.name], batch.get(field.offsets)) for field in self._columns()]
+        arrays = [_array_of(field, batch[field.name], self._own_offsets(field)) for field in self._columns()]
         return _array(batch.sample_count, [None], arrays)
 
     def __arrow_c_schema__(self):

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 
 from . import _library
-from ._ragged import Csr, csr_of, strings_of
+from ._ragged import Csr, csr_of, own_items, strings_of
 
 
 def tensor(array, is_bfloat16):
@@ -66,7 +66,7 @@ def _whole_shape(raw, field, offsets):
         return (raw.sample_count, raw.bound, *field.shape)
     if field.most_items:
         last = raw.data[offsets] + raw.sample_count * field.steps * 8
-        return (ctypes.c_int64.from_address(last).value, *field.shape)
+        return (own_items(field.cuts, ctypes.c_int64.from_address(last).value), *field.shape)
     if field.steps:
         return (raw.sample_count * field.steps + 1,)
     return (raw.sample_count, *field.shape)
@@ -89,7 +89,7 @@ class NumPyCsr(Csr):
         matrix = scipy.sparse.csr_array((len(self.offsets) - 1, width), dtype=self.values.dtype)
         matrix.data = self.values
         matrix.indices = index.astype(kind, copy=False)
-        matrix.indptr = self.offsets.astype(kind, copy=False)
+        matrix.indptr = self.own_offsets.astype(kind, copy=False)
         return matrix
 
 

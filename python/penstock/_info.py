@@ -84,13 +84,15 @@ class Field:
     @property
     def global_shape(self):
         shape = list(self.shape)
-        for cut in self.cuts:
+        for cut in () if self.most_items else self.cuts:
             shape[cut.axis] = cut.whole
         return tuple(shape)
 
     def positions(self, axis=0):
         """int64 [shape[axis]]: which indices of the whole sample this trainer has along an axis: for RoPE, or to find
-        the coordinates of a grid's part."""
+        the coordinates of a grid's part. Of a ragged field batch.csr(name).positions() tells."""
+        if self.most_items:
+            raise Invalid(f"'{self.name}' is ragged: positions differ from batch to batch; take batch.csr('{self.name}').positions()")
         count = self.shape[axis]
         for cut in self.cuts:
             if cut.axis == axis and cut.second is not None:

@@ -50,7 +50,7 @@ class Csr(_Csr):
         from jax.experimental import sparse
 
         index = self.matrix_indices("JAX").astype(self.offsets.dtype)
-        return sparse.BCSR((self.values, index, self.offsets), shape=self._shape(width))
+        return sparse.BCSR((self.values, index, self.own_offsets), shape=self._shape(width))
 
     def bcoo(self, width):
         """As bcsr(), as a BCOO. Values are not copied; indices are, beside the number of each item's row."""
@@ -59,7 +59,7 @@ class Csr(_Csr):
         index = self.matrix_indices("JAX").astype(self.offsets.dtype)
         rows = jax.numpy.repeat(
             jax.numpy.arange(len(self.offsets) - 1, dtype=self.offsets.dtype),
-            jax.numpy.diff(self.offsets),
+            jax.numpy.diff(self.own_offsets),
             total_repeat_length=len(index),
         )
         return sparse.BCOO((self.values, jax.numpy.stack([rows, index], axis=1)), shape=self._shape(width))

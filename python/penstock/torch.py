@@ -44,13 +44,13 @@ class Csr(_Csr):
         """The values, or another column, as a nested tensor of the layout torch.jagged, [samples * steps, own
         length, ...]. Nothing is copied."""
         items = self.values if column is None else self.columns[column]
-        return torch.nested.nested_tensor_from_jagged(items, self.offsets)
+        return torch.nested.nested_tensor_from_jagged(items, self.own_offsets)
 
     def sparse(self, width):
         """A torch.sparse_csr tensor [samples * steps, width], of a field with values and one column of indices.
         Nothing is copied where indices are int64; else torch copies them to int64."""
         shape = (len(self.offsets) - 1, width)
-        return torch.sparse_csr_tensor(self.offsets, self.matrix_indices("torch"), self.values, shape)
+        return torch.sparse_csr_tensor(self.own_offsets, self.matrix_indices("torch"), self.values, shape)
 
 
 class Batch(Fields):

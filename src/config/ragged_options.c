@@ -10,6 +10,7 @@
 static const char *const combine_names[] = {
     [RAGGED_SUM] = "sum", [RAGGED_LAST] = "last", [RAGGED_MAX] = "max"};
 
+static const char multiple_key[] = "pad_to_multiple_of";
 /* deliver.pad: that of the step, with batches by budget. */
 static const char bound_word[] = "bound";
 
@@ -148,6 +149,15 @@ static enum status put_form(struct dataset_deliver_spec *deliver, const char *va
     return STATUS_OK;
 }
 
+static enum status put_multiple(struct dataset_deliver_spec *deliver, const char *value,
+                                struct error *err)
+{
+    if (!parse_count(value, &deliver->multiple) || deliver->multiple > INT32_MAX)
+        return error_set(err, STATUS_INVALID, "'%s' is not a number of items from 1 to %d", value,
+                         INT32_MAX);
+    return STATUS_OK;
+}
+
 static enum status put_deliver(struct dataset_deliver_spec *deliver, const char *key,
                                const char *value, struct error *err)
 {
@@ -156,12 +166,15 @@ static enum status put_deliver(struct dataset_deliver_spec *deliver, const char 
         return put_pad(deliver, value, err);
     if (strcmp(key, "truncate") == 0)
         return put_truncate(deliver, value, err);
+    if (strcmp(key, multiple_key) == 0)
+        return put_multiple(deliver, value, err);
     if (strcmp(key, "dense") == 0)
         return put_dense(deliver, value, err);
     if (strcmp(key, "combine") == 0)
         return put_combine(deliver, value, err);
     return error_set(err, STATUS_INVALID,
-                     "'%s' is no key of deliver, which has pad, truncate, dense and combine", key);
+                     "'%s' is no key of deliver, which has pad, truncate, %s, dense and combine",
+                     key, multiple_key);
 }
 
 enum status config_put_ragged(struct dataset_field_spec *field, const char *property,
@@ -213,8 +226,8 @@ static void print_list(bool *is_open, const char *key, const char *list, struct 
 static void print_deliver(const struct dataset_deliver_spec *deliver, struct text *out)
 {
     bool is_open = false;
-    bool plain =
-        deliver->pad_items == 0 && deliver->dense_rank == 0 && deliver->form != RAGGED_BOUND;
+    bool plain = deliver->pad_items == 0 && deliver->multiple == 0 && deliver->dense_rank == 0 &&
+                 deliver->form != RAGGED_BOUND;
     if (!deliver->is_given)
         return;
     if (plain && deliver->combine == RAGGED_SUM && !deliver->truncates) {
@@ -228,6 +241,10 @@ static void print_deliver(const struct dataset_deliver_spec *deliver, struct tex
     if (deliver->pad_items > 0) {
         begin_key(&is_open, "deliver", "pad", out);
         text_append(out, "%" PRIu64, deliver->pad_items);
+    }
+    if (deliver->multiple > 0) {
+        begin_key(&is_open, "deliver", multiple_key, out);
+        text_append(out, "%" PRIu64, deliver->multiple);
     }
     if (deliver->dense_rank > 0)
         begin_key(&is_open, "deliver", "dense", out);

@@ -66,6 +66,8 @@ struct dataset_deliver_spec {
     enum ragged_combine combine;
     bool truncates;
     uint64_t pad_items; /* RAGGED_PAD: at least 1 */
+    uint64_t multiple;  /* RAGGED_CSR: each step of a sample is padded to a multiple of so many
+                         * items; 0: it is not */
     int dense_rank;     /* RAGGED_DENSE; 0: the group says which shape */
     uint64_t dense_shape[RAGGED_MAX_RANK];
 };

@@ -61,7 +61,8 @@ enum {
 /* How trainers get a ragged field F. */
 enum ragged_form {
     RAGGED_CSR,   /* the items of all samples of a batch, one sample after another: F, F.COLUMN...,
-                   * and F.offsets, int64 [samples * steps + 1] */
+                   * and F.offsets, int64 [samples * steps + 1]; with a multiple zeros are behind
+                   * each step's items, and F.length, int32, says how many these are */
     RAGGED_PAD,   /* [steps,] pad_items for each sample, zero behind its own, and F.length, int32 */
     RAGGED_DENSE, /* [steps,] dense_shape: the values at the places that the indices say, else 0 */
     RAGGED_BOUND, /* as RAGGED_PAD, with the bound of the batch's step (plan/order/cuts.h) for
@@ -89,14 +90,15 @@ struct ragged {
     enum ragged_combine combine;
     bool truncates;     /* RAGGED_PAD: what is longer is cut, instead of refused at the start */
     uint64_t pad_items; /* RAGGED_PAD; else 0 */
+    uint64_t multiple;  /* RAGGED_CSR: each step is padded to a multiple of so many items; else 0 */
     int dense_rank;     /* RAGGED_DENSE: as many as there are columns of indices */
     uint64_t dense_shape[RAGGED_MAX_RANK];
     uint64_t dense_items; /* their product */
     size_t step_count;    /* of its fields; 0: a sample has its anchor's frame alone */
     const int32_t *steps; /* [step_count] */
     bool fills_zero;      /* a step outside the sample's episode has no items */
-    size_t lengths_field; /* F.offsets or F.length: an index into dataset.fields; field_count
-                           * for RAGGED_DENSE */
+    size_t lengths_field; /* RAGGED_CSR F.offsets, else F.length: an index into dataset.fields;
+                           * field_count for RAGGED_DENSE */
     size_t values;        /* which column has the values; column_count: there is none, each
                            * item counts 1 */
     size_t column_count;
@@ -125,6 +127,12 @@ struct ragged {
 static inline bool ragged_has_item_shape(const struct ragged *ragged)
 {
     return ragged->form == RAGGED_CSR || ragged->form == RAGGED_BOUND;
+}
+
+/* Whether F.length says how many items are real. */
+static inline bool ragged_has_lengths(const struct ragged *ragged)
+{
+    return ragged->form == RAGGED_PAD || ragged->form == RAGGED_BOUND || ragged->multiple > 0;
 }
 
 /* Bytes of one item, of all columns. */

@@ -169,7 +169,8 @@ struct penstock_options {
 };
 
 /* One axis along which a field is cut (dataset.cuts), and the part of it that this trainer has. The
- * field's shape has the length of the part. */
+ * field's shape has the length of the part. Of a ragged field each step of a sample has `whole`
+ * pieces of equally many items, and begin and second are pieces: see penstock_own_items(). */
 struct penstock_cut {
     uint32_t axis;           /* of a sample */
     uint64_t whole;          /* the axis' length in a whole sample */
@@ -195,7 +196,8 @@ struct penstock_cut {
  *   "F.offsets"   int64 [steps]: where the items of each step of each sample of the ragged field F
  *                 begin, and one number more than those: the number of items
  *   "F.COLUMN"    another column of the ragged field F, such as the indices of its values
- *   "F.length"    int32 [steps]: how many items of F are real; zeros are behind (deliver: pad)
+ *   "F.length"    int32 [steps]: how many items of F are real; zeros are behind (deliver: pad, or
+ *                 pad_to_multiple_of)
  *
  * A field with deliver: {pad: bound} has samples of [batch.bound, shape...], and `is_padded`.
  * Another ragged field, and each of its columns, has a number of items in each sample (deliver:
@@ -223,6 +225,16 @@ struct penstock_field {
     uint32_t cut_count; /* 0: the field is whole */
     struct penstock_cut cuts[PENSTOCK_MAX_CUTS]; /* [cut_count] */
 };
+
+/* How many items of a ragged field this trainer has before an offset of "F.offsets", which counts
+ * those of whole samples: all, unless the field is cut. */
+static inline uint64_t penstock_own_items(const struct penstock_field *field, int64_t offset)
+{
+    const struct penstock_cut *cut = &field->cuts[0];
+    if (field->cut_count == 0)
+        return (uint64_t)offset;
+    return (uint64_t)offset / cut->whole * (cut->second == UINT64_MAX ? 1 : 2);
+}
 
 /* An axis of the mesh of trainers (delivery.mesh), and where this trainer is along the axis. */
 struct penstock_axis {

@@ -266,7 +266,7 @@ static struct fragments *allocate(const struct dataset *dataset, const struct sh
     for (size_t f = 0; f < dataset->field_count; f++) {
         struct fragment_field *field = &fragments->fields[f];
         field->is_absent = needs && !needs_field(needs, f);
-        if (shares && !field->is_absent && shares_part_count(shares, f) > 0 &&
+        if (shares && !field->is_absent && shares->fields[f].axis_count > 0 &&
             cutting_new(shares, needs, dataset, f, &field->cutting, NULL) != STATUS_OK) {
             fragments_free(fragments);
             return NULL;

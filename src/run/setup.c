@@ -128,6 +128,14 @@ static uint64_t most_items(const struct dataset *dataset, const struct ragged *r
     return mul_sat(copies, ragged_most_items(ragged, size_divide_up(plan->batch, copies)));
 }
 
+/* With a multiple each step of a sample may be padded. */
+static uint64_t slot_capacity(const struct ragged *ragged, uint64_t items, const struct plan *plan)
+{
+    uint64_t multiple = max_u64(ragged->multiple, 1), steps = max_u64(ragged->step_count, 1);
+    items = add_sat(items, mul_sat(mul_sat(plan->batch, steps), multiple - 1));
+    return max_u64(items / multiple * multiple, multiple);
+}
+
 /* Fields of a mix are those of its first source. */
 static struct ring_field slot_field(const struct dataset *dataset, const struct dataset_field *from,
                                     const struct plan *plan)
@@ -142,11 +150,14 @@ static struct ring_field slot_field(const struct dataset *dataset, const struct 
         return to;
     if (from->source == FIELD_RAGGED) {
         to.kind = pads ? RING_PADDED : RING_ITEMS;
-        to.capacity = max_u64(1, most_items(dataset, from->ragged, plan));
+        to.capacity =
+            slot_capacity(from->ragged, most_items(dataset, from->ragged, plan), plan);
         if (!pads)
             to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
     }
+    if (from->made == MADE_LENGTH)
+        return to;
     to.kind = RING_OFFSETS;
     to.rank = from->ragged->step_count > 0;
     to.shape[0] = from->ragged->step_count;

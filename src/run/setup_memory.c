@@ -85,7 +85,7 @@ struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan
         double bytes = (double)ragged->item_count * (double)ragged->trailer_item_bytes;
         all += bytes;
         steps += bytes * (double)max_u64(ragged->step_count, 1);
-        sample_steps += max_u64(ragged->step_count, 1);
+        sample_steps += max_u64(ragged->step_count, 1) * (ragged->multiple > 0 ? 2 : 1);
         last_starts += ragged->form == RAGGED_BOUND ? 2 : 1;
     }
     return (struct plan_ragged){.dataset = dataset,

@@ -86,6 +86,33 @@ static enum status add_cut(struct shares *shares, const struct dataset *dataset,
     return cut_check(&shares->cuts[cut], dataset->fields[f].shape[axis], err);
 }
 
+/* Cuts the items of each step of a ragged field, in pieces of equal length. */
+static enum status cut_items(struct shares *shares, const struct dataset_field *field,
+                             const struct config_share *rule, size_t f, uint32_t cut,
+                             struct error *err)
+{
+    if (strcmp(rule->key, "0") != 0)
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is ragged, and can be cut along its items alone: axis 0",
+                         field->name);
+    if (field->ragged->multiple == 0)
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is ragged: its parts are of one length if it has deliver: "
+                         "{pad_to_multiple_of: N}, with N a multiple of %" PRIu32,
+                         field->name,
+                         shares->cuts[cut].part_count *
+                             (shares->cuts[cut].order == CUT_ZIGZAG ? 2 : 1));
+    if (shares->cuts[cut].split != CUT_EXACT)
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is ragged, and its parts are of one length: leave out split",
+                         field->name);
+    shares->fields[f].items_cut = 1 + cut;
+    enum status status = cut_check(&shares->cuts[cut], field->ragged->multiple, err);
+    return status != STATUS_OK ? error_prefix(err, status, "deliver.pad_to_multiple_of of '%s': ",
+                                              field->ragged->name)
+                               : STATUS_OK;
+}
+
 /* Cuts the field of a rule; and where steps are cut, what is said of its steps. */
 static enum status apply_cut(struct shares *shares, const struct config *config,
                              const struct dataset *dataset, const struct config_share *rule,
@@ -95,9 +122,7 @@ static enum status apply_cut(struct shares *shares, const struct config *config,
     uint32_t cut = find_cut(config, rule->value);
     assert(cut < config->cut_count); /* config_check() */
     if (field->ragged)
-        return error_set(err, STATUS_INVALID,
-                         "field '%s' is ragged: only fields whose samples have one shape are cut",
-                         field->name);
+        return cut_items(shares, field, rule, f, cut, err);
     int axis = axis_of(dataset, f, rule->key);
     if (axis < 0)
         return error_set(err, STATUS_INVALID,
@@ -172,6 +197,8 @@ enum status shares_settle(const struct config *config, const struct dataset *dat
 uint32_t shares_part_count(const struct shares *shares, size_t field)
 {
     const struct share_field *of = &shares->fields[field];
+    if (of->items_cut > 0)
+        return shares->cuts[of->items_cut - 1].part_count;
     uint32_t count = of->axis_count > 0;
     for (uint32_t k = 0; k < of->axis_count; k++)
         count *= shares->cuts[of->cuts[k]].part_count;
@@ -187,14 +214,32 @@ struct cut_run shares_run_of(const struct shares *shares, size_t field, uint32_t
     return cut_run_of(cut, of->lengths[k], part % cut->part_count);
 }
 
+static void lay_out_over(const struct cut *cut, uint32_t k, struct ring_field *field)
+{
+    for (uint32_t i = 0; i < cut->axis_count; i++)
+        field->cut_over[k][i] = (uint8_t)(cut->axes[i] + 1);
+}
+
 static void lay_out_cut(const struct shares *shares, size_t f, uint32_t k, struct ring_field *field)
 {
     uint32_t axis = shares->fields[f].axes[k];
     const struct cut *cut = &shares->cuts[shares->fields[f].cuts[k]];
     field->cut_axes[k] = axis + 1;
     field->is_torch_chunk[k] = cut_is_torch_chunk(cut, field->shape[axis]);
-    for (uint32_t i = 0; i < cut->axis_count; i++)
-        field->cut_over[k][i] = (uint8_t)(cut->axes[i] + 1);
+    lay_out_over(cut, k, field);
+}
+
+/* Of items, pieces are counted. */
+static void lay_out_items(const struct cut *cut, struct ring_field *field, struct ring_part *parts)
+{
+    bool is_zigzag = cut->order == CUT_ZIGZAG;
+    field->cut_axes[0] = 1;
+    lay_out_over(cut, 0, field);
+    for (uint32_t p = 0; p < cut->part_count; p++)
+        parts[p] = (struct ring_part){
+            .begins = {p},
+            .lengths = {is_zigzag ? 2 : 1},
+            .seconds = {is_zigzag ? 2 * cut->part_count - 1 - p : RING_NO_SECOND, RING_NO_SECOND}};
 }
 
 static void lay_out_part(const struct shares *shares, size_t f, const struct ring_field *field,
@@ -222,8 +267,12 @@ void shares_lay_out(const struct shares *shares, struct ring_layout *layout)
         field->first_part = field->part_count > 0 ? layout->part_count : 0;
         for (uint32_t k = 0; k < shares->fields[f].axis_count; k++)
             lay_out_cut(shares, f, k, field);
-        for (uint32_t p = 0; p < field->part_count; p++)
-            lay_out_part(shares, f, field, p, &layout->parts[layout->part_count + p]);
+        struct ring_part *parts = &layout->parts[layout->part_count];
+        uint32_t items_cut = shares->fields[f].items_cut;
+        if (items_cut > 0)
+            lay_out_items(&shares->cuts[items_cut - 1], field, parts);
+        for (uint32_t p = 0; items_cut == 0 && p < field->part_count; p++)
+            lay_out_part(shares, f, field, p, &parts[p]);
         layout->part_count += field->part_count;
     }
 }
@@ -249,7 +298,9 @@ static void describe(const struct shares *shares, uint32_t rank, struct ring_mem
     ret_member->fields = 0;
     for (size_t f = 0; f < shares->field_count; f++) {
         const struct share_field *field = &shares->fields[f];
-        uint32_t part = 0;
+        uint32_t part = field->items_cut > 0 ? cut_part_of(&shares->cuts[field->items_cut - 1],
+                                                           &shares->mesh, rank)
+                                             : 0;
         for (uint32_t k = 0; k < field->axis_count; k++) {
             const struct cut *cut = &shares->cuts[field->cuts[k]];
             part = part * cut->part_count + cut_part_of(cut, &shares->mesh, rank);
@@ -270,9 +321,13 @@ void needs_add(const struct shares *shares, uint32_t rank, struct needs *needs)
     describe(shares, rank, &member);
     needs->fields |= member.fields | shares->everywhere;
     for (size_t f = 0; f < shares->field_count; f++) {
-        uint32_t part = shares->first_parts[f] + member.parts[f];
+        uint32_t first = shares->first_parts[f], part = first + member.parts[f];
         if (shares->fields[f].axis_count > 0 && member.fields >> f & 1)
             needs->parts[part / 64] |= UINT64_C(1) << (part % 64);
+        for (uint32_t p = first; shares->fields[f].items_cut > 0 && /* everywhere, too */
+                                 p < first + shares_part_count(shares, f);
+             p++)
+            needs->parts[p / 64] |= UINT64_C(1) << (p % 64);
     }
 }
 

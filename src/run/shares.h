@@ -26,6 +26,7 @@ struct share_field {
     uint32_t cuts[RING_MAX_CUT_AXES];          /* [axis_count] in shares.cuts */
     uint64_t lengths[RING_MAX_CUT_AXES];       /* [axis_count] indices, in the whole dataset */
     struct share_kept kept[RING_MAX_CUT_AXES]; /* [axis_count] see run/partitions.h */
+    uint32_t items_cut; /* of a ragged field whose items are cut, 1 + the cut; else 0 */
 };
 
 struct shares {
@@ -43,8 +44,8 @@ struct shares {
 
 /* `config` and `dataset` are borrowed while the shares live. INVALID: a rule is for a field that is
  * not there, or an axis that samples do not have; the parts do not divide an axis, and the message
- * names field, axis and cut; a field of which no trainer has anything; a ragged field that is cut;
- * more parts than a ring holds. */
+ * names field, axis and cut; a field of which no trainer has anything; a ragged field is cut whose
+ * samples have no pieces of equal length; more parts than a ring holds. */
 MUST_USE enum status shares_settle(const struct config *config, const struct dataset *dataset,
                                    struct shares *ret_shares, struct error *err);
 

@@ -14,6 +14,18 @@ static size_t step_count_of(const struct ragged *ragged)
     return ragged->step_count > 0 ? ragged->step_count : 1;
 }
 
+/* Parts of a column are of one size, as are those of all columns in items. */
+static void set_parts(const struct ring_layout *layout, const struct ring_field *field,
+                      size_t column, struct ragged_target *target)
+{
+    const struct ring_part *parts = &layout->parts[field->first_part];
+    target->part_count = field->part_count;
+    target->is_zigzag = parts[0].seconds[0] != RING_NO_SECOND;
+    target->column_offsets[column] = parts[0].slot_offset;
+    target->part_strides[column] =
+        field->part_count > 1 ? parts[1].slot_offset - parts[0].slot_offset : 0;
+}
+
 /* A ragged field's tensor, or its columns; and their array of offsets or lengths. */
 static void set_field(const struct dataset *dataset, const struct ring_layout *layout,
                       const struct ragged *ragged, struct trailer_field *field)
@@ -26,8 +38,8 @@ static void set_field(const struct dataset *dataset, const struct ring_layout *l
         if (from->ragged != ragged)
             continue;
         if (from->source == FIELD_MADE) {
-            field->has_lengths = true;
-            field->lengths_offset = to->slot_offset;
+            *(from->made == MADE_OFFSETS ? &field->offsets_offset : &field->lengths_offset) =
+                to->slot_offset;
             continue;
         }
         if (ragged->form == RAGGED_DENSE) {
@@ -39,12 +51,27 @@ static void set_field(const struct dataset *dataset, const struct ring_layout *l
         field->target.column_offsets[from->column] = to->slot_offset;
         if (ragged_has_item_shape(ragged))
             field->capacity = to->capacity;
+        if (to->part_count > 0)
+            set_parts(layout, to, from->column, &field->target);
     }
 }
 
 static size_t starts_of(const struct ragged *ragged, uint64_t batch_size)
 {
-    return batch_size * step_count_of(ragged) + 1 + (ragged->form == RAGGED_BOUND);
+    uint64_t steps = batch_size * step_count_of(ragged);
+    return steps + 1 + (ragged->form == RAGGED_BOUND) + (ragged->multiple > 0 ? steps : 0);
+}
+
+/* The items of steps [begin, end) of a batch, without those that pad them. */
+static uint64_t count_of(const struct trailer_field *field, const uint64_t *starts, uint64_t begin,
+                         uint64_t end)
+{
+    uint64_t count = 0;
+    if (field->target.ragged->multiple == 0)
+        return starts[end] - starts[begin];
+    for (uint64_t step = begin; step < end; step++)
+        count += starts[field->counts + step];
+    return count;
 }
 
 /* For ragged_deliver(). */
@@ -69,7 +96,8 @@ static enum status trailers_new(const struct dataset *dataset, const struct ring
         set_field(dataset, layout, ragged, &trailers->fields[i]);
         trailers->finds_episodes |= ragged->step_count > 0;
         trailers->fields[i].starts = trailers->starts_count;
-        trailers->fields[i].bound = layout->batch_size * step_count_of(ragged) + 1;
+        trailers->fields[i].bound = trailers->fields[i].counts =
+            layout->batch_size * step_count_of(ragged) + 1;
         trailers->starts_count += starts_of(ragged, layout->batch_size);
     }
     *ret_trailers = trailers;
@@ -134,21 +162,27 @@ void trailers_start(const struct trailers *trailers, uint32_t sample_count, uint
     for (size_t i = 0; i < trailers->count; i++) {
         const struct trailer_field *field = &trailers->fields[i];
         uint64_t *own = starts + field->starts, count = sample_count * field->step_count;
-        enum ragged_form form = field->target.ragged->form;
-        bool pads = form == RAGGED_PAD || form == RAGGED_BOUND;
+        const struct ragged *ragged = field->target.ragged;
+        enum ragged_form form = ragged->form;
+        bool has_lengths = ragged_has_lengths(ragged);
         int32_t *lengths = (int32_t *)(slot + field->lengths_offset);
         own[0] = 0;
         for (uint64_t s = 0; s < count; s++) {
-            if (pads)
-                lengths[s] = (int32_t)own[s + 1];
-            own[s + 1] += own[s];
+            uint64_t items = own[s + 1];
+            if (has_lengths)
+                lengths[s] = (int32_t)items;
+            if (ragged->multiple > 0) {
+                own[field->counts + s] = items;
+                items = size_round_up(items, ragged->multiple);
+            }
+            own[s + 1] = own[s] + items;
         }
         assert(own[count] <= field->capacity);
         if (form == RAGGED_BOUND)
             own[field->bound] = bound;
         assert(form != RAGGED_BOUND || count * bound <= field->capacity);
         if (form == RAGGED_CSR)
-            memcpy(slot + field->lengths_offset, own, (count + 1) * sizeof *own);
+            memcpy(slot + field->offsets_offset, own, (count + 1) * sizeof *own);
     }
 }
 
@@ -270,7 +304,7 @@ static void clear_field(const struct trailer_field *field, unsigned char *slot,
     uint64_t first = batch_index * field->step_count;
     for (uint64_t step = first; step < first + field->step_count; step++)
         ragged_deliver(&field->target, slot, step, start_of(field, starts, step), NULL,
-                       starts[step + 1] - starts[step]);
+                       count_of(field, starts, step, step + 1));
 }
 
 /* The items of a sample's anchor, as far as they lie in one page. False: none are known. */
@@ -330,13 +364,14 @@ static const unsigned char *take_field(const struct trailer_field *field,
 {
     const struct ragged *ragged = field->target.ragged;
     uint64_t first = batch_index * field->step_count, end = first + field->step_count;
+    uint64_t count = count_of(field, starts, first, end);
     struct ragged_items items = {0};
     for (size_t c = 0; c < ragged->column_count; c++) {
         items.columns[c] = trailer;
-        trailer += (starts[end] - starts[first]) * ragged->columns[c].item_bytes;
+        trailer += count * ragged->columns[c].item_bytes;
     }
     for (uint64_t step = first; step < end; step++) {
-        items.count = starts[step + 1] - starts[step];
+        items.count = count_of(field, starts, step, step + 1);
         ragged_deliver(&field->target, slot, step, start_of(field, starts, step), &items,
                        items.count);
         for (size_t c = 0; c < ragged->column_count; c++)

@@ -6,7 +6,8 @@
  *
  * Where the items of a batch's samples begin depends on the lengths of the samples before. A table
  * of starts has this for each slot in flight: for each ragged field one number a step of a sample,
- * and one more, the end of the last; and with RAGGED_BOUND the bound of the step. The slot has
+ * and one more, the end of the last; with RAGGED_BOUND the bound of the step; and with a multiple,
+ * of each step of a sample, how many items it has without those that pad it. The slot has
  * these numbers too, for the trainer, who may write there: so the table is the reader's own.
  *
  * All of it but what makes and frees is safe from any thread. The offsets of the ragged
@@ -25,11 +26,12 @@ enum { TRAILER_UNIT_BYTES = RAGGED_TRAILER_ALIGNMENT };
 struct trailer_field {
     struct ragged_target target;
     size_t step_count; /* 1 or more */
-    bool has_lengths;  /* not RAGGED_DENSE: the slot has offsets, or lengths */
-    size_t lengths_offset;
+    size_t offsets_offset; /* in a slot, RAGGED_CSR */
+    size_t lengths_offset; /* likewise, where ragged_has_lengths() */
     uint64_t capacity; /* of a slot, in items */
     size_t starts;     /* in a table: the first of this field's starts */
     size_t bound;      /* RAGGED_BOUND: among these, the step's bound, which is the last */
+    size_t counts;     /* with a multiple: among these, the first of the steps' items */
 };
 
 struct trailers {

@@ -290,6 +290,9 @@ static enum status check_deliver(const struct ragged_origin *ragged, struct erro
     bool pads = deliver->pad_items > 0 || deliver->form == RAGGED_BOUND;
     if (deliver->form == RAGGED_BOUND && deliver->pad_items > 0)
         return error_set(err, STATUS_INVALID, "deliver.pad is given twice");
+    if (deliver->multiple > 0 && deliver->form != RAGGED_CSR)
+        return error_set(err, STATUS_INVALID,
+                         "deliver.pad_to_multiple_of is for csr, without pad or dense");
     if (deliver->form == RAGGED_BOUND && ragged->step_count > 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "deliver: {pad: bound} is for samples of one step: leave out steps, or "

@@ -27,6 +27,8 @@ static void describe(const struct ragged *ragged, struct text *out)
         [RAGGED_SUM] = "sum", [RAGGED_LAST] = "last", [RAGGED_MAX] = "max"};
     if (!ragged)
         text_append(out, "not ragged");
+    else if (ragged->form == RAGGED_CSR && ragged->multiple > 0)
+        text_append(out, "ragged, padded to multiples of %" PRIu64, ragged->multiple);
     else if (ragged->form == RAGGED_CSR)
         text_append(out, "ragged, delivered as csr");
     else if (ragged->form == RAGGED_BOUND)
@@ -43,7 +45,7 @@ static void describe(const struct ragged *ragged, struct text *out)
 static bool is_same(const struct ragged *a, const struct ragged *b)
 {
     return b && a->form == b->form && a->step_count == b->step_count &&
-           a->pad_items == b->pad_items && a->dense_rank == b->dense_rank &&
+           a->pad_items == b->pad_items && a->multiple == b->multiple && a->dense_rank == b->dense_rank &&
            (a->form != RAGGED_DENSE || a->combine == b->combine);
 }
 

@@ -56,6 +56,8 @@ static void append_form(const struct ragged *ragged, struct text *out)
 {
     text_append(out, " form %d pad %" PRIu64 " truncate %d combine %d dense", (int)ragged->form,
                 ragged->pad_items, (int)ragged->truncates, (int)ragged->combine);
+    if (ragged->multiple > 0)
+        text_append(out, " multiple %" PRIu64, ragged->multiple);
     append_shape(ragged->dense_shape, 0, ragged->dense_rank, out);
 }
 

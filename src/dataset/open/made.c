@@ -99,7 +99,9 @@ static enum status add_for_ragged(struct dataset *dataset, const struct ragged_o
     enum status status = STATUS_OK;
     if (ragged->deliver.form == RAGGED_CSR)
         status = add_ragged(dataset, ragged, MADE_OFFSETS, err);
-    if (ragged->deliver.form == RAGGED_PAD || ragged->deliver.form == RAGGED_BOUND)
+    bool has_lengths = ragged->deliver.form == RAGGED_PAD ||
+                       ragged->deliver.form == RAGGED_BOUND || ragged->deliver.multiple > 0;
+    if (status == STATUS_OK && has_lengths)
         status = add_ragged(dataset, ragged, MADE_LENGTH, err);
     if (status == STATUS_OK && ragged->step_count > 0 &&
         dataset->private->pad_before + dataset->private->pad_after > 0)

@@ -33,9 +33,11 @@ static size_t find_field(const struct dataset *dataset, const struct ragged_orig
 
 static size_t find_lengths_field(const struct dataset *dataset, const struct ragged_origin *origin)
 {
+    const struct field_origin *origins = dataset->private->origins;
+    enum field_made made = origin->deliver.form == RAGGED_CSR ? MADE_OFFSETS : MADE_LENGTH;
     size_t i = 0;
     while (i < dataset->field_count &&
-           (dataset->private->origins[i].ragged != origin || dataset->private->origins[i].is_items))
+           (origins[i].ragged != origin || origins[i].is_items || origins[i].made != made))
         i++;
     return i;
 }
@@ -154,6 +156,7 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
                               .combine = deliver->combine,
                               .truncates = deliver->truncates,
                               .pad_items = deliver->pad_items,
+                              .multiple = deliver->multiple,
                               .dense_rank = deliver->form == RAGGED_DENSE ? deliver->dense_rank : 0,
                               .step_count = origin->step_count,
                               .steps = origin->steps,

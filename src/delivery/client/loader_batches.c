@@ -43,7 +43,8 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
     return STATUS_OK;
 }
 
-/* How many of its shape a field's array has in the slot of a batch: samples or items. */
+/* How many of its shape a field's array has in the slot of a batch: samples or items. Of items that
+ * are cut, each step has pieces of equal length. */
 static uint64_t count_of(const struct ring_layout *layout, const struct ring_field *field,
                          const struct loader_batch *batch)
 {
@@ -53,7 +54,9 @@ static uint64_t count_of(const struct ring_layout *layout, const struct ring_fie
         return batch->header.sample_count;
     const struct ring_field *offsets = &layout->fields[field->offsets_field];
     uint64_t last = batch->header.sample_count * offsets->sample_bytes;
-    return (uint64_t) * (const int64_t *)(batch->memory + offsets->slot_offset + last);
+    uint64_t items = (uint64_t) * (const int64_t *)(batch->memory + offsets->slot_offset + last);
+    const struct ring_part *part = &layout->parts[field->first_part];
+    return field->part_count > 0 ? items / part->wholes[0] * part->lengths[0] : items;
 }
 
 /* Offsets begin with 0 and never fall. */

@@ -86,6 +86,16 @@ static enum status check_kind(const struct ring_layout *layout, const struct rin
     return STATUS_OK;
 }
 
+/* How many indices a cut axis has; or pieces. */
+static uint64_t indices_of(const struct ring_field *field, const struct ring_part *part, int k)
+{
+    if (field->cut_axes[k] == 0)
+        return 0;
+    if (field->kind == RING_ITEMS)
+        return field->part_count * (part->seconds[0] != RING_NO_SECOND ? 2 : 1);
+    return field->shape[field->cut_axes[k] - 1];
+}
+
 /* Whether a part's indices along its cut axis `k` are indices of the field. */
 static bool is_within(const struct ring_field *field, const struct ring_part *part, int k)
 {
@@ -93,7 +103,9 @@ static bool is_within(const struct ring_field *field, const struct ring_part *pa
     bool has_second = part->seconds[k] != RING_NO_SECOND;
     if (axis == 0)
         return length == 0 && part->begins[k] == 0 && !has_second;
-    uint64_t indices = field->shape[axis - 1], run = has_second ? length / 2 : length;
+    uint64_t indices = indices_of(field, part, k), run = has_second ? length / 2 : length;
+    if (field->kind == RING_ITEMS && run != 1)
+        return false;
     return length <= indices && part->begins[k] <= indices - run &&
            (!has_second || (length % 2 == 0 && part->seconds[k] <= indices - run));
 }
@@ -112,11 +124,14 @@ static bool is_over_axes(const struct ring_field *field, int k)
 static enum status settle_parts(struct ring_layout *layout, const struct ring_field *field,
                                 struct error *err)
 {
-    bool sound = field->cut_axes[0] <= field->rank && field->cut_axes[1] <= field->rank &&
+    bool has_items = field->kind == RING_ITEMS;
+    uint32_t rank = has_items ? 1 : field->rank;
+    bool sound = field->cut_axes[0] <= rank && field->cut_axes[1] <= rank &&
                  (field->cut_axes[1] == 0 ||
                   (field->cut_axes[0] > 0 && field->cut_axes[0] < field->cut_axes[1])) &&
                  (field->cut_axes[0] > 0) == (field->part_count > 0) &&
-                 (field->part_count == 0 || field->kind == RING_SAMPLES) &&
+                 (field->part_count == 0 || field->kind == RING_SAMPLES ||
+                  (has_items && field->capacity % field->part_count == 0)) &&
                  field->part_count <= RING_MOST_PARTS &&
                  field->first_part + field->part_count <= layout->part_count &&
                  field->is_absent <= 1 && is_over_axes(field, 0) && is_over_axes(field, 1);
@@ -125,9 +140,9 @@ static enum status settle_parts(struct ring_layout *layout, const struct ring_fi
         part->sample_bytes = field->sample_bytes;
         sound = part->is_absent == 1 || (part->is_absent == 0 && !field->is_absent);
         for (int k = 0; sound && k < RING_MAX_CUT_AXES; k++) {
-            part->wholes[k] = field->cut_axes[k] > 0 ? field->shape[field->cut_axes[k] - 1] : 0;
+            part->wholes[k] = indices_of(field, part, k);
             sound = is_within(field, part, k);
-            if (sound && field->cut_axes[k] > 0)
+            if (sound && field->cut_axes[k] > 0 && !has_items)
                 part->sample_bytes =
                     part->sample_bytes / field->shape[field->cut_axes[k] - 1] * part->lengths[k];
         }
@@ -169,7 +184,8 @@ static enum status settle_slot(struct ring_layout *layout, uint64_t *ret_bytes, 
             struct ring_part *part = &layout->parts[field->first_part + p];
             part->slot_offset = bytes;
             if (!part->is_absent)
-                fits = lay_out(&bytes, items, part->sample_bytes, 0, &part->slot_offset);
+                fits = lay_out(&bytes, has_items ? items / field->part_count : items,
+                               part->sample_bytes, 0, &part->slot_offset);
         }
         if (!fits)
             return error_set(
@@ -293,7 +309,9 @@ bool ring_member_makes_sense(const struct ring_layout *layout, const struct ring
 
 static void take_part(struct ring_field *field, const struct ring_part *part)
 {
-    for (int k = 0; k < RING_MAX_CUT_AXES; k++)
+    if (field->kind == RING_ITEMS)
+        field->capacity /= field->part_count;
+    for (int k = 0; k < RING_MAX_CUT_AXES && field->kind != RING_ITEMS; k++)
         if (field->cut_axes[k] > 0)
             field->shape[field->cut_axes[k] - 1] = part->lengths[k];
     field->sample_bytes = part->sample_bytes;

@@ -14,7 +14,8 @@
  *
  *     field    RING_SAMPLES   [batch, shape...]; or of a field that is cut, part after part:
  *                             [batch, shape of the part...]
- *              RING_ITEMS     [capacity, shape...]: the items of all samples, one after another
+ *              RING_ITEMS     [capacity, shape...]: the items of all samples, one after another; or
+ *                             of a field that is cut, part after part: [capacity / parts, shape...]
  *              RING_OFFSETS   i64[batch * steps + 1]: step k of sample i has the items from
  *                             offsets[i * steps + k] up to the next offset. The first offset is 0,
  *                             and that behind the last sample is the number of items
@@ -82,9 +83,10 @@ struct ring_field {
                              * else 0 */
     uint32_t kind;          /* enum ring_kind */
     uint32_t offsets_field; /* RING_ITEMS: which field has the offsets; else 0 */
-    uint32_t part_count;    /* RING_SAMPLES: of a field that is cut; 0: trainers have it whole */
+    uint32_t part_count;    /* of a field that is cut; 0: trainers have it whole */
     uint32_t first_part;    /* in ring_layout.parts: those of all fields follow one another */
-    uint32_t cut_axes[RING_MAX_CUT_AXES]; /* of a sample, rising; 1 + the axis, 0: none */
+    uint32_t cut_axes[RING_MAX_CUT_AXES]; /* of a sample, rising; 1 + the axis, 0: none.
+                                           * RING_ITEMS: 1, of the items of each step */
     uint32_t is_absent;                   /* 1: no member has it, and slots have no room for it */
     uint16_t is_torch_chunk[RING_MAX_CUT_AXES]; /* 1: the parts are those of torch.chunk() */
     uint8_t cut_over[RING_MAX_CUT_AXES][MESH_MAX_AXES]; /* axes of the mesh, the last one fastest;
@@ -92,7 +94,8 @@ struct ring_field {
 };
 
 /* A part of a field that is cut: along each cut axis `lengths` indices, from `begins` on; or half
- * of these from there, and half from `seconds` on, unless that is RING_NO_SECOND. */
+ * of these from there, and half from `seconds` on, unless that is RING_NO_SECOND. RING_ITEMS: the
+ * items of each step are pieces of equal length, and `lengths` and so on count pieces. */
 #define RING_NO_SECOND UINT64_MAX
 struct ring_part {
     uint64_t sample_bytes; /* of the part of a sample; may be 0 */

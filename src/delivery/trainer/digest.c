@@ -52,8 +52,8 @@ static void add_field(struct digest *digest, const struct penstock_info *info,
         end = begin + batch->bound;
     } else if (field->most_items > 0) {
         const int64_t *offsets = batch->data[field->offsets_field];
-        begin = (uint64_t)offsets[sample * field->steps];
-        end = (uint64_t)offsets[(sample + 1) * field->steps];
+        begin = penstock_own_items(field, offsets[sample * field->steps]);
+        end = penstock_own_items(field, offsets[(sample + 1) * field->steps]);
     } else if (field->steps > 0) {
         add_lengths(digest, field, (const int64_t *)batch->data[f] + sample * field->steps);
         return;
