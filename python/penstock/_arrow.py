@@ -18,6 +18,8 @@ from dataclasses import replace
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
 
 from ._errors import Invalid
+from ._ragged import own_items
+from ._ragged import own_items
 
 
 class ArrowSchema(Structure):

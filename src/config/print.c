@@ -181,7 +181,8 @@ void config_help_markdown(struct text *out)
         "or a list, slice: {AXIS: \"a:b\", a list, an "
         "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
-        "{pad: n or bound, truncate: true} or {dense: list, combine: sum, last or max}, "
+        "{pad: n or bound, truncate: true}, {pad_to_multiple_of: n} or {dense: list, combine: sum, "
+        "last or max}, "
         "cut: {AXIS: CUT}, only: {AXIS: list}}`, "
         "all properties optional | yes | fields of a sample: see datasets.md, and ragged.md; cut "
         "and only, which change nothing in the order: see groups.md |\n");

@@ -141,8 +141,8 @@ static enum status put_form(struct dataset_deliver_spec *deliver, const char *va
     bool is_dense = strcmp(value, "dense") == 0;
     if (!is_dense && strcmp(value, "csr") != 0)
         return error_set(err, STATUS_INVALID,
-                         "'%s' is not a choice; it takes csr, dense, {pad: N, truncate: false} or "
-                         "{dense: [N, ...], combine: sum}",
+                         "'%s' is not a choice; it takes csr, dense, {pad: N, truncate: false}, "
+                         "{pad_to_multiple_of: N} or {dense: [N, ...], combine: sum}",
                          value);
     *deliver = (struct dataset_deliver_spec){.is_given = true,
                                              .form = is_dense ? RAGGED_DENSE : RAGGED_CSR};

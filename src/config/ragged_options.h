@@ -1,8 +1,8 @@
 /* Ragged fields in the configuration: dataset.fields.NAME.ragged and .deliver. Inside src/config.
  *
  *     ragged: {offsets: A, index: [A, ...], values: A}      or columns: [A, ...]
- *     deliver: csr, dense, {pad: N, truncate: true}, {pad: bound}, {dense: [N, ...], combine: sum,
- * last or max}
+ *     deliver: csr, dense, {pad: N, truncate: true}, {pad: bound}, {pad_to_multiple_of: N},
+ *              {dense: [N, ...], combine: sum, last or max}
  */
 #ifndef PENSTOCK_CONFIG_RAGGED_OPTIONS_H
 #define PENSTOCK_CONFIG_RAGGED_OPTIONS_H

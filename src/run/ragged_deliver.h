@@ -26,9 +26,9 @@ struct ragged_target {
 
 /* Writes the items of step `step` of a slot's batch: those of sample b, which has T steps, are
  * numbered b * T + k. `start`: how many items of the batch are before these, with those that pad
- * them (RAGGED_CSR), or the bound of its step (RAGGED_BOUND). `items` NULL: `count` items that are all zero, of a sample that
- * could not be read; else `count` is theirs. RAGGED_PAD and RAGGED_BOUND: `count` is pad_items, or
- * the bound, at most. */
+ * them (RAGGED_CSR), or the bound of its step (RAGGED_BOUND). `items` NULL: `count` items that are
+ * all zero, of a sample that could not be read; else `count` is theirs. RAGGED_PAD and
+ * RAGGED_BOUND: `count` is pad_items, or the bound, at most. */
 void ragged_deliver(const struct ragged_target *target, unsigned char *slot, uint64_t step,
                     uint64_t start, const struct ragged_items *items, uint64_t count);
 

@@ -150,8 +150,7 @@ static struct ring_field slot_field(const struct dataset *dataset, const struct 
         return to;
     if (from->source == FIELD_RAGGED) {
         to.kind = pads ? RING_PADDED : RING_ITEMS;
-        to.capacity =
-            slot_capacity(from->ragged, most_items(dataset, from->ragged, plan), plan);
+        to.capacity = slot_capacity(from->ragged, most_items(dataset, from->ragged, plan), plan);
         if (!pads)
             to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
@@ -365,8 +364,7 @@ static enum status settle_with(const struct config *config, const struct dataset
                                &setup->layout, err);
     if (status == STATUS_OK)
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
-    setup->record_bytes =
-        mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
+    setup->record_bytes = mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
     setup->stored_row_bytes = shape->stored_row_bytes;
     return status != STATUS_OK
                ? status

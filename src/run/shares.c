@@ -108,9 +108,10 @@ static enum status cut_items(struct shares *shares, const struct dataset_field *
                          field->name);
     shares->fields[f].items_cut = 1 + cut;
     enum status status = cut_check(&shares->cuts[cut], field->ragged->multiple, err);
-    return status != STATUS_OK ? error_prefix(err, status, "deliver.pad_to_multiple_of of '%s': ",
-                                              field->ragged->name)
-                               : STATUS_OK;
+    return status != STATUS_OK
+               ? error_prefix(err, status,
+                              "deliver.pad_to_multiple_of of '%s': ", field->ragged->name)
+               : STATUS_OK;
 }
 
 /* Cuts the field of a rule; and where steps are cut, what is said of its steps. */
@@ -298,9 +299,9 @@ static void describe(const struct shares *shares, uint32_t rank, struct ring_mem
     ret_member->fields = 0;
     for (size_t f = 0; f < shares->field_count; f++) {
         const struct share_field *field = &shares->fields[f];
-        uint32_t part = field->items_cut > 0 ? cut_part_of(&shares->cuts[field->items_cut - 1],
-                                                           &shares->mesh, rank)
-                                             : 0;
+        uint32_t part = field->items_cut > 0
+                            ? cut_part_of(&shares->cuts[field->items_cut - 1], &shares->mesh, rank)
+                            : 0;
         for (uint32_t k = 0; k < field->axis_count; k++) {
             const struct cut *cut = &shares->cuts[field->cuts[k]];
             part = part * cut->part_count + cut_part_of(cut, &shares->mesh, rank);

@@ -25,13 +25,13 @@ enum { TRAILER_UNIT_BYTES = RAGGED_TRAILER_ALIGNMENT };
 
 struct trailer_field {
     struct ragged_target target;
-    size_t step_count; /* 1 or more */
+    size_t step_count;     /* 1 or more */
     size_t offsets_offset; /* in a slot, RAGGED_CSR */
     size_t lengths_offset; /* likewise, where ragged_has_lengths() */
-    uint64_t capacity; /* of a slot, in items */
-    size_t starts;     /* in a table: the first of this field's starts */
-    size_t bound;      /* RAGGED_BOUND: among these, the step's bound, which is the last */
-    size_t counts;     /* with a multiple: among these, the first of the steps' items */
+    uint64_t capacity;     /* of a slot, in items */
+    size_t starts;         /* in a table: the first of this field's starts */
+    size_t bound;          /* RAGGED_BOUND: among these, the step's bound, which is the last */
+    size_t counts;         /* with a multiple: among these, the first of the steps' items */
 };
 
 struct trailers {

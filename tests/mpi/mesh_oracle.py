@@ -53,15 +53,18 @@ def indices_of(cut, mesh, rank, length):
 
 
 class Shares:
-    """`stepped`: names of fields with an axis of steps, which is their axis 0."""
+    """`stepped`: names of fields with an axis of steps, which is their axis 0. `ragged`: names of ragged fields, whose axis 0
+    is that of each step's items."""
 
-    def __init__(self, mesh, cuts, rules, stepped):
-        self.mesh, self.cuts, self.rules, self.stepped = mesh, cuts, rules, stepped
+    def __init__(self, mesh, cuts, rules, stepped, ragged=()):
+        self.mesh, self.cuts, self.rules, self.stepped, self.ragged = mesh, cuts, rules, stepped, ragged
 
     def cuts_of(self, name):
         """The cut of each axis of a field. What is said of a field's steps is cut as they are."""
         owner, _, made = name.partition(".")
         cuts = self.rules.get(owner, {}).get("cut", {})
+        if owner in self.ragged:
+            return {}
         if not made:
             return cuts
         of_steps = made in ("valid", "segment", "position") and owner in self.stepped
@@ -79,6 +82,12 @@ class Shares:
         """By axis of a field that is cut, the indices that a rank has."""
         return {axis: indices_of(self.cuts[cut], self.mesh, rank, shape[axis]) for axis, cut in self.cuts_of(name).items()}
 
+    def of_items(self, value, lengths, cut, rank):
+        """What a rank has of each step's items."""
+        ends = np.cumsum(lengths)
+        return np.concatenate([value[end - length:end].take(indices_of(cut, self.mesh, rank, length), 0)
+                               for end, length in zip(ends, lengths)])
+
     def of(self, values, rank):
         """What a rank has of a sample's fields."""
         found = {}
@@ -87,5 +96,9 @@ class Shares:
                 continue
             for axis, indices in self.indices(name, value.shape, rank).items():
                 value = value.take(indices, axis)
+            owner, _, made = name.partition(".")
+            cut = self.rules.get(owner, {}).get("cut") if owner in self.ragged else None
+            if cut and made not in ("offsets", "length", "valid"):
+                value = self.of_items(value, values[f"{owner}.offsets"], self.cuts[cut[0]], rank)
             found[name] = value
         return found

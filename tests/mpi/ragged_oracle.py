@@ -72,6 +72,11 @@ def sample(name, field, steps):
         found = {called: np.concatenate([items[path] for items in every])
                  for path, called in names_of(name, field).items()}
         return found | {f"{name}.offsets": np.array(lengths, "i8")}
+    if "pad_to_multiple_of" in deliver:
+        padded = [-(-length // deliver["pad_to_multiple_of"]) * deliver["pad_to_multiple_of"] for length in lengths]
+        found = {called: np.concatenate([pad(items[path], length) for items, length in zip(every, padded)])
+                 for path, called in names_of(name, field).items()}
+        return found | {f"{name}.offsets": np.array(padded, "i8"), f"{name}.length": join(np.array(lengths, "i4"))}
     if "pad" in deliver:
         lengths = [min(length, deliver["pad"]) for length in lengths]
         found = {called: join([pad(items[path], deliver["pad"]) for items in every])

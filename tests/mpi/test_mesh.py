@@ -61,13 +61,16 @@ def draw_mesh(rng, groups):
 class Rules:
     """Random cuts of fields, and which ranks have them. `shapes`: of the samples of fields that may be cut, by name."""
 
-    def __init__(self, rng, mesh, names, shapes):
+    def __init__(self, rng, mesh, names, shapes, multiples):
         self.rng, self.mesh = rng, mesh
         self.cuts, self.rules = {}, {name: {} for name in names}
         self.places = [(name, axis, length) for name, shape in sorted(shapes.items()) for axis, length in enumerate(shape)]
         self.repeats = [axis for axis in mesh.axes if axis not in mesh.data]
         for number in range(rng.randint(0, 4) if self.repeats and self.places else 0):
             self.add_cut(f"c{number}")
+        for name, multiple in multiples.items():
+            if self.repeats and rng.random() < 0.8:
+                self.cut_items(name, multiple)
         for name in names:
             if rng.random() < 0.25:
                 self.rules[name]["only"] = {axis: self.draw_coordinates(mesh.axes[axis])
@@ -86,6 +89,15 @@ class Rules:
                 self.cuts[name] = cut
                 if self.part_total() > MOST_PARTS:
                     self.rules[other[0]]["cut"] = cuts
+
+    def cut_items(self, name, multiple):
+        """Cuts a ragged field whose steps are padded to multiples."""
+        over = self.rng.choice(self.repeats)
+        count = self.mesh.axes[over]
+        orders = [order for order, pieces in (("contiguous", count), ("zigzag", 2 * count)) if multiple % pieces == 0]
+        if orders and self.part_total() + 4 * count <= MOST_PARTS:
+            self.cuts[f"of_{name}"] = {"over": over, "order": self.rng.choice(orders)}
+            self.rules[name]["cut"] = {0: f"of_{name}"}
 
     def part_total(self):
         """Of fields, and of what is said of their steps."""
@@ -138,8 +150,15 @@ class Meshed:
         sample = self.model.sample(self.model.anchors()[0], 0)
         return {name: sample[name].shape for name in self.fields if name not in getattr(self, "ragged", {})}
 
+    def multiples(self):
+        """Ragged fields that may be cut, and the multiples that their steps are padded to."""
+        return {name: field["deliver"]["pad_to_multiple_of"] for name, field in getattr(self, "ragged", {}).items()
+                if "pad_to_multiple_of" in field.get("deliver", "")}
+
     def axis_word(self, name, axis):
         """As in a configuration: a number, or a dimension's name."""
+        if name in getattr(self, "ragged", {}):
+            return str(axis)
         field, stepped = self.fields[name], name in self.stepped()
         names = self.dimensions.get(field["array"]) if self.names_axes else None
         return names[axis - stepped + 1] if names and axis >= stepped and self.rng.random() < 0.5 else str(axis)
@@ -179,11 +198,21 @@ class Frames(Meshed, test_samples.World):
     pass
 
 
-class Ragged(Meshed, test_ragged.World):
+class Padded:
+    """Most ragged fields are padded to multiples, so that they may be cut."""
+
+    def make_ragged(self, name, may_join):
+        field = super().make_ragged(name, may_join)
+        if field.get("deliver", "csr") == "csr" and self.rng.random() < 0.8:
+            field["deliver"] = {"pad_to_multiple_of": self.rng.choice((4, 16, 48))}
+        return field
+
+
+class Ragged(Meshed, Padded, test_ragged.World):
     pass
 
 
-class Part(Meshed, test_mix_ragged.Part):
+class Part(Meshed, Padded, test_mix_ragged.Part):
     names_axes = False
 
     def document(self):
@@ -205,6 +234,13 @@ class Mixed(test_mix_ragged.World):
 
     def cuttable(self):
         return self.parts[0].cuttable()
+
+    def multiples(self):
+        return self.parts[0].multiples()
+
+    @property
+    def ragged(self):
+        return self.parts[0].ragged
 
     def document(self):
         self.parts[0].shares = self.shares
@@ -232,8 +268,8 @@ class Case:
 
     def __init__(self, rng, world, groups):
         self.mesh = draw_mesh(rng, groups)
-        rules = Rules(rng, self.mesh, list(world.fields), world.cuttable())
-        self.shares = Shares(self.mesh, rules.cuts, rules.rules, world.stepped())
+        rules = Rules(rng, self.mesh, list(world.fields), world.cuttable(), world.multiples())
+        self.shares = Shares(self.mesh, rules.cuts, rules.rules, world.stepped(), getattr(world, "ragged", ()))
         world.shares = self.shares
         self.path = world.configure("mesh.yaml")
         world.shares = None
@@ -293,7 +329,9 @@ class Checker:
             if owner + ".offsets" in expected and made != "valid":
                 steps = len(expected[owner + ".offsets"])
                 offsets = got[owner + ".offsets"][i * steps:(i + 1) * steps + 1]
-                own = np.diff(offsets) if name.endswith(".offsets") else got[name][offsets[0]:offsets[-1]]
+                ends = offsets[[0, -1]] * len(got[name]) // max(1, got[owner + ".offsets"][-1])  # or of its parts
+                if made != "length":
+                    own = np.diff(offsets) if made == "offsets" else got[name][ends[0]:ends[1]]
             if own is None or not np.array_equal(own, value):
                 wrong.append(f"{name} {value.shape} is {str(own)[:300]} and not {str(value)[:300]}")
         return ", ".join(wrong) or "it is right now"
@@ -439,7 +477,7 @@ class Model(Meshes, test_ragged.Ragged):
     """Frames, or ragged fields beside frames."""
 
     def make_world(self, rng):
-        return test_samples.make_world(rng, self.folder, rng.choice((Frames, Frames, Ragged)))
+        return test_samples.make_world(rng, self.folder, rng.choice((Frames, Ragged)))
 
     def draw_budget(self, rng, world, anchors, order):
         if isinstance(world, Ragged):

@@ -75,8 +75,8 @@ class World(test_samples.World):
             field["deliver"] = {"pad": rng.choice((1, 4, 30)), "truncate": True}
         elif form == "dense":
             field["deliver"] = {"dense": list(SHAPE[:axes]), "combine": rng.choice(("sum", "last", "max"))}
-        elif rng.random() < 0.5:
-            field["deliver"] = "csr"
+        elif rng.random() < 0.6:
+            field["deliver"] = rng.choice(("csr", {"pad_to_multiple_of": 1}, {"pad_to_multiple_of": 16}, {"pad_to_multiple_of": 24}))
         if may_join and form != "dense" and rng.random() < 0.4:
             field["index"] = f"{name}/join"
         starts = rng.choice(("i8", "i4", "u4", "u8"))

@@ -388,10 +388,12 @@ static void forms(void **state)
     dataset_free(dataset);
 
     dataset = open_one(
-        world, (struct dataset_field_spec){.ragged = {"o", NULL, NULL, "w", NULL},
-                                           .deliver = {true, RAGGED_PAD, 0, true, 7, 0, {0}},
-                                           .steps = steps,
-                                           .step_count = 3});
+        world,
+        (struct dataset_field_spec){
+            .ragged = {"o", NULL, NULL, "w", NULL},
+            .deliver = {.is_given = true, .form = RAGGED_PAD, .truncates = true, .pad_items = 7},
+            .steps = steps,
+            .step_count = 3});
     field = find(dataset, "e");
     assert_int_equal(field->rank, 3);
     assert_int_equal(field->shape[0], 3);
@@ -411,10 +413,12 @@ static void forms(void **state)
     dataset_free(dataset);
     free(memory);
 
-    dataset = open_one(world, (struct dataset_field_spec){
-                                  .ragged = {"o", "b,a", NULL, NULL, NULL},
-                                  .deliver = {true, RAGGED_DENSE, 0, false, 0, 2, {70, 50}},
-                                  .cast = DTYPE_UINT8});
+    dataset = open_one(world, (struct dataset_field_spec){.ragged = {"o", "b,a", NULL, NULL, NULL},
+                                                          .deliver = {.is_given = true,
+                                                                      .form = RAGGED_DENSE,
+                                                                      .dense_rank = 2,
+                                                                      .dense_shape = {70, 50}},
+                                                          .cast = DTYPE_UINT8});
     assert_int_equal(dataset->field_count, 1);
     field = find(dataset, "e");
     assert_int_equal(field->dtype, DTYPE_UINT8);
@@ -438,11 +442,13 @@ static void clamped_values(void **state)
                  {DTYPE_UINT64, DTYPE_INT32}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ragged_world *world = world_make(*state, 40 + i, cases[i].from);
-        struct dataset *dataset = open_one(
-            world,
-            (struct dataset_field_spec){.ragged = {"o", "a", NULL, "v", NULL},
-                                        .deliver = {true, RAGGED_DENSE, 0, false, 0, 1, {50}},
-                                        .cast = cases[i].to});
+        struct dataset *dataset =
+            open_one(world, (struct dataset_field_spec){.ragged = {"o", "a", NULL, "v", NULL},
+                                                        .deliver = {.is_given = true,
+                                                                    .form = RAGGED_DENSE,
+                                                                    .dense_rank = 1,
+                                                                    .dense_shape = {50}},
+                                                        .cast = cases[i].to});
         const struct ragged *ragged = &dataset->ragged[0];
         void *memory = hold(dataset), *buffer = aligned_alloc(64, dataset->row_bytes);
         struct zarr_read_stats stats = {0};

@@ -172,13 +172,17 @@ static void bad_forms(void **state)
     field.deliver.pad_items = 4;
     refuse(fixture, field, "deliver has both pad and dense");
     field = csr_field();
-    field.deliver = (struct dataset_deliver_spec){true, RAGGED_PAD, RAGGED_SUM, false, 3, 0, {0}};
+    field.deliver =
+        (struct dataset_deliver_spec){.is_given = true, .form = RAGGED_PAD, .pad_items = 3};
     refuse(fixture, field,
            "has 4 items, more than deliver.pad (3): the longest frame has 4; give a larger pad");
-    field.deliver = (struct dataset_deliver_spec){true, RAGGED_CSR, RAGGED_MAX, false, 0, 0, {0}};
+    field.deliver = (struct dataset_deliver_spec){.is_given = true, .combine = RAGGED_MAX};
     refuse(fixture, field, "deliver.combine is for dense");
-    field.deliver = (struct dataset_deliver_spec){true, RAGGED_CSR, RAGGED_SUM, true, 0, 0, {0}};
+    field.deliver = (struct dataset_deliver_spec){.is_given = true, .truncates = true};
     refuse(fixture, field, "deliver.truncate is for pad");
+    field.deliver =
+        (struct dataset_deliver_spec){.form = RAGGED_PAD, .pad_items = 4, .multiple = 2};
+    refuse(fixture, field, "deliver.pad_to_multiple_of is for csr");
 }
 
 /* As many stores as columns leave room for: fields that say how long samples are have no array. */

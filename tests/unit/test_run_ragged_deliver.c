@@ -3,6 +3,7 @@
 #include "run/ragged_deliver.h"
 
 #include "base/float16.h"
+#include "base/size.h"
 #include "run/ragged_scatter.h"
 
 #include <math.h>
@@ -198,6 +199,62 @@ static void items_lie_one_after_another_or_padded(void **unused)
                              csr ? 0 : ragged->pad_items - count, way < 2);
         }
         free(slot);
+        free_items(&world);
+    }
+}
+
+/* Item j of a frame of `length` items, which begins at `start` in the batch: at which item of which
+ * part it is. */
+static uint64_t place_in_parts(const struct ragged_target *target, uint64_t start, uint64_t length,
+                               uint64_t j, uint64_t *ret_part)
+{
+    uint64_t parts = target->part_count, pieces = target->is_zigzag ? 2 * parts : parts;
+    uint64_t own = length / pieces, piece = j / own;
+    bool is_second = piece >= parts;
+    *ret_part = is_second ? pieces - 1 - piece : piece;
+    return start / parts + (is_second ? own : 0) + j % own;
+}
+
+static void items_that_are_cut_lie_part_after_part(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 300; round++) {
+        struct world world = {.ragged = {.form = RAGGED_CSR, .page_items = 1 + draw(40)}};
+        struct ragged *ragged = &world.ragged;
+        struct ragged_target target = {.ragged = ragged,
+                                       .part_count = 1 + (uint32_t)draw(4),
+                                       .is_zigzag = round % 2,
+                                       .delivers = {true}};
+        ragged->multiple =
+            (1 + draw(3)) * target.part_count * (target.is_zigzag ? 2 : 1); /* of the pieces */
+        add_column(ragged, DTYPE_UINT8, 1 + draw(12));
+        add_widths(ragged);
+        uint64_t count = draw(4) ? draw(100) : 0, start = ragged->multiple * draw(4);
+        uint64_t length = size_round_up(count, ragged->multiple);
+        make_items(&world, count, fill_bytes);
+        size_t bytes = ragged->columns[0].item_bytes;
+        target.part_strides[0] = (start + length) * bytes + 64;
+        size_t slot_bytes = target.part_count * target.part_strides[0];
+        unsigned char *slot = malloc(slot_bytes), *expected = malloc(slot_bytes);
+        for (int way = 0; way < 3; way++) {
+            memset(slot, GUARD, slot_bytes);
+            memset(expected, GUARD, slot_bytes);
+            for (uint64_t j = 0, part; j < length; j++) {
+                uint64_t at = place_in_parts(&target, start, length, j, &part);
+                unsigned char *item = expected + part * target.part_strides[0] + at * bytes;
+                memset(item, 0, bytes);
+                if (j < count && way < 2)
+                    fill_bytes(ragged, 0, j, item);
+            }
+            ragged_deliver(&target, slot, 0, start,
+                           way == 0   ? &world.paged
+                           : way == 1 ? &world.together
+                                      : NULL,
+                           count);
+            assert_memory_equal(slot, expected, slot_bytes);
+        }
+        free(slot);
+        free(expected);
         free_items(&world);
     }
 }
@@ -456,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_lie_one_after_another_or_padded),
+        cmocka_unit_test(items_that_are_cut_lie_part_after_part),
         cmocka_unit_test(dense_cells_have_what_their_items_say),
         cmocka_unit_test(large_tensors_are_cleared_ahead_of_their_items),
         cmocka_unit_test(nan_is_the_largest_value),

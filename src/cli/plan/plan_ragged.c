@@ -18,8 +18,7 @@ static void describe_form(const struct ragged *ragged, const struct run_setup *s
     switch (ragged->form) {
     case RAGGED_CSR:
         if (ragged->multiple > 0)
-            text_append(out, "; padded to multiples of %s",
-                        count_format(ragged->multiple).text);
+            text_append(out, "; padded to multiples of %s", count_format(ragged->multiple).text);
         text_append(out, "; a slot has room for %s, ",
                     count_format(slot_items(ragged, &setup->layout)).text);
         if (setup->plan.cuts.items > 0)

@@ -45,8 +45,8 @@ static void describe(const struct ragged *ragged, struct text *out)
 static bool is_same(const struct ragged *a, const struct ragged *b)
 {
     return b && a->form == b->form && a->step_count == b->step_count &&
-           a->pad_items == b->pad_items && a->multiple == b->multiple && a->dense_rank == b->dense_rank &&
-           (a->form != RAGGED_DENSE || a->combine == b->combine);
+           a->pad_items == b->pad_items && a->multiple == b->multiple &&
+           a->dense_rank == b->dense_rank && (a->form != RAGGED_DENSE || a->combine == b->combine);
 }
 
 static enum status refuse(const char *name, const struct ragged *a, const struct ragged *b,

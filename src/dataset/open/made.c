@@ -99,8 +99,8 @@ static enum status add_for_ragged(struct dataset *dataset, const struct ragged_o
     enum status status = STATUS_OK;
     if (ragged->deliver.form == RAGGED_CSR)
         status = add_ragged(dataset, ragged, MADE_OFFSETS, err);
-    bool has_lengths = ragged->deliver.form == RAGGED_PAD ||
-                       ragged->deliver.form == RAGGED_BOUND || ragged->deliver.multiple > 0;
+    bool has_lengths = ragged->deliver.form == RAGGED_PAD || ragged->deliver.form == RAGGED_BOUND ||
+                       ragged->deliver.multiple > 0;
     if (status == STATUS_OK && has_lengths)
         status = add_ragged(dataset, ragged, MADE_LENGTH, err);
     if (status == STATUS_OK && ragged->step_count > 0 &&
