@@ -19,7 +19,6 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_vo
 
 from ._errors import Invalid
 from ._ragged import own_items
-from ._ragged import own_items
 
 
 class ArrowSchema(Structure):

@@ -71,6 +71,9 @@ class GroupLoops(JobTest):
     def test_context(self):
         self.agrees("context.py")
 
+    def test_packed(self):
+        self.agrees("packed.py", readers=2)
+
     def test_pipeline(self):
         """Each stage has a reader of its own."""
         self.agrees("pipeline.py", readers=2, silent=(0, 1))
