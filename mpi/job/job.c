@@ -216,6 +216,8 @@ enum status job_make_ready(struct job *job, struct session *session,
     if (status == STATUS_OK && options->command)
         status = job_spawn_trainers(job, options, err);
     if (status == STATUS_OK)
+        status = comm_agree(&job->comm, job_start_transform(job, err), err);
+    if (status == STATUS_OK)
         status = take_memory(job, session, err);
     if (status == STATUS_OK)
         status = load_held(job, session, options, err);
@@ -273,6 +275,7 @@ void job_end(struct session *session, const struct error *outcome)
         server_finish(job->server, outcome);
     job_stop_children(job, session->session_count > 0 ? job->config.grace_s * 1000 : connecting_ms);
     children_free(job->children);
+    transform_free(job->transform);
     session_drain_workers(session);
     watchdog_free(job->watchdog);
 }
@@ -292,6 +295,8 @@ void job_done(struct job *job, struct session *session)
     free(session->given);
     free(session->localities);
     free(job->seats);
+    free(job->made);
+    free(job->environment);
     config_done(&job->config);
     /* A signal may still come: nothing is left to stop. */
     *job = (struct job){.comm = job->comm};

@@ -19,6 +19,7 @@
 #include "read/row_store.h"
 #include "run/setup.h"
 #include "trainers/children.h"
+#include "transform/transform.h"
 
 /* What the command line says. The strings are borrowed while the job lives. */
 struct job_options {
@@ -77,7 +78,12 @@ struct job {
     bool listening;          /* on all ranks: trainers can connect, and hear how the run ends */
     uint64_t reconnect_s; /* how long readers and trainers wait for one another after a loss; 0: not
                            * at all */
-    struct children *children; /* NULL: none */
+    struct children *children;   /* NULL: none */
+    struct board_shape *made;    /* what the transform makes, the same on all ranks; NULL: there is
+                                  * none */
+    struct transform *transform; /* likewise */
+    char **environment;          /* of its processes; owned */
+    char name[64 + COMM_NODE_NAME_BYTES]; /* "reader 0 on n1"; set with the transform */
     struct pool *pool;
     struct row_store *store;
     struct stored_rows *stored;  /* NULL: rows are not kept as stored */

@@ -84,6 +84,8 @@ enum status job_spawn_trainers(struct job *job, const struct job_options *option
         .master_port = master.port,
         .restarts = job->config.restarts,
         .grace_ms = job->config.grace_s * 1000,
+        .owns = job_owns_child,
+        .owner = job,
         .seats = job->placement.trainers,
         .seat_count = job->config.bind_trainers ? job->placement.seat_count : 0};
     snprintf(children.master_addr, sizeof children.master_addr, "%s", master.address);

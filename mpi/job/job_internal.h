@@ -81,6 +81,21 @@ MUST_USE enum status job_spawn_trainers(struct job *job, const struct job_option
 MUST_USE enum status job_restart_children(const struct job *job, uint32_t *ret_count,
                                           struct error *err);
 
+/* job_transform.c. On rank 0: finds out by a trial what delivery.transform makes. *ret_made: the
+ * caller's to free; NULL: there is no transform. Errors of trial_run(). */
+MUST_USE enum status job_try_transform(const struct job *job, struct board_shape **ret_made,
+                                       struct error *err);
+
+/* Starts this reader's processes of it, where there is one. Errors of transform_new(). */
+MUST_USE enum status job_start_transform(struct job *job, struct error *err);
+
+/* For the rings of a session, which are there. Errors of transform_begin(). */
+MUST_USE enum status job_begin_transform(const struct job *job, const struct ring_layout *layout,
+                                         struct error *err);
+
+/* Whether a child is a process of the transform of the job `job`. */
+bool job_owns_child(const void *job, pid_t pid);
+
 /* job_announce.c. Collective: collects on rank 0 where every reader and its trainers sit. `spawns`:
  * trainers are the readers' children. NO_MEMORY. */
 MUST_USE enum status job_collect_seats(struct job *job, bool spawns, struct error *err);

@@ -205,7 +205,9 @@ static enum status look_ahead(struct job *job, const struct job_options *options
                               struct error *err)
 {
     enum status status = STATUS_OK;
-    if (options->resume && job->comm.rank == 0)
+    if (job->comm.rank == 0)
+        status = comm_name_reader(&job->comm, job_try_transform(job, &job->made, err), err);
+    if (status == STATUS_OK && options->resume && job->comm.rank == 0)
         status = read_resume(options->resume, ret_state, err);
     if (status == STATUS_OK && job->comm.rank == 0)
         status = comm_name_reader(&job->comm,
@@ -229,6 +231,12 @@ enum status job_settle(struct job *job, struct session *session, const struct jo
         return status;
     const struct comm *comm = &job->comm;
     comm_broadcast(comm, &first, sizeof first, 0, comm->world);
+    void *made = job->made;
+    size_t made_bytes = made ? sizeof *job->made : 0;
+    comm_share(comm, &made, &made_bytes);
+    if (made_bytes == 0 && comm->rank != 0)
+        free(made);
+    job->made = made_bytes > 0 ? made : NULL;
     job->shape = (struct run_shape){
         .reader_count = (uint32_t)comm->size,
         .readers_on_node =
@@ -236,6 +244,7 @@ enum status job_settle(struct job *job, struct session *session, const struct jo
         .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
         .worker_count =
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
+        .transform = job->made,
         .auto_divisor = job->also ? ALSO_DIVISOR : 0,
         .stored_row_bytes = first.stored_row[0],
         .stored_row_cost = first.stored_row[1]};

@@ -343,6 +343,7 @@ enum status session_gather(struct job *job, struct session *session, bool quiet,
     if (status == STATUS_OK) {
         map_rings(session);
         tell_pages(session);
+        status = comm_agree(&job->comm, job_begin_transform(job, &session->layout, err), err);
     }
     if (status == STATUS_OK && job_tells_supervisor(job) && job->comm.rank == 0) {
         printf("gathered\n");
@@ -390,6 +391,8 @@ enum status session_scatter(struct session *session, struct error *err)
     session->ended_ns = clock_now_ns();
     note_cursors(session);
     row_store_forget_uses(job->store);
+    if (job->transform)
+        transform_end(job->transform);
     server_restart(job->server);
     if (session->begins_anew)
         begin_anew(session);

@@ -20,9 +20,14 @@ static const uint64_t patience_ns = 4000000;
 
 /* Signals, sockets and children: system calls each, so only when poll() has seen something, and now
  * and then. */
+static bool is_outside_due(const struct service *service)
+{
+    return service->outside_ready || service->books.now_ns - service->outside_ns >= 20 * ms_ns;
+}
+
 static bool look_outside(struct service *service)
 {
-    if (!service->outside_ready && service->books.now_ns - service->outside_ns < 20 * ms_ns)
+    if (!is_outside_due(service))
         return false;
     service->outside_ready = false;
     service->outside_ns = service->books.now_ns;
@@ -45,7 +50,7 @@ static bool turn(struct service *service)
     const struct job *job = service->job;
     struct error error;
     bool rounds_active = false;
-    bool active = look_outside(service);
+    bool looks = is_outside_due(service), active = look_outside(service);
     if (watchdog_take(job->watchdog, &error) || masks_progress(job->masks, &error) != STATUS_OK)
         stop_event_error(service->stop, &error);
     active |= windows_progress(service->windows);
@@ -53,8 +58,10 @@ static bool turn(struct service *service)
     if (status != STATUS_OK)
         stop_event_error(service->stop, &error);
     active |= rounds_active;
+    active |= service_progress_transform(service, looks);
     active |= pool_help(job->pool, patience_ns) > 0;
-    if (rounds_finished(service->rounds) && !service->books.finished)
+    if (rounds_finished(service->rounds) && service_has_transformed(service) &&
+        !service->books.finished)
         books_finish(&service->books);
     active |= service_progress_to_end(service);
     active |= service_end_delivery(service);
@@ -117,8 +124,12 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
     const struct job *job = service->job;
     service->fds[0] = (struct pollfd){.fd = waker_fd(&service->session->waker), .events = POLLIN};
     service->fds[1] = (struct pollfd){.fd = job->comm.signal_fd, .events = POLLIN};
-    size_t sockets, count = 2 + server_pollfds(job->server, service->fds + 2,
+    size_t sockets, known = 2 + server_pollfds(job->server, service->fds + 2,
                                                service->fd_capacity - 2, &sockets);
+    size_t count = known;
+    if (job->transform)
+        count +=
+            transform_pollfds(job->transform, service->fds + known, service->fd_capacity - known);
     struct timespec timeout = {.tv_sec = (time_t)(duration_ns / 1000000000u),
                                .tv_nsec = (long)(duration_ns % 1000000000u)};
     uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
@@ -128,6 +139,8 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
     if (seen <= 0)
         return;
     for (size_t i = 1; i < 2 + sockets; i++)
+        service->outside_ready |= service->fds[i].revents != 0;
+    for (size_t i = known + 1; i < count; i++) /* its first one tells of batches */
         service->outside_ready |= service->fds[i].revents != 0;
 }
 
@@ -161,7 +174,8 @@ static enum status service_init(struct service *service, struct session *session
 {
     service->job = session->job;
     service->session = session;
-    service->fd_capacity = 8 + 4 * ((size_t)session->trainer_count + 64);
+    service->fd_capacity = 8 + 4 * ((size_t)session->trainer_count + 64) +
+                           (session->job->transform ? TRANSFORM_MOST_PROCESSES + 1 : 0);
     service->fds = calloc(service->fd_capacity, sizeof *service->fds);
     service->left = calloc(session->trainer_count + 1, sizeof *service->left);
     service->lost = calloc(session->trainer_count + 1, sizeof *service->lost);
@@ -271,6 +285,8 @@ static enum status run_stretch(struct session *session, bool quiet, struct servi
     }
     service_done(&service);
     *stretch = (struct stretch){service.skips, service.signal_number};
+    if (status == STATUS_OK && service.skips)
+        status = comm_agree(&job->comm, service_finish_transform(session, err), err);
     if (status == STATUS_OK && service.skips)
         service_skip(session, service.skip_to, service.books.published);
     return status;

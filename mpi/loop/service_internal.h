@@ -57,6 +57,16 @@ struct service {
  * others waiting. True if anything moved. */
 bool service_look_at_trainers(struct service *service);
 
+/* service_transform.c: hands what the transform is done with to trainers. `looks`: as of
+ * transform_progress(). True if anything moved. */
+bool service_progress_transform(struct service *service, bool looks);
+
+/* Whether the transform has nothing. */
+bool service_has_transformed(const struct service *service);
+
+/* Waits until that is so, for service_skip(). Errors of transform_progress(). */
+MUST_USE enum status service_finish_transform(const struct session *session, struct error *err);
+
 /* service_skip.c: hears which steps trainers skip. On rank 0 ends the session once steps are to
  * come that no trainer wants. */
 void service_look_for_skips(struct service *service);

@@ -27,7 +27,9 @@ static bool slots_free(const struct rounds *rounds, uint64_t last_sequence)
 {
     const struct job *job = rounds->job;
     for (uint32_t i = 0; i < rounds->session->ring_count; i++)
-        if (!server_slot_free(job->server, rounds->session->rings[i].ring, last_sequence))
+        if (!server_slot_free(job->server, rounds->session->rings[i].ring, last_sequence) ||
+            (job->transform &&
+             !transform_slot_free(job->transform, rounds->session->rings[i].ring, last_sequence)))
             return false;
     return true;
 }
@@ -204,7 +206,7 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
     return status;
 }
 
-/* Hands the steps that are complete with this round to the trainers. */
+/* Hands the steps that are complete with this round to the trainers, or to the transform. */
 static void publish(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
@@ -224,7 +226,10 @@ static void publish(struct rounds *rounds, struct round *round)
                 .sample_count = local.count,
                 .first_position = (uint32_t)(local.first - plan_step_first(plan, step)),
                 .bound = plan_step_bound(&round->reach.epoch, step)};
-            server_publish(job->server, ring->ring);
+            if (job->transform)
+                transform_submit(job->transform, ring->ring, local.count);
+            else
+                server_publish(job->server, ring->ring);
         }
     }
 }

@@ -163,7 +163,7 @@ static bool is_known(const struct children *children, pid_t pid)
     for (uint32_t i = 0; i < children->count; i++)
         if (children->child[i].pid == pid)
             return true;
-    return false;
+    return children->options.owns(children->options.owner, pid);
 }
 
 /* What children leave outside their groups comes to us, too: reaps such as have ended. */

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct children;
 
@@ -36,8 +37,11 @@ struct children_options {
     const struct placement_trainer *seats; /* [seat_count]: of the first seat_count trainers */
     uint32_t seat_count; /* at most `count`; trainers without a seat run where this process may */
     uint64_t restarts;   /* how often each trainer may be started again */
-    uint64_t grace_ms;   /* from SIGTERM to SIGKILL, for processes that an ended trainer leaves in
-                          * its group */
+    bool (*owns)(const void *owner, pid_t pid); /* whether another part of the program waits for
+                                                 * that child */
+    const void *owner;                          /* of owns() */
+    uint64_t grace_ms; /* from SIGTERM to SIGKILL, for processes that an ended trainer leaves in
+                        * its group */
 };
 
 /* Starts all trainers, and makes this process the parent of all processes that they leave behind.

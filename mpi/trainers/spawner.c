@@ -80,6 +80,16 @@ static bool find_library(char ret_variable[VARIABLE_BYTES])
     return access(strchr(ret_variable, '=') + 1, R_OK) == 0;
 }
 
+char **spawner_plain_environment(void)
+{
+    static char library[VARIABLE_BYTES];
+    size_t count;
+    char **environment = child_environment(&count);
+    if (environment && find_library(library))
+        environment[count] = library;
+    return environment;
+}
+
 static int start_program(char *const *arguments, char *const *environment, pid_t *ret_pid)
 {
     posix_spawnattr_t attributes;

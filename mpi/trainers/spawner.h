@@ -40,6 +40,10 @@ void spawner_done(struct spawner *spawner);
 MUST_USE enum status spawner_start(const struct spawner *spawner, uint32_t index, pid_t *ret_pid,
                                    struct error *err);
 
+/* The environment of a process that is neither a trainer nor a rank: without the launcher's
+ * variables, with PENSTOCK_LIBRARY. The caller frees the array, not its texts. NULL: no memory. */
+char **spawner_plain_environment(void);
+
 /* The body of the hidden command `penstock-reader --exec-trainer PARENT CPUSET CMD…`: arranges for
  * SIGTERM when PARENT dies, binds itself to CPUSET unless that is "", then executes CMD. Returns
  * only on failure, with the exit code for main(). */

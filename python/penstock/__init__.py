@@ -38,6 +38,7 @@ from ._info import Axis, Cut, Field, Info, Stats
 from ._library import library_path, library_version
 from ._loader import Loader, connect
 from ._ragged import Csr
+from ._transform import Rng, TransformBatch, transform
 
 __version__ = "0.1.0"
 
@@ -62,10 +63,13 @@ __all__ = [
     "OutOfMemory",
     "Protocol",
     "Refused",
+    "Rng",
     "Stats",
     "Timeout",
+    "TransformBatch",
     "Unsupported",
     "connect",
     "library_path",
     "library_version",
+    "transform",
 ]

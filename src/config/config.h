@@ -178,6 +178,14 @@ struct config_range {
       "seconds after which the log names a trainer that all others wait for; 0: never")            \
     X("delivery.bind_trainers", bind_trainers, BOOL, "true", 0, 0, KEEPS_ORDER,                    \
       "bind spawned trainers to cpus without workers, near their GPU, if there are enough cpus")   \
+    X("delivery.transform_run", transform_run, STRING, "", 0, 0, KEEPS_ORDER,                      \
+      "command, for the shell, of a program that changes samples beside each reader; \"\": none")  \
+    X("delivery.transform_processes", transform_processes, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,  \
+      "processes of it for each reader; auto: as many as readers.threads")                         \
+    X("delivery.transform_fields", transform_fields, LIST, "", 0, 0, KEEPS_ORDER,                  \
+      "fields that it gets, and whose place is taken by what it returns; \"\": all")               \
+    X("delivery.transform_timeout", transform_timeout_s, U64, "300", 1, 86400, KEEPS_ORDER,        \
+      "seconds until a process of it is ready, and for one batch; then it is started again")       \
     X("exchange.steps_per_round", steps_per_round, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,          \
       "steps that one exchange carries, and that one reader alone publishes at once; auto: "       \
       "computed from sizes")                                                                       \

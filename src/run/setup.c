@@ -136,9 +136,7 @@ static uint64_t slot_capacity(const struct ragged *ragged, uint64_t items, const
     return max_u64(items / multiple * multiple, multiple);
 }
 
-/* Fields of a mix are those of its first source. */
-static struct ring_field slot_field(const struct dataset *dataset, const struct dataset_field *from,
-                                    const struct plan *plan)
+struct ring_field setup_slot_field(const struct dataset_field *from, uint64_t capacity)
 {
     struct ring_field to = {.dtype = from->dtype, .rank = (uint32_t)from->rank};
     snprintf(to.name, sizeof to.name, "%s", from->name);
@@ -150,7 +148,7 @@ static struct ring_field slot_field(const struct dataset *dataset, const struct 
         return to;
     if (from->source == FIELD_RAGGED) {
         to.kind = pads ? RING_PADDED : RING_ITEMS;
-        to.capacity = slot_capacity(from->ragged, most_items(dataset, from->ragged, plan), plan);
+        to.capacity = capacity;
         if (!pads)
             to.offsets_field = (uint32_t)from->ragged->lengths_field;
         return to;
@@ -161,6 +159,16 @@ static struct ring_field slot_field(const struct dataset *dataset, const struct 
     to.rank = from->ragged->step_count > 0;
     to.shape[0] = from->ragged->step_count;
     return to;
+}
+
+/* Fields of a mix are those of its first source. */
+static struct ring_field slot_field(const struct dataset *dataset, const struct dataset_field *from,
+                                    const struct plan *plan)
+{
+    bool has_items = from->source == FIELD_RAGGED && ragged_has_item_shape(from->ragged);
+    return setup_slot_field(
+        from,
+        has_items ? slot_capacity(from->ragged, most_items(dataset, from->ragged, plan), plan) : 0);
 }
 
 uint32_t run_reserve_slots(const struct config *config, struct round_shape shape)
@@ -456,6 +464,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     struct run_setup setup = {0};
     struct run_shape shape = *given;
     enum status status = shares_settle(config, dataset, &setup.shares, err);
+    if (status == STATUS_OK)
+        status = shares_transform(&setup.shares, shape.transform, err);
     if (status == STATUS_OK)
         status = spread(&setup.shares.mesh, &shape, err);
     if (status == STATUS_OK)

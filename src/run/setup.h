@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "delivery/ring/board.h"
 #include "delivery/ring/layout.h"
 #include "plan/assign/assign.h"
 #include "plan/budget/budget.h"
@@ -36,6 +37,8 @@ struct run_shape {
     const char *least_node;    /* that node's name, borrowed; NULL: this machine */
     uint64_t stored_row_bytes; /* of a row in the store, on average; 0: not known */
     uint64_t stored_row_cost;  /* memory that a row takes that is kept as stored; 0: not known */
+    const struct board_shape
+        *transform; /* what delivery.transform makes, borrowed; NULL: nothing */
     /* The fetch stage (read/fetch_stage.h) that run_fetch_memory() has room for: */
     uint64_t fetch_bytes;        /* its memory; 0: there is none */
     uint64_t fetch_rows;         /* that it has on their way at most */
@@ -46,7 +49,7 @@ struct run_shape {
 struct run_setup {
     uint32_t partition_count; /* 1: readers are not divided into partitions (run/partitions.h) */
     struct partitions_cost partitions;
-    struct shares shares; /* borrows from configuration and dataset */
+    struct shares shares; /* borrows from configuration, dataset and transform */
     struct plan plan;     /* its trainers are groups of trainers */
     struct round_shape shape;
     struct budget_demand

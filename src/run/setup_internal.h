@@ -32,6 +32,10 @@ uint64_t setup_cut_items(const struct dataset *dataset, const struct plan *plan,
 /* The most bytes of the trailers of all samples of a step; 0 without a budget. */
 uint64_t setup_step_trailer(const struct dataset *dataset, const struct plan *plan);
 
+/* How a field lies in a slot. `capacity`: of items, for all samples of a batch; looked at where
+ * slots have items. Not settled. */
+struct ring_field setup_slot_field(const struct dataset_field *from, uint64_t capacity);
+
 /* setup_memory.c: the dataset's ragged fields, for the plans of memory and rounds. */
 struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan *plan);
 

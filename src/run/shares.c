@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,8 +260,79 @@ static void lay_out_part(const struct shares *shares, size_t f, const struct rin
     }
 }
 
+enum status shares_transform(struct shares *shares, const struct board_shape *transform,
+                             struct error *err)
+{
+    shares->transform = transform;
+    for (uint32_t i = 0; transform && i < transform->input_count; i++) {
+        uint32_t f = transform->inputs[i].field;
+        if (shares_part_count(shares, f) > 0)
+            return error_set(err, STATUS_INVALID,
+                             "delivery.transform gets field '%s', which is cut: list the fields "
+                             "that it needs in delivery.transform.fields, without this one",
+                             transform->inputs[i].name);
+        shares->everywhere |= UINT64_C(1) << f;
+    }
+    return STATUS_OK;
+}
+
+/* The fields that outputs are, as bits. */
+static uint64_t output_fields(const struct board_shape *transform)
+{
+    uint64_t fields = 0;
+    for (uint32_t o = 0; transform && o < transform->output_count; o++) {
+        const struct board_output *output = &transform->outputs[o];
+        if (output->same_as == 0)
+            fields |= UINT64_C(1) << output->field;
+        if (output->same_as == 0 && output->most_items > 0)
+            fields |= UINT64_C(2) << output->field;
+    }
+    return fields;
+}
+
+/* The fields that only the transform gets, as bits. */
+static uint64_t hidden_fields(const struct board_shape *transform)
+{
+    uint64_t fields = 0;
+    for (uint32_t i = 0; transform && i < transform->input_count; i++)
+        if (!transform->inputs[i].is_delivered)
+            fields |= UINT64_C(1) << transform->inputs[i].field;
+    return fields;
+}
+
+/* Outputs may have the names of hidden inputs, which get others. */
+static void lay_out_transform(const struct board_shape *transform, struct ring_layout *layout)
+{
+    for (uint32_t i = 0; i < transform->input_count; i++) {
+        struct ring_field *field = &layout->fields[transform->inputs[i].field];
+        if (!transform->inputs[i].is_delivered)
+            snprintf(field->name, sizeof field->name, "<%" PRIu32, transform->inputs[i].field);
+    }
+    for (uint32_t o = 0; o < transform->output_count; o++) {
+        const struct board_output *output = &transform->outputs[o];
+        struct ring_field *field = &layout->fields[output->field];
+        if (output->same_as > 0)
+            continue;
+        *field = (struct ring_field){.dtype = output->dtype, .rank = output->rank};
+        memcpy(field->name, output->name, sizeof field->name);
+        memcpy(field->shape, output->shape, sizeof field->shape);
+        layout->field_count++;
+        if (output->most_items == 0)
+            continue;
+        field->kind = RING_ITEMS;
+        field->capacity = mul_sat(output->most_items, layout->batch_size);
+        field->offsets_field = output->field + 1;
+        field[1] = (struct ring_field){.dtype = DTYPE_INT64, .kind = RING_OFFSETS};
+        snprintf(field[1].name, sizeof field[1].name, "%.*s.offsets",
+                 (int)(sizeof field[1].name - sizeof ".offsets"), output->name);
+        layout->field_count++;
+    }
+}
+
 void shares_lay_out(const struct shares *shares, struct ring_layout *layout)
 {
+    if (shares->transform)
+        lay_out_transform(shares->transform, layout);
     layout->member_count = shares->mesh.rank_count / mesh_group_count(&shares->mesh);
     for (size_t f = 0; f < shares->field_count; f++) {
         struct ring_field *field = &layout->fields[f];
@@ -309,6 +381,8 @@ static void describe(const struct shares *shares, uint32_t rank, struct ring_mem
         ret_member->parts[f] = (uint16_t)part;
         ret_member->fields |= (uint64_t)has_field(shares, f, coordinates) << f;
     }
+    ret_member->fields &= ~hidden_fields(shares->transform);
+    ret_member->fields |= output_fields(shares->transform);
 }
 
 void shares_describe(void *shares, uint32_t rank, struct ring_member *ret_member)

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "dataset/dataset.h"
+#include "delivery/ring/board.h"
 #include "delivery/ring/layout.h"
 #include "mesh/cut.h"
 
@@ -38,6 +39,8 @@ struct shares {
     size_t field_count;
     uint32_t first_parts[DATASET_MAX_FIELDS]; /* of the parts of all fields, one after another */
     uint64_t everywhere; /* fields that every reader delivers: ragged ones, which travel together */
+    const struct board_shape *transform; /* borrowed; NULL: none. Its outputs are fields behind the
+                                          * dataset's */
     const char *owners[DATASET_MAX_FIELDS]; /* the name by which rules call each field; borrowed
                                              * from the dataset */
 };
@@ -48,6 +51,11 @@ struct shares {
  * samples have no pieces of equal length; more parts than a ring holds. */
 MUST_USE enum status shares_settle(const struct config *config, const struct dataset *dataset,
                                    struct shares *ret_shares, struct error *err);
+
+/* A transform's inputs and outputs are on every reader. Trainers have outputs, and of the inputs
+ * those that are delivered. INVALID: an input is cut. */
+MUST_USE enum status shares_transform(struct shares *shares, const struct board_shape *transform,
+                                      struct error *err);
 
 /* How many parts a field has; 0: it is whole. */
 uint32_t shares_part_count(const struct shares *shares, size_t field);
@@ -91,8 +99,8 @@ MUST_USE enum status need_classes_init(struct need_classes *ret_classes,
                                        const uint32_t *reader_of_rank, struct error *err);
 void need_classes_done(struct need_classes *classes);
 
-/* Sets cut axes and parts of the fields of a layout that is not settled yet, and how many members a
- * ring may have. */
+/* Sets cut axes and parts of the fields of a layout that is not settled yet, adds the fields of a
+ * transform, and sets how many members a ring may have. */
 void shares_lay_out(const struct shares *shares, struct ring_layout *layout);
 
 /* What a rank has: a server_describe() whose argument is the shares. */

@@ -12,10 +12,10 @@
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/samples/samples_plot.h"
-#include "cli/samples/samples_read.h"
 #include "config/config.h"
 #include "dataset/dataset.h"
 #include "plan/order/plan.h"
+#include "run/one_sample.h"
 #include "zarr/metadata/array.h"
 
 #include <inttypes.h>
@@ -88,7 +88,6 @@ static uint64_t first_anchor(const struct dataset *dataset)
     return anchors_frame_at(dataset->anchors, row, 0);
 }
 
-/* Without anchors each frame is a sample, and a store is an episode. */
 static enum status find_sample(const struct dataset *dataset, uint64_t frame,
                                struct sample *ret_sample, struct error *err)
 {
@@ -96,18 +95,15 @@ static enum status find_sample(const struct dataset *dataset, uint64_t frame,
         return error_set(err, STATUS_INVALID,
                          "--index %" PRIu64 ": the dataset has frames 0 to %" PRIu64, frame,
                          dataset->frame_count - 1);
-    size_t store = store_of(dataset, frame);
-    struct sample sample = {.dataset = dataset, .frame = frame, .store = store};
-    uint64_t first = dataset->store_frames[store];
-    sample.row = dataset->store_rows[store] + (frame - first) / dataset->row_length;
-    sample.offset = (frame - first) % dataset->row_length;
-    sample.episode =
-        (struct anchors_episode){first, dataset->store_frames[store + 1], (uint64_t)store};
-    if (dataset->anchors) {
-        sample.episode = anchors_episode_of(dataset->anchors, frame);
-        sample.offset = anchors_offset_of(dataset->anchors, frame, &sample.row);
-    }
-    *ret_sample = sample;
+    struct one_sample one = one_sample_at(dataset, frame);
+    uint64_t place = dataset->anchors ? anchors_offset_of(dataset->anchors, frame, &one.row) : 0;
+    *ret_sample = (struct sample){
+        .dataset = dataset,
+        .frame = frame,
+        .row = one.row,
+        .offset = dataset->anchors ? place : frame - dataset_row_first(dataset, one.row),
+        .store = store_of(dataset, frame),
+        .episode = one.episode};
     return STATUS_OK;
 }
 
@@ -227,12 +223,12 @@ static void append_items(const struct sample *sample, const struct dataset_field
                                         [RAGGED_PAD] = "padded",
                                         [RAGGED_DENSE] = "dense",
                                         [RAGGED_BOUND] = "padded by step"};
-    const struct samples_plot plot = {.frame = sample->frame, .episode = sample->episode};
+    const struct one_sample plot = {.frame = sample->frame, .episode = sample->episode};
     uint64_t count = 0, steps = field->step_count > 0 ? field->step_count : 1;
     for (uint64_t k = 0; k < steps; k++) {
         int32_t step = field->step_count > 0 ? field->steps[k] : 0;
-        struct ragged_span span = ragged_frame(field->ragged, samples_frame_at(&plot, step));
-        if (samples_step_is_real(&plot, step) || field->fill != SAMPLES_FILL_ZERO)
+        struct ragged_span span = ragged_frame(field->ragged, one_sample_frame_at(&plot, step));
+        if (one_sample_step_is_real(&plot, step) || field->fill != SAMPLES_FILL_ZERO)
             count += span.end - span.begin;
     }
     text_append(out, ", %s item%s of ragged field %s, %s, frame%s ", count_format(count).text,
@@ -348,11 +344,11 @@ static void draw(const struct sample *sample, struct text *out)
 static enum status plot(const struct options *options, const struct config *config,
                         const struct sample *sample, struct error *err)
 {
-    const struct samples_plot plot = {.dataset = sample->dataset,
-                                      .frame = sample->frame,
-                                      .row = sample->row,
-                                      .episode = sample->episode,
-                                      .key = plan_sample_key(config->seed, 0, sample->frame)};
+    const struct one_sample plot = {.dataset = sample->dataset,
+                                    .frame = sample->frame,
+                                    .row = sample->row,
+                                    .episode = sample->episode,
+                                    .key = plan_sample_key(config->seed, 0, sample->frame)};
     return options->plot ? samples_plot(&plot, options->plot, err) : STATUS_OK;
 }
 

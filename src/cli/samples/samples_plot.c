@@ -4,7 +4,7 @@
 #include "base/float16.h"
 #include "base/size.h"
 #include "cli/samples/png.h"
-#include "cli/samples/samples_read.h"
+#include "run/one_sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -229,7 +229,7 @@ static int tile_width(const struct shown *shown)
     return (int)fmin(fmax(width, LEAST_TILE_WIDTH), 2 * TILE_HEIGHT);
 }
 
-static enum status draw_field(const struct samples_plot *plot, const struct shown *shown, int *y,
+static enum status draw_field(const struct one_sample *plot, const struct shown *shown, int *y,
                               struct text *out, struct error *err)
 {
     int x = LEFT, width = tile_width(shown);
@@ -239,7 +239,7 @@ static enum status draw_field(const struct samples_plot *plot, const struct show
     for (uint64_t k = 0; k < step_count(shown->field) && k < MOST_TILES && status == STATUS_OK;
          k++) {
         int32_t step = step_at(shown->field, k);
-        bool real = samples_step_is_real(plot, step);
+        bool real = one_sample_step_is_real(plot, step);
         if (x + width > WIDTH - LEFT) {
             x = LEFT;
             *y += TILE_HEIGHT + 22;
@@ -269,7 +269,7 @@ static enum status draw_field(const struct samples_plot *plot, const struct show
     return status;
 }
 
-static enum status draw_fields(const struct samples_plot *plot, const struct samples_row *row,
+static enum status draw_fields(const struct one_sample *plot, const struct one_sample_row *row,
                                int *y, struct text *out, struct error *err)
 {
     enum status status = STATUS_OK;
@@ -281,7 +281,7 @@ static enum status draw_fields(const struct samples_plot *plot, const struct sam
         if (!shown.bytes)
             return error_set(err, STATUS_NO_MEMORY, "no memory for a sample of field '%s'",
                              shown.field->name);
-        samples_row_take(row, plot, f, shown.bytes);
+        one_sample_take(row, plot, f, shown.bytes);
         find_range(&shown);
         find_shape(&shown);
         status = draw_field(plot, &shown, y, out, err);
@@ -290,7 +290,7 @@ static enum status draw_fields(const struct samples_plot *plot, const struct sam
     return status;
 }
 
-static enum status write_picture(const struct samples_plot *plot, const struct text *drawn, int y,
+static enum status write_picture(const struct one_sample *plot, const struct text *drawn, int y,
                                  const char *path, struct error *err)
 {
     FILE *out = fopen(path, "w");
@@ -315,17 +315,17 @@ static enum status write_picture(const struct samples_plot *plot, const struct t
                   : STATUS_OK;
 }
 
-enum status samples_plot(const struct samples_plot *plot, const char *path, struct error *err)
+enum status samples_plot(const struct one_sample *plot, const char *path, struct error *err)
 {
-    struct samples_row row = {0};
+    struct one_sample_row row = {0};
     struct text drawn = {0};
     int y = 24;
-    enum status status = samples_row_read(plot->dataset, plot->row, &row, err);
+    enum status status = one_sample_read_row(plot->dataset, plot->row, &row, err);
     if (status == STATUS_OK)
         status = draw_fields(plot, &row, &y, &drawn, err);
     if (status == STATUS_OK)
         status = write_picture(plot, &drawn, y, path, err);
     text_done(&drawn);
-    samples_row_done(&row);
+    one_sample_row_done(&row);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "delivery/client/describe.h"
 #include "delivery/client/environment.h"
 #include "delivery/client/loader.h"
 #include "delivery/ring/end_marker.h"
@@ -76,8 +77,8 @@ static void fill_cuts(struct penstock_field *result, const struct ring_field *fi
     }
 }
 
-static struct penstock_field field_of(const struct ring_layout *layout,
-                                      const struct ring_field *field)
+struct penstock_field describe_field(const struct ring_layout *layout,
+                                     const struct ring_field *field)
 {
     struct penstock_field result = {.name = field->name,
                                     .dtype = (enum penstock_dtype)field->dtype,
@@ -120,13 +121,12 @@ static void fill_handout(struct penstock *connection)
     if (!handout->memory)
         return;
     const struct handout_header *header = handout_header(handout);
-    for (uint32_t f = 0, i = 0; f < header->field_count; f++) { /* both are in order of name */
+    for (uint32_t f = 0; f < header->field_count; f++) {
         const struct handout_item *item = handout_item(handout, f);
-        while (i < connection->info.field_count &&
-               strcmp(connection->fields[i].name, item->name) < 0)
-            i++;
-        if (i < connection->info.field_count && strcmp(connection->fields[i].name, item->name) == 0)
-            connection->fields[i].attributes = (const char *)handout->memory + item->text_offset;
+        for (uint32_t i = 0; i < connection->info.field_count; i++)
+            if (strcmp(connection->fields[i].name, item->name) == 0)
+                connection->fields[i].attributes =
+                    (const char *)handout->memory + item->text_offset;
     }
     for (uint32_t i = 0; i < header->constant_count; i++)
         connection->constants[i] =
@@ -156,7 +156,7 @@ static void fill_info(struct penstock *connection)
     const struct ring_layout *layout = &header->layout;
     const struct ring_service *service = &header->service;
     for (uint32_t f = 0; f < layout->field_count; f++)
-        connection->fields[f] = field_of(layout, &layout->fields[f]);
+        connection->fields[f] = describe_field(layout, &layout->fields[f]);
     connection->info =
         (struct penstock_info){.fields = connection->fields,
                                .field_count = layout->field_count,

@@ -214,11 +214,10 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
                              "of the fields before",
                              layout->fields[f].name);
         parts += layout->fields[f].part_count;
-        if (f > 0 && strcmp(layout->fields[f - 1].name, layout->fields[f].name) >= 0)
-            return error_set(
-                err, STATUS_INVALID,
-                "field '%s' after '%s': field names must be distinct and in ascending order",
-                layout->fields[f].name, layout->fields[f - 1].name);
+        for (uint32_t g = 0; g < f; g++)
+            if (strcmp(layout->fields[g].name, layout->fields[f].name) == 0)
+                return error_set(err, STATUS_INVALID, "two fields have the name '%s'",
+                                 layout->fields[f].name);
     }
     if (parts != layout->part_count)
         return error_set(err, STATUS_INVALID, "%" PRIu32 " parts, and fields have %" PRIu32,

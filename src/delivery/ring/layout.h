@@ -211,10 +211,10 @@ static inline bool ring_layout_is_huge(const struct ring_layout *layout)
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, kinds, capacities,
  * offsets_fields, cut axes, numbers and indices of parts, what is absent, batch_size, slot_count,
  * spare_slots and member_count. Pure; *layout is untouched on failure. INVALID: a count is out of
- * its range, a name is empty or has no NUL, names are not in strictly ascending order, a dtype or a
- * kind is unknown, a dimension is 0, a field of items has no capacity or no field of offsets,
- * another field has either, offsets are not int64 [steps], a part is not within its field, a
- * reserved word is not 0, or the ring is beyond 2^48 bytes. */
+ * its range, a name is empty or has no NUL, two fields have one name, a dtype or a kind is unknown,
+ * a dimension is 0, a field of items has no capacity or no field of offsets, another field has
+ * either, offsets are not int64 [steps], a part is not within its field, a reserved word is not 0,
+ * or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
 /* Checks a layout that came from another process: the layout must equal what ring_layout_settle()

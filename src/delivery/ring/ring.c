@@ -68,12 +68,11 @@ static enum status protect(const struct ring *ring, const struct ring_layout *la
     return STATUS_OK;
 }
 
-enum status ring_open(int memfd, uint32_t index, struct ring *ret_ring,
-                      struct ring_header *ret_header, struct ring_member *ret_member,
-                      struct error *err)
+enum status ring_open_whole(int memfd, struct ring *ret_ring, struct ring_header *ret_header,
+                            struct error *err)
 {
     uint64_t bytes = 0;
-    struct ring ring;
+    struct ring ring = {.memfd = -1};
     enum status status = check_memfd(memfd, &bytes, err);
     if (status == STATUS_OK)
         status = ring_map(memfd, bytes, &ring, err);
@@ -83,15 +82,28 @@ enum status ring_open(int memfd, uint32_t index, struct ring *ret_ring,
     }
     memcpy(ret_header, ring.memory, sizeof *ret_header);
     status = ring_layout_check(&ret_header->layout, bytes, err);
-    if (status == STATUS_OK) {
-        ring_lay_out(&ring, &ret_header->layout);
-        status = find_member(&ring, &ret_header->layout, index, ret_member, err);
+    if (status != STATUS_OK) {
+        ring_done(&ring);
+        return status;
     }
+    ring_lay_out(&ring, &ret_header->layout);
+    *ret_ring = ring;
+    return STATUS_OK;
+}
+
+enum status ring_open(int memfd, uint32_t index, struct ring *ret_ring,
+                      struct ring_header *ret_header, struct ring_member *ret_member,
+                      struct error *err)
+{
+    struct ring ring;
+    enum status status = ring_open_whole(memfd, &ring, ret_header, err);
+    if (status != STATUS_OK)
+        return status;
+    status = find_member(&ring, &ret_header->layout, index, ret_member, err);
     if (status == STATUS_OK)
         status = protect(&ring, &ret_header->layout, err);
     if (status != STATUS_OK) {
-        munmap(ring.memory, bytes);
-        close(memfd);
+        ring_done(&ring);
         return status;
     }
     *ret_ring = ring;

@@ -54,6 +54,12 @@ MUST_USE enum status ring_open(int memfd, uint32_t index, struct ring *ret_ring,
                                struct ring_header *ret_header, struct ring_member *ret_member,
                                struct error *err);
 
+/* Maps a ring that another process made, with all slots for writing, as its reader does. `memfd` is
+ * taken, and closed also on failure. *ret_header is a private copy, whose layout is checked. Errors
+ * as of ring_open(). */
+MUST_USE enum status ring_open_whole(int memfd, struct ring *ret_ring,
+                                     struct ring_header *ret_header, struct error *err);
+
 /* Unmaps and closes. A zeroed ring with memfd -1 is fine. */
 void ring_done(struct ring *ring);
 

@@ -167,6 +167,9 @@ void server_skip(struct server *server, uint64_t cursor);
 bool server_take_given(struct server *server, uint32_t trainer, struct protocol_give *ret_given,
                        int *ret_memfd);
 
+/* A ring's memory. Borrowed until server_restart() or server_free(). */
+const struct ring *server_ring(const struct server *server, uint32_t ring);
+
 /* The kind of pages of a ring. */
 enum ring_pages server_ring_pages(const struct server *server, uint32_t ring);
 

@@ -33,6 +33,11 @@ void *server_slot(const struct server *server, uint32_t ring, uint64_t sequence)
     return ring_slot(&shared->ring, shared->base + sequence);
 }
 
+const struct ring *server_ring(const struct server *server, uint32_t ring)
+{
+    return &server->rings[ring].ring;
+}
+
 enum ring_pages server_ring_pages(const struct server *server, uint32_t ring)
 {
     return server->rings[ring].ring.pages;

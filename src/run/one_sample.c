@@ -1,5 +1,5 @@
-/* See samples_read.h. */
-#include "cli/samples/samples_read.h"
+/* See one_sample.h. */
+#include "run/one_sample.h"
 
 #include "base/size.h"
 #include "run/ragged_deliver.h"
@@ -7,15 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct one_sample one_sample_at(const struct dataset *dataset, uint64_t frame)
+{
+    size_t store = 0;
+    while (dataset->store_frames[store + 1] <= frame)
+        store++;
+    uint64_t first = dataset->store_frames[store];
+    struct one_sample sample = {
+        .dataset = dataset,
+        .frame = frame,
+        .row = dataset->store_rows[store] + (frame - first) / dataset->row_length,
+        .episode = {first, dataset->store_frames[store + 1], (uint64_t)store}};
+    if (dataset->anchors)
+        sample.episode = anchors_episode_of(dataset->anchors, frame);
+    return sample;
+}
+
 static unsigned char *page_at(const struct dataset_pages *pages, uint32_t page)
 {
-    const struct samples_row *row = (const struct samples_row *)pages;
+    const struct one_sample_row *row = (const struct one_sample_row *)pages;
     return row->page_memory + page * row->page_bytes;
 }
 
 /* Fills the row's memory. */
-static enum status allocate(const struct dataset *dataset, uint64_t number, struct samples_row *row,
-                            struct error *err)
+static enum status allocate(const struct dataset *dataset, uint64_t number,
+                            struct one_sample_row *row, struct error *err)
 {
     size_t pages = dataset_row_pages(dataset, number) * dataset->page_bytes;
     row->pages.at = page_at;
@@ -28,8 +44,8 @@ static enum status allocate(const struct dataset *dataset, uint64_t number, stru
                      size_format(dataset->row_bytes + pages).text);
 }
 
-enum status samples_row_read(const struct dataset *dataset, uint64_t number,
-                             struct samples_row *row, struct error *err)
+enum status one_sample_read_row(const struct dataset *dataset, uint64_t number,
+                                struct one_sample_row *row, struct error *err)
 {
     struct zarr_read_stats stats = {0};
     struct dataset_reader *reader = NULL;
@@ -43,19 +59,19 @@ enum status samples_row_read(const struct dataset *dataset, uint64_t number,
     return status;
 }
 
-void samples_row_done(struct samples_row *row)
+void one_sample_row_done(struct one_sample_row *row)
 {
     free(row->memory);
     free(row->page_memory);
 }
 
-bool samples_step_is_real(const struct samples_plot *sample, int32_t step)
+bool one_sample_step_is_real(const struct one_sample *sample, int32_t step)
 {
     int64_t frame = (int64_t)sample->frame + step;
     return frame >= (int64_t)sample->episode.first && frame < (int64_t)sample->episode.end;
 }
 
-uint64_t samples_frame_at(const struct samples_plot *sample, int32_t step)
+uint64_t one_sample_frame_at(const struct one_sample *sample, int32_t step)
 {
     int64_t frame = (int64_t)sample->frame + step;
     int64_t first = (int64_t)sample->episode.first, last = (int64_t)sample->episode.end - 1;
@@ -63,11 +79,11 @@ uint64_t samples_frame_at(const struct samples_plot *sample, int32_t step)
 }
 
 /* The whole frame of a step. */
-static const unsigned char *frame_of(const struct samples_row *row,
-                                     const struct samples_plot *sample, size_t f, int32_t step)
+static const unsigned char *frame_of(const struct one_sample_row *row,
+                                     const struct one_sample *sample, size_t f, int32_t step)
 {
     const struct dataset_field *field = &sample->dataset->fields[f];
-    uint64_t frame = samples_frame_at(sample, step);
+    uint64_t frame = one_sample_frame_at(sample, step);
     if (field->source == FIELD_HELD)
         return dataset_held_sample(sample->dataset, f, frame);
     int64_t in_row = (int64_t)frame - (int64_t)dataset_row_first(sample->dataset, sample->row);
@@ -75,7 +91,7 @@ static const unsigned char *frame_of(const struct samples_row *row,
 }
 
 /* Step number k of a ragged field, padded or dense. */
-static void take_items(const struct samples_row *row, const struct samples_plot *sample,
+static void take_items(const struct one_sample_row *row, const struct one_sample *sample,
                        const struct dataset_field *field, uint64_t k, bool is_zero,
                        unsigned char *to)
 {
@@ -84,7 +100,7 @@ static void take_items(const struct samples_row *row, const struct samples_plot 
     size_t number = (size_t)(ragged - sample->dataset->ragged);
     struct ragged_row in_row = dataset_ragged_row(sample->dataset, number, sample->row);
     struct ragged_span span =
-        ragged_frame(ragged, samples_frame_at(sample, field->step_count ? field->steps[k] : 0));
+        ragged_frame(ragged, one_sample_frame_at(sample, field->step_count ? field->steps[k] : 0));
     struct ragged_items items = {.count = span.end - span.begin,
                                  .pages = &row->pages,
                                  .page_item = span.begin - in_row.page_begin,
@@ -96,15 +112,15 @@ static void take_items(const struct samples_row *row, const struct samples_plot 
     ragged_deliver(&target, to, k, 0, is_zero ? NULL : &items, is_zero ? 0 : items.count);
 }
 
-void samples_row_take(const struct samples_row *row, const struct samples_plot *sample, size_t f,
-                      unsigned char *to)
+void one_sample_take(const struct one_sample_row *row, const struct one_sample *sample, size_t f,
+                     unsigned char *to)
 {
     const struct dataset_field *field = &sample->dataset->fields[f];
     uint64_t count = field->step_count > 0 ? field->step_count : 1;
     size_t step_bytes = field->sample_bytes / count;
     for (uint64_t k = 0; k < count; k++) {
         int32_t step = field->step_count > 0 ? field->steps[k] : 0;
-        bool is_zero = !samples_step_is_real(sample, step) && field->fill == SAMPLES_FILL_ZERO;
+        bool is_zero = !one_sample_step_is_real(sample, step) && field->fill == SAMPLES_FILL_ZERO;
         unsigned char *at = to + k * step_bytes;
         if (field->source == FIELD_RAGGED)
             take_items(row, sample, field, k, is_zero, to);

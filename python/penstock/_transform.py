@@ -1,0 +1,392 @@
+"""transform: a function that changes samples beside the readers, before trainers get them (delivery.transform)."""
+
+import ctypes
+import inspect
+import os
+import traceback
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+
+import numpy as np
+
+from . import _library
+from ._batch import Fields
+from ._errors import OK, Ended, Invalid, error_for
+from ._info import _field, _numpy_dtype
+from ._ragged import Csr
+
+_VARIABLE = "PENSTOCK_TRANSFORM"
+_DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
+)
+_TEXT_BYTES = 3000
+
+
+class COutput(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("rank", c_int32),
+        ("shape", c_uint64 * _library.MAX_RANK),
+        ("most_items", c_uint64),
+        ("same_as", c_int32),
+    ]
+
+
+class CTransformBatch(Structure):
+    _fields_ = [
+        ("epoch", c_uint64),
+        ("step", c_uint64),
+        ("sample_count", c_uint32),
+        ("is_trial", c_uint32),
+        ("bound", c_uint64),
+        ("indices", c_void_p),
+        ("keys", c_void_p),
+        ("valid", c_void_p),
+        ("input_count", c_uint32),
+        ("output_count", c_uint32),
+        ("fields", POINTER(_library.CField)),
+        ("outputs", POINTER(COutput)),
+        ("data", c_void_p * _library.MAX_FIELDS),
+        ("results", c_void_p * _library.MAX_FIELDS),
+        ("result_offsets", c_void_p * _library.MAX_FIELDS),
+    ]
+
+
+_FUNCTIONS = {
+    "penstock_transform_open": (c_int, [POINTER(c_void_p), c_char_p]),
+    "penstock_transform_next": (c_int, [c_void_p, POINTER(CTransformBatch)]),
+    "penstock_transform_tell": (c_int, [c_void_p, POINTER(COutput), c_uint32]),
+    "penstock_transform_done": (c_int, [c_void_p]),
+    "penstock_transform_fail": (c_int, [c_void_p, c_int64, c_char_p]),
+    "penstock_transform_error": (c_char_p, [c_void_p]),
+    "penstock_transform_close": (None, [c_void_p]),
+}
+
+
+def _philox(keys, high, lows):
+    """uint64 [samples, numbers]: Philox 4x32-10 (random_u64() of docs/inside/order.md) of each key at (high, lows)."""
+    mask, multiplier = np.uint64(0xFFFFFFFF), (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+    half = np.uint64(32)
+    lows = np.asarray(lows, np.uint64)
+    words = [lows & mask, lows >> half, np.uint64(high) & mask, np.uint64(high) >> half]
+    words = [np.broadcast_to(word, (len(keys), lows.size)) for word in words]
+    key = [(keys & mask)[:, None], (keys >> half)[:, None]]
+    for _ in range(10):
+        products = words[0] * multiplier[0], words[2] * multiplier[1]
+        words = [
+            (products[1] >> half) ^ words[1] ^ key[0],
+            products[1] & mask,
+            (products[0] >> half) ^ words[3] ^ key[1],
+            products[0] & mask,
+        ]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
+    return words[0] | words[1] << half
+
+
+class Rng:
+    """Random numbers for each sample of a batch, from its key: what a sample gets does not depend on the batch, the process or
+    the number of processes, and is other in each epoch. Each call gives new numbers, along a first axis of the samples.
+
+    rng[i] is a numpy.random.Generator of sample i alone, for all other distributions and for many numbers."""
+
+    def __init__(self, keys):
+        self.keys = np.array(keys, np.uint64)
+        self._calls = 0
+
+    def __len__(self):
+        return len(self.keys)
+
+    def __getitem__(self, sample):
+        return np.random.Generator(np.random.Philox(key=int(self.keys[sample])))
+
+    def _bits(self, shape):
+        self._calls += 1
+        bits = _philox(self.keys, self._calls, np.arange(int(np.prod(shape))))
+        return bits.reshape(len(self.keys), *shape)
+
+    def random(self, *shape):
+        """float64 [samples, *shape] in [0, 1)."""
+        return (self._bits(shape) >> np.uint64(11)) * 2.0**-53
+
+    def uniform(self, low, high, *shape):
+        """float64 [samples, *shape] in [low, high)."""
+        return low + (high - low) * self.random(*shape)
+
+    def integers(self, low, high, *shape):
+        """int64 [samples, *shape] in [low, high): at most 2^32 numbers."""
+        scaled = (self._bits(shape) >> np.uint64(32)) * np.uint64(high - low) >> np.uint64(32)
+        return low + scaled.astype(np.int64)
+
+    def normal(self, *shape):
+        """float64 [samples, *shape], of mean 0 and deviation 1 (Box and Muller)."""
+        radius, angle = np.sqrt(-2 * np.log1p(-self.random(*shape))), 2 * np.pi * self.random(*shape)
+        return radius * np.cos(angle)
+
+
+class TransformBatch(Fields):
+    """What a transform gets: field name -> array [samples, ...], not to be written to. A ragged field (deliver: csr) has the
+    items of all samples; csr() and strings() as of penstock.Batch. Also indices, sample_keys (uint64 [samples]), valid (bool
+    [samples]), epoch, step, bound."""
+
+    _csr = Csr
+
+    def _cut(self, begin, end):
+        """The batch of some of the samples."""
+        part = TransformBatch()
+        for field in self._fields:
+            array = self[field.name]
+            if field.offsets:
+                offsets = self[field.offsets]
+                array = array[offsets[begin * field.steps] : offsets[end * field.steps]]
+            elif field.steps:
+                array = array[begin * field.steps : end * field.steps + 1]
+                array = array - array[0]
+            else:
+                array = array[begin:end]
+            part[field.name] = _unwritable(array)
+        part.indices, part.sample_keys = self.indices[begin:end], self.sample_keys[begin:end]
+        part.valid = self.valid[begin:end]
+        part.epoch, part.step, part.bound, part._fields = self.epoch, self.step, self.bound, self._fields
+        return part
+
+
+def _unwritable(array):
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _view(address, dtype, shape):
+    """An array of memory that the batch has."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    return np.frombuffer((ctypes.c_ubyte * size).from_address(address or 0), dtype).reshape(shape) if size else np.empty(shape, dtype)
+
+
+def _fields_of(library, raw):
+    """The inputs, as Fields know them."""
+    fields = [_field(library, raw.fields[i]) for i in range(raw.input_count)]
+    for i, field in enumerate(fields):
+        c_field = raw.fields[i]
+        offsets = fields[c_field.offsets_field].name if c_field.most_items and not c_field.is_padded else ""
+        object.__setattr__(field, "steps", c_field.steps)
+        object.__setattr__(field, "offsets", offsets)
+        object.__setattr__(field, "is_padded", bool(c_field.is_padded))
+    return tuple(fields)
+
+
+def _batch_of(library, raw):
+    count, batch = raw.sample_count, TransformBatch()
+    batch._fields = _fields_of(library, raw)
+    numbers = {field.name: i for i, field in enumerate(batch._fields)}
+    for i, field in enumerate(batch._fields):
+        if field.steps and not field.offsets:
+            offsets = _view(raw.data[i], field.dtype, (count * field.steps + 1,))
+            batch[field.name] = _unwritable(offsets - offsets[0])
+        elif not field.offsets:
+            shape = (count, raw.bound, *field.shape) if field.is_padded else (count, *field.shape)
+            batch[field.name] = _unwritable(_view(raw.data[i], field.dtype, shape))
+    for i, field in enumerate(batch._fields):
+        if field.offsets:
+            number = numbers[field.offsets]
+            ends = _view(raw.data[number], np.dtype(np.int64), (count * field.steps + 1,))[[0, -1]]
+            begin = (raw.data[i] or 0) + int(ends[0]) * raw.fields[i].sample_bytes
+            batch[field.name] = _unwritable(_view(begin, field.dtype, (int(ends[1] - ends[0]), *field.shape)))
+    batch.indices, batch.sample_keys = (_unwritable(_view(at, np.dtype(np.uint64), (count,))) for at in (raw.indices, raw.keys))
+    batch.valid = _unwritable(_view(raw.valid, np.dtype(np.bool_), (count,)))
+    batch.epoch, batch.step, batch.bound = raw.epoch, raw.step, raw.bound
+    return batch
+
+
+class _SampleFailed(Exception):
+    """Sample number `sample` of the batch."""
+
+    def __init__(self, sample, text):
+        super().__init__(text)
+        self.sample, self.text = sample, text
+
+
+def _array(name, value):
+    if hasattr(value, "detach"):  # a tensor of PyTorch
+        value = value.detach().cpu().numpy()
+    array = np.asarray(value)
+    if array.dtype.name not in _DTYPES:
+        raise Invalid(f"output '{name}' has dtype {array.dtype}; there may be {', '.join(_DTYPES)}")
+    return array
+
+
+def _rows(name, value, count):
+    """The items of each sample of a ragged output: a list of arrays, one a sample, as (all items, how many of each)."""
+    rows = [_array(name, row) for row in value]
+    if len(rows) != count:
+        raise Invalid(f"output '{name}' has {len(rows)} samples; the batch has {count}")
+    return (np.concatenate(rows) if rows else None), np.array([len(row) for row in rows], np.int64)
+
+
+class _Worker:
+    """The loop of a process that a reader has started."""
+
+    def __init__(self, function, ragged):
+        self._library = _library.load()
+        for name, (result, arguments) in _FUNCTIONS.items():
+            getattr(self._library, name).restype, getattr(self._library, name).argtypes = result, arguments
+        self._takes_rng = len(inspect.signature(function).parameters) > 1
+        self._function, self._ragged = function, ragged
+        self._pointer, message = c_void_p(), ctypes.create_string_buffer(_library.MESSAGE_BYTES)
+        status = self._library.penstock_transform_open(ctypes.byref(self._pointer), message)
+        if status != OK:
+            raise error_for(status, message.value.decode(errors="replace"))
+
+    def _call(self, name, *arguments):
+        status = getattr(self._library, "penstock_transform_" + name)(self._pointer, *arguments)
+        if status != OK:
+            raise error_for(status, self._library.penstock_transform_error(self._pointer).decode(errors="replace"))
+
+    def run(self):
+        raw = CTransformBatch()
+        try:
+            while True:
+                self._call("next", ctypes.byref(raw))
+                batch = _batch_of(self._library, raw)
+                try:
+                    if raw.is_trial:
+                        self._tell(batch, self._make(batch))
+                    else:
+                        self._do(raw, batch)
+                        self._call("done")
+                except _SampleFailed as failed:
+                    self._call("fail", failed.sample, failed.text.encode())
+                except Exception:  # whatever the function raises
+                    self._call("fail", -1, traceback.format_exc()[-_TEXT_BYTES:].encode())
+        except Ended:
+            pass
+        finally:
+            self._library.penstock_transform_close(self._pointer)
+
+    def _make(self, batch):
+        outputs = self._function(batch, Rng(batch.sample_keys)) if self._takes_rng else self._function(batch)
+        if not isinstance(outputs, dict):
+            raise Invalid(f"a transform returns a dict of field name -> array, not {type(outputs).__name__}")
+        return outputs
+
+    def _tell(self, batch, outputs):
+        """Answers the trial."""
+        count, names = len(batch.indices), list(batch)
+        told = (COutput * max(len(outputs), 1))()
+        for c_output, (name, value) in zip(told, outputs.items()):
+            c_output.name, c_output.same_as = name.encode(), -1
+            if name in batch and value is batch[name]:
+                c_output.same_as = names.index(name)
+                continue
+            if name in self._ragged:
+                array, _ = _rows(name, value, count)
+                c_output.most_items = self._ragged[name]
+            else:
+                array = _array(name, value)
+                if array.shape[:1] != (count,):
+                    raise Invalid(f"output '{name}' has shape {array.shape}; its first axis is that of the {count} samples")
+            c_output.dtype, c_output.rank = _DTYPES.index(array.dtype.name) + 1, array.ndim - 1
+            c_output.shape[: array.ndim - 1] = array.shape[1:]
+        self._call("tell", told, len(outputs))
+
+    def _do(self, raw, batch):
+        """Fills the results of a batch. Where the function fails, it gets samples one by one."""
+        count = raw.sample_count
+        places = {raw.outputs[o].name.decode(): o for o in range(raw.output_count)}
+        if count == 0:
+            for place in places.values():
+                if raw.result_offsets[place]:
+                    _view(raw.result_offsets[place], np.dtype(np.int64), (1,))[0] = 0
+            return
+        try:
+            made = self._make(batch)
+        except Exception as error:
+            for i in range(count):
+                self._try_one(batch, i, raw, places)
+            if batch.valid.all():
+                raise error
+            return
+        self._put(raw, places, batch, made, 0, count)
+
+    def _try_one(self, batch, i, raw, places):
+        """Nobody trains on a sample that is not valid: zeros will do."""
+        try:
+            one = batch._cut(i, i + 1)
+            self._put(raw, places, one, self._make(one), i, 1)
+        except Exception as error:
+            if batch.valid[i]:
+                raise _SampleFailed(i, traceback.format_exc()[-_TEXT_BYTES:]) from error
+            for place in places.values():
+                output = raw.outputs[place]
+                if raw.result_offsets[place]:
+                    offsets = _view(raw.result_offsets[place], np.dtype(np.int64), (i + 2,))
+                    offsets[0], offsets[i + 1] = 0, offsets[i] if i else 0
+                elif raw.results[place]:
+                    self._result(raw, place, i, 1)[:] = 0
+                del output
+
+    @staticmethod
+    def _result(raw, place, begin, count):
+        output = raw.outputs[place]
+        dtype, shape = _numpy_dtype(_DTYPES[output.dtype - 1], output.name.decode()), output.shape[: output.rank]
+        row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return _view(raw.results[place] + begin * row, dtype, (count, *shape))
+
+    def _put(self, raw, places, batch, made, begin, count):
+        """Puts what was made of samples [begin, begin + count) in its place."""
+        if set(made) != set(places):
+            raise Invalid(f"the transform returned {sorted(made)}, and in its trial {sorted(places)}")
+        for name, place in places.items():
+            output, value = raw.outputs[place], made[name]
+            if output.same_as >= 0:
+                if value is not batch[name]:
+                    raise Invalid(f"output '{name}' was the input itself in the trial, and now is not: return a copy always")
+            elif raw.result_offsets[place]:
+                self._put_rows(raw, place, name, value, begin, count)
+            else:
+                array, target = _array(name, value), self._result(raw, place, begin, count)
+                if array.shape != target.shape or array.dtype != target.dtype:
+                    raise Invalid(
+                        f"output '{name}' is {array.dtype} {array.shape}, and after its trial should be "
+                        f"{target.dtype} {target.shape}"
+                    )
+                np.copyto(target, array)
+
+    def _put_rows(self, raw, place, name, value, begin, count):
+        output = raw.outputs[place]
+        items, lengths = _rows(name, value, count)
+        offsets = _view(raw.result_offsets[place], np.dtype(np.int64), (begin + count + 1,))
+        if begin == 0:
+            offsets[0] = 0
+        if lengths.max(initial=0) > output.most_items:
+            sample = int(lengths.argmax())
+            raise _SampleFailed(
+                begin + sample, f"output '{name}' has {lengths[sample]} items; the decorator's ragged allows {output.most_items}"
+            )
+        offsets[begin + 1 :] = offsets[begin] + np.cumsum(lengths)
+        dtype, shape = _numpy_dtype(_DTYPES[output.dtype - 1], name), tuple(output.shape[: output.rank])
+        if items.dtype != dtype or items.shape[1:] != shape:
+            raise Invalid(f"output '{name}' has items {items.dtype} {items.shape[1:]}, and after its trial should have {dtype} {shape}")
+        target = _view(raw.results[place], dtype, (int(offsets[-1]), *shape))
+        target[offsets[begin] :] = items
+
+
+def transform(function=None, *, ragged=None):
+    """Makes a function the transform of a run (delivery.transform). Put it last in the program: in a process that a reader has
+    started the decorator calls the function for each batch, and then ends the process. Elsewhere nothing happens, so that
+    tests can call the function.
+
+        @penstock.transform
+        def augment(batch, rng):
+            return {"image": flip(batch["image"], rng.random() < 0.5)}
+
+    function  (batch, rng), or (batch): gets a TransformBatch and an Rng, and returns a dict of field name -> array with a
+              first axis of the batch's samples. These take the place of the fields that it gets. A value that is the batch's
+              array itself is delivered as it is. What is made of a sample may depend on that sample and its rng alone
+    ragged    dict: name of an output -> most items of a sample. Its value is a list of arrays, one a sample
+    """
+    if function is None:
+        return lambda decorated: transform(decorated, ragged=ragged)
+    if _VARIABLE not in os.environ:
+        return function
+    _Worker(function, dict(ragged or {})).run()
+    raise SystemExit(0)
