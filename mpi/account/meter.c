@@ -262,6 +262,7 @@ static void add_epochs(const struct service_summary *summary, struct metrics_val
     COUNTER_TABLE(SHOW_READ, SHOW_WORK, SHOW_EPOCH, COUNTER_NONE)
     values->blocked_memory_ns = sum.blocked_ns[BLOCK_COPY];
     values->blocked_network_ns = sum.blocked_ns[BLOCK_EXCHANGE];
+    values->blocked_transform_ns = sum.blocked_ns[BLOCK_TRANSFORM];
     values->blocked_trainers_ns = sum.blocked_ns[BLOCK_SLOTS];
     values->blocked_planning_ns = sum.blocked_ns[BLOCK_PLAN];
 }
@@ -285,6 +286,7 @@ static void take(struct meter *meter, struct books *books, struct tally *tally)
     uint64_t steps = job->setup.service.steps_per_epoch;
     values->epoch = books->published / steps;
     values->step = books->published % steps;
+    values->transform_ns = job->transform ? transform_spent_ns(job->transform) : 0;
     values->steps_published = meter->published_before + books->published - meter->session_start;
     values->trainers = meter->session->trainer_count;
     values->bad_samples = masks_samples(job->masks);

@@ -60,8 +60,7 @@ static bool turn(struct service *service)
     active |= rounds_active;
     active |= service_progress_transform(service, looks);
     active |= pool_help(job->pool, patience_ns) > 0;
-    if (rounds_finished(service->rounds) && service_has_transformed(service) &&
-        !service->books.finished)
+    if (rounds_finished(service->rounds) && !service->books.finished)
         books_finish(&service->books);
     active |= service_progress_to_end(service);
     active |= service_end_delivery(service);
@@ -286,7 +285,7 @@ static enum status run_stretch(struct session *session, bool quiet, struct servi
     service_done(&service);
     *stretch = (struct stretch){service.skips, service.signal_number};
     if (status == STATUS_OK && service.skips)
-        status = comm_agree(&job->comm, service_finish_transform(session, err), err);
+        status = comm_agree(&job->comm, service_cancel_transform(job, err), err);
     if (status == STATUS_OK && service.skips)
         service_skip(session, service.skip_to, service.books.published);
     return status;

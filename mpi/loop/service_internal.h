@@ -57,15 +57,12 @@ struct service {
  * others waiting. True if anything moved. */
 bool service_look_at_trainers(struct service *service);
 
-/* service_transform.c: hands what the transform is done with to trainers. `looks`: as of
- * transform_progress(). True if anything moved. */
+/* service_transform.c: looks after the transform. `looks`: as of transform_progress(). True if
+ * anything moved. */
 bool service_progress_transform(struct service *service, bool looks);
 
-/* Whether the transform has nothing. */
-bool service_has_transformed(const struct service *service);
-
-/* Waits until that is so, for service_skip(). Errors of transform_progress(). */
-MUST_USE enum status service_finish_transform(const struct session *session, struct error *err);
+/* Waits until its processes have no slot, for service_skip(). Errors of transform_progress(). */
+MUST_USE enum status service_cancel_transform(const struct job *job, struct error *err);
 
 /* service_skip.c: hears which steps trainers skip. On rank 0 ends the session once steps are to
  * come that no trainer wants. */

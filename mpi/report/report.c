@@ -21,8 +21,8 @@ _Static_assert(sizeof(struct report_reader) % sizeof(uint64_t) == 0, "sent as ui
  * the exchange, and the most for all else. */
 static const char *bound_by(const struct epoch_stats *sum, const struct epoch_stats *waits)
 {
-    static const enum round_block candidates[] = {BLOCK_ROWS, BLOCK_COPY, BLOCK_EXCHANGE,
-                                                  BLOCK_SLOTS, BLOCK_PLAN};
+    static const enum round_block candidates[] = {BLOCK_ROWS,      BLOCK_COPY,  BLOCK_EXCHANGE,
+                                                  BLOCK_TRANSFORM, BLOCK_SLOTS, BLOCK_PLAN};
     enum round_block most = BLOCK_ROWS;
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
         if (waits->blocked_ns[candidates[i]] > waits->blocked_ns[most])
@@ -34,6 +34,8 @@ static const char *bound_by(const struct epoch_stats *sum, const struct epoch_st
         return "memory";
     case BLOCK_EXCHANGE:
         return "network";
+    case BLOCK_TRANSFORM:
+        return "transform";
     case BLOCK_SLOTS:
         return "trainers";
     case BLOCK_PLAN:

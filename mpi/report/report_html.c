@@ -14,10 +14,10 @@ enum { MOST_READERS_SHOWN = 64, MOST_EPOCHS_SHOWN = 256 };
 static const char style[] =
     ":root{color-scheme:light dark;--back:#fcfcfb;--text:#1f1f1d;--faint:#6b6a66;--grid:#e2e1dc;"
     "--blue:#2a78d6;--orange:#e0662c;--yellow:#d69a00;--green:#16a06b;--gray:#a9a8a1;"
-    "--violet:#6a55c4}"
+    "--violet:#6a55c4;--red:#c4412f}"
     "@media(prefers-color-scheme:dark){:root{--back:#1b1b1a;--text:#ecebe6;--faint:#a3a29b;"
     "--grid:#3a3a37;--blue:#4a97ee;--orange:#ee7f49;--yellow:#e6b233;--green:#2fc38b;"
-    "--gray:#6f6e69;--violet:#9a88ee}}"
+    "--gray:#6f6e69;--violet:#9a88ee;--red:#e8705f}}"
     "body{background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif;"
     "max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "h1{font-size:1.5rem;margin:0;overflow-wrap:anywhere}"
@@ -31,6 +31,7 @@ static const char style[] =
     ".area.green,.key.green{fill:var(--green);background:var(--green)}"
     ".area.gray,.key.gray{fill:var(--gray);background:var(--gray)}"
     ".area.violet,.key.violet{fill:var(--violet);background:var(--violet)}"
+    ".area.red,.key.red{fill:var(--red);background:var(--red)}"
     ".key{display:inline-block;width:.7em;height:.7em;border-radius:2px;margin:0 .35em 0 .9em}"
     ".wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem;"
     "font-variant-numeric:tabular-nums}"
@@ -40,8 +41,8 @@ static const char style[] =
     ".left{text-align:left}meter{width:6rem;vertical-align:middle;margin-right:.5em}"
     "pre{font-size:.8rem;overflow-x:auto}summary{cursor:pointer}";
 
-static const char *const cause_styles[CAUSE_COUNT] = {"blue",  "orange", "yellow",
-                                                      "green", "gray",   "violet"};
+static const char *const cause_styles[CAUSE_COUNT] = {"blue", "orange", "yellow", "green",
+                                                      "red",  "gray",   "violet"};
 
 /* Text that has no control characters, in HTML. */
 static void append_escaped(struct text *out, const char *text, size_t length)

@@ -159,10 +159,13 @@ static void begin(struct rounds *rounds, const struct round *round)
 /* A round's next state. The trace has the state before, as a span of the round's track. */
 static void enter(struct round *round, enum round_state state)
 {
-    static const enum trace_kind kinds[] = {
-        [ROUND_PLANNING] = TRACE_ROUND_PLANNED,     [ROUND_FILLING] = TRACE_ROUND_FILLED,
-        [ROUND_FILLED] = TRACE_ROUND_WAITS,         [ROUND_EXCHANGING] = TRACE_ROUND_EXCHANGED,
-        [ROUND_SCATTERING] = TRACE_ROUND_SCATTERED, [ROUND_COMPLETE] = TRACE_ROUND_WAITS};
+    static const enum trace_kind kinds[] = {[ROUND_PLANNING] = TRACE_ROUND_PLANNED,
+                                            [ROUND_FILLING] = TRACE_ROUND_FILLED,
+                                            [ROUND_FILLED] = TRACE_ROUND_WAITS,
+                                            [ROUND_EXCHANGING] = TRACE_ROUND_EXCHANGED,
+                                            [ROUND_SCATTERING] = TRACE_ROUND_SCATTERED,
+                                            [ROUND_COMPLETE] = TRACE_ROUND_WAITS,
+                                            [ROUND_TRANSFORMING] = TRACE_ROUND_TRANSFORMED};
     if (trace_on()) {
         uint64_t now_ns = clock_now_ns();
         trace_note_in(round->trace, kinds[round->state], round->since_ns, now_ns, round->serial);
@@ -206,20 +209,30 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
     return status;
 }
 
-/* Hands the steps that are complete with this round to the trainers, or to the transform. */
-static void publish(struct rounds *rounds, struct round *round)
+/* Whether steps are complete with this round. */
+static bool completes_steps(const struct round *round)
+{
+    return round->reach.round.stripe + 1 == round->reach.round.stripe_count;
+}
+
+static uint64_t step_count(const struct round *round)
+{
+    return round->reach.round.end_step - round->reach.round.first_step;
+}
+
+/* Writes the headers of the slots of the steps that are complete with this round, and hands the
+ * slots to the transform, if there is one. */
+static void finish_slots(struct rounds *rounds, struct round *round)
 {
     const struct job *job = rounds->job;
     const struct plan *plan = &round->reach.epoch.plan;
-    if (round->reach.round.stripe + 1 < round->reach.round.stripe_count)
-        return;
-    for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
-         step++) {
-        uint64_t sequence = round->reach.first_sequence + step - round->reach.round.first_step;
+    for (uint64_t s = 0; completes_steps(round) && s < step_count(round); s++) {
+        uint64_t step = round->reach.round.first_step + s;
         for (uint32_t i = 0; i < rounds->session->ring_count; i++) {
             const struct job_ring *ring = &rounds->session->rings[i];
             struct plan_local_batch local = plan_local_batch_at(plan, step, ring->group);
-            struct slot_header *header = server_slot(job->server, ring->ring, sequence);
+            struct slot_header *header =
+                server_slot(job->server, ring->ring, round->reach.first_sequence + s);
             *header = (struct slot_header){
                 .epoch = round->reach.epoch.epoch,
                 .step = step,
@@ -228,10 +241,50 @@ static void publish(struct rounds *rounds, struct round *round)
                 .bound = plan_step_bound(&round->reach.epoch, step)};
             if (job->transform)
                 transform_submit(job->transform, ring->ring, local.count);
-            else
-                server_publish(job->server, ring->ring);
         }
     }
+}
+
+/* Whether the transform is done with all steps of the oldest round. */
+static bool is_transformed(const struct rounds *rounds, const struct round *round)
+{
+    const struct job *job = rounds->job;
+    for (uint32_t i = 0; completes_steps(round) && i < rounds->session->ring_count; i++)
+        if (transform_done(job->transform, rounds->session->rings[i].ring) < step_count(round))
+            return false;
+    return true;
+}
+
+/* Hands the steps that are complete with this round to the trainers. */
+static void publish(struct rounds *rounds, const struct round *round)
+{
+    const struct job *job = rounds->job;
+    for (uint64_t s = 0; completes_steps(round) && s < step_count(round); s++)
+        for (uint32_t i = 0; i < rounds->session->ring_count; i++) {
+            uint32_t ring = rounds->session->rings[i].ring;
+            if (job->transform)
+                transform_take(job->transform, ring);
+            server_publish(job->server, ring);
+        }
+}
+
+/* The transform gets rounds in their order. */
+static bool transform_next(struct rounds *rounds)
+{
+    struct round *round = rounds_lane_of(rounds, rounds->finished);
+    if (rounds->finished == rounds->opened || round->state != ROUND_COMPLETE)
+        return false;
+    finish_slots(rounds, round);
+    rounds->finished++;
+    if (rounds->job->transform)
+        enter(round, ROUND_TRANSFORMING);
+    return true;
+}
+
+static bool may_publish(const struct rounds *rounds, const struct round *round)
+{
+    return rounds->published < rounds->finished &&
+           (round->state != ROUND_TRANSFORMING || is_transformed(rounds, round));
 }
 
 void rounds_retire(struct rounds *rounds, struct round *round)
@@ -268,10 +321,10 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
         if (status != STATUS_OK)
             return status;
     }
-    while (rounds->published < rounds->opened) {
+    while (transform_next(rounds))
+        active = true;
+    while (may_publish(rounds, rounds_lane_of(rounds, rounds->published))) {
         struct round *round = rounds_lane_of(rounds, rounds->published);
-        if (round->state != ROUND_COMPLETE)
-            break;
         publish(rounds, round);
         rounds_retire(rounds, round);
         active = true;
@@ -332,6 +385,8 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
     case ROUND_FILLED:
     case ROUND_EXCHANGING:
         return BLOCK_EXCHANGE;
+    case ROUND_TRANSFORMING:
+        return BLOCK_TRANSFORM;
     case ROUND_SCATTERING:
     case ROUND_COMPLETE:
         break;

@@ -24,11 +24,12 @@
 /* What the oldest round that is not published waits for. */
 enum round_block {
     BLOCK_NONE,
-    BLOCK_PLAN,     /* planning, or rank 0's assignment */
-    BLOCK_ROWS,     /* reading and decoding */
-    BLOCK_COPY,     /* copying to slots and send buffers */
-    BLOCK_EXCHANGE, /* messages from other readers */
-    BLOCK_SLOTS,    /* trainers that have not released their batches */
+    BLOCK_PLAN,      /* planning, or rank 0's assignment */
+    BLOCK_ROWS,      /* reading and decoding */
+    BLOCK_COPY,      /* copying to slots and send buffers */
+    BLOCK_EXCHANGE,  /* messages from other readers */
+    BLOCK_TRANSFORM, /* processes of delivery.transform */
+    BLOCK_SLOTS,     /* trainers that have not released their batches */
     BLOCK_COUNT
 };
 

@@ -13,7 +13,9 @@
 
 /* Rounds live in a ring of lanes by serial number:
  *
- *     published <= posted <= begun <= opened <= published + shape.in_flight
+ *     published <= finished <= posted <= begun <= opened <= published + shape.in_flight
+ *
+ * Slots of a finished round are filled; the transform, if there is one, may still have them.
  *
  * With an exchange, another reader may have received something of a round that is begun, and can
  * complete a round that is posted.
@@ -31,7 +33,7 @@ struct rounds {
     struct trailer_sources *trailers;                         /* NULL: there are no ragged fields */
     struct round_trailers lane_trailers[ROUND_MAX_IN_FLIGHT]; /* likewise, [lane_count] */
     struct found_rows *found; /* likewise, [workers, and the owner] */
-    uint64_t published, posted, begun, opened;
+    uint64_t published, finished, posted, begun, opened;
     struct pace *pace;                            /* NULL with one reader */
     struct rounds_sent sent[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for
                                                    * rounds_take_sent() */

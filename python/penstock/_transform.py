@@ -197,6 +197,15 @@ def _batch_of(library, raw):
     return batch
 
 
+def _said(error):
+    """An exception in a line: what it says, and the lines that led there. The whole of it goes to standard error."""
+    traceback.print_exception(type(error), error, error.__traceback__)
+    here = os.path.dirname(os.path.abspath(__file__))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not os.path.abspath(f.filename).startswith(here)]
+    lines = ", from ".join(f"{frame.filename}:{frame.lineno} ({frame.name})" for frame in reversed(frames[-3:]))
+    return f"{type(error).__name__}: {error}" + (f"; at {lines}" if lines else "")
+
+
 class _SampleFailed(Exception):
     """Sample number `sample` of the batch."""
 
@@ -255,8 +264,8 @@ class _Worker:
                         self._call("done")
                 except _SampleFailed as failed:
                     self._call("fail", failed.sample, failed.text.encode())
-                except Exception:  # whatever the function raises
-                    self._call("fail", -1, traceback.format_exc()[-_TEXT_BYTES:].encode())
+                except Exception as error:  # whatever the function raises
+                    self._call("fail", -1, _said(error)[:_TEXT_BYTES].encode())
         except Ended:
             pass
         finally:
@@ -298,14 +307,16 @@ class _Worker:
                     _view(raw.result_offsets[place], np.dtype(np.int64), (1,))[0] = 0
             return
         try:
-            made = self._make(batch)
-        except Exception as error:
-            for i in range(count):
-                self._try_one(batch, i, raw, places)
-            if batch.valid.all():
-                raise error
+            made, failed = self._make(batch), None
+        except Exception as error:  # whatever the function raises
+            made, failed = None, error
+        if failed is None:
+            self._put(raw, places, batch, made, 0, count)
             return
-        self._put(raw, places, batch, made, 0, count)
+        for i in range(count):
+            self._try_one(batch, i, raw, places)
+        if batch.valid.all():  # each sample alone did not fail
+            raise failed
 
     def _try_one(self, batch, i, raw, places):
         """Nobody trains on a sample that is not valid: zeros will do."""
@@ -314,15 +325,13 @@ class _Worker:
             self._put(raw, places, one, self._make(one), i, 1)
         except Exception as error:
             if batch.valid[i]:
-                raise _SampleFailed(i, traceback.format_exc()[-_TEXT_BYTES:]) from error
+                raise _SampleFailed(i, _said(error)[:_TEXT_BYTES]) from error
             for place in places.values():
-                output = raw.outputs[place]
                 if raw.result_offsets[place]:
                     offsets = _view(raw.result_offsets[place], np.dtype(np.int64), (i + 2,))
                     offsets[0], offsets[i + 1] = 0, offsets[i] if i else 0
                 elif raw.results[place]:
                     self._result(raw, place, i, 1)[:] = 0
-                del output
 
     @staticmethod
     def _result(raw, place, begin, count):

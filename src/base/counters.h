@@ -35,10 +35,15 @@
           "for copies to slots and messages", "books")                                            \
     OTHER("blocked_seconds_total", blocked_network_ns, COUNTER, NS, "on=\"network\"",             \
           "for other readers: their messages, or their rows", "books")                            \
+    OTHER("blocked_seconds_total", blocked_transform_ns, COUNTER, NS, "on=\"transform\"",         \
+          "for processes of delivery.transform", "books")                                         \
     OTHER("blocked_seconds_total", blocked_trainers_ns, COUNTER, NS, "on=\"trainers\"",           \
           "for trainers to release batches: data is ready", "books")                              \
     OTHER("blocked_seconds_total", blocked_planning_ns, COUNTER, NS, "on=\"planning\"",           \
           "for planning, or reader 0's assignment of rows", "books")                              \
+    OTHER("transform_seconds_total", transform_ns, COUNTER, NS, "",                               \
+          "time of the processes of delivery.transform with batches, of all together",            \
+          "processes")                                                                            \
     READ("store_read_bytes_total", stored_bytes, COUNTER, BYTES, "", "bytes read from the store", \
          "workers")                                                                               \
     READ("store_read_seconds_total", read_ns, COUNTER, NS, "",                                    \

@@ -23,21 +23,22 @@
 
 /* Kinds of spans: name, and what the span's argument is ("": nothing). In the track of a thread,
  * then in that of a round in flight, then in that of a trainer. */
-#define TRACE_KINDS(KIND)                             \
-    KIND(ROW, "row", "row")                           \
-    KIND(READ, "read", "bytes")                       \
-    KIND(DECODE, "decode", "bytes")                   \
-    KIND(PLAN_WINDOW, "plan window", "samples")       \
-    KIND(PLAN_ROUND, "plan round", "round")           \
-    KIND(COPY, "copy", "samples")                     \
-    KIND(SCATTER, "scatter", "samples")               \
-    KIND(EXCHANGE, "exchange", "round")               \
-    KIND(WAIT, "wait", "")                            \
-    KIND(ROUND_PLANNED, "round planned", "round")     \
-    KIND(ROUND_FILLED, "round filled", "round")       \
-    KIND(ROUND_WAITS, "round waits", "round")         \
-    KIND(ROUND_EXCHANGED, "round exchanged", "round") \
-    KIND(ROUND_SCATTERED, "round scattered", "round") \
+#define TRACE_KINDS(KIND)                                 \
+    KIND(ROW, "row", "row")                               \
+    KIND(READ, "read", "bytes")                           \
+    KIND(DECODE, "decode", "bytes")                       \
+    KIND(PLAN_WINDOW, "plan window", "samples")           \
+    KIND(PLAN_ROUND, "plan round", "round")               \
+    KIND(COPY, "copy", "samples")                         \
+    KIND(SCATTER, "scatter", "samples")                   \
+    KIND(EXCHANGE, "exchange", "round")                   \
+    KIND(WAIT, "wait", "")                                \
+    KIND(ROUND_PLANNED, "round planned", "round")         \
+    KIND(ROUND_FILLED, "round filled", "round")           \
+    KIND(ROUND_WAITS, "round waits", "round")             \
+    KIND(ROUND_EXCHANGED, "round exchanged", "round")     \
+    KIND(ROUND_SCATTERED, "round scattered", "round")     \
+    KIND(ROUND_TRANSFORMED, "round transformed", "round") \
     KIND(NEXT, "next", "batch")
 
 #define TRACE_KIND_ENUM(id, name, argument) TRACE_##id,

@@ -26,6 +26,7 @@ void series_add(struct series *series, uint64_t at_ns, const struct metrics_valu
                    [SERIES_BLOCKED + CAUSE_DECODE] = values->blocked_decode_ns,
                    [SERIES_BLOCKED + CAUSE_MEMORY] = values->blocked_memory_ns,
                    [SERIES_BLOCKED + CAUSE_NETWORK] = values->blocked_network_ns,
+                   [SERIES_BLOCKED + CAUSE_TRANSFORM] = values->blocked_transform_ns,
                    [SERIES_BLOCKED + CAUSE_TRAINERS] = values->blocked_trainers_ns,
                    [SERIES_BLOCKED + CAUSE_PLANNING] = values->blocked_planning_ns},
     };

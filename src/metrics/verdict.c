@@ -65,6 +65,9 @@ double metrics_blocked_share(const struct metrics_pair *pair, enum metrics_cause
     case CAUSE_NETWORK:
         rate = METRICS_RATE(pair, blocked_network_ns);
         break;
+    case CAUSE_TRANSFORM:
+        rate = METRICS_RATE(pair, blocked_transform_ns);
+        break;
     case CAUSE_TRAINERS:
         rate = METRICS_RATE(pair, blocked_trainers_ns);
         break;
@@ -87,8 +90,8 @@ double metrics_busy_share(const struct metrics_pair *pair)
 
 const char *metrics_cause_name(enum metrics_cause cause)
 {
-    static const char *const names[] = {"storage", "decode",   "memory",
-                                        "network", "trainers", "planning"};
+    static const char *const names[] = {"storage",   "decode",   "memory",  "network",
+                                        "transform", "trainers", "planning"};
     return cause < CAUSE_COUNT ? names[cause] : "nothing";
 }
 
@@ -149,6 +152,19 @@ static void advise_threads(const struct metrics_pair *pairs, size_t count, size_
     }
 }
 
+/* As many processes of the transform as are busy now, for the time in which training does not wait.
+ */
+static void advise_processes(const struct metrics_pair *pair, struct metrics_verdict *verdict,
+                             struct text *text)
+{
+    const double most_share = 0.9;
+    double share = verdict->wait_share < most_share ? verdict->wait_share : most_share;
+    double busy = METRICS_RATE(pair, transform_ns) / second_ns;
+    if (busy > 0.5)
+        text_append(text, "; about %.0f processes a reader would do (delivery.transform.processes)",
+                    busy / (1 - share) + 0.999);
+}
+
 /* Who holds up all: the connected trainer with batches at hand whose last release is the longest
  * ago, by the clock of its node. */
 static bool find_straggler(const struct metrics_pair *pairs, size_t count, uint32_t *ret_rank)
@@ -182,6 +198,8 @@ static void advise(const struct metrics_pair *pairs, size_t count, size_t reader
     }
     if (verdict->cause == CAUSE_DECODE)
         advise_threads(pairs, count, reader, cores, verdict, text);
+    if (verdict->cause == CAUSE_TRANSFORM)
+        advise_processes(&pairs[reader], verdict, text);
     if (verdict->cause == CAUSE_STORAGE)
         text_append(text, "; the store gives %s/s", size_format((uint64_t)store).text);
     if (verdict->cause == CAUSE_STORAGE && retries >= 1)

@@ -61,6 +61,7 @@ struct transform {
     int board_fd, token_fd, done_fd;
     struct task *tasks; /* [board->task_count] */
     uint64_t first, pushed;
+    uint64_t spent_ns;
 };
 
 static struct board_task *on_board(const struct transform *t, uint64_t serial)
@@ -293,27 +294,37 @@ void transform_submit(struct transform *t, uint32_t ring, uint32_t sample_count)
     give_tokens(t, parts);
 }
 
-void transform_skip(struct transform *t)
+bool transform_cancel(struct transform *t)
 {
-    for (uint32_t r = 0; r < t->ring_count; r++)
-        t->steps[r].base = t->steps[r].filled;
-}
-
-bool transform_take(struct transform *t, uint32_t ring)
-{
-    struct steps *steps = &t->steps[ring];
-    if (steps->taken == steps->filled || steps->left[steps->taken % t->layout.slot_count] > 0)
-        return false;
-    steps->taken++;
-    return true;
-}
-
-bool transform_is_idle(const struct transform *t)
-{
-    for (uint32_t r = 0; r < t->ring_count; r++)
-        if (t->steps[r].taken < t->steps[r].filled)
+    withdraw(t);
+    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++)
+        if (board_state_of(atomic_load(&on_board(t, serial)->word)) == BOARD_TAKEN)
             return false;
+    t->first = t->pushed;
+    if (t->board)
+        atomic_store(&t->board->first, t->first);
+    for (uint32_t r = 0; r < t->ring_count; r++)
+        t->steps[r].filled = t->steps[r].base = t->steps[r].taken;
     return true;
+}
+
+uint64_t transform_done(const struct transform *t, uint32_t ring)
+{
+    const struct steps *steps = &t->steps[ring];
+    uint64_t step = steps->taken;
+    while (step < steps->filled && steps->left[step % t->layout.slot_count] == 0)
+        step++;
+    return step - steps->taken;
+}
+
+void transform_take(struct transform *t, uint32_t ring)
+{
+    t->steps[ring].taken++;
+}
+
+uint64_t transform_spent_ns(const struct transform *t)
+{
+    return t->spent_ns;
 }
 
 /* "samples 4 to 7 of epoch 0 step 3", of the task's slot. */
@@ -338,6 +349,7 @@ static bool count_done(struct transform *t)
         if (task->counted || state != BOARD_DONE)
             continue;
         task->counted = true;
+        t->spent_ns += min_u64(atomic_load(&on_board(t, serial)->spent_ns), t->options.timeout_ns);
         t->steps[task->ring].left[task->slot]--;
         moved = true;
     }
@@ -369,8 +381,8 @@ static enum status report(const struct transform *t, const struct board_message 
         else
             text_append(&who, " at epoch %" PRIu64 " step %" PRIu64, header->epoch, header->step);
     }
-    error_set(err, STATUS_INVALID, "%s: delivery.transform failed%s: %s", t->options.who,
-              who.data ? who.data : "", message->text);
+    error_set(err, STATUS_INVALID, "delivery.transform failed%s: %s", who.data ? who.data : "",
+              message->text);
     text_done(&who);
     return STATUS_INVALID;
 }
@@ -389,10 +401,11 @@ static enum status give_back(struct transform *t, uint32_t w, const char *what, 
         if (++task->tries == MOST_TRIES && status == STATUS_OK) {
             struct text which = {0};
             append_task(t, task, &which);
-            status = error_set(err, STATUS_LOST,
-                               "%s: a process of delivery.transform %s, as %d before it did at the "
-                               "same batch: %s",
-                               t->options.who, what, MOST_TRIES - 1, which.data ? which.data : "");
+            status =
+                error_set(err, STATUS_LOST,
+                          "a process of delivery.transform %s, as %d before it did at the same "
+                          "batch: %s",
+                          what, MOST_TRIES - 1, which.data ? which.data : "");
             text_done(&which);
         }
         task->since_ns = 0;
@@ -418,8 +431,8 @@ static enum status replace(struct transform *t, uint32_t w, const char *what, st
     enum status status = give_back(t, w, said, err);
     if (status == STATUS_OK && !was_ready)
         status = error_set(err, STATUS_LOST,
-                           "%s: a process of delivery.transform %s before it was ready: '%s'",
-                           t->options.who, said, text_shown(t->options.command.text).text);
+                           "a process of delivery.transform %s before it was ready: '%s'", said,
+                           text_shown(t->options.command.text).text);
     transform_process_stop(&worker->process, 0);
     if (status != STATUS_OK)
         return status;
@@ -452,7 +465,7 @@ static enum status hear(struct transform *t, uint32_t w, bool *active, struct er
     if (status == STATUS_INVALID)
         return status;
     if (status != STATUS_LOST)
-        return error_set(err, status, "%s: %s", t->options.who, heard.message);
+        return error_set(err, status, "%s", heard.message);
     *active = true;
     for (int i = 0; i < 200 && !transform_process_has_ended(&worker->process); i++)
         clock_sleep_ns(1000000);
@@ -493,9 +506,9 @@ static enum status check_times(struct transform *t, struct error *err)
     for (uint32_t w = 0; w < t->options.count; w++)
         if (!t->workers[w].process.ready && now_ns - t->workers[w].start_ns > t->options.timeout_ns)
             return error_set(err, STATUS_TIMEOUT,
-                             "%s: a process of delivery.transform was not ready after %.0f s "
+                             "a process of delivery.transform was not ready after %.0f s "
                              "(delivery.transform.timeout): does '%s' call penstock.transform?",
-                             t->options.who, (double)t->options.timeout_ns / 1e9,
+                             (double)t->options.timeout_ns / 1e9,
                              text_shown(t->options.command.text).text);
     return STATUS_OK;
 }
@@ -522,8 +535,7 @@ enum status transform_progress(struct transform *t, bool looks, bool *active, st
                 status = STATUS_OK; /* found by hear() */
         }
     if (status == STATUS_OK && failed > 0)
-        status = error_set(err, STATUS_INVALID,
-                           "%s: delivery.transform failed, and did not say why", t->options.who);
+        status = error_set(err, STATUS_INVALID, "delivery.transform failed, and did not say why");
     return status == STATUS_OK ? check_times(t, err) : status;
 }
 

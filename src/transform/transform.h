@@ -2,7 +2,7 @@
  * its slot, before trainers get the batch.
  *
  *     server_slot() filled --transform_submit()--> tasks --> processes
- *     server_publish()  <--transform_take()------- a ring's next step is done
+ *     server_publish()  <--transform_take()------- a ring's next steps are done
  *
  * A step is divided among processes unless an output is ragged. What is made of a sample depends on
  * the sample alone, so that nobody can tell. Steps of a ring are taken in order. A process that
@@ -27,7 +27,7 @@ struct transform_options {
     struct transform_command command;
     uint32_t count;      /* processes, 1 to TRANSFORM_MOST_PROCESSES */
     uint64_t timeout_ns; /* until a process is ready, and for one task */
-    const char *who;     /* "reader 0 on n1", for messages; borrowed */
+    const char *who;     /* "reader 0 on n1", for the log; borrowed */
 };
 
 struct transform;
@@ -50,8 +50,9 @@ MUST_USE enum status transform_begin(struct transform *transform, const struct r
  * it has, in memory of its own mapping. Before the rings are unmapped. */
 void transform_end(struct transform *transform);
 
-/* Steps are skipped: sequences begin again at 0, as of server_skip(). All was taken. */
-void transform_skip(struct transform *transform);
+/* Steps are skipped: what is not taken is forgotten, and sequences begin again at 0, as of
+ * server_skip(). False: a process still has some of it; to be called again. */
+bool transform_cancel(struct transform *transform);
 
 /* Whether a slot may be filled: not while a process may have it. Sequences as of
  * server_slot_free(). */
@@ -67,11 +68,12 @@ void transform_submit(struct transform *transform, uint32_t ring, uint32_t sampl
 MUST_USE enum status transform_progress(struct transform *transform, bool looks, bool *active,
                                         struct error *err);
 
-/* Takes the ring's next step, if it is done. */
-bool transform_take(struct transform *transform, uint32_t ring);
+/* How many of the ring's next steps are done; takes one of them. */
+uint64_t transform_done(const struct transform *transform, uint32_t ring);
+void transform_take(struct transform *transform, uint32_t ring);
 
-/* Whether all that was submitted was taken. */
-bool transform_is_idle(const struct transform *transform);
+/* The time that processes have spent with batches, all together. */
+uint64_t transform_spent_ns(const struct transform *transform);
 
 /* What to poll for reading: at most `capacity` entries. */
 size_t transform_pollfds(const struct transform *transform, struct pollfd *fds, size_t capacity);

@@ -1,6 +1,7 @@
 /* The processes' side of transforms: see penstock_transform.h and delivery/ring/board.h. */
 #include "penstock_transform.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "delivery/client/describe.h"
@@ -36,7 +37,7 @@ struct penstock_transform {
     uint64_t board_bytes;
     enum duty duty;
     struct board_task *task;
-    uint64_t serial;
+    uint64_t serial, start_ns;
     struct penstock_transform_batch batch;
     struct penstock_field fields[RING_MAX_FIELDS];
     struct penstock_output outputs[RING_MAX_FIELDS];
@@ -222,6 +223,7 @@ static bool take_task(struct penstock_transform *t)
             continue;
         t->task = task;
         t->serial = serial;
+        t->start_ns = clock_now_ns();
         t->duty = DUTY_TASK;
         return true;
     }
@@ -460,6 +462,7 @@ static enum status check_offsets(const struct penstock_transform *t, struct erro
 
 static void answer(struct penstock_transform *t, enum board_state state)
 {
+    atomic_store(&t->task->spent_ns, clock_now_ns() - t->start_ns);
     atomic_store(&t->task->word, board_word(state, t->process));
     wakeup_signal(t->done_fd);
     t->duty = DUTY_NONE;

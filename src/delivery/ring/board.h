@@ -37,6 +37,7 @@ struct board_task {
     _Alignas(
         64) _Atomic uint64_t word; /* a state; with BOARD_TAKEN and behind it (1 + process) << 8 */
     uint32_t ring, slot, begin, count;
+    _Atomic uint64_t spent_ns; /* by the process, before BOARD_DONE */
 };
 
 struct board {
