@@ -207,3 +207,32 @@ enum status trial_run(const struct trial_options *options, const struct dataset 
     free(shape);
     return status;
 }
+
+static void append_output(const struct board_shape *shape, const struct board_output *output,
+                          struct text *out)
+{
+    if (output->same_as > 0) {
+        text_append(out, "%s as it is", shape->inputs[output->same_as - 1].name);
+        return;
+    }
+    text_append(out, "%s %s", output->name, dtype_name((enum dtype)output->dtype));
+    uint32_t count = output->rank + (output->most_items > 0);
+    if (output->most_items > 0)
+        text_append(out, " [up to %" PRIu64, output->most_items);
+    for (uint32_t d = 0; d < output->rank; d++)
+        text_append(out, "%s%" PRIu64, d + count - output->rank > 0 ? ", " : " [",
+                    output->shape[d]);
+    text_append(out, "%s", count > 0 ? "]" : "");
+}
+
+void trial_describe(const struct board_shape *shape, struct text *out)
+{
+    text_append(out, "gets ");
+    for (uint32_t i = 0; i < shape->input_count; i++)
+        text_append(out, "%s%s", i > 0 ? ", " : "", shape->inputs[i].name);
+    text_append(out, "; makes %s", shape->output_count > 0 ? "" : "nothing");
+    for (uint32_t o = 0; o < shape->output_count; o++) {
+        text_append(out, "%s", o > 0 ? ", " : "");
+        append_output(shape, &shape->outputs[o], out);
+    }
+}

@@ -3,6 +3,7 @@
 #ifndef PENSTOCK_TRANSFORM_TRIAL_H
 #define PENSTOCK_TRANSFORM_TRIAL_H
 
+#include "base/text.h"
 #include "dataset/dataset.h"
 #include "delivery/ring/board.h"
 #include "transform/process.h"
@@ -21,5 +22,8 @@ struct trial_options {
  * LOST: the process ended. TIMEOUT. Errors of trial_slot_make(). */
 MUST_USE enum status trial_run(const struct trial_options *options, const struct dataset *dataset,
                                struct board_shape *ret_shape, struct error *err);
+
+/* Appends "gets image, caption; makes image float32 [3, 96, 96], tokens int32 [up to 512]". */
+void trial_describe(const struct board_shape *shape, struct text *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/inspect/dataset_text.h"
 #include "cli/plan/plan_ragged.h"
 #include "plan/order/mix.h"
+#include "transform/trial.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -311,6 +312,11 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     describe_order(config, setup, &out);
     describe_rounds(setup, &out);
     describe_partitions(setup, &out);
+    if (setup->shares.transform) {
+        text_append(&out, "%-11s", "transform");
+        trial_describe(setup->shares.transform, &out);
+        text_append(&out, "\n");
+    }
     describe_forecast(dataset, setup, &forecasts->own, &out);
     describe_other(setup, &forecasts->own, &forecasts->other, &out);
     text_append(&out, "memory of one reader\n");

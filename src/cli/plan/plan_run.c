@@ -9,6 +9,9 @@
 #include "read/stored_rows.h"
 #include "run/also.h"
 #include "run/forecast.h"
+#include "transform/trial.h"
+
+#include <stdlib.h>
 
 /* The placement of a node's first reader, with its threads and trainers, on this machine. */
 static enum status assume_placement(struct plan_run *run, const struct plan_where *where,
@@ -24,6 +27,27 @@ static enum status assume_placement(struct plan_run *run, const struct plan_wher
     status = topology_placement(topology, 0, run->shape.readers_on_node, trainers,
                                 (uint32_t)threads, config->bind, &run->placement, err);
     topology_free(topology);
+    return status;
+}
+
+static enum status try_transform(struct plan_run *run, struct error *err)
+{
+    const struct config *config = &run->config;
+    const struct trial_options options = {.command = {.text = config->transform_run},
+                                          .fields = config->transform_fields,
+                                          .timeout_ns =
+                                              config->transform_timeout_s * UINT64_C(1000000000),
+                                          .seed = config->seed};
+    if (!*config->transform_run || run->made)
+        return STATUS_OK;
+    struct board_shape *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a transform");
+    enum status status = trial_run(&options, run->dataset, made, err);
+    if (status == STATUS_OK)
+        run->made = made;
+    else
+        free(made);
     return status;
 }
 
@@ -50,6 +74,9 @@ enum status plan_run_settle(struct plan_run *run, const struct plan_where *where
         fetch_stage_bytes(run->dataset, run_fetch_memory(config, shape), &shape->fetch_rows);
     shape->fetch_row_bytes = fetch_stage_row_bytes(run->dataset, &shape->fetch_row_requests);
     enum status status = assume_placement(run, where, err);
+    if (status == STATUS_OK)
+        status = try_transform(run, err);
+    shape->transform = run->made;
     shape->worker_count = run->placement.worker_count;
     if (status == STATUS_OK)
         status = stored_rows_estimate(run->dataset, config_may_keep_stored(config),
@@ -75,5 +102,6 @@ void plan_run_done(struct plan_run *run)
 {
     plan_mix_free(run->setup.plan.mix);
     dataset_free(run->dataset);
+    free(run->made);
     config_done(&run->config);
 }

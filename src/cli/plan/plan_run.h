@@ -19,7 +19,9 @@ struct plan_where {
 struct plan_run {
     const char *name; /* of --also; NULL: the run that is trained on */
     struct config config;
-    struct dataset *dataset; /* NULL: not opened */
+    struct dataset *dataset;  /* NULL: not opened */
+    struct board_shape *made; /* what delivery.transform makes; owned; NULL: there is none, or
+                               * nobody has tried */
     struct run_shape shape;
     struct run_setup setup;
     struct placement placement; /* of a node's first reader */
@@ -27,7 +29,8 @@ struct plan_run {
 };
 
 /* Settles the run, whose configuration is checked and whose dataset is open. `also_bytes`: what
- * runs that are settled before take of each node. Errors of run_setup_settle() and topology.h. */
+ * runs that are settled before take of each node. Tries the transform, once. Errors of
+ * run_setup_settle(), trial_run() and topology.h. */
 MUST_USE enum status plan_run_settle(struct plan_run *run, const struct plan_where *where,
                                      uint64_t also_bytes, struct error *err);
 
