@@ -96,12 +96,12 @@ static enum status find_sample(const struct dataset *dataset, uint64_t frame,
                          "--index %" PRIu64 ": the dataset has frames 0 to %" PRIu64, frame,
                          dataset->frame_count - 1);
     struct one_sample one = one_sample_at(dataset, frame);
-    uint64_t place = dataset->anchors ? anchors_offset_of(dataset->anchors, frame, &one.row) : 0;
+    uint64_t offset = dataset->anchors ? anchors_offset_of(dataset->anchors, frame, &one.row) : 0;
     *ret_sample = (struct sample){
         .dataset = dataset,
         .frame = frame,
         .row = one.row,
-        .offset = dataset->anchors ? place : frame - dataset_row_first(dataset, one.row),
+        .offset = dataset->anchors ? offset : frame - dataset_row_first(dataset, one.row),
         .store = store_of(dataset, frame),
         .episode = one.episode};
     return STATUS_OK;
