@@ -132,6 +132,12 @@ bool transform_process_has_ended(struct transform_process *process)
     return true;
 }
 
+bool transform_process_was_killed(const struct transform_process *process)
+{
+    int status = process->status;
+    return process->ended && (status == -1 || WIFSIGNALED(status) || WEXITSTATUS(status) > 128);
+}
+
 const char *transform_process_ending(const struct transform_process *process)
 {
     static char text[96];

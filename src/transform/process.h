@@ -33,6 +33,9 @@ MUST_USE enum status transform_process_start(const struct transform_command *com
 /* Whether it has ended. Never blocks. */
 bool transform_process_has_ended(struct transform_process *process);
 
+/* Whether it was killed, or its shell says so: not by what it did itself. */
+bool transform_process_was_killed(const struct transform_process *process);
+
 /* "was killed by signal 9 (Killed)", "ended with exit code 1"; a static buffer. */
 const char *transform_process_ending(const struct transform_process *process);
 

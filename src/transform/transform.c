@@ -28,9 +28,9 @@ static const uint64_t warning_ns = UINT64_C(30000000000);
 /* What the reader knows of a task itself: processes can write to the board. */
 struct task {
     uint32_t ring, slot, begin, count;
+    uint64_t serial;
     uint32_t tries;    /* processes that had it and died */
     uint64_t since_ns; /* when it was first seen taken; 0: it is not */
-    bool counted;      /* it is done */
 };
 
 struct worker {
@@ -58,21 +58,15 @@ struct transform {
     uint32_t ring_count;
     struct ring_layout layout;
     struct board *board; /* NULL: there is no session */
+    uint32_t task_count; /* as made: the board is others' to write to, too */
     int board_fd, token_fd, done_fd;
-    struct task *tasks; /* [board->task_count] */
-    uint64_t first, pushed;
+    uint32_t part_count; /* most tasks of a step */
+    struct task *tasks;  /* [task_count] part p of slot s of ring r: (r * slots + s) * parts + p */
+    uint32_t *live;      /* [live_count] indices of tasks that are not done */
+    uint32_t live_count;
+    uint64_t submitted;
     uint64_t spent_ns;
 };
-
-static struct board_task *on_board(const struct transform *t, uint64_t serial)
-{
-    return &t->board->tasks[serial % t->board->task_count];
-}
-
-static struct task *task_of(const struct transform *t, uint64_t serial)
-{
-    return &t->tasks[serial % t->board->task_count];
-}
 
 /* Sessions
  * ------------------------------------------------------------------------------------------- */
@@ -80,9 +74,9 @@ static struct task *task_of(const struct transform *t, uint64_t serial)
 /* Processes take no more of the session. */
 static void withdraw(const struct transform *t)
 {
-    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++) {
+    for (uint32_t i = 0; i < t->live_count; i++) {
         uint64_t ready = BOARD_READY;
-        atomic_compare_exchange_strong(&on_board(t, serial)->word, &ready, BOARD_FREE);
+        atomic_compare_exchange_strong(&t->board->tasks[t->live[i]].word, &ready, BOARD_FREE);
     }
 }
 
@@ -92,19 +86,20 @@ void transform_end(struct transform *t)
     for (uint32_t r = 0; r < t->ring_count; r++)
         free(t->steps[r].left);
     if (t->board)
-        munmap(t->board, board_bytes(t->board->task_count));
+        munmap(t->board, board_bytes(t->task_count));
     free(t->steps);
     free(t->rings);
     free(t->tasks);
+    free(t->live);
     fd_close(&t->board_fd);
     fd_close(&t->token_fd);
     fd_close(&t->done_fd);
     t->rings = NULL;
     t->steps = NULL;
     t->tasks = NULL;
+    t->live = NULL;
     t->board = NULL;
-    t->ring_count = 0;
-    t->first = t->pushed = 0;
+    t->ring_count = t->live_count = 0;
     for (uint32_t w = 0; w < t->options.count; w++)
         t->workers[w].begun = false;
 }
@@ -122,9 +117,8 @@ static uint32_t parts_of(const struct transform *t, uint32_t sample_count)
 
 static enum status make_board(struct transform *t, struct error *err)
 {
-    uint64_t count =
-        (uint64_t)t->ring_count * t->layout.slot_count * parts_of(t, t->layout.batch_size);
-    count = max_u64(count, 1);
+    t->part_count = parts_of(t, t->layout.batch_size);
+    uint64_t count = max_u64((uint64_t)t->ring_count * t->layout.slot_count * t->part_count, 1);
     t->board_fd = memfd_create("penstock-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (count > UINT32_MAX / 2 || t->board_fd < 0 ||
         posix_fallocate(t->board_fd, 0, (off_t)board_bytes((uint32_t)count)) != 0)
@@ -139,9 +133,11 @@ static enum status make_board(struct transform *t, struct error *err)
     t->board = memory;
     t->board->magic = BOARD_MAGIC;
     t->board->version = BOARD_VERSION;
-    t->board->task_count = (uint32_t)count;
+    t->board->task_count = t->task_count = (uint32_t)count;
     t->tasks = calloc(count, sizeof *t->tasks);
-    return t->tasks ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for tasks");
+    t->live = calloc(count, sizeof *t->live);
+    return t->tasks && t->live ? STATUS_OK
+                               : error_set(err, STATUS_NO_MEMORY, "no memory for tasks");
 }
 
 enum status transform_begin(struct transform *t, const struct ring *const *rings, uint32_t count,
@@ -261,16 +257,17 @@ static void give_tokens(const struct transform *t, uint64_t count)
         return; /* it has as many as it holds: more than there are tasks */
 }
 
-static void push(struct transform *t, const struct task *task)
+/* Shows a task to processes. */
+static void show(const struct transform *t, uint32_t index)
 {
-    struct board_task *shown = on_board(t, t->pushed);
-    *task_of(t, t->pushed) = *task;
+    const struct task *task = &t->tasks[index];
+    struct board_task *shown = &t->board->tasks[index];
     shown->ring = task->ring;
     shown->slot = task->slot;
     shown->begin = task->begin;
     shown->count = task->count;
+    shown->serial = task->serial;
     atomic_store(&shown->word, BOARD_READY);
-    atomic_store(&t->board->pushed, ++t->pushed);
 }
 
 bool transform_slot_free(const struct transform *t, uint32_t ring, uint64_t sequence)
@@ -284,10 +281,17 @@ void transform_submit(struct transform *t, uint32_t ring, uint32_t sample_count)
     struct steps *steps = &t->steps[ring];
     uint32_t number = (uint32_t)(steps->filled % t->layout.slot_count);
     uint32_t parts = parts_of(t, sample_count);
+    uint32_t first = (ring * t->layout.slot_count + number) * t->part_count;
     for (uint32_t p = 0; p < parts; p++) {
         uint32_t begin = (uint32_t)((uint64_t)sample_count * p / parts);
         uint32_t end = (uint32_t)((uint64_t)sample_count * (p + 1) / parts);
-        push(t, &(struct task){.ring = ring, .slot = number, .begin = begin, .count = end - begin});
+        t->tasks[first + p] = (struct task){.ring = ring,
+                                            .slot = number,
+                                            .begin = begin,
+                                            .count = end - begin,
+                                            .serial = t->submitted++};
+        t->live[t->live_count++] = first + p;
+        show(t, first + p);
     }
     steps->left[number] = parts;
     steps->filled++;
@@ -297,12 +301,10 @@ void transform_submit(struct transform *t, uint32_t ring, uint32_t sample_count)
 bool transform_cancel(struct transform *t)
 {
     withdraw(t);
-    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++)
-        if (board_state_of(atomic_load(&on_board(t, serial)->word)) == BOARD_TAKEN)
+    for (uint32_t i = 0; i < t->live_count; i++)
+        if (board_state_of(atomic_load(&t->board->tasks[t->live[i]].word)) == BOARD_TAKEN)
             return false;
-    t->first = t->pushed;
-    if (t->board)
-        atomic_store(&t->board->first, t->first);
+    t->live_count = 0;
     for (uint32_t r = 0; r < t->ring_count; r++)
         t->steps[r].filled = t->steps[r].base = t->steps[r].taken;
     return true;
@@ -342,22 +344,20 @@ static void append_task(const struct transform *t, const struct task *task, stru
 /* Marks what is done, in any order. */
 static bool count_done(struct transform *t)
 {
-    bool moved = false;
-    for (uint64_t serial = t->first; serial < t->pushed; serial++) {
-        struct task *task = task_of(t, serial);
-        enum board_state state = board_state_of(atomic_load(&on_board(t, serial)->word));
-        if (task->counted || state != BOARD_DONE)
+    uint32_t before = t->live_count;
+    for (uint32_t i = 0; i < t->live_count;) {
+        const struct task *task = &t->tasks[t->live[i]];
+        struct board_task *shown = &t->board->tasks[t->live[i]];
+        if (board_state_of(atomic_load(&shown->word)) != BOARD_DONE) {
+            i++;
             continue;
-        task->counted = true;
-        t->spent_ns += min_u64(atomic_load(&on_board(t, serial)->spent_ns), t->options.timeout_ns);
+        }
+        t->spent_ns += min_u64(atomic_load(&shown->spent_ns), t->options.timeout_ns);
         t->steps[task->ring].left[task->slot]--;
-        moved = true;
+        atomic_store(&shown->word, BOARD_FREE);
+        t->live[i] = t->live[--t->live_count];
     }
-    while (t->first < t->pushed && task_of(t, t->first)->counted) {
-        atomic_store(&on_board(t, t->first)->word, BOARD_FREE);
-        atomic_store(&t->board->first, ++t->first);
-    }
-    return moved;
+    return t->live_count < before;
 }
 
 /* Trouble
@@ -368,9 +368,8 @@ static enum status report(const struct transform *t, const struct board_message 
                           struct error *err)
 {
     struct text who = {0};
-    bool known = t->board && message->serial >= t->first && message->serial < t->pushed;
-    if (known) {
-        const struct task *task = task_of(t, message->serial);
+    if (t->board && message->task < t->task_count) {
+        const struct task *task = &t->tasks[message->task];
         const unsigned char *slot = ring_slot(t->rings[task->ring], task->slot);
         const struct slot_header *header = (const void *)slot;
         const uint64_t *indices = (const void *)(slot + t->layout.indices_offset);
@@ -387,16 +386,25 @@ static enum status report(const struct transform *t, const struct board_message 
     return STATUS_INVALID;
 }
 
+/* Whether nobody has a task once process `w` is gone: it had the task, or has left nonsense there.
+ */
+static bool is_lost(const struct transform *t, uint64_t word, uint32_t w)
+{
+    enum board_state state = board_state_of(word);
+    uint32_t process = board_process_of(word);
+    bool is_taken = state == BOARD_TAKEN && process < t->options.count;
+    return is_taken ? process == w
+                    : state != BOARD_READY && state != BOARD_DONE && state != BOARD_FAILED;
+}
+
 /* A process is gone: what it had is for another one. */
 static enum status give_back(struct transform *t, uint32_t w, const char *what, struct error *err)
 {
     enum status status = STATUS_OK;
     uint64_t again = 0;
-    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++) {
-        struct task *task = task_of(t, serial);
-        struct board_task *shown = on_board(t, serial);
-        uint64_t word = atomic_load(&shown->word);
-        if (board_state_of(word) != BOARD_TAKEN || board_process_of(word) != w)
+    for (uint32_t i = 0; i < t->live_count; i++) {
+        struct task *task = &t->tasks[t->live[i]];
+        if (!is_lost(t, atomic_load(&t->board->tasks[t->live[i]].word), w))
             continue;
         if (++task->tries == MOST_TRIES && status == STATUS_OK) {
             struct text which = {0};
@@ -409,11 +417,7 @@ static enum status give_back(struct transform *t, uint32_t w, const char *what, 
             text_done(&which);
         }
         task->since_ns = 0;
-        shown->ring = task->ring;
-        shown->slot = task->slot;
-        shown->begin = task->begin;
-        shown->count = task->count;
-        atomic_store(&shown->word, BOARD_READY);
+        show(t, t->live[i]);
         again++;
     }
     /* It may have read a token and taken no task. */
@@ -429,7 +433,9 @@ static enum status replace(struct transform *t, uint32_t w, const char *what, st
     char said[128];
     snprintf(said, sizeof said, "%s", what);
     enum status status = give_back(t, w, said, err);
-    if (status == STATUS_OK && !was_ready)
+    worker->deaths = was_ready ? 0 : worker->deaths + 1;
+    bool again = transform_process_was_killed(&worker->process) && worker->deaths < MOST_TRIES;
+    if (status == STATUS_OK && !was_ready && !again)
         status = error_set(err, STATUS_LOST,
                            "a process of delivery.transform %s before it was ready: '%s'", said,
                            text_shown(t->options.command.text).text);
@@ -479,9 +485,9 @@ static enum status hear(struct transform *t, uint32_t w, bool *active, struct er
 static enum status check_times(struct transform *t, struct error *err)
 {
     uint64_t now_ns = clock_now_ns();
-    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++) {
-        struct task *task = task_of(t, serial);
-        uint64_t word = atomic_load(&on_board(t, serial)->word);
+    for (uint32_t i = 0; i < t->live_count; i++) {
+        struct task *task = &t->tasks[t->live[i]];
+        uint64_t word = atomic_load(&t->board->tasks[t->live[i]].word);
         uint32_t w = board_process_of(word);
         if (board_state_of(word) != BOARD_TAKEN || w >= t->options.count)
             continue;
@@ -521,8 +527,8 @@ enum status transform_progress(struct transform *t, bool looks, bool *active, st
     if (t->board && count_done(t))
         *active = true;
     uint64_t failed = 0;
-    for (uint64_t serial = t->first; t->board && serial < t->pushed; serial++)
-        failed += board_state_of(atomic_load(&on_board(t, serial)->word)) == BOARD_FAILED;
+    for (uint32_t i = 0; i < t->live_count; i++)
+        failed += board_state_of(atomic_load(&t->board->tasks[t->live[i]].word)) == BOARD_FAILED;
     if (!looks && failed == 0)
         return STATUS_OK;
     for (uint32_t w = 0; status == STATUS_OK && w < t->options.count; w++)

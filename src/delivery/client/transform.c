@@ -35,9 +35,10 @@ struct penstock_transform {
     struct board_shape shape;
     struct board *board; /* mapped; NULL: no session has begun */
     uint64_t board_bytes;
+    uint32_t task_count; /* as checked */
     enum duty duty;
     struct board_task *task;
-    uint64_t serial, start_ns;
+    uint64_t start_ns;
     struct penstock_transform_batch batch;
     struct penstock_field fields[RING_MAX_FIELDS];
     struct penstock_output outputs[RING_MAX_FIELDS];
@@ -76,7 +77,7 @@ static enum status map_board(struct penstock_transform *t, int memfd, struct err
     t->board = memory;
     t->board_bytes = bytes;
     if (t->board->magic != BOARD_MAGIC || t->board->version != BOARD_VERSION ||
-        board_bytes(t->board->task_count) != bytes || t->board->task_count == 0)
+        board_bytes(t->task_count = t->board->task_count) != bytes || t->task_count == 0)
         return error_set(err, STATUS_PROTOCOL, "transform: the memory that came is no board");
     return STATUS_OK;
 }
@@ -210,24 +211,34 @@ static enum status fill_batch(struct penstock_transform *t, unsigned char *slot,
     return STATUS_OK;
 }
 
-/* Takes the oldest task that nobody has. */
+/* The oldest task that nobody has; NULL: there is none. */
+static struct board_task *find_task(const struct penstock_transform *t)
+{
+    struct board_task *oldest = NULL;
+    for (uint32_t i = 0; i < t->task_count; i++) {
+        struct board_task *task = &t->board->tasks[i];
+        if (board_state_of(atomic_load(&task->word)) == BOARD_READY &&
+            (!oldest || task->serial < oldest->serial))
+            oldest = task;
+    }
+    return oldest;
+}
+
 static bool take_task(struct penstock_transform *t)
 {
-    struct board *board = t->board;
-    uint64_t pushed = atomic_load(&board->pushed);
-    for (uint64_t serial = atomic_load(&board->first); serial < pushed; serial++) {
-        struct board_task *task = &board->tasks[serial % board->task_count];
-        uint64_t ready = BOARD_READY;
-        if (!atomic_compare_exchange_strong(&task->word, &ready,
-                                            board_word(BOARD_TAKEN, t->process)))
-            continue;
-        t->task = task;
-        t->serial = serial;
-        t->start_ns = clock_now_ns();
-        t->duty = DUTY_TASK;
-        return true;
-    }
-    return false;
+    struct board_task *task;
+    uint64_t ready = BOARD_READY;
+    do {
+        task = find_task(t);
+        ready = BOARD_READY;
+    } while (task && !atomic_compare_exchange_strong(&task->word, &ready,
+                                                     board_word(BOARD_TAKEN, t->process)));
+    if (!task)
+        return false;
+    t->task = task;
+    t->start_ns = clock_now_ns();
+    t->duty = DUTY_TASK;
+    return true;
 }
 
 static enum status start_task(struct penstock_transform *t, struct error *err)
@@ -483,18 +494,19 @@ enum penstock_status penstock_transform_done(struct penstock_transform *t)
 enum penstock_status penstock_transform_fail(struct penstock_transform *t, int64_t sample,
                                              const char *text)
 {
+    struct board_message *message = calloc(1, sizeof *message);
+    if (message) /* before the error is cleared: `text` may be penstock_transform_error()'s */
+        snprintf(message->text, sizeof message->text, "%s", text);
     error_clear(&t->error);
-    if (t->duty == DUTY_NONE)
+    if (t->duty == DUTY_NONE || !message) {
+        free(message);
         return (enum penstock_status)error_set(&t->error, STATUS_INVALID,
                                                "transform: there is no batch to fail at");
-    struct board_message *message = calloc(1, sizeof *message);
-    if (!message)
-        return (enum penstock_status)error_set(&t->error, STATUS_NO_MEMORY, "transform: no memory");
+    }
     message->type = BOARD_TROUBLE;
-    message->serial = t->serial;
+    message->task = t->duty == DUTY_TASK ? (uint64_t)(t->task - t->board->tasks) : 0;
     message->sample =
         sample < 0 ? UINT32_MAX : (uint32_t)sample + (t->duty == DUTY_TASK ? t->task->begin : 0);
-    snprintf(message->text, sizeof message->text, "%s", text);
     enum status status = board_send(t->socket, message, NULL, 0, &t->error);
     free(message);
     if (t->duty == DUTY_TASK)

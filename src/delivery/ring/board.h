@@ -11,8 +11,9 @@
  * so what a process had when it died is done again by another one. Descriptors come over the
  * process's socket, and messages for what happens once.
  *
- * One memfd, sealed against resizing: struct board, then the tasks, a ring in order of submission.
- * Whoever takes a task and dies leaves its number in the task's word.
+ * One memfd, sealed against resizing: struct board, then the tasks, one for each part of each slot
+ * of each ring. Processes take the one with the least serial first. Whoever takes a task and dies
+ * leaves its number in the task's word.
  */
 #ifndef PENSTOCK_DELIVERY_RING_BOARD_H
 #define PENSTOCK_DELIVERY_RING_BOARD_H
@@ -37,18 +38,17 @@ struct board_task {
     _Alignas(
         64) _Atomic uint64_t word; /* a state; with BOARD_TAKEN and behind it (1 + process) << 8 */
     uint32_t ring, slot, begin, count;
+    uint64_t serial;           /* of its submission */
     _Atomic uint64_t spent_ns; /* by the process, before BOARD_DONE */
 };
 
 struct board {
     uint64_t magic;
     uint32_t version, task_count;
-    _Alignas(64) _Atomic uint64_t first;  /* the first task that is not BOARD_FREE again */
-    _Alignas(64) _Atomic uint64_t pushed; /* tasks submitted so far */
     struct board_task tasks[];
 };
 
-_Static_assert(sizeof(struct board) == 192, "shared layout");
+_Static_assert(sizeof(struct board) == 64, "shared layout");
 _Static_assert(sizeof(struct board_task) == 64, "shared layout");
 
 static inline uint64_t board_word(enum board_state state, uint32_t process)
@@ -107,7 +107,7 @@ struct board_message {
     uint32_t version, type;
     uint32_t process; /* TRIAL, BEGIN: its number */
     uint32_t count;   /* BEGIN: rings; RING: its number */
-    uint64_t serial;  /* TROUBLE: of the task */
+    uint64_t task;    /* TROUBLE: its index */
     uint32_t sample;  /* TROUBLE: within the slot; UINT32_MAX: of none */
     uint32_t reserved;
     union {

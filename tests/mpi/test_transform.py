@@ -1,0 +1,203 @@
+"""delivery.transform: what trainers get is what the function makes of each sample by itself, on any shape, through kills of its
+processes; and each thing that goes wrong is one message."""
+
+import glob
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+from job import BIN, MARK, SANITIZED, JobTest, environment, python_words, random_options
+
+for module in ("numpy", "zarr"):
+    if importlib.util.find_spec(module) is None:
+        print(f"skipped: {sys.executable} has no {module}")
+        sys.exit(77)
+
+import numpy as np
+import zarr
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transform_program.py")
+sys.path.insert(0, os.path.join(ROOT, "python"))
+RUNS, SEED = random_options(2 if SANITIZED else 6, 43)
+
+
+def command(mode="new"):
+    return " ".join([f"MODE={mode}", *python_words(), PROGRAM])
+
+
+class Transforms(JobTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        rng = np.random.default_rng(SEED)
+        cls.images = rng.integers(0, 70, (90, 4, 3), np.uint8)
+        cls.lengths = rng.integers(0, 15, 90)
+        cls.offsets = np.concatenate([[0], np.cumsum(cls.lengths)])
+        cls.text = rng.integers(0, 1000, cls.offsets[-1], np.int64).astype(np.uint16)
+        cls.uri = os.path.join(cls.datasets, "data.zarr")
+        group = zarr.open_group(cls.uri, mode="w")
+        for name, array, chunk in (("image", cls.images, 7), ("offsets", cls.offsets, 91), ("values", cls.text, 50), ("id", np.arange(90), 90)):
+            made = group.create_array(name, shape=array.shape, chunks=(chunk, *array.shape[1:]), dtype=array.dtype)
+            made[...] = array
+
+    def settings(self, mode="new", **more):
+        return {"dataset.uri": self.uri, "batch.global_size": 12, "order.epochs": 2, "order.seed": 5, "delivery.transform_run": command(mode),
+                "delivery.transform_processes": 2, **more}
+
+    def run_yaml(self, mode):
+        text = "dataset:\n  fields:\n    image: image\n    id: id\n"
+        if mode == "rows":
+            text += "    text: {ragged: {offsets: offsets, values: values}}\n"
+        path = os.path.join(self.folder, "run.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def start(self, readers, settings, mode, options=()):
+        return self.reader(readers, {**settings, "delivery.transform_fields": "image,text" if mode == "rows" else "image"},
+                           (*python_words(), PROGRAM, os.path.join(self.folder, "got")), ["--quiet", "-c", self.run_yaml(mode), *options],
+                           env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+
+    def got(self):
+        samples = []
+        for path in glob.glob(os.path.join(self.folder, "got.*")):
+            samples += list(np.load(path, allow_pickle=True))
+            os.remove(path)
+        return samples
+
+    def check(self, samples, mode, epochs, count):
+        from penstock import Rng
+        from transform_program import sample
+
+        self.assertEqual(len(samples), count)
+        valid = sorted((epoch, index) for epoch, _, index, _, is_valid, _ in samples if is_valid)
+        self.assertEqual(valid, sorted(set(valid)))
+        for _, _, index, key, _, fields in samples:
+            row = self.text[self.offsets[index] : self.offsets[index + 1]]
+            right = sample(mode, self.images[index], row, Rng([key]))
+            self.assertEqual(set(fields), set(right) | {"id"})
+            self.assertEqual(fields["id"], index)
+            for name, value in right.items():
+                self.assertEqual(fields[name].dtype, value.dtype, name)
+                np.testing.assert_array_equal(fields[name], value, name)
+
+    def test_any_shape(self):
+        draw = random.Random(SEED)
+        for number in range(RUNS):
+            mode, readers, groups, members = draw.choice(("new", "rows")), draw.randint(1, 3), draw.choice((1, 2, 3, 4)), draw.choice((1, 1, 2))
+            settings = self.settings(mode, **{
+                "delivery.trainers": groups * members, "delivery.transform_processes": draw.randint(1, 3),
+                "order.placement": draw.choice(("local", "fixed")), "batch.last": draw.choice(("drop", "partial", "pad")),
+                "exchange.steps_per_round": draw.choice(("auto", 1, 2)), "readers.cache": draw.choice(("auto", "off"))})
+            if members > 1:
+                settings.update({"delivery.mesh": f"dp:{groups},tp:{members}", "delivery.data": "dp"})
+            with self.subTest(number=number, seed=SEED, mode=mode, readers=readers, settings=settings):
+                outcome = self.start(readers, settings, mode)
+                self.assertEqual(outcome.code, 0, outcome.output)
+                epoch = {"drop": 84, "partial": 90, "pad": 96}[settings["batch.last"]]
+                samples = self.got()
+                if members > 1:
+                    samples = sorted(samples, key=lambda one: tuple(one[:5]))[::members]
+                self.check(samples, mode, 2, 2 * epoch)
+
+    def test_a_state_resumes(self):
+        """A second run from a step on makes the same of the rest."""
+        outcome = self.start(1, self.settings(), "new")
+        self.assertEqual(outcome.code, 0, outcome.output)
+        whole = {s[:3]: s for s in map(tuple, self.got())}
+        state = os.path.join(self.folder, "state")
+        outcome = self.start(2, self.settings(**{"delivery.trainers": 2}), "new", ["--resume", state])
+        self.assertEqual(outcome.code, 0, outcome.output)
+        rest = self.got()
+        self.assertEqual(len(rest), 12 * 4)
+        for found in map(tuple, rest):
+            for name, value in whole[found[:3]][5].items():
+                np.testing.assert_array_equal(found[5][name], value, name)
+
+    def ours(self):
+        """The processes of the transform."""
+        pids = []
+        for pid in subprocess.run(["pgrep", "-f", f"python[^ ]* {PROGRAM}$"], capture_output=True, text=True).stdout.split():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if f"PENSTOCK_TEST_MARK={MARK}".encode() in file.read():
+                        pids.append(int(pid))
+            except OSError:
+                pass
+        return pids
+
+    def kill_some(self, stop, killed, count):
+        """Kills processes of the transform, one after another, once all are there: the trial has one."""
+        draw = random.Random(SEED)
+        while not stop.wait(draw.uniform(0.05, 0.2)) and len(killed) < 4:
+            pids = self.ours()
+            if len(pids) >= count or killed and pids:
+                killed.append(draw.choice(pids))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    def test_kills(self):
+        stop, killed = threading.Event(), []
+        killer = threading.Thread(target=self.kill_some, args=(stop, killed, 4))
+        killer.start()
+        outcome = self.start(2, self.settings("slow", **{"order.epochs": 10, "delivery.trainers": 2, "batch.last": "partial"}), "new")
+        stop.set()
+        killer.join()
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.check(self.got(), "new", 10, 10 * 90)
+        self.assertGreater(outcome.output.count("started again"), 0, f"killed {killed}")
+
+    def test_what_fails(self):
+        odd = self.images[41].copy()
+        zarr.open_group(self.uri)["image"][41] = np.full_like(odd, 77)
+        try:
+            self.fails("odd", r"reader 0 on .*: delivery.transform failed at the sample with index 41 \(epoch \d step \d+\): ValueError: "
+                              r"this one is odd; at .*transform_program.py:\d+ \(change\)")
+        finally:
+            zarr.open_group(self.uri)["image"][41] = odd
+        self.fails("other", r"delivery.transform failed.*: Invalid: output 'image' is float32 \(\d+, 1, 3\), and after its trial should be "
+                            r"float32 \(\d+, 4, 3\)")
+
+    def test_what_cannot_start(self):
+        for run, words, more in (
+                ("true", r"'true' ended with exit code 0 before it had said what it makes", {}),
+                ("nothing-there", r"ended with exit code 127: the shell found no such command before it had said what it makes", {}),
+                ("sleep 100", r"'sleep 100' has said nothing for 1 s \(delivery.transform.timeout\): does it call penstock.transform\?",
+                 {"delivery.transform_timeout": 1}),
+                (command(), r"delivery.transform.fields: there is no field 'nothing'", {"delivery.transform_fields": "nothing"}),
+                (command(), r"there is a field 'image' already: give the output another name", {"delivery.transform_fields": "id"})):
+            outcome = self.reader(1, {**self.settings(), "delivery.transform_run": run, **more}, [], ["--quiet", "-c", self.run_yaml("new")],
+                                  env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+            if "already" in words:
+                self.assertIn("KeyError: 'image'", outcome.output)
+                continue
+            self.assertNotEqual(outcome.code, 0)
+            self.assertRegex(outcome.output, words)
+
+    def test_a_process_hangs(self):
+        with open(os.path.join(self.folder, "hang"), "w", encoding="ascii"):
+            pass
+        outcome = self.start(1, self.settings("hang", **{"delivery.transform_timeout": 3}), "new")
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertIn("a process of delivery.transform hung; started again", outcome.output)
+        self.check(self.got(), "new", 2, 2 * 84)
+
+    def fails(self, mode, words):
+        outcome = self.start(1, self.settings(mode), mode)
+        self.assertNotEqual(outcome.code, 0, outcome.output)
+        self.assertRegex(outcome.output, words)
+
+    def test_plan(self):
+        planned = subprocess.run([os.path.join(BIN, "penstock"), "plan", "-c", self.run_yaml("new"), *(
+            word for key, value in self.settings(**{"delivery.transform_fields": "image"}).items() for word in ("--set", f"{key}={value}"))],
+            capture_output=True, text=True, env=environment(PYTHONPATH=os.path.join(ROOT, "python")), cwd=self.folder)
+        self.assertIn("transform  gets image; makes image float32 [4, 3], coin bool, numbers int64 [3]\n", planned.stdout, planned.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

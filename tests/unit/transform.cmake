@@ -1,0 +1,1 @@
+penstock_unit_test(transform stage THREADS LINKS base transform delivery/ring delivery/server SYSTEM penstock)
