@@ -30,6 +30,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   csr            rows of AnnData's sparse matrix beside decoding, anndata, scDataset and annbatch (options of its own)
   groups         four trainers that share each batch, beside four with a quarter each, and beside a broadcast of PyTorch (options
                  of its own)
+  transform      a transform that hands samples on, and one that flips and cuts pictures, beside workers of a PyTorch DataLoader and
+                 of grain (options of its own)
   ingest         penstock ingest video beside FFmpeg's decoder alone, and beside PyAV and zarr-python in a process pool (options of
                  its own)
   layouts        stored size, decoding, samples/s and memory by chunk length, codec, level and filter, on latents (options of its
@@ -80,7 +82,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | cluster_peers | remote | local | shards | windows | events | csr | groups | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | cluster_peers | remote | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

@@ -39,8 +39,8 @@ bool transform_process_was_killed(const struct transform_process *process);
 /* "was killed by signal 9 (Killed)", "ended with exit code 1"; a static buffer. */
 const char *transform_process_ending(const struct transform_process *process);
 
-/* Hangs up, and ends the process with its group: SIGTERM, and after `patience_ms` SIGKILL. Blocks
- * until then. One that is not started is fine. */
+/* Hangs up, so that the process ends, and after `patience_ms` ends it with its group. Blocks until
+ * then. One that is not started is fine. */
 void transform_process_stop(struct transform_process *process, uint32_t patience_ms);
 
 #endif

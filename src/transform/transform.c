@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_TRIES = 3, STOP_MS = 300 };
+enum { MOST_TRIES = 3, STOP_MS = 1000 };
 static const uint64_t warning_ns = UINT64_C(30000000000);
 
 /* What the reader knows of a task itself: processes can write to the board. */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { STOP_MS = 300 };
+enum { STOP_MS = 1000 };
 
 /* The inputs
  * ------------------------------------------------------------------------------------------- */
