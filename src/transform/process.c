@@ -160,8 +160,7 @@ void transform_process_stop(struct transform_process *process, uint32_t patience
     fd_close(&process->socket);
     if (process->pid <= 0)
         return;
-    while (!transform_process_has_ended(process) &&
-           clock_now_ns() - start_ns < patience_ms * ms_ns)
+    while (!transform_process_has_ended(process) && clock_now_ns() - start_ns < patience_ms * ms_ns)
         clock_sleep_ns(ms_ns);
     kill(-process->pid, SIGKILL); /* also what it may have left */
     while (!transform_process_has_ended(process))

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { STOP_MS = 1000 };
+enum { STOP_MS = 1000, MOST_TRIES = 3 };
 
 /* The inputs
  * ------------------------------------------------------------------------------------------- */
@@ -192,16 +192,21 @@ enum status trial_run(const struct trial_options *options, const struct dataset 
                              ? find_inputs(options->fields, dataset, shape, err)
                              : error_set(err, STATUS_NO_MEMORY, "no memory for a trial");
     if (status == STATUS_OK)
-        status = transform_process_start(&options->command, &process, err);
-    if (status == STATUS_OK) /* while the process loads its libraries */
         status = trial_slot_make(dataset, options->seed, &memfd, err);
-    if (status == STATUS_OK)
-        status = call(options, &process, memfd, shape, message, err);
+    for (int tries = 1; status == STATUS_OK; tries++) {
+        status = transform_process_start(&options->command, &process, err);
+        if (status == STATUS_OK)
+            status = call(options, &process, memfd, shape, message, err);
+        bool again = status == STATUS_LOST && transform_process_was_killed(&process);
+        transform_process_stop(&process, STOP_MS);
+        if (status == STATUS_OK || !again || tries == MOST_TRIES)
+            break;
+        status = STATUS_OK;
+    }
     if (status == STATUS_OK)
         status = take_outputs(&message->shape, dataset, shape, err);
     if (status == STATUS_OK)
         *ret_shape = *shape;
-    transform_process_stop(&process, STOP_MS);
     fd_close(&memfd);
     free(message);
     free(shape);

@@ -7,12 +7,13 @@
 Trainers hold several batches, and give them back out of order. After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
 process, socket, shared memory or temporary file left. With --placement local, the default, each step has the
 undisturbed run's set of samples, once each. With --mesh trainers are groups of two: both have the same samples in every
-step, and each its part of them. A run that takes longer than --limit hangs: all stacks are shown.
+step, and each its part of them. With --transform processes of a transform are killed, too. A run that takes longer than --limit hangs: all stacks are shown.
 
 Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -27,6 +28,7 @@ from supervised import GLOBAL_BATCH, HOSTS, Job, check_lives, make_dataset, make
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
+TRANSFORM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chaos_transform.py")
 BATCHES_OF_A_RING = 16  # 4 slots, and what comes before a dead launcher's trainers are dead
 LINE_BYTES = 30  # at least
 RESTARTS = 20
@@ -36,6 +38,15 @@ POLL_S = 0.02
 # Samples of five frames, of which at most two are missing at each end: as many samples as frames.
 WINDOWS = [word for setting in ("dataset.fields.latents.array=base_frames", "dataset.fields.latents.steps=-2:3",
                                 "samples.pad_before=2", "samples.pad_after=2") for word in ("--set", setting)]
+
+
+def transform_options():
+    """Before jobs are started: their environment is this one."""
+    python = os.path.join(os.path.dirname(TRANSFORM), "..", "..", "python")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [python, os.environ.get("PYTHONPATH")]))
+    VICTIMS["transform"] = 6
+    return ["--set", f"delivery.transform_run={sys.executable} {TRANSFORM}", "--set", "delivery.transform_processes=2",
+            "--set", "delivery.transform_fields=base_frames"]
 
 
 def mesh_settings(trainers, parts):
@@ -212,6 +223,7 @@ def main():
                         help="samples have several frames")
     parser.add_argument("--ragged", action="store_true", help="samples are of unequal lengths")
     parser.add_argument("--mix", action="store_true", help="samples of three datasets")
+    parser.add_argument("--transform", action="store_true", help="samples go through a transform, whose processes are killed")
     parser.add_argument("--mesh", dest="parts", action="store_const", const=2, default=1,
                         help="two trainers share a batch, and cut its samples")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
@@ -221,6 +233,11 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
     args = parser.parse_args()
+    if args.transform and importlib.util.find_spec("numpy") is None:
+        print(f"skipped: {sys.executable} has no numpy")
+        return 77
+    if args.transform:
+        args.samples = [*args.samples, *transform_options()]
     folder = tempfile.mkdtemp(prefix="penstock-chaos-")
     runs = []
     try:

@@ -102,6 +102,8 @@ class Process:
             return "reader"
         if name == "penstock-trainer":
             return "trainer"
+        if name.startswith("python") and self.words[-1].endswith("chaos_transform.py"):
+            return "transform"
         if "--keep" in self.words and "bash" in name:
             return "keeper"
         if name in ("mpirun", "mpiexec", "orterun", "mpiexec.openmpi", "mpiexec.hydra", "mpiexec.mpich"):
