@@ -11,7 +11,7 @@ import sys
 import threading
 import unittest
 
-from job import BIN, MARK, SANITIZED, JobTest, environment, python_words, random_options
+from job import BIN, MARK, SANITIZED, JobTest, environment, python_words
 
 for module in ("numpy", "zarr"):
     if importlib.util.find_spec(module) is None:
@@ -24,7 +24,8 @@ import zarr
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transform_program.py")
 sys.path.insert(0, os.path.join(ROOT, "python"))
-RUNS, SEED = random_options(2 if SANITIZED else 6, 43)
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "6"))
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "43"))
 
 
 def command(mode="new"):
