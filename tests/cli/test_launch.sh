@@ -262,29 +262,29 @@ mark=TEST_LAUNCH_MARK=$$-$RANDOM
 PATH="$PWD/path:$PATH" commands 4 --torchrun 2 --restarts 3 -- train.py
 contains "$(cat out)" "--max-restarts=3"
 
-# Each side's failure ends the other; the first one's code is the whole's.
-code=0
-env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- sh -c 'exit 7' 2>err || code=$?
-[ "$code" -eq 7 ] || fail "trainers' exit code 7 comes out as $code: $(cat err)"
-[[ $(tail -n 1 err) == "penstock-run: error: the trainers' step ended with exit code 7; what the script printed is above" ]] ||
-    fail "no cause is named: $(cat err)"
-! grep -q 'mpi\|^---' err || fail "mpirun's own words beside the cause: $(cat err)"
-no_process "$mark"
-if [ $mpi = openmpi ]; then # trainers that never connect are not waited for
-    code=0
-    env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 -- true 2>err || code=$?
-    [ "$code" -eq 4 ] || fail "trainers that end well without connecting make it $code: $(cat err)"
-    contains "$(tail -n 1 err)" "ended with exit code 0, and not all trainers had connected"
-    no_process "$mark"
+# Each side's failure ends the other; the first one's code is the whole's. All of these at a time, as readers that wait for trainers may take 10 s.
+# fails NAME ARGUMENT...: a run of two trainers of torchrun; what it says in err.NAME, how it ends in code.NAME.
+fails() {
+    local code=0
+    env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun "${@:2}" 2>"err.$1" || code=$?
+    echo $code >"code.$1"
+}
+fails seven 2 -- sh -c 'exit 7' &
+[ $mpi = hydra ] || fails unconnected 2 -- true & # trainers that never connect are not waited for
+fails readers 2 --set dataset.uri=no.zarr -- "$bin/penstock-trainer" &
+fails late 1 --set dataset.uri=no.zarr --set delivery.grace=1 -- sh -c 'sleep 9; touch saved' &
+wait
+[ "$(cat code.seven)" -eq 7 ] || fail "trainers' exit code 7 comes out as $(cat code.seven): $(cat err.seven)"
+[[ $(tail -n 1 err.seven) == "penstock-run: error: the trainers' step ended with exit code 7; what the script printed is above" ]] ||
+    fail "no cause is named: $(cat err.seven)"
+! grep -q 'mpi\|^---' err.seven || fail "mpirun's own words beside the cause: $(cat err.seven)"
+if [ $mpi = openmpi ]; then
+    [ "$(cat code.unconnected)" -eq 4 ] || fail "trainers that end well without connecting make it $(cat code.unconnected): $(cat err.unconnected)"
+    contains "$(tail -n 1 err.unconnected)" "ended with exit code 0, and not all trainers had connected"
 fi
-code=0
-env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 2 --set dataset.uri=no.zarr \
-    -- "$bin/penstock-trainer" 2>err || code=$?
-[ "$code" -eq 1 ] || fail "the reader's exit code 1 comes out as $code: $(cat err)"
-contains "$(cat err)" "no.zarr"
-no_process "$mark"
-env "$mark" PATH="$PWD/path:$PATH" timeout 60 "$penstock" -c run.yaml -q --torchrun 1 --set dataset.uri=no.zarr \
-    --set delivery.grace=1 -- sh -c 'sleep 9; touch saved' 2>err && fail "a run without its dataset succeeds"
+[ "$(cat code.readers)" -eq 1 ] || fail "the reader's exit code 1 comes out as $(cat code.readers): $(cat err.readers)"
+contains "$(cat err.readers)" "no.zarr"
+[ "$(cat code.late)" -ne 0 ] || fail "a run without its dataset succeeds"
 [ ! -e saved ] || fail "trainers have more than delivery.grace"
 no_process "$mark"
 
@@ -547,7 +547,7 @@ state=penstock-state-run_dir-2.json
 itself=$(sed -n 's/^penstock-reader: to go on there, where that file is not: //p' log)
 [ "$itself" = "--resume '$(cat $state)'" ] || fail "the state itself is not there: $(cat log)"
 for resume in "$hint" "$itself"; do
-    eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- sh -c 'exit 7' >log 2>&1" || true
+    eval "timeout 60 '$penstock' -c run.yaml --set order.epochs=100000 $resume -- penstock-trainer --steps 1 >log 2>&1" || true
     contains "$(cat log)" "goes on at epoch"
 done
 cd ..
@@ -565,10 +565,10 @@ supervise() {
         libexec=$0/../libexec/penstock
         . "$libexec/nodes.sh"
         . "$libexec/launchers.sh"
-        sed "s/^readonly SILENCE=200 /readonly SILENCE=30 /" "$libexec/supervise.sh" >supervise.sh
+        sed "s/^readonly SILENCE=200 /readonly SILENCE=10 /" "$libexec/supervise.sh" >supervise.sh
         . ./supervise.sh
         eval "$4"
-        launcher=none mpiexec=none run_dir=none scratch= chosen_dir= also=() grace=10 restarts=$1 node_count=1 host_list=() left_out= verbose=
+        launcher=none mpiexec=none run_dir=none scratch= chosen_dir= also=() grace=2 restarts=$1 node_count=1 host_list=() left_out= verbose=
         readers_input= trainer_hosts=()
         readers=(sh -c "$2") trainers=(sh -c "$3")
         run_commands' "$bin" "$1" "$2" "$3" "${4-}" >out 2>err || code=$?
@@ -598,9 +598,9 @@ supervise '' 'echo "PRTE has lost communication with a remote daemon." >&2' 'sle
 [ "$code" -eq 1 ] || fail "a lost node makes it $code: $(cat out err)"
 
 # A launcher that hangs when its readers are gone is killed, once they have been heard of.
-supervise 2 '[ ! -e hung ] || { echo served; exit 0; }; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep 1; done; sleep 6'
+supervise 2 '[ ! -e hung ] || { echo served; exit 0; }; touch hung; echo alive; exec sleep 100' 'until [ -e hung ]; do sleep .1; done; sleep 3'
 [ "$code" -eq 0 ] || fail "a launcher that hangs makes it $code: $(cat out err)"
-contains "$(cat err)" "nothing was heard of the readers for 3 s"
+contains "$(cat err)" "nothing was heard of the readers for 1 s"
 
 # Trainers whose launcher is killed after the readers' good end are not started again.
 supervise 2 'echo served; exit 0' 'sleep 1; kill -9 $$'
@@ -614,7 +614,7 @@ supervise 2 'until [ -e second ]; do sleep .1; done; echo served; exit 0' "$trai
 [ "$code" -eq 137 ] || fail "trainers that nobody serves any more make it $code: $(cat out err)"
 contains "$(cat err)" "nothing is lost"
 rm first second
-supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; echo served; exit 0' "$trainers; sleep 12"
+supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; echo served; exit 0' "$trainers; sleep 4"
 [ "$code" -eq 0 ] || fail "trainers that were served and take their time make it $code: $(cat out err)"
 
 # Readers that die when the trainers have had everything are not started again.

@@ -2,6 +2,7 @@
 delivers it, and nothing stays behind."""
 
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -19,7 +20,7 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"
 
 
 def has(module):
-    return run([sys.executable, "-c", f"import {module}"]).code == 0
+    return importlib.util.find_spec(module) is not None
 
 
 class Launch(ClusterTest):

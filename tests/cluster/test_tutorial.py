@@ -27,7 +27,7 @@ def blocks():
 
 class Tutorial(JobTest):
     SAMPLES = 320  # instead of the page's 2,000: ten steps an epoch, which four slots do not hold
-    PAUSE = "time.sleep(0.2)"  # instead of a model that takes its time
+    PAUSE = "time.sleep(0.1)"  # instead of a model that takes its time
 
     def setUp(self):
         super().setUp()

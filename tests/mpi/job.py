@@ -23,6 +23,7 @@ MARK = f"{os.getpid()}-{time.monotonic_ns()}"
 # Instrumented programs are slow: fewer of what is much alike is enough to see what sanitizers see.
 SANITIZED = bool(os.environ.get("PENSTOCK_SANITIZED"))
 TIMEOUT_S = int(os.environ.get("PENSTOCK_TEST_TIMEOUT", "120"))
+ALONE = 0  # readers that mpirun starts: Open MPI's takes two seconds longer to end where one of its ranks fails
 
 
 def program(name):
@@ -108,6 +109,7 @@ class JobTest(unittest.TestCase):
     def setUpClass(cls):
         cls.datasets = tempfile.mkdtemp(prefix="penstock-test-")
         cls.flags = mpi_flags()
+        cls.singles = {}
 
     @classmethod
     def tearDownClass(cls):
@@ -134,9 +136,10 @@ class JobTest(unittest.TestCase):
 
     def reader(self, readers, settings, trainer=None, options=(), timeout=TIMEOUT_S, env=None,
                send=None):
-        """One mpirun of penstock-reader. `settings`: configuration by key; `trainer`: arguments of
-        penstock-trainer, or a whole command as a tuple."""
-        command = [MPIEXEC, *self.flags, "-np", str(readers), program("penstock-reader")]
+        """One mpirun of penstock-reader; ALONE: a single reader without mpirun. `settings`: configuration by key;
+        `trainer`: arguments of penstock-trainer, or a whole command as a tuple."""
+        launcher = [MPIEXEC, *self.flags, "-np", str(readers)] if readers != ALONE else []
+        command = [*launcher, program("penstock-reader")]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         command += options
@@ -169,6 +172,13 @@ class JobTest(unittest.TestCase):
         """Runs a job and returns the digest lines of all trainers, sorted by (epoch, step, position)."""
         self.deliver(readers, trainers, settings, trainer, options, expect)
         return self.digest_lines()
+
+    def single(self, settings):
+        """Digest lines of one reader and one trainer, which come from one run for all tests of a class."""
+        key = tuple(map(str, settings.items()))
+        if key not in self.singles:
+            self.singles[key] = self.digests(1, 1, settings)
+        return self.singles[key]
 
     POSITIONS = False  # whether lines of digests have the positions of samples, which depend on where trainers are
 

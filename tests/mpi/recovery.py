@@ -86,6 +86,7 @@ class RecoveryTest(JobTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.segments = segments()
+        cls.undisturbed = {}  # what was worked out for tests before
 
     @classmethod
     def tearDownClass(cls):
@@ -114,12 +115,15 @@ class RecoveryTest(JobTest):
 
     def expected(self, readers=1, **more):
         """What each trainer gets in an undisturbed run of so many readers: lines by rank."""
-        self.deliver(readers, self.trainers, self.settings(**more))
-        result = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
-                  for rank in range(self.trainers)]
-        for path in glob.glob(os.path.join(self.folder, "digest.*")):
-            os.remove(path)
-        return result
+        settings = self.settings(**more)
+        key = (readers, *map(str, settings.items()))
+        if key not in self.undisturbed:
+            self.deliver(readers, self.trainers, settings)
+            self.undisturbed[key] = [lines_of(os.path.join(self.folder, f"digest.{rank}"))
+                                     for rank in range(self.trainers)]
+            for path in glob.glob(os.path.join(self.folder, "digest.*")):
+                os.remove(path)
+        return self.undisturbed[key]
 
     def keep(self, process):
         self.processes.append(process)
@@ -197,11 +201,14 @@ class RecoveryTest(JobTest):
 
     def state_after(self, steps):
         """The state of a run after that many steps, as text."""
-        path = os.path.join(self.folder, "state.{rank}")
-        self.deliver(1, self.trainers, self.settings(),
-                     ["--steps", str(steps), "--state", path], expect=3)
-        with open(os.path.join(self.folder, "state.0"), encoding="ascii") as file:
-            return file.read().strip()
+        settings = self.settings()
+        key = ("state", steps, *map(str, settings.items()))
+        if key not in self.undisturbed:
+            path = os.path.join(self.folder, "state.{rank}")
+            self.deliver(1, self.trainers, settings, ["--steps", str(steps), "--state", path], expect=3)
+            with open(os.path.join(self.folder, "state.0"), encoding="ascii") as file:
+                self.undisturbed[key] = file.read().strip()
+        return self.undisturbed[key]
 
     def assert_pieces(self, name_of_first, name_of_second, expected, start=None):
         """The second process of a rank went on where the first left off, but for what that one had

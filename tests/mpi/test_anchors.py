@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import test_local
-from job import JobTest
+from job import SANITIZED, JobTest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
 import order_v1  # noqa: E402
@@ -99,7 +99,7 @@ class Anchors(Orders):
 
     def test_windows(self):
         for window_rows in (1, 2, 1000):
-            for last in ("partial", "pad", "drop"):
+            for last in ("partial",) if SANITIZED else ("partial", "pad", "drop"):
                 with self.subTest(window_rows=window_rows, last=last):
                     self.check(3, 2, 3, window_rows, **{"batch.last": last})
 

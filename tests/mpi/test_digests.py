@@ -71,7 +71,7 @@ class Caches(JobTest):
     def check(self, chunk, last, shapes=SHAPES, caches=("decoded", "stored", "off")):
         settings = self.settings(self.synth(f"chunk-{chunk}", 203, chunk=chunk, videos=7),
                                  **{"batch.last": last, "order.window_rows": 9 * 8 // chunk})
-        expected = self.digests(1, 1, settings)
+        expected = self.single(settings)
         for (readers, trainers), cache in itertools.product(shapes, caches):
             with self.subTest(readers=readers, cache=cache):
                 self.assertEqual(self.digests(readers, trainers, {**settings, "readers.cache": cache}), expected)
@@ -126,7 +126,7 @@ class Shapes(JobTest):
                                         for key, value in changes.items()}}
         order = {key: value for key, value in settings.items()
                  if key.startswith(("dataset", "order", "batch"))}
-        self.assertEqual(self.digests(3, 4, settings), self.digests(1, 1, order))
+        self.assertEqual(self.digests(3, 4, settings), self.single(order))
 
     def test_two_steps_a_round(self):
         self.check(exchange__steps_per_round=2, delivery__slots=4)

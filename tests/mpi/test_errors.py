@@ -10,7 +10,7 @@ import socket
 import sys
 import unittest
 
-from job import SANITIZED, JobTest, environment, leftovers, program, run
+from job import ALONE, SANITIZED, JobTest, environment, leftovers, program, run
 
 
 class Errors(JobTest):
@@ -167,7 +167,7 @@ class Errors(JobTest):
                    "array 'data' chunk 191.0", ["--compute-ms", "2"], ranks=(2,))
 
     def test_no_such_trainer(self):
-        for readers in (1, 3):
+        for readers in (ALONE, 3):
             outcome = self.reader(readers, self.settings(), ("/no/such/program",))
             self.assertNotEqual(outcome.code, 0)
             self.assertIn("/no/such/program", outcome.output)
@@ -229,7 +229,7 @@ class Errors(JobTest):
     def test_run_dir_with_too_long_a_name(self):
         """An error, and no other directory."""
         self.check(self.settings(**{"delivery.run_dir": "/tmp/" + "x" * 300}),
-                   r"run directory's name has 305 characters .*; it may have 255", ranks=(1, 2))
+                   r"run directory's name has 305 characters .*; it may have 255", ranks=(ALONE, 2))
 
     def test_the_meeting_point_may_be_chosen(self):
         """MASTER_ADDR and MASTER_PORT of the environment are the trainers'; else there is a free port."""
@@ -262,11 +262,11 @@ class Errors(JobTest):
         self.assertEqual(outcome.code, 0, outcome.output)
 
     def test_trainer_wrong_rank(self):
-        self.check(self.settings(), "trainer 5 .* 9 trainers.* 1", ["--rank", "5", "--world-size", "9"], ranks=(1, 2))
+        self.check(self.settings(), "trainer 5 .* 9 trainers.* 1", ["--rank", "5", "--world-size", "9"], ranks=(ALONE, 2))
 
     def test_two_trainers_with_one_rank(self):
         self.check(self.settings(**{"delivery.trainers": 2}), "rank 0",
-                   ["--rank", "0", "--world-size", "2"], ranks=(1, 2))
+                   ["--rank", "0", "--world-size", "2"], ranks=(ALONE, 2))
 
     def test_trainers_that_never_come(self):
         outcome = self.reader(2, self.settings(**{
@@ -276,7 +276,7 @@ class Errors(JobTest):
         self.assertIn("0 of 2 trainers", outcome.output)
 
     def test_unknown_option(self):
-        for readers in (1, 2):
+        for readers in (ALONE, 2):
             outcome = self.reader(readers, self.settings(), options=["--nonsense"])
             self.assertEqual(outcome.code, 4)
             self.assertEqual(outcome.output.count("--nonsense"), 1)
@@ -300,7 +300,7 @@ class Errors(JobTest):
         os.chmod(self.folder, 0o755)
         command = (f"until [ -S {run_dir}/reader-0.sock ]; do sleep 0.05; done; chmod 755 {run_dir}; chmod 777 {run_dir}/*.sock; "
                    f"setpriv --reuid=65534 --regid=65534 --clear-groups {program('penstock-trainer')}")
-        outcome = self.reader(1, self.settings(**{"delivery.run_dir": run_dir}),
+        outcome = self.reader(ALONE, self.settings(**{"delivery.run_dir": run_dir}),
                               ("sh", "-c", command))
         self.assertNotEqual(outcome.code, 0)
         self.assertRegex(outcome.output, "user|uid")

@@ -6,7 +6,8 @@ import re
 import sys
 import unittest
 
-from job import JobTest, environment, program, run
+from job import environment, program, run
+from loops import PROGRAM, ROOT, LoopsTest
 
 try:
     import torch
@@ -15,11 +16,9 @@ except ImportError as error:
     sys.exit(77)
 
 os.environ["OMP_NUM_THREADS"] = "1"  # as torchrun has it: trainers share the processors
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PROGRAM = os.path.join(ROOT, "tests", "mpi", "loop_program.py")
 
 
-class Example(JobTest):
+class Example(LoopsTest):
     def train(self, epochs, *options, arguments=(), expect=0):
         checkpoint = os.path.join(self.folder, "run")
         outcome = self.reader(
@@ -27,9 +26,8 @@ class Example(JobTest):
                 "delivery.trainers": 2, "order.epochs": epochs,
                 "dataset.fields.latents": "base_frames",
                 "dataset.fields.text": "clip_emb[segment_to_video]"},
-            (sys.executable, PROGRAM, os.path.join(ROOT, "python", "examples", "train_latents.py"),
-             "--checkpoint", checkpoint, *arguments), ["--quiet", *options],
-            env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+            self.loop(os.path.join(ROOT, "python", "examples", "train_latents.py"), "--checkpoint", checkpoint, *arguments),
+            ["--quiet", *options], env=environment(**self.loop_environment))
         self.assertEqual(outcome.code, expect, outcome.output)
         with open(os.path.join(checkpoint, "state.json"), encoding="ascii") as file:
             state = json.load(file)

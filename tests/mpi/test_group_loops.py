@@ -9,18 +9,17 @@ import shlex
 import sys
 import unittest
 
-from job import BIN, JobTest, environment, run
+from job import BIN, environment, run
+from loops import ROOT, LoopsTest
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LOOPS = os.path.join(ROOT, "python", "examples", "groups")
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loop_program.py")
 
 if importlib.util.find_spec("torch") is None:
     print(f"skipped: {sys.executable} has no torch")
     sys.exit(77)
 
 
-class GroupLoops(JobTest):
+class GroupLoops(LoopsTest):
     def prepare(self, program):
         """Follows the head of a loop: makes its dataset, and its run.yaml, which is returned."""
         with open(os.path.join(LOOPS, program), encoding="utf-8") as file:
@@ -40,9 +39,8 @@ class GroupLoops(JobTest):
         for path in glob.glob(os.path.join(self.folder, "printed.*")):
             os.remove(path)
         outcome = self.reader(
-            readers, settings, (sys.executable, PROGRAM, os.path.join(LOOPS, program)), ["--quiet", "-c", "run.yaml"],
-            env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
-                            OMP_NUM_THREADS="1", PRINTED=os.path.join(self.folder, "printed")))
+            readers, settings, self.loop(os.path.join(LOOPS, program)), ["--quiet", "-c", "run.yaml"],
+            env=environment(**self.loop_environment, PRINTED=os.path.join(self.folder, "printed")))
         self.assertEqual(outcome.code, 0, outcome.output)
         printed = []
         for path in sorted(glob.glob(os.path.join(self.folder, "printed.*"))):

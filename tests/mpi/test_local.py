@@ -5,7 +5,7 @@ import math
 import os
 import unittest
 
-from job import JobTest, program, run
+from job import SANITIZED, JobTest, program, run
 
 
 class Sets(JobTest):
@@ -20,8 +20,8 @@ class Sets(JobTest):
         uri = more.pop("uri", None) or self.synth(f"chunk{chunk}", self.SAMPLES, chunk=chunk, videos=7)
         settings = self.settings(uri, **more)
         order = {key: value for key, value in settings.items() if key.startswith(("dataset", "samples", "order", "batch"))}
-        expected = self.digests(1, 1, order)
-        for readers, trainers in shapes:
+        expected = self.single(order)
+        for readers, trainers in shapes[:1] if SANITIZED else shapes:
             with self.subTest(readers=readers, trainers=trainers):
                 self.assertEqual(self.digests(readers, trainers, settings), expected)
 

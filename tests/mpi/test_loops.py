@@ -9,11 +9,10 @@ import re
 import sys
 import unittest
 
-from job import JobTest, environment
+from job import environment
+from loops import ROOT, LoopsTest
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LOOPS = os.path.join(ROOT, "python", "examples", "loops")
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loop_program.py")
 SAMPLES, EPOCHS, TRAINERS = 48, 2, 2
 
 
@@ -26,7 +25,7 @@ if not is_there("torch"):
     sys.exit(77)
 
 
-class LoopTest(JobTest):
+class LoopTest(LoopsTest):
     plain = None  # the weights of the plain loop
 
     def start(self, program, *arguments, expect=0, settings=None, readers=1, options=()):
@@ -35,9 +34,8 @@ class LoopTest(JobTest):
                    "dataset.fields.text": "clip_emb[segment_to_video]"}
         outcome = self.reader(
             readers, {"order.epochs": EPOCHS, **(settings or latents)},
-            (sys.executable, PROGRAM, os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
-            env=environment(PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")]),
-                            OMP_NUM_THREADS="1", CHECKPOINTS=self.folder, JAX_PLATFORMS="cpu",
+            self.loop(os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
+            env=environment(**self.loop_environment, CHECKPOINTS=self.folder,
                             PRINTED=os.path.join(self.folder, "printed")))
         self.assertEqual(outcome.code, expect, outcome.output)
         printed = ""

@@ -112,7 +112,7 @@ class Trainers(RecoveryTest):
     def test_a_row_is_loading_for_long(self):
         """The next session does not wait for it: it takes the row that the last one has asked for."""
         expected = self.expected()
-        os.environ["PENSTOCK_FAULTS"] = "hang=base_frames/49.0.0.0.0,hang_ms=8000"
+        os.environ["PENSTOCK_FAULTS"] = "hang=base_frames/49.0.0.0.0,hang_ms=4000"
         self.addCleanup(os.environ.pop, "PENSTOCK_FAULTS")
         job = self.spawn(1, "", **{"readers.threads": 2, "order.window_rows": 51})
         self.kill_rank(1, 1)

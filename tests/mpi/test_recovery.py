@@ -128,7 +128,7 @@ class Readers(RecoveryTest):
                           trainer.output())
 
     def test_another_service_comes_back(self):
-        job = self.serve(1)
+        job = self.serve(1, **{"delivery.reconnect_timeout": 10})  # for the one that finds nobody
         trainers = self.start_trainers("--compute-ms", "10")
         self.until_lines("0", 20)
         self.kill_reader()

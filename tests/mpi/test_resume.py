@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from job import JobTest, environment
+from job import ALONE, JobTest, environment
 
 EXIT_STOPPED_EARLY = 3
 EXIT_FINAL = 4
@@ -30,7 +30,7 @@ class Resume(JobTest):
 
     def check(self, steps, before=(2, 2), after=(2, 2), **more):
         settings = self.settings(**more)
-        whole = self.digests(1, 1, settings)
+        whole = self.single(settings)
         path, head = self.state_after(steps, *before, settings)
         tail = self.digests(*after, settings, options=["--resume", path])
         self.assertEqual(head + tail, whole)
@@ -70,7 +70,7 @@ class Resume(JobTest):
         for key, value in {"dataset": "0" * 16, "order_id": "0" * 16, "epoch": 3, "step": 99,
                            "version": 3}.items():
             with self.subTest(key=key):
-                outcome = self.reader(2, self.settings(), [],
+                outcome = self.reader(ALONE, self.settings(), [],
                                       ["--resume", self.changed(path, **{key: value})])
                 self.assertEqual(outcome.code, EXIT_FINAL)
                 self.assertIn(str(value), outcome.output)
@@ -81,7 +81,7 @@ class Resume(JobTest):
         for key, value in {"order.seed": 12, "order.window_rows": 7, "order.shuffle": "false",
                            "batch.global_size": 16, "batch.last": "drop"}.items():
             with self.subTest(key=key):
-                outcome = self.reader(1, {**settings, key: value}, [], ["--resume", path])
+                outcome = self.reader(ALONE, {**settings, key: value}, [], ["--resume", path])
                 self.assertEqual(outcome.code, EXIT_FINAL)
                 was = settings.get(key, "true")
                 self.assertIn(f"resume state: {key} was {was}, this run has {value}: the order",
@@ -89,7 +89,7 @@ class Resume(JobTest):
 
     def test_what_is_no_part_of_the_order_may_change(self):
         settings = self.settings(**{"order.window_rows": "auto"})
-        whole = self.digests(1, 1, settings)
+        whole = self.single(settings)
         path, head = self.state_after(7, 1, 1, settings)
         tail = self.digests(1, 1, {**settings, "errors.bad_sample": "mask", "errors.report": "",
                                    "dataset.hold_limit": "2GiB"}, options=["--resume", path])
@@ -97,7 +97,7 @@ class Resume(JobTest):
 
     def test_a_state_of_version_1_is_read_with_a_warning(self):
         settings = self.settings()
-        whole = self.digests(1, 1, settings)
+        whole = self.single(settings)
         path, head = self.state_after(7, 1, 1, settings)
         old = self.changed(path, ["order_id", "row_length", "window_rows", "shuffle", "last"],
                            version=1)

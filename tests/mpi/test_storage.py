@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from job import SANITIZED, JobTest, chunk_bytes, environment, leftovers, program, run
+from job import ALONE, SANITIZED, JobTest, chunk_bytes, environment, leftovers, program, run
 
 HAS_FAULTS = os.environ.get("PENSTOCK_HAS_FAULTS") == "1"
 FAILED = (1, 4)  # 4: trainers were told, so that a restart is of no use
@@ -142,7 +142,7 @@ class Masks(Storage):
 
     def test_too_many(self):
         path = self.damage(self.plain("plain-100", 100))
-        for readers in (1, 3):
+        for readers in (ALONE, 3):
             for most in (0, len(self.BAD) - 1):
                 before = leftovers()
                 outcome = self.reader(readers, {**self.settings(path, errors__bad_sample="mask"),
@@ -198,7 +198,7 @@ class Masks(Storage):
         os.truncate(chunk, 5)
         fields = {"dataset.fields.a": "base_frames",
                   "dataset.fields.t": "clip_emb[segment_to_video]"}
-        for readers in (1, 2):
+        for readers in (ALONE, 2):
             outcome = self.reader(readers, {**self.settings(path, errors__bad_sample="mask"),
                                             **fields}, [])
             self.assertIn(outcome.code, FAILED, outcome.output)
@@ -320,7 +320,7 @@ class Faults(Storage):
 
     def test_a_read_that_never_returns(self):
         uri = self.plain("plain-100", 100)
-        for readers in (1, 3):
+        for readers in (ALONE, 3):
             with self.subTest(readers=readers):
                 before = leftovers()
                 outcome = self.reader(readers, {**self.settings(uri), "store.timeout": 2,
@@ -338,9 +338,9 @@ class Faults(Storage):
     def test_copies_do_not_wait_for_a_read(self):
         """The only worker of a reader is in a read that never returns: all steps that need nothing of it are delivered."""
         uri, hangs = self.plain("plain-100", 100), 9
-        for readers in (1, 2):
+        for readers in (ALONE, 2):
             with self.subTest(readers=readers):
-                outcome = self.reader(readers, {**self.settings(uri), "store.timeout": 5, "delivery.trainers": 2,
+                outcome = self.reader(readers, {**self.settings(uri), "store.timeout": 2, "delivery.trainers": 2,
                                                 "readers.threads": 1, "order.shuffle": "false",
                                                 "exchange.steps_per_round": 1},
                                       ["--digest", os.path.join(self.folder, "digest.{rank}")],

@@ -13,7 +13,7 @@ import sys
 import unittest
 import warnings
 
-from job import JobTest, environment, program, run
+from job import ALONE, JobTest, environment, program, run
 
 try:
     import numcodecs
@@ -86,7 +86,7 @@ class Values(JobTest):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 zarr.open_group(path, mode="r+")["video"][20] = number
-            outcome = self.run_job(path, {"f": f"{{array: {array}, index: video}}"}, 1, 1)
+            outcome = self.run_job(path, {"f": f"{{array: {array}, index: video}}"}, ALONE, 1)
             self.assertNotEqual(outcome.code, 0)
             self.assertIn(f"field 'f': array 'video' position 20: index {number} is out of range: {entries}", outcome.output)
 
@@ -186,7 +186,7 @@ class Values(JobTest):
                              (struct.pack("<II", count, 1 << 31) + good[8:], "value 0 has 2147483648 bytes")):
             with open(victim, "wb") as file:
                 file.write(bad)
-            outcome = self.run_job(path, fields, 1, 1)
+            outcome = self.run_job(path, fields, ALONE, 1)
             self.assertNotEqual(outcome.code, 0)
             self.assertIn(message, outcome.output)
             self.assertEqual(outcome.output.count("array 'raw' chunk 2"), 1, outcome.output)
@@ -200,7 +200,7 @@ class Values(JobTest):
         refused = run([program("penstock"), "rechunk", path, path + ".new"])
         self.assertEqual(refused.code, 4)
         self.assertIn("name the others with --arrays", refused.output)
-        self.assertIn("restore it", self.run_job(path, fields, 1, 1, **{"errors.missing_chunk": "fail"}).output)
+        self.assertIn("restore it", self.run_job(path, fields, ALONE, 1, **{"errors.missing_chunk": "fail"}).output)
         found = self.samples(path, fields)
         for index, (batch, i) in found.items():
             begin, end = batch["raw.offsets"][i:i + 2]
@@ -235,7 +235,7 @@ class Values(JobTest):
                                         ("{array: rows, index: video}", {"dataset.hold_limit": "64"}, "joined arrays are held whole: raise"),
                                         ("{array: text, deliver: {pad: 9}}", {}, "more than deliver.pad (9)"),
                                         ("{array: text}", {"dataset.hold_limit": "64KiB"}, "raise dataset.hold_limit (64.0 KiB)")):
-            outcome = self.run_job(path, {"f": text}, 1, 1, **settings)
+            outcome = self.run_job(path, {"f": text}, ALONE, 1, **settings)
             self.assertNotEqual(outcome.code, 0)
             self.assertIn(message, outcome.output)
 
