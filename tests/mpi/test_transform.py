@@ -183,7 +183,7 @@ class Transforms(JobTest):
     def test_a_process_hangs(self):
         with open(os.path.join(self.folder, "hang"), "w", encoding="ascii"):
             pass
-        outcome = self.start(1, self.settings("hang", **{"delivery.transform_timeout": 3}), "new")
+        outcome = self.start(1, self.settings("hang", **{"delivery.transform_timeout": 8}), "new")
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertIn("a process of delivery.transform hung; started again", outcome.output)
         self.check(self.got(), "new", 2, 2 * 84)
