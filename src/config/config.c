@@ -367,6 +367,12 @@ enum status config_check_beside(const struct config *config, struct error *err)
                          "has its own of, by its absolute path",
                          config->cache_dir);
     status = check_metrics(config, err);
+    if (status == STATUS_OK && !*config->transform_run &&
+        (config->transform_processes > 0 || *config->transform_fields))
+        status =
+            error_set(err, STATUS_INVALID,
+                      "delivery.transform has no `run`: give the command of the program, as in "
+                      "transform: {run: python3 augment.py}");
     if (status != STATUS_OK)
         return status;
     struct store_settings settings;

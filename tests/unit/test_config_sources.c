@@ -231,6 +231,8 @@ static void splits(void **state)
     static const char *const cases[][4] = {
         {"samples.episodes_ends=a", "samples.episodes_id=b", "dataset.uri=x",
          "more than one of samples.episodes_ends, samples.episodes_id and samples.episodes_jumps"},
+        {"delivery.transform_processes=2", "dataset.uri=x", "dataset.uri=x",
+         "delivery.transform has no `run`: give the command of the program"},
         {"samples.split_parts=a:.5", "dataset.uri=x", "dataset.uri=x",
          "samples.split_part is the name of one of samples.split_parts: set both, or none"},
         {"samples.split_parts=a:.5", "samples.split_part=b", "dataset.uri=x",
