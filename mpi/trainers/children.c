@@ -127,7 +127,7 @@ static enum status describe_end(const struct child *child, pid_t pid, bool conne
     if (zero)
         return error_set(err, STATUS_LOST,
                          "trainer %u (pid %d) ended with exit code 0 before all trainers were "
-                         "connected: does it call penstock_connect()?",
+                         "connected: does it call penstock.connect(), or penstock_connect()?",
                          child->rank, (int)pid);
     if (WIFSIGNALED(wait_status))
         return error_set(err, STATUS_LOST, "trainer %u (pid %d) was killed by signal %d (%s)",

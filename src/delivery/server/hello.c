@@ -11,9 +11,9 @@ static enum status check_range(const struct server *server, const struct protoco
     const struct ring_service *service = &server->service;
     if (hello->world_size != service->world_size)
         return error_set(err, STATUS_REFUSED,
-                         "trainer %" PRIu32 " says that there are %" PRIu32
-                         " trainers, the service was started for %" PRIu32
-                         "; set delivery.trainers or the trainers' WORLD_SIZE",
+                         "trainer %" PRIu32 " says that its world size is %" PRIu32
+                         ", the service was started for %" PRIu32
+                         "; set delivery.trainers, or RANK and WORLD_SIZE of each trainer",
                          hello->rank, hello->world_size, service->world_size);
     if (hello->rank >= service->world_size)
         return error_set(err, STATUS_REFUSED,
