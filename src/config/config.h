@@ -102,6 +102,11 @@ struct config_range {
     X("mix.samples", mix_samples, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,              \
       "samples of an epoch of a mix, with batch.budget_field on average; auto: as many as its "    \
       "sources have together")                                                                     \
+    X("mix.schedule", mix_schedule, STRING, "", 0, 0, CHANGES_ORDER,                               \
+      "weights from steps of the run on: a list of {step: s, weights: {NAME: w}, ramp: linear}, "  \
+      "see datasets.md")                                                                           \
+    X("mix.repeat", mix_repeat, BOOL, "true", 0, 0, KEEPS_ORDER,                                   \
+      "false: a run in which samples of a source come again is refused")                           \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers, or of the groups " \
       "of delivery.mesh")                                                                          \
@@ -274,7 +279,7 @@ struct config_source {
     char *name;        /* owned: the source's file, or else what messages call the source */
     char *weight_text; /* owned: as given */
     uint32_t weight;   /* of the ratio of all weights in whole numbers, without common divisor; at
-                        * most 2^31 */
+                        * most 2^31; 0: none is given */
     struct config *config; /* owned. Of its own it has `dataset` without hold_limit, `samples`,
                             * order.window_rows and order.shuffle; nothing else counts */
 };
@@ -371,6 +376,22 @@ MUST_USE enum status config_store_settings(const struct config *config,
 MUST_USE enum status config_open_dataset(const struct config *config, bool caches,
                                          struct store_watch *watch, struct dataset **ret_dataset,
                                          struct error *err);
+
+/* Weights of a mix from a step of the run on, in whole numbers of 0 to 2^31 without common divisor.
+ * A ramp: weights go to these in a line, from the step of the entry before on. */
+struct config_weights {
+    uint64_t step;
+    bool ramp;
+    uint64_t of[DATASET_MAX_SOURCES];
+};
+enum { CONFIG_MAX_ENTRIES = 64, CONFIG_MAX_WEIGHTS = CONFIG_MAX_ENTRIES + 1 };
+
+/* Those of a mix, with mix.schedule and without: ret_weights[CONFIG_MAX_WEIGHTS]; the first are
+ * those of step 0. INVALID: mix.schedule is no list of entries, or an entry makes no sense; there
+ * are no weights for step 0. NO_MEMORY. */
+MUST_USE enum status config_mix_weights(const struct config *config,
+                                        struct config_weights *ret_weights, uint32_t *ret_count,
+                                        struct error *err);
 
 /* The options for opening the dataset, from a configuration without a mix that config_check()
  * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "plan/order/keys.h"
 #include "plan/order/mix.h"
+#include "plan/order/mix_pieces.h"
 #include "plan/order/rows_internal.h"
 
 #include <assert.h>
@@ -190,6 +191,7 @@ static void describe_mix(const struct plan *plan, struct text *text)
     for (uint32_t d = 0; d < mix->source_count; d++)
         text_append(text, "source %" PRIu64 " %016" PRIx64 "\n", plan_weight(plan, d),
                     plan_order_id(&mix->sources[d], 0));
+    mix_pieces_describe(mix->pieces, text);
 }
 
 static void describe_order(const struct plan *plan, struct text *text)
