@@ -155,6 +155,26 @@ class Short(World):
         lines = self.digests(3, 1, settings, options=["--resume", path])
         self.assert_same(lines, [line for line in expected if (int(line[0]), int(line[1])) >= (1, 7)])
 
+    def test_schedule(self):
+        """Weights by step: steps of an epoch are those of the last ones. Resumed on the way."""
+        settings = self.settings(**{"order.epochs": 2})
+        names = [part.rsplit(":", 1)[0] for part in settings["mix.sources"].split(",")]
+        entries = [(9, (0, 1, 1), False), (40, (1, 0, 3), True), (47, (2, 2, 1), True)]
+        settings["mix.schedule"] = json.dumps([{"step": step, "weights": dict(zip(names, weights))} |
+                                               ({"ramp": "linear"} if ramp else {}) for step, weights, ramp in entries])
+        mix = Mix(self.sources, self.WEIGHTS, schedule=entries)
+        mix.cut(1, 1, 1)  # a step is a position
+        with mock.patch.object(self, "WEIGHTS", entries[-1][1]):
+            steps = self.steps_of(mix.samples)
+        with mock.patch.object(self, "mix", mix):
+            expected = list(self.model(epochs=2, steps=steps))
+        self.assert_same(self.digests(2, 2, settings), expected)
+        path = os.path.join(self.folder, "resume.json")
+        with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=settings):
+            file.write(self.state_after(23))
+        lines = self.digests(3, 1, settings, options=["--resume", path])
+        self.assert_same(lines, [line for line in expected if int(line[0]) * steps + int(line[1]) >= 23])
+
     def test_the_plan_says_so(self):
         printed = [line.split() for line in self.plan(self.settings(), "--order", "--epoch", "1").splitlines()]
         expected = [[*line[:4], str(self.source_step(self.step_count + int(line[1]))[0])]
