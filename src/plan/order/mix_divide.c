@@ -28,7 +28,7 @@ void mix_pieces_divide(const struct mix_pieces *pieces, uint64_t n, uint64_t *re
 {
     struct piece piece = piece_of(pieces, n);
     mix_piece_divide(&piece, 0, pieces->source_count, n - piece.first, ret_draws);
-    for (uint32_t d = 0; d < pieces->source_count; d++)
+    for (uint32_t d = 0; piece.first > 0 && d < pieces->source_count; d++)
         ret_draws[d] += draws_before(&piece, d);
 }
 
@@ -44,13 +44,15 @@ static uint64_t undivide(const struct piece *piece, uint32_t low, uint32_t high,
     uint64_t own = is_left ? undivide(piece, low, list.middle, source, number)
                            : undivide(piece, list.middle, high, source, number);
     uint64_t weight = is_left ? list.left : list.all - list.left;
-    unsigned __int128 all = list.all, carried = list.carried;
     if (weight == 0)
         return MIX_FAR;
     /* The smallest n with floor((n * left + carried) / all) > own, less 1; and with n - floor(...)
      * > own. */
-    unsigned __int128 n = is_left ? ((own + 1) * all - carried + weight - 1) / weight - 1
-                                  : (own * all + carried) / weight;
+    unsigned __int128 sum = (unsigned __int128)(own + is_left) * list.all;
+    sum = is_left ? sum - 1 - list.carried : sum + list.carried;
+    if (sum <= UINT64_MAX)
+        return min_u64((uint64_t)sum / weight, MIX_FAR); /* in less time */
+    unsigned __int128 n = sum / weight;
     return n < MIX_FAR ? (uint64_t)n : MIX_FAR;
 }
 

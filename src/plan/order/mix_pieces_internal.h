@@ -60,8 +60,12 @@ static inline struct list list_of(const struct piece *piece, uint32_t low, uint3
 /* How many of a list's first n positions of the piece are its left half's. */
 static inline uint64_t left_of(const struct list *list, uint64_t n)
 {
+    uint64_t sum;
     if (list->all == 0)
         return 0; /* there are none */
+    if (!__builtin_mul_overflow(n, list->left, &sum) &&
+        !__builtin_add_overflow(sum, list->carried, &sum))
+        return sum / list->all; /* the same, in less time */
     return (uint64_t)(((unsigned __int128)n * list->left + list->carried) / list->all);
 }
 
