@@ -2,12 +2,11 @@
 #include "plan/order/mix_pieces_internal.h"
 
 #include "base/number.h"
-#include "base/text.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* ---- the table ---- */
 
@@ -286,13 +285,14 @@ enum status mix_pieces_settle(struct mix_pieces *pieces, uint64_t steps_per_epoc
     return STATUS_OK;
 }
 
-void mix_pieces_describe(const struct mix_pieces *pieces, struct text *text)
+uint64_t mix_pieces_hash(const struct mix_pieces *pieces)
 {
+    uint64_t hash = 0;
     for (uint32_t k = 1; k < pieces->count; k++) {
-        const uint64_t *sums = table_of(pieces, k, SUMS);
-        text_append(text, "piece %" PRIu64, mix_piece_step(pieces, k));
-        for (uint32_t d = 0; d < pieces->source_count; d++)
-            text_append(text, " %" PRIu64, sums[d + 1] - sums[d]);
-        text_append(text, "\n");
+        uint64_t step = mix_piece_step(pieces, k);
+        hash = XXH3_64bits_withSeed(&step, sizeof step, hash);
+        hash = XXH3_64bits_withSeed(table_of(pieces, k, SUMS),
+                                    (pieces->source_count + 1) * sizeof step, hash);
     }
+    return hash;
 }

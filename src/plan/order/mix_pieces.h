@@ -23,8 +23,6 @@
 
 #include "plan/order/mix.h"
 
-struct text;
-
 enum { MIX_MOST_STAIRS = 1024 };
 
 #define MIX_FIRST_REST (UINT64_C(1) << 24) /* in units of 2^-64 */
@@ -93,7 +91,7 @@ uint32_t mix_pieces_source(const struct mix_pieces *pieces, uint64_t n, uint64_t
 /* The most of a source among `count` parts that follow one another. */
 uint64_t mix_pieces_most(const struct mix_pieces *pieces, uint32_t source, uint64_t count);
 
-/* Appends the pieces behind the first one, a line each. */
-void mix_pieces_describe(const struct mix_pieces *pieces, struct text *text);
+/* Of all pieces behind the first one: their steps and weights. */
+uint64_t mix_pieces_hash(const struct mix_pieces *pieces);
 
 #endif

@@ -191,7 +191,9 @@ static void describe_mix(const struct plan *plan, struct text *text)
     for (uint32_t d = 0; d < mix->source_count; d++)
         text_append(text, "source %" PRIu64 " %016" PRIx64 "\n", plan_weight(plan, d),
                     plan_order_id(&mix->sources[d], 0));
-    mix_pieces_describe(mix->pieces, text);
+    if (mix->pieces->count > 1)
+        text_append(text, "schedule %" PRIu32 " %016" PRIx64 "\n", mix->pieces->count,
+                    mix_pieces_hash(mix->pieces));
 }
 
 static void describe_order(const struct plan *plan, struct text *text)
