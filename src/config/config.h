@@ -100,8 +100,11 @@ struct config_range {
       "chunks along the sample axis that are read as one row; auto: as few as keep what is read "  \
       "twice at 5%")                                                                               \
     X("mix.samples", mix_samples, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,              \
-      "samples of an epoch of a mix, with batch.budget_field on average; auto: as many as its "    \
-      "sources have together")                                                                     \
+      "samples of a mix's epoch, with a budget on average; auto: those of all sources")            \
+    X("mix.schedule", mix_schedule, STRING, "", 0, 0, CHANGES_ORDER,                               \
+      "weights by step: [{step: s, weights: {NAME: w}, ramp: linear}, ...]")                       \
+    X("mix.repeat", mix_repeat, BOOL, "true", 0, 0, KEEPS_ORDER,                                   \
+      "false: runs that pass over a source again are refused")                                     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
       "samples in one step, over all trainers; a multiple of delivery.trainers, or of the groups " \
       "of delivery.mesh")                                                                          \
@@ -112,8 +115,8 @@ struct config_range {
       "batches by budget: the ragged field whose items count; \"\": a step has global_size "       \
       "samples")                                                                                   \
     X("batch.budget_items", budget_items, U64, "0", 0, UINT32_MAX, CHANGES_ORDER,                  \
-      "a step's samples are of similar length, and their number times the longest is at most "     \
-      "this, over all trainers; global_size then is the most samples of a step")                   \
+      "a step's samples are of similar length, and their number times the longest is at most"      \
+      " this; global_size then is the most samples of a step")                                     \
     X("batch.budget_buckets", budget_buckets, LIST, "", 0, 0, CHANGES_ORDER,                       \
       "the lengths that samples are rounded up to, rising: [512, 1024, 2048]; empty: 32 for each " \
       "power of two")                                                                              \
@@ -124,9 +127,8 @@ struct config_range {
     X("order.window_rows", window_rows, AUTO_U64, "auto", 1, UINT64_MAX / 2, CHANGES_ORDER,        \
       "chunk rows shuffled together; auto: computed from dataset and global batch")                \
     X("order.placement", placement, CHOICE_PLACEMENT, "local", 0, 0, CHANGES_ORDER,                \
-      "who gets which sample of a step: local, a trainer near the sample's row, so that little "   \
-      "travels; fixed, the trainer that the sample's position belongs to; a step's set of "        \
-      "samples is the same")                                                                       \
+      "who gets which sample of a step: local, a trainer near the sample's row, so that "          \
+      "little travels; fixed, the trainer of its position")                                        \
     X("order.epochs", epochs, U64, "1", 0, UINT32_MAX, KEEPS_ORDER,                                \
       "number of epochs; 0: no end, until all trainers have left")                                 \
     X("readers.threads", threads, AUTO_U64, "auto", 1, 512, KEEPS_ORDER,                           \
@@ -238,9 +240,9 @@ struct config_range {
     X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
       "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
-      "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; the "       \
-      "readers of a node take one port after another; port 0: any, written down in the run "       \
-      "directory; \"\": nowhere")                                                                  \
+      "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \
+      "readers of a node take one port after another; port 0: any, as the run directory "          \
+      "says; \"\": nowhere")                                                                       \
     X("metrics.file", metrics_file, STRING, "", 0, 0, KEEPS_ORDER,                                 \
       "absolute path of a file NAME.prom for node_exporter's textfile collector, written every 5 " \
       "s on each node; {rank} stands for the reader's rank; \"\": none")                           \
@@ -249,8 +251,8 @@ struct config_range {
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000, KEEPS_ORDER,                            \
       "most masked samples, over all readers; with one more the run fails")                        \
     X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "auto", 0, 0, KEEPS_ORDER,      \
-      "when a chunk is not there: fill (it has the fill value, as in Zarr), fail (it is bad), or " \
-      "auto (fill, but an array of which no chunk at all is there is an error)")                   \
+      "when a chunk is not there: fill (it has the fill value), fail (it is bad), or auto "        \
+      "(fill, but an array without any chunk is an error)")                                        \
     X("errors.report", bad_list, STRING, "penstock-bad-chunks.jsonl", 0, 0, KEEPS_ORDER,           \
       "file that lists masked chunks, a JSON object a line; reader 0 writes it; \"\": none")
 
@@ -282,7 +284,7 @@ struct config_source {
     char *name;        /* owned: the source's file, or else what messages call the source */
     char *weight_text; /* owned: as given */
     uint32_t weight;   /* of the ratio of all weights in whole numbers, without common divisor; at
-                        * most 2^31 */
+                        * most 2^31; 0: none is given */
     struct config *config; /* owned. Of its own it has `dataset` without hold_limit, `samples`,
                             * order.window_rows and order.shuffle; nothing else counts */
 };
@@ -379,6 +381,22 @@ MUST_USE enum status config_store_settings(const struct config *config,
 MUST_USE enum status config_open_dataset(const struct config *config, bool caches,
                                          struct store_watch *watch, struct dataset **ret_dataset,
                                          struct error *err);
+
+/* Weights of a mix from a step of the run on, in whole numbers of 0 to 2^31 without common divisor.
+ * A ramp: weights go to these in a line, from the step of the entry before on. */
+struct config_weights {
+    uint64_t step;
+    bool ramp;
+    uint64_t of[DATASET_MAX_SOURCES];
+};
+enum { CONFIG_MAX_ENTRIES = 64, CONFIG_MAX_WEIGHTS = CONFIG_MAX_ENTRIES + 1 };
+
+/* Those of a mix, with mix.schedule and without: ret_weights[CONFIG_MAX_WEIGHTS]; the first are
+ * those of step 0. INVALID: mix.schedule is no list of entries, or an entry makes no sense; there
+ * are no weights for step 0. NO_MEMORY. */
+MUST_USE enum status config_mix_weights(const struct config *config,
+                                        struct config_weights *ret_weights, uint32_t *ret_count,
+                                        struct error *err);
 
 /* The options for opening the dataset, from a configuration without a mix that config_check()
  * accepted. Borrows the configuration's strings, and `watch`, which may be NULL. */

@@ -1,14 +1,9 @@
-/* See options.h: the sources of a mix, their weights, and opening a mix. */
-#include "base/number.h"
+/* See options.h: the sources of a mix, and opening a mix. */
 #include "config/options.h"
 
 #include "config/yaml_internal.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-
-enum { WEIGHT_DIGITS = 9 };
-#define LARGEST_WEIGHT (UINT64_C(1) << 31)
 
 bool mix_is_own(const struct option *option)
 {
@@ -79,112 +74,23 @@ enum status mix_add(struct config *config, struct config_source source, struct e
     return STATUS_OK;
 }
 
-/* Weights
- * ---------------------------------------------------------------------------------------------- */
-
-/* A decimal number, exactly: digits / 10^decimals. */
-struct weight {
-    uint64_t digits;
-    int decimals;
-    bool has_point;
-};
-
-static bool parse_weight(const char *text, struct weight *ret_weight)
-{
-    struct weight weight = {0};
-    int count = 0;
-    for (const char *c = text; *c; c++) {
-        if (*c == '.' && !weight.has_point) {
-            weight.has_point = true;
-            continue;
-        }
-        if (*c < '0' || *c > '9')
-            return false;
-        weight.digits = weight.digits * 10 + (uint64_t)(*c - '0');
-        weight.decimals += weight.has_point;
-        count += count > 0 || *c != '0' || weight.has_point;
-        if (count > 2 * WEIGHT_DIGITS || weight.decimals > WEIGHT_DIGITS)
-            return false;
-    }
-    *ret_weight = weight;
-    return text[strspn(text, ".")] != '\0';
-}
-
-static enum status refuse_weight(const struct config_source *source, const char *text,
-                                 struct error *err)
-{
-    const char *wrong = text[0] == '-' ? "negative" : "no positive decimal number";
-    return error_set(err, STATUS_INVALID,
-                     "mix.sources: the weight '%.80s' of '%s' is %s: write a whole number, or at "
-                     "most %d digits behind the point",
-                     text, source->name, wrong, WEIGHT_DIGITS);
-}
-
-static uint64_t power_of_ten(int exponent)
-{
-    uint64_t power = 1;
-    for (; exponent > 0; exponent--)
-        power *= 10;
-    return power;
-}
-
-/* Weights with a point sum to 1, but for a millionth: 0.333333 three times. */
-static enum status check_sum(const uint64_t *weights, uint32_t count, uint64_t one,
-                             struct error *err)
-{
-    unsigned __int128 sum = 0, millionth = 1000000;
-    for (uint32_t i = 0; i < count; i++)
-        sum += weights[i];
-    unsigned __int128 apart = sum > one ? sum - one : one - sum;
-    if (apart * millionth <= one)
-        return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "mix.sources: the weights sum to %.9g, not to 1: write fractions that sum to "
-                     "1, or whole numbers, whose ratio counts",
-                     (double)sum / (double)one);
-}
-
-/* Reduces the weights to a ratio without common divisor. */
-static enum status settle_ratio(struct config *config, const uint64_t *weights, struct error *err)
-{
-    uint64_t divisor = 0;
-    for (uint32_t i = 0; i < config->source_count; i++)
-        divisor = greatest_common_divisor(divisor, weights[i]);
-    for (uint32_t i = 0; i < config->source_count; i++) {
-        uint64_t weight = weights[i] / divisor;
-        if (weight > LARGEST_WEIGHT)
-            return error_set(err, STATUS_INVALID,
-                             "mix.sources: the ratio of the weights is too fine: in whole numbers "
-                             "'%s' has %" PRIu64 ", more than %" PRIu64,
-                             config->sources[i].name, weight, LARGEST_WEIGHT);
-        config->sources[i].weight = (uint32_t)weight;
-    }
-    return STATUS_OK;
-}
-
 enum status mix_settle(struct config *config, struct error *err)
 {
-    struct weight parsed[DATASET_MAX_SOURCES];
-    uint64_t weights[DATASET_MAX_SOURCES];
-    int decimals = 0;
-    bool fractions = false;
+    struct mix_weight weights[DATASET_MAX_SOURCES];
+    uint64_t ratio[DATASET_MAX_SOURCES] = {0};
+    uint32_t given = 0;
     if (config->source_count == 0)
         return error_set(err, STATUS_INVALID, "mix.sources has no source");
     for (uint32_t i = 0; i < config->source_count; i++) {
-        const struct config_source *source = &config->sources[i];
-        if (!parse_weight(source->weight_text, &parsed[i]) || parsed[i].digits == 0)
-            return refuse_weight(source, source->weight_text, err);
-        decimals = parsed[i].decimals > decimals ? parsed[i].decimals : decimals;
-        fractions = fractions || parsed[i].has_point;
+        weights[i] = (struct mix_weight){config->sources[i].name, config->sources[i].weight_text};
+        given += *weights[i].text != '\0';
     }
-    for (uint32_t i = 0; i < config->source_count; i++)
-        if (__builtin_mul_overflow(parsed[i].digits, power_of_ten(decimals - parsed[i].decimals),
-                                   &weights[i]))
-            return refuse_weight(&config->sources[i], config->sources[i].weight_text, err);
-    enum status status = fractions
-                             ? check_sum(weights, config->source_count, power_of_ten(decimals), err)
-                             : STATUS_OK;
-    return status != STATUS_OK ? status : settle_ratio(config, weights, err);
+    enum status status =
+        given > 0 ? mix_parse_ratio("mix.sources", weights, config->source_count, false, ratio, err)
+                  : STATUS_OK; /* mix_check() */
+    for (uint32_t i = 0; i < config->source_count && status == STATUS_OK; i++)
+        config->sources[i].weight = (uint32_t)ratio[i];
+    return status;
 }
 
 /* Assignments, checks, text
@@ -259,18 +165,24 @@ static enum status check_outer(const struct config *config, struct error *err)
 
 enum status mix_check(const struct config *config, struct error *err)
 {
+    struct config_weights weights[CONFIG_MAX_WEIGHTS];
+    uint32_t count;
+    const char *of_mix = config->mix_samples > 0 ? "mix.samples"
+                         : *config->mix_schedule ? "mix.schedule"
+                         : !config->mix_repeat   ? "mix.repeat"
+                                                 : NULL;
+    if (config->source_count == 0 && of_mix)
+        return error_set(err, STATUS_INVALID, "%s is set without mix.sources, which are mixed",
+                         of_mix);
     if (config->source_count == 0)
-        return config->mix_samples > 0
-                   ? error_set(err, STATUS_INVALID,
-                               "mix.samples is set without mix.sources, which are mixed")
-                   : STATUS_OK;
+        return STATUS_OK;
     enum status status = check_outer(config, err);
     for (uint32_t i = 0; i < config->source_count && status == STATUS_OK; i++) {
         status = config_check_dataset(config->sources[i].config, err);
         if (status != STATUS_OK)
             status = error_prefix(err, status, "mix.sources: '%s': ", config->sources[i].name);
     }
-    return status;
+    return status != STATUS_OK ? status : config_mix_weights(config, weights, &count, err);
 }
 
 /* Appends the lines of `text`, each behind blanks. */
@@ -292,7 +204,9 @@ void mix_print(const struct config *config, struct text *out)
         struct text own = {0};
         text_append(out, "    - name: ");
         print_quoted(source->name, out);
-        text_append(out, "\n      weight: %s\n      config:\n", source->weight_text);
+        if (*source->weight_text)
+            text_append(out, "\n      weight: %s", source->weight_text);
+        text_append(out, "\n      config:\n");
         config_print_some(source->config, mix_is_own, &own);
         indent(own.data, 8, out);
         text_done(&own);

@@ -111,12 +111,22 @@ void config_print_steps(const int32_t *steps, size_t count, struct text *out);
 /* Appends a number in the fewest digits that give the same number again. */
 void config_print_real(double number, struct text *out);
 
-/* The sources of a mix: mix.c
+/* The sources of a mix, and their weights: mix_options.c, mix_weights.c
  * ---------------------------------------------------------------------------------------------- */
 
 /* Whether a source of a mix has a value of its own of the option. All other options are those of
  * the configuration that has the mix. */
 bool mix_is_own(const struct option *option);
+
+/* Weights as a ratio of whole numbers without common divisor: ret_ratio[count]. `where` begins
+ * messages. INVALID: a weight is no decimal number, or is 0 and may not be; all are 0; the weights
+ * neither are whole numbers nor sum to 1; their ratio is too fine. */
+struct mix_weight {
+    const char *name, *text; /* of its source */
+};
+MUST_USE enum status mix_parse_ratio(const char *where, const struct mix_weight *weights,
+                                     uint32_t count, bool may_be_0, uint64_t *ret_ratio,
+                                     struct error *err);
 
 /* A source with default options and this weight, both texts copied; to be freed by
  * mix_free_source(). NO_MEMORY. */
@@ -128,8 +138,7 @@ void mix_free_source(struct config_source *source);
  * NO_MEMORY. */
 MUST_USE enum status mix_add(struct config *config, struct config_source source, struct error *err);
 
-/* Settles the ratio of the sources' weights. INVALID: a weight is no positive decimal number; the
- * weights neither are whole numbers nor sum to 1; their ratio is too fine. */
+/* Settles the ratio of the sources' weights, if any has one. INVALID: as of mix_parse_ratio(). */
 MUST_USE enum status mix_settle(struct config *config, struct error *err);
 
 /* mix.sources of --set: "FILE:WEIGHT,...", which replaces all sources. Errors as of

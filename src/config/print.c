@@ -192,6 +192,6 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `mix.sources` | none | a list of `{config: C, weight: w, name: N}`, the name optional; "
-        "with --set and in the environment `FILE:WEIGHT`, with commas between | yes | the "
-        "datasets of a mix, and their weights: see datasets.md |\n");
+        "with --set and in the environment `FILE:WEIGHT,...` | yes | the datasets of a mix: see "
+        "datasets.md |\n");
 }

@@ -381,6 +381,8 @@ static enum status read_option(struct yaml_reader *reader, const char *path, con
         return read_parts(reader, option, value, err);
     if (option->type == OPTION_LIST)
         return read_list(reader, option, value, err);
+    if (value->type == YAML_SEQUENCE_NODE && strcmp(key, "mix.schedule") == 0)
+        return yaml_read_schedule(reader, option, value, err);
     const char *text = scalar_text(value);
     if (!text)
         return at_node(reader, value,

@@ -1,5 +1,6 @@
 /* Reading YAML, inside src/config: what yaml.c (the file, its sections and keys), yaml_check.c
- * (bounds, and keys given twice) and yaml_mix.c (the sources of a mix) share. A reader belongs to
+ * (bounds, and keys given twice), yaml_mix.c (the sources of a mix) and yaml_schedule.c (their
+ * weights by step) share. A reader belongs to
  * one document and one thread. */
 #ifndef PENSTOCK_CONFIG_YAML_INTERNAL_H
 #define PENSTOCK_CONFIG_YAML_INTERNAL_H
@@ -91,6 +92,10 @@ MUST_USE enum status yaml_read_sections(struct yaml_reader *reader, yaml_node_t 
 /* yaml.c: as config_read_file(); with `is_source` a mix is refused. */
 MUST_USE enum status yaml_read_file(struct config *config, const char *path, bool is_source,
                                     struct error *err);
+
+/* yaml_schedule.c: reads mix.schedule, a list of maps, as text. */
+MUST_USE enum status yaml_read_schedule(struct yaml_reader *reader, const struct option *option,
+                                        const yaml_node_t *list, struct error *err);
 
 /* yaml_mix.c: reads mix.sources, a list of maps. */
 MUST_USE enum status yaml_read_sources(struct yaml_reader *reader, const yaml_node_t *list,

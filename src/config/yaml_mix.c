@@ -57,7 +57,7 @@ static enum status take_map(struct yaml_reader *reader, const yaml_node_t *node,
                           err);
     if (status != STATUS_OK)
         return status;
-    if (!ret_map->config || !ret_map->weight || !scalar_text(ret_map->weight) ||
+    if (!ret_map->config || (ret_map->weight && !scalar_text(ret_map->weight)) ||
         (ret_map->name && !scalar_text(ret_map->name)))
         return refuse_item(reader, node, err);
     return STATUS_OK;
@@ -115,7 +115,8 @@ static enum status read_source(struct yaml_reader *reader, const yaml_node_t *no
     if (status != STATUS_OK)
         return status;
     const char *name = name_of(&map);
-    status = mix_new_source(name ? name : "", scalar_text(map.weight), &source, err);
+    status =
+        mix_new_source(name ? name : "", map.weight ? scalar_text(map.weight) : "", &source, err);
     if (status == STATUS_OK)
         status = mix_add(reader->config, source, err);
     if (status != STATUS_OK)

@@ -74,10 +74,11 @@ static double rows_of_epoch(const struct plan *plan)
 static uint64_t scaled_weight(const struct plan *plan, uint32_t source)
 {
     const struct plan *of = plan_source(plan, source);
-    uint64_t weight = plan_weight(plan, source);
+    if (plan->cuts.items == 0 && plan_entry_count(plan) == 0)
+        return plan_weight(plan, source);
+    double share = plan_mean_share(plan, source);
     if (plan->cuts.items == 0)
-        return weight;
-    double share = (double)weight / (double)plan->mix->weight_sums[plan_source_count(plan)];
+        return (uint64_t)(share * (1 << 30)) + 1;
     double samples = (double)of->sample_count / (double)of->steps_per_epoch;
     return (uint64_t)(share * samples / (double)plan->global_batch * (1 << 30)) + 1;
 }

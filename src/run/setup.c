@@ -49,18 +49,26 @@ static enum status settle_mix(const struct config *config, const struct dataset 
                               struct plan *ret_plan, struct error *err)
 {
     struct plan_options sources[MIX_MAX_SOURCES];
-    uint64_t weights[MIX_MAX_SOURCES];
+    struct config_weights weights[CONFIG_MAX_WEIGHTS];
+    struct plan_mix_entry entries[CONFIG_MAX_WEIGHTS];
+    uint32_t count;
+    enum status status = config_mix_weights(config, weights, &count, err);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        entries[i] = (struct plan_mix_entry){weights[i].step, weights[i].ramp, weights[i].of};
     for (uint32_t d = 0; d < dataset->source_count; d++) {
         sources[d] = own_options(config->sources[d].config, dataset_source(dataset, d));
-        weights[d] = config->sources[d].weight;
-        enum status status = setup_cuts(config, dataset_source(dataset, d), &sources[d].cuts, err);
+        status = setup_cuts(config, dataset_source(dataset, d), &sources[d].cuts, err);
         if (status != STATUS_OK)
             return error_prefix(err, status, "mix.sources: '%s': ", config->sources[d].name);
     }
     const struct plan_mix_options options = {
         .source_count = dataset->source_count,
         .sources = sources,
-        .weights = weights,
+        .weights = entries[0].weights,
+        .entries = entries + 1,
+        .entry_count = count - 1,
         .sample_count = config->mix_samples,
         .epochs = config_epochs(config),
         .seed = config->seed,
@@ -70,6 +78,28 @@ static enum status settle_mix(const struct config *config, const struct dataset 
         .locality = first_locality(config),
     };
     return plan_mix_new(&options, ret_plan, err);
+}
+
+/* mix.repeat false: one pass is enough of each source. */
+static enum status check_repeat(const struct config *config, const struct dataset *dataset,
+                                const struct plan *plan, struct error *err)
+{
+    uint64_t given[MIX_MAX_SOURCES];
+    plan_mix_given(plan, plan->mix->end_step, given);
+    for (uint32_t d = 0; d < dataset->source_count && !config->mix_repeat; d++) {
+        uint64_t samples = plan_source(plan, d)->sample_count;
+        if (given[d] > samples)
+            return error_set(
+                err, STATUS_INVALID,
+                "mix.repeat is false, and the %s samples of source '%s' end at step "
+                "%s of %s%s: end the run before (order.epochs, mix.samples), give the "
+                "source less weight, or set mix.repeat: true",
+                count_format(samples).text, config->sources[d].name,
+                count_format(plan_draw_step(plan, (struct plan_draw){d, samples})).text,
+                config->epochs > 0 ? count_format(plan->mix->end_step).text : "",
+                config->epochs > 0 ? "" : "a run without end (order.epochs 0)");
+    }
+    return STATUS_OK;
 }
 
 /* deliver: {pad: bound} takes bounds of the field's own lengths. */
@@ -92,10 +122,17 @@ enum status run_plan_settle(const struct config *config, const struct dataset *d
 {
     if (dataset->source_count > 0) {
         enum status status = settle_mix(config, dataset, ret_plan, err);
-        if (status == STATUS_OK && (status = check_padded(dataset, ret_plan, err)) != STATUS_OK)
-            plan_mix_free(ret_plan->mix);
-        if (status != STATUS_OK)
+        if (status != STATUS_OK) {
             ret_plan->mix = NULL;
+            return status;
+        }
+        status = check_repeat(config, dataset, ret_plan, err);
+        if (status == STATUS_OK)
+            status = check_padded(dataset, ret_plan, err);
+        if (status != STATUS_OK) {
+            plan_mix_free(ret_plan->mix);
+            ret_plan->mix = NULL;
+        }
         return status;
     }
     struct plan_options options = own_options(config, dataset);

@@ -71,6 +71,26 @@ refuses 4 "mix.sources: more than 64" plan --set "mix.sources=${many%,}"
 refuses 4 "mix.samples is set without mix.sources" plan -c sources/s1.yaml --set mix.samples=3
 refuses 4 "dataset.uri is set beside mix.sources" plan -c mix.yaml --set dataset.uri=data/s1.zarr
 
+# Weights by step.
+schedule='mix.schedule=[{step: 60, weights: {sources/s1.yaml: 1}}, {step: 100, weights: {"sources/s2.yaml": 1}, ramp: linear}]'
+text=$("$penstock" plan -c mix.yaml --set "$schedule")
+contains "$text" "schedule   steps 0 to 59"
+contains "$text" "source 1 sources/s2.yaml: 30%, 144 samples, 0.72 passes"
+contains "$text" "steps 60 to 99, a ramp"
+contains "$text" "source 0 sources/s1.yaml: 100% to 0%, 160 samples, 1.6 passes"
+contains "$text" "steps 100 to 123"
+contains "$text" "source 2 ./data/s3.zarr: 0%, 0 samples, 0 passes"
+contains "$("$penstock" plan -c mix.yaml --set "$schedule" --set order.epochs=1)" "step 100 is not reached: the run has 62 steps"
+"$penstock" plan -c mix.yaml --set "$schedule" --json | python3 -m json.tool >/dev/null
+"$penstock" config -c mix.yaml --set "$schedule" >scheduled.yaml
+[ "$(id -c scheduled.yaml)" = "$(id -c mix.yaml --set "$schedule")" ] || fail "config prints another schedule"
+refuses 4 "samples of source 'sources/s1.yaml' end at step 25 of 124: end the run before" plan -c mix.yaml --set mix.repeat=false
+"$penstock" plan -c mix.yaml --set mix.repeat=false --set mix.samples=100 >/dev/null
+refuses 4 "no source is named 'c': there is 'sources/s1.yaml'" plan -c mix.yaml --set 'mix.schedule=[{step: 1, weights: {c: 1}}]'
+refuses 4 "between the weights before step 9 and those from it on there is no ramp" plan -c mix.yaml \
+    --set 'mix.schedule=[{step: 5, weights: {sources/s1.yaml: 999999937, sources/s2.yaml: 1}},
+                         {step: 9, weights: {sources/s1.yaml: 999999929, sources/s2.yaml: 4}, ramp: linear}]'
+
 # What is read while opening has the mix's word on missing chunks, too.
 for i in 1 2; do
     "$penstock" synth "data/empty$i.zarr" --layout plain --shape 4,3 --samples 100 --chunk 4 >/dev/null

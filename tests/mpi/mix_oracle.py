@@ -45,20 +45,40 @@ class Source:
 
 
 class Mix:
-    """Sources and the whole numbers that their weights are."""
+    """Sources and the whole numbers that their weights are; with other weights from later steps on: (step, weights, ramp)."""
 
-    def __init__(self, sources, weights, samples=None):
-        self.sources, self.weights = sources, weights
+    def __init__(self, sources, weights, samples=None, schedule=()):
+        self.sources, self.weights, self.schedule = sources, weights, schedule
         self.samples = samples or sum(source.count for source in sources)
+        self.pieces = [(0, weights)]
 
-    def divide(self, n, low=0, high=None):
-        """How many of the run's first n positions each of the sources [low, high) has."""
-        high = len(self.sources) if high is None else high
+    def cut(self, steps, positions, size):
+        """Where each piece begins, and its weights, in epochs of so many steps and positions; steps have `size` of them."""
+        begins, entries = {}, [(0, self.weights, False), *self.schedule]
+        for (begin, weights, _), (end, later, ramp) in zip(entries, entries[1:]):
+            stairs = min(end - begin, 1024) if ramp else 1
+            for j in range(stairs):
+                begins[begin + j * (end - begin) // stairs] = [
+                    (2 * stairs - 2 * j - 1) * p * sum(later) + (2 * j + 1) * q * sum(weights)
+                    for p, q in zip(weights, later)] if ramp else weights
+        begins[entries[-1][0]] = entries[-1][1]
+        self.pieces = [(step // steps * positions + step % steps * size, weights) for step, weights in sorted(begins.items())]
+
+    def divide(self, n):
+        """How many of the run's first n positions each of the sources has."""
+        ends = [first for first, _ in self.pieces[1:]] + [n]
+        return self.halve([max(min(n, end) - first, 0) for (first, _), end in zip(self.pieces, ends)], 0, len(self.sources))
+
+    def halve(self, counts, low, high):
+        """The same of the positions that the sources [low, high) have in each piece."""
         if high - low == 1:
-            return [n]
-        middle = (low + high) // 2
-        left = n * sum(self.weights[low:middle]) // sum(self.weights[low:high])
-        return self.divide(left, low, middle) + self.divide(n - left, middle, high)
+            return [sum(counts)]
+        middle, lefts, total = (low + high) // 2, [], 2**24  # 2^-40, in units of 2^-64
+        for count, (_, weights) in zip(counts, self.pieces):
+            before, of_list = total >> 64, sum(weights[low:high])
+            total += 2**64 * count * sum(weights[low:middle]) // of_list if of_list else 0
+            lefts.append((total >> 64) - before)
+        return self.halve(lefts, low, middle) + self.halve([c - left for c, left in zip(counts, lefts)], middle, high)
 
     def positions(self, batch, last):
         """Positions of an epoch."""
@@ -70,6 +90,8 @@ class Mix:
         positions = self.positions(batch, last)
         size = min(batch, positions - step * batch)
         begin = epoch * positions + step * batch
+        if self.schedule:
+            self.cut(-(-positions // batch), positions, batch)
         before, behind = self.divide(begin), self.divide(begin + size)
         draws = [(d, m) for d in range(len(self.sources)) for m in range(before[d], behind[d])]
         key = random_u64(random_u64(seed, 5, epoch), 0, step)

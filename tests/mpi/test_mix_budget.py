@@ -109,6 +109,20 @@ class World(RecoveryTest):
                 "delivery.trainers": self.trainers, "delivery.slots": SLOTS, "delivery.run_dir": self.run_dir,
                 "delivery.reconnect_timeout": 100, **more}
 
+    def scheduled(self, epochs=2):
+        """Settings with other weights from later steps on, of which an epoch's steps follow the last ones; and their lines."""
+        settings = self.settings(**{"order.epochs": epochs})
+        names = [part.rsplit(":", 1)[0] for part in settings["mix.sources"].split(",")]
+        entries = [(9, (0, 1, 1), False), (40, (1, 0, 3), True), (47, (2, 2, 1), True)]
+        settings["mix.schedule"] = json.dumps([{"step": step, "weights": dict(zip(names, weights))} |
+                                               ({"ramp": "linear"} if ramp else {}) for step, weights, ramp in entries])
+        mix = Mix(self.sources, self.WEIGHTS, schedule=entries)
+        mix.cut(1, 1, 1)  # a step is a position
+        with mock.patch.object(self, "WEIGHTS", entries[-1][1]):
+            steps = self.steps_of(mix.samples)
+        with mock.patch.object(self, "mix", mix):
+            return settings, list(self.model(epochs, steps))
+
     def source_step(self, step):
         """The source of a step of the run, and which of its steps."""
         before, behind = self.mix.divide(step), self.mix.divide(step + 1)
@@ -154,6 +168,18 @@ class Short(World):
             file.write(self.state_after(self.step_count + 7))
         lines = self.digests(3, 1, settings, options=["--resume", path])
         self.assert_same(lines, [line for line in expected if (int(line[0]), int(line[1])) >= (1, 7)])
+
+    def test_schedule(self):
+        """Weights by step, also resumed on a ramp."""
+        settings, expected = self.scheduled()
+        self.assert_same(self.digests(2, 2, settings), expected)
+        path = os.path.join(self.folder, "resume.json")
+        with open(path, "w", encoding="ascii") as file, mock.patch.object(self, "settings", return_value=settings):
+            file.write(self.state_after(23))
+        lines = self.digests(3, 1, settings, options=["--resume", path])
+        count = int(lines[0][0]), int(lines[0][1])
+        self.assert_same(lines, [line for line in expected if (int(line[0]), int(line[1])) >= count])
+        self.assertEqual(count, (0, 23))
 
     def test_the_plan_says_so(self):
         printed = [line.split() for line in self.plan(self.settings(), "--order", "--epoch", "1").splitlines()]
@@ -225,6 +251,11 @@ class Budget(World):
     @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
     def test_a_reader_is_killed(self):
         self.assert_same(self.lines_past_a_reader(self.settings()), self.model())
+
+    @unittest.skipUnless(launcher_is_open_mpi(), "MPICH's mpirun may end with 0 after a kill")
+    def test_a_reader_is_killed_on_a_ramp(self):
+        settings, expected = self.scheduled(epochs=3)
+        self.assert_same(self.lines_past_a_reader(settings), expected)
 
     def test_resumed_at_an_epoch_s_end_and_with_fixed(self):
         for step, more in ((2 * self.step_count, {}), (self.step_count + 3, {"order.placement": "fixed"})):

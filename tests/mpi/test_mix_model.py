@@ -131,7 +131,8 @@ class MixedWorld:
                    for part in self.parts]
         self.samples = rng.choice((None, rng.randint(4, 150)))
         divisor = math.gcd(*self.weights)
-        self.mix = Mix(sources, [weight // divisor for weight in self.weights], self.samples)
+        self.schedule = self.make_schedule(rng) if rng.random() < 0.5 else []
+        self.mix = Mix(sources, [weight // divisor for weight in self.weights], self.samples, self.schedule)
         self.bad = set()
 
     def write_weights(self, rng):
@@ -141,9 +142,30 @@ class MixedWorld:
             return [weight / total for weight in self.weights]
         return self.weights
 
+    def make_schedule(self, rng):
+        """Weights from later steps on, some 0, some on ramps. Where the first are for step 0, the sources have none."""
+        entries, step = [], 0
+        for _ in range(rng.randint(1, 4)):
+            step += rng.randint(1, 12)
+            weights = [rng.choice((0, 0, 1, 2, 3, 50)) for _ in self.parts]
+            weights[rng.randrange(len(weights))] += 1
+            entries.append((step, weights, rng.random() < 0.5))
+        if rng.random() < 0.5:
+            self.texts = [None] * len(self.parts)
+        return entries
+
     def document(self):
-        sources = [{"config": part.write_part(), "weight": text} for part, text in zip(self.parts, self.texts)]
-        return {"mix": {"sources": sources} | ({"samples": self.samples} if self.samples else {})}
+        mix = {"sources": [{"config": part.write_part()} | ({"weight": text} if text else {})
+                           for part, text in zip(self.parts, self.texts)]}
+        if self.samples:
+            mix["samples"] = self.samples
+        if self.schedule:
+            first = [] if self.texts[0] else [(0, self.weights, False)]
+            for d, source in enumerate(mix["sources"]):
+                source["name"] = f"source {d}"
+            mix["schedule"] = [{"step": step, "weights": {f"source {d}": w for d, w in enumerate(weights) if w or step % 2}}
+                               | ({"ramp": "linear"} if ramp else {}) for step, weights, ramp in first + self.schedule]
+        return {"mix": mix}
 
     def write(self, name="run.yaml"):
         path = os.path.join(self.folder, name)
@@ -174,7 +196,7 @@ class MixedWorld:
 
     def __str__(self):
         parts = "\n".join(map(str, self.parts))
-        return f"weights {self.texts} samples {self.samples}\n{parts}"
+        return f"weights {self.texts} schedule {self.schedule} samples {self.samples}\n{parts}"
 
 
 class Model(JobTest):

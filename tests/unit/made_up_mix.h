@@ -17,6 +17,8 @@
 struct made_up_mix {
     struct plan_options sources[MIX_MAX_SOURCES];
     uint64_t weights[MIX_MAX_SOURCES];
+    uint64_t later[5][MIX_MAX_SOURCES]; /* weights of a schedule */
+    struct plan_mix_entry entries[5];
     struct plan_mix_options options;
 };
 
@@ -44,6 +46,23 @@ static inline void make_up(struct made_up_mix *made_up, uint32_t source_count,
         .last = PLAN_PARTIAL,
         .trainer_count = 3,
     };
+}
+
+/* Other weights, some of them 0, at up to five later steps; up to some of these in a line. */
+static inline void make_up_schedule(struct made_up_mix *made_up, uint64_t most_step, uint64_t key)
+{
+    uint64_t step = 0;
+    for (uint32_t i = 0; i < 1 + key % 5; i++) {
+        step += 1 + random_u64(key, 100, i) % most_step;
+        for (uint32_t d = 0; d < made_up->options.source_count; d++)
+            made_up->later[i][d] =
+                random_u64(key, 101 + i, 2 * d) % 3 ? random_u64(key, 101 + i, 2 * d + 1) % 8 : 0;
+        made_up->later[i][(key + i) % made_up->options.source_count]++;
+        made_up->entries[i] =
+            (struct plan_mix_entry){step, random_u64(key, 110, i) % 2, made_up->later[i]};
+    }
+    made_up->options.entries = made_up->entries;
+    made_up->options.entry_count = 1 + key % 5;
 }
 
 /* Sources of random lengths, with one budget. */

@@ -168,6 +168,104 @@ static void files_are_read(void **state)
     config_done(&config);
 }
 
+/* Two sources, a with the weight `weight` unless it is "", and b; and a schedule. */
+static enum status read_schedule(struct config *config, const char *weight, const char *schedule,
+                                 struct error *err)
+{
+    struct text text = {0};
+    assert_int_equal(config_init(config, NULL), STATUS_OK);
+    text_append(&text,
+                "mix:\n  sources:\n    - {name: a, config: {dataset: {uri: /a.zarr}}%s%s}\n"
+                "    - {name: b, config: {dataset: {uri: /b.zarr}}%s%s}\n  schedule:\n%s",
+                *weight ? ", weight: " : "", weight, *weight ? ", weight: " : "",
+                *weight ? "1" : "", schedule);
+    enum status status = config_read_text(config, text.data, text.length, "run.yaml", NULL, err);
+    text_done(&text);
+    return status != STATUS_OK ? status : config_check(config, err);
+}
+
+static void schedules_are_read(void **state)
+{
+    (void)state;
+    struct config config, again;
+    struct config_weights weights[CONFIG_MAX_WEIGHTS];
+    struct text printed = {0};
+    struct error err;
+    uint32_t count = 0;
+    assert_ok(read_schedule(&config, "2",
+                            "    - {step: 7, weights: {b: 5}}\n"
+                            "    - {step: 70, weights: {b: 0.25, a: .75}, ramp: linear}\n",
+                            &err),
+              &err);
+    config_print(&config, &printed);
+    assert_int_equal(config_init(&again, NULL), STATUS_OK);
+    assert_ok(config_read_text(&again, printed.data, printed.length, "x", "/", &err), &err);
+    assert_ok(config_mix_weights(&again, weights, &count, &err), &err);
+    assert_int_equal(count, 3);
+    assert_true(weights[0].step == 0 && weights[0].of[0] == 2 && weights[0].of[1] == 1);
+    assert_true(weights[1].step == 7 && weights[1].of[0] == 0 && weights[1].of[1] == 1);
+    assert_true(weights[2].step == 70 && weights[2].of[0] == 3 && weights[2].of[1] == 1);
+    assert_true(!weights[1].ramp && weights[2].ramp);
+    const char *set = "mix.schedule=[{step: 0, weights: {b: 1}}]"; /* instead of sources' weights */
+    assert_ok(config_set(&config, set, &err), &err);
+    assert_ok(config_mix_weights(&config, weights, &count, &err), &err);
+    assert_true(count == 1 && weights[0].of[0] == 0 && weights[0].of[1] == 1);
+    config_done(&config);
+    config_done(&again);
+    text_done(&printed);
+}
+
+static void bad_schedules_are_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"1", "    - 7\n", "run.yaml:6: mix.schedule: an item is no map"},
+        {"1", "    - {weights: {a: 1}}\n", "an entry lacks step or weights"},
+        {"1", "    - {step: 1}\n", "an entry lacks step or weights"},
+        {"1", "    - {step: 1, weights: {a: 1}, lamp: 1}\n", "'lamp' is no key of an entry"},
+        {"1", "    - {step: 1, weights: 7}\n", "'weights' is no key of an entry, or has the wrong"},
+        {"1", "    - {step: 1, weights: {a: [1]}}\n", "weights must be a map of sources' names"},
+        {"1", "    - {step: 1, weights: {a: 1, a: 2}}\n", "'a' is given twice"},
+        {"1", "    - {step: -1, weights: {a: 1}}\n", "step '-1': it is a whole number"},
+        {"1", "    - {step: 1e3, weights: {a: 1}}\n", "step '1e3': it is a whole number"},
+        {"1", "    - {step: 999999999999999, weights: {a: 1}}\n", "0 to 2^48"},
+        {"1", "    - {step: 1, weights: {a: 1}, ramp: cubic}\n",
+         "ramp 'cubic': linear is possible"},
+        {"1", "    - {step: 0, weights: {a: 1}, ramp: linear}\n",
+         "the entry for step 0 has a ramp"},
+        {"1", "    - {step: 1, weights: {c: 1}}\n", "no source is named 'c': there is 'a', 'b'"},
+        {"1", "    - {step: 1, weights: {a: -1}}\n", "step 1: the weight '-1' of 'a' is negative"},
+        {"1", "    - {step: 1, weights: {a: x}}\n", "step 1: the weight 'x' of 'a' is no decimal"},
+        {"1", "    - {step: 1, weights: {a: 0}}\n", "step 1: all weights are 0"},
+        {"1", "    - {step: 1, weights: {}}\n", "step 1: all weights are 0"},
+        {"1", "    - {step: 1, weights: {a: 0.5, b: 0.4}}\n", "step 1: the weights sum to 0.9"},
+        {"1", "    - {step: 2, weights: {a: 1}}\n    - {step: 2, weights: {b: 1}}\n",
+         "step 2 comes behind step 2: put entries in rising order"},
+        {"", "    - {step: 2, weights: {a: 1}}\n",
+         "begins at step 2: give an entry for step 0, or"},
+        {"", "    []\n", "'a' has no weight: give each source one, or mix.schedule weights"},
+        {"1", "    x\n", "mix.schedule: it is no list"},
+        {"1", "    {step: 1}\n", "mix.schedule must be a single value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config config;
+        struct error err;
+        assert_int_equal(read_schedule(&config, cases[i][0], cases[i][1], &err), STATUS_INVALID);
+        if (!strstr(err.message, cases[i][2]))
+            fail_msg("%s: %s", cases[i][1], err.message);
+        config_done(&config);
+    }
+    assert_refused(SOURCE("1") ",{config: {dataset: {uri: /b.zarr}}}", NULL,
+                   "'/b.zarr' has no weight, and others have");
+    struct config config;
+    struct error err;
+    assert_ok(read_mix(&config, SOURCE("1") "," SOURCE("1"), NULL, &err), &err);
+    assert_ok(config_set(&config, "mix.schedule=[{step: 1, weights: {/a.zarr: 1}}]", &err), &err);
+    assert_int_equal(config_check(&config, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "two sources are named '/a.zarr'"));
+    config_done(&config);
+}
+
 /* So do readers get theirs from rank 0, which alone reads files. */
 static void what_is_printed_is_read_back(void **state)
 {
@@ -205,6 +303,8 @@ int main(void)
         cmocka_unit_test(outer_options_are_refused),
         cmocka_unit_test_setup_teardown(files_are_read, fixture_setup, fixture_teardown),
         cmocka_unit_test(what_is_printed_is_read_back),
+        cmocka_unit_test(schedules_are_read),
+        cmocka_unit_test(bad_schedules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* Mixes: each source's share, in closed form; every draw once; the order of windows. */
+#include "base/number.h"
 #include "made_up_anchors.h"
 #include "made_up_mix.h"
 #include "plan/assign/assign.h"
+#include "plan/order/mix_pieces.h"
 #include "plan/rounds/locality.h"
 #include "plan/rounds/round.h"
 
@@ -37,7 +39,7 @@ static void shares_are_exact(void **state)
         uint64_t before[MIX_MAX_SOURCES] = {0}, draws[MIX_MAX_SOURCES], naive[MIX_MAX_SOURCES];
         make_up(&made_up, source_count, 50, source_count % 2 ? 10 : 1000000000, source_count);
         struct plan plan = new_mix(&made_up.options);
-        double all = (double)plan.mix->weight_sums[source_count], most = 0;
+        double most = 0;
         uint32_t levels = 0;
         while (UINT32_C(1) << levels < source_count)
             levels++;
@@ -49,7 +51,7 @@ static void shares_are_exact(void **state)
             if (s % 7 == 0)
                 count_naively(made_up.weights, source_count, n, naive);
             for (uint32_t d = 0; d < source_count; d++) {
-                double off = (double)draws[d] - (double)n * (double)made_up.weights[d] / all;
+                double off = (double)draws[d] - (double)n * plan_mean_share(&plan, d);
                 most = off > most ? off : -off > most ? -off : most;
                 assert_true(draws[d] >= before[d]);
                 assert_true(s % 7 || draws[d] == naive[d]);
@@ -60,6 +62,134 @@ static void shares_are_exact(void **state)
         assert_true(most <= levels);
         plan_mix_free(plan.mix);
     }
+}
+
+/* The same with pieces: the left half has the whole part of 2^-40 and what the pieces give it, each
+ * rounded down to a multiple of 2^-64. `of_pieces` are the list's positions in each piece. */
+static void count_pieces(const struct mix_pieces *pieces, uint32_t low, uint32_t high,
+                         const uint64_t *of_pieces, uint64_t *ret_draws)
+{
+    uint64_t left[4096], right[4096], middle = low + (high - low) / 2, given = 0;
+    unsigned __int128 sum = MIX_FIRST_REST;
+    ret_draws[low] = 0;
+    for (uint32_t k = 0; k < pieces->count && high - low == 1; k++)
+        ret_draws[low] += of_pieces[k];
+    if (high - low == 1)
+        return;
+    for (uint32_t k = 0; k < pieces->count; k++) {
+        const uint64_t *sums = mix_piece_sums(pieces, k);
+        unsigned __int128 part = (unsigned __int128)of_pieces[k] * (sums[middle] - sums[low]);
+        uint64_t all = max_u64(sums[high] - sums[low], 1);
+        sum += ((part / all) << 64) + ((part % all) << 64) / all;
+        left[k] = (uint64_t)(sum >> 64) - given;
+        right[k] = of_pieces[k] - left[k];
+        given += left[k];
+    }
+    count_pieces(pieces, low, (uint32_t)middle, left, ret_draws);
+    count_pieces(pieces, (uint32_t)middle, high, right, ret_draws);
+}
+
+static uint64_t position_of(const struct plan *plan, uint64_t step)
+{
+    return step / plan->steps_per_epoch * plan->position_count +
+           step % plan->steps_per_epoch * plan->global_batch;
+}
+
+/* Counts at a step, and that a source without weight has no draws. */
+static void check_pieces(const struct plan *plan, uint64_t step, uint64_t *before)
+{
+    const struct mix_pieces *pieces = plan->mix->pieces;
+    uint64_t of_pieces[4096] = {0}, naive[MIX_MAX_SOURCES], draws[MIX_MAX_SOURCES];
+    uint64_t n = position_of(plan, step), of_step = 0;
+    for (uint32_t k = 0; k < pieces->count; k++) {
+        uint64_t begin = position_of(plan, mix_piece_step(pieces, k)), end = n;
+        if (k + 1 < pieces->count)
+            end = min_u64(end, position_of(plan, mix_piece_step(pieces, k + 1)));
+        of_pieces[k] = end > begin ? end - begin : 0;
+        of_step = begin < n ? k : of_step; /* of the step before */
+    }
+    count_pieces(pieces, 0, plan_source_count(plan), of_pieces, naive);
+    plan_step_draws(plan, step, draws);
+    for (uint32_t d = 0; d < plan_source_count(plan); d++) {
+        const uint64_t *sums = mix_piece_sums(pieces, (uint32_t)of_step);
+        assert_int_equal(draws[d], naive[d]);
+        assert_true(draws[d] >= before[d]);
+        assert_true(sums[d + 1] > sums[d] || draws[d] == before[d]);
+        before[d] = draws[d];
+    }
+}
+
+static void schedules_are_exact(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 60; i++) {
+        struct made_up_mix made_up;
+        uint64_t before[MIX_MAX_SOURCES] = {0};
+        make_up(&made_up, 1 + i * i % 19, 120, i % 2 ? 10 : 1000000000, i);
+        make_up_schedule(&made_up, i % 3 ? 9 : 40, i);
+        made_up.options.last = i % 3;
+        made_up.options.sample_count = 24 * (1 + i % 9) + i % 4;
+        struct plan plan = new_mix(&made_up.options), copy;
+        assert_int_equal(plan_mix_copy(&plan, &copy, NULL), STATUS_OK);
+        for (uint64_t s = 0; s < step_count(&plan, 12); s++)
+            check_pieces(s % 2 ? &copy : &plan, s, before);
+        plan_mix_free(copy.mix);
+        plan_mix_free(plan.mix);
+    }
+}
+
+/* At the end of a ramp of long stairs counts are those of a line, as far as lists of two go. */
+static void ramps_are_lines(void **state)
+{
+    (void)state;
+    const uint64_t from[] = {10, 0}, to[] = {3, 7};
+    const struct plan_options sources[] = {
+        {.sample_count = 1000, .row_length = 1, .window_rows = 10},
+        {.sample_count = 3000, .row_length = 1, .window_rows = 10}};
+    const struct plan_mix_entry entry = {MIX_MOST_STAIRS * 10, true, to};
+    const struct plan_mix_options options = {.source_count = 2,
+                                             .sources = sources,
+                                             .weights = from,
+                                             .entries = &entry,
+                                             .entry_count = 1,
+                                             .epochs = UINT64_MAX,
+                                             .global_batch = 100,
+                                             .trainer_count = 1};
+    struct plan plan = new_mix(&options);
+    uint64_t draws[2], all = entry.step * 100;
+    plan_step_draws(&plan, entry.step, draws);
+    assert_int_equal(draws[1], all * 35 / 100); /* of which 0 to 70% are the second one's */
+    plan_step_draws(&plan, entry.step / 2, draws);
+    assert_int_equal(draws[1], all * 35 / 400);
+    plan_step_draws(&plan, entry.step + 10, draws);
+    assert_int_equal(draws[1], all * 35 / 100 + 700);
+    plan_step_draws(&plan, entry.step * 1000, draws);
+    assert_int_equal(draws[1], all * 35 / 100 + 999 * all * 7 / 10);
+    plan_mix_free(plan.mix);
+}
+
+/* A source whose last weight is 0 has no draw behind: no run gets there. */
+static void sources_end(void **state)
+{
+    (void)state;
+    const uint64_t from[] = {1, 1, 1}, to[] = {1, 0, 0};
+    struct made_up_mix made_up;
+    const struct plan_mix_entry entry = {5, false, to};
+    uint64_t draws[3], later[3];
+    make_up(&made_up, 3, 50, 5, 7);
+    made_up.options.weights = from;
+    made_up.options.entries = &entry;
+    made_up.options.entry_count = 1;
+    struct plan plan = new_mix(&made_up.options);
+    plan_step_draws(&plan, 5, draws);
+    plan_step_draws(&plan, 500, later);
+    for (uint32_t d = 1; d < 3; d++) {
+        assert_int_equal(later[d], draws[d]);
+        assert_int_equal(plan_draw_step(&plan, (struct plan_draw){d, draws[d] - 1}), 4);
+        assert_true(plan_draw_step(&plan, (struct plan_draw){d, draws[d]}) == UINT64_MAX);
+        assert_true(plan_draw_position(&plan, (struct plan_draw){d, draws[d] + 9}) == UINT64_MAX);
+    }
+    plan_mix_free(plan.mix);
 }
 
 /* All positions of a run once each: by step, by position, by draw. */
@@ -121,6 +251,8 @@ static void every_position_is_one_draw(void **state)
         made_up.options.sample_count = source_count % 4 ? 0 : 5 + source_count;
         if (made_up.options.last == PLAN_DROP && made_up.options.sample_count > 0)
             made_up.options.sample_count += 24;
+        if (source_count % 2 == 0)
+            make_up_schedule(&made_up, 7, source_count);
         struct plan plan = new_mix(&made_up.options);
         check_draws(&plan);
         for (uint64_t n = 1; n < 1000; n = 3 * n)
@@ -272,6 +404,8 @@ static void items_are_all_positions(void **state)
             for (uint32_t d = 0; d < made_up.options.source_count; d += 2)
                 made_up.sources[d].row_length = 1;
         made_up.options.sample_count = 24 + 11 * i;
+        if (i / 2 % 2)
+            make_up_schedule(&made_up, 9, i);
         if (i % 6 == 5)
             made_up.options.locality = locality_number((struct locality){.nodes = 1, .readers = 2});
         struct plan plan = new_mix(&made_up.options);
@@ -315,7 +449,6 @@ static void check_cuts(const struct plan *plan)
 {
     uint64_t next[MIX_MAX_SOURCES] = {0}, first[MIX_MAX_SOURCES], steps[MIX_MAX_SOURCES] = {0};
     struct plan_epoch pass;
-    double all = (double)plan->mix->weight_sums[plan_source_count(plan)];
     for (uint64_t s = 0; s < step_count(plan, 3); s++) {
         struct plan_mix_cut at = plan_mix_cut_at(plan, s);
         const struct plan *source = plan_source(plan, at.source);
@@ -339,9 +472,10 @@ static void check_cuts(const struct plan *plan)
     }
     for (uint32_t d = 0; d < plan_source_count(plan); d++) {
         double of_pass = (double)plan_source(plan, d)->steps_per_epoch;
-        double share = (double)plan_weight(plan, d) / all * (double)step_count(plan, 3);
+        double share = plan_mean_share(plan, d) * (double)step_count(plan, 3);
         double passes = 3 * plan_epoch_passes(plan, d);
-        assert_true((double)steps[d] - share < 4 && share - (double)steps[d] < 4);
+        double most = plan_entry_count(plan) > 0 ? 10 : 4;
+        assert_true((double)steps[d] - share < most && share - (double)steps[d] < most);
         assert_true(passes * of_pass - share < 1e-6 && share - passes * of_pass < 1e-6);
     }
 }
@@ -395,6 +529,8 @@ static void sources_have_cuts(void **state)
         if (i % 5 == 4)
             with.made_up.options.locality =
                 locality_number((struct locality){.nodes = 1, .readers = 2});
+        if (i % 3 == 0)
+            make_up_schedule(&with.made_up, 30, i);
         struct plan plan = new_mix(&with.made_up.options);
         for (uint32_t d = 0; d < plan_source_count(&plan); d++)
             windows[d] = 4 + i % 9;
@@ -416,7 +552,7 @@ static void refused(void **state)
     struct plan plan;
     struct error err;
     make_up(&made_up, 3, 100, 5, 1);
-    made_up.weights[1] = 0;
+    made_up.weights[1] = (UINT64_C(1) << 32) + 1;
     assert_int_equal(plan_mix_new(&made_up.options, &plan, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "source 1"));
     make_up(&made_up, 3, 100, 5, 1);
@@ -434,9 +570,15 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_exact),        cmocka_unit_test(every_position_is_one_draw),
-        cmocka_unit_test(items_are_all_positions), cmocka_unit_test(sources_have_anchors),
-        cmocka_unit_test(sources_have_cuts),       cmocka_unit_test(refused),
+        cmocka_unit_test(shares_are_exact),
+        cmocka_unit_test(every_position_is_one_draw),
+        cmocka_unit_test(items_are_all_positions),
+        cmocka_unit_test(sources_have_anchors),
+        cmocka_unit_test(sources_have_cuts),
+        cmocka_unit_test(schedules_are_exact),
+        cmocka_unit_test(ramps_are_lines),
+        cmocka_unit_test(sources_end),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

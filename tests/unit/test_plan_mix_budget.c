@@ -111,9 +111,11 @@ static void check_room(struct plan *plan, uint32_t steps_per_round)
 static void budgets_have_room(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 12; i++) {
+    for (uint32_t i = 0; i < 24; i++) {
         struct made_up_mix made_up;
-        make_up(&made_up, 1 + i, 60, i % 2 ? 9 : 100000, 40 + i);
+        make_up(&made_up, 1 + i % 12, 60, i % 2 ? 9 : 100000, 40 + i);
+        if (i >= 12)
+            make_up_schedule(&made_up, 5, i);
         struct plan plan = new_mix(&made_up.options);
         check_room(&plan, 1 + i % 3);
         plan_mix_free(plan.mix);
@@ -127,6 +129,8 @@ static void cuts_have_room(void **state)
     uint64_t seed = 9000;
     for (uint32_t i = 0; i < 40; i++) {
         make_up_cuts(&with, &seed);
+        if (i % 2)
+            make_up_schedule(&with.made_up, 20, i);
         struct plan plan = new_mix(&with.made_up.options);
         check_room(&plan, 1 + i % 3);
         plan_mix_free(plan.mix);

@@ -397,8 +397,11 @@ static void a_mix_has_an_order_of_its_own(void **state)
         "mix.sources=@/windows.yaml:2,@/b.yaml:1",
         "mix.sources=@/straight.yaml:2,@/b.yaml:1",
         "mix.sources=@/part.yaml:2,@/b.yaml:1",
+        "mix.schedule=[{\"step\":5,\"weights\":{\"@/a.yaml\":1}}]",
     };
     static const char *const keeps[] = {"dataset.hold_limit=5", "readers.threads=1",
+                                        "mix.schedule=[{\"step\":0,\"weights\":{\"@/a.yaml\":4,"
+                                        "\"@/b.yaml\":2}}]",
                                         "mix.sources=@/a.yaml:4,@/b.yaml:2",
                                         "mix.sources=@/other.yaml:2,@/b.yaml:1"};
     fixture_put(fixture, "a.yaml", "dataset: {uri: ., group: main, fields: {x: label}}\n");

@@ -167,14 +167,13 @@ static void describe_source(const struct config *config, const struct dataset *m
     const struct config_source *source = &config->sources[d];
     const struct dataset *dataset = dataset_source(mix, d);
     bool by_steps = plan->cuts.items > 0;
-    double share =
-        (double)plan_weight(plan, d) / (double)plan->mix->weight_sums[plan_source_count(plan)];
+    double share = plan_mean_share(plan, d);
     text_append(out,
-                "source %-3" PRIu32 " %s: %.3g%% of the %s: %.3g passes an epoch over its %s "
+                "source %-3" PRIu32 " %s: %.3g%% of the %s%s: %.3g passes an epoch over its %s "
                 "sample%s\n",
                 d, source->name, 100 * share, by_steps ? "steps" : "samples",
-                plan_epoch_passes(plan, d), count_format(dataset->sample_count).text,
-                count_plural(dataset->sample_count));
+                plan_entry_count(plan) > 0 ? " on average" : "", plan_epoch_passes(plan, d),
+                count_format(dataset->sample_count).text, count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
                 count_format(dataset->row_count).text, count_plural(dataset->row_count),

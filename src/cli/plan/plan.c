@@ -192,7 +192,7 @@ static enum status show_summary(const struct options *options, const struct plan
     if (status != STATUS_OK)
         return status;
     if (options->json)
-        plan_print_json(run->dataset, &run->setup, &forecasts);
+        plan_print_json(&run->config, run->dataset, &run->setup, &forecasts);
     else
         plan_print_summary(&run->config, run->dataset, &run->setup, &run->placement, &forecasts);
     tell_doubts(run->dataset);

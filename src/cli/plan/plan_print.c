@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/inspect/dataset_text.h"
 #include "cli/plan/plan_ragged.h"
+#include "cli/plan/plan_schedule.h"
 #include "plan/order/mix.h"
 #include "transform/trial.h"
 
@@ -280,8 +281,8 @@ static void print_sources(const struct plan *plan)
     printf("],");
 }
 
-void plan_print_json(const struct dataset *dataset, const struct run_setup *setup,
-                     const struct plan_forecasts *forecasts)
+void plan_print_json(const struct config *config, const struct dataset *dataset,
+                     const struct run_setup *setup, const struct plan_forecasts *forecasts)
 {
     printf("{\"order_id\":\"%016" PRIx64 "\",\"readers\":%u,\"steps_per_epoch\":%" PRIu64
            ",\"row_count\":%" PRIu64 ",\"kept_rows_of_a_reader\":%" PRIu64
@@ -292,6 +293,7 @@ void plan_print_json(const struct dataset *dataset, const struct run_setup *setu
     run_setup_memory_json(setup, &memory);
     text_append(&memory, ",");
     plan_ragged_json(dataset, setup, &memory);
+    plan_schedule_json(config, &setup->plan, &memory);
     printf("%s", memory.data);
     text_done(&memory);
     print_sources(&setup->plan);
@@ -310,6 +312,7 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     plan_describe_dataset(config, dataset, &setup->plan, &out);
     plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
+    plan_describe_schedule(config, &setup->plan, &out);
     describe_rounds(setup, &out);
     describe_partitions(setup, &out);
     if (setup->shares.transform) {

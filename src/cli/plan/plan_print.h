@@ -21,7 +21,7 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
                         const struct plan_forecasts *forecasts);
 
 /* Prints a JSON object to standard output, without the brace at its end. */
-void plan_print_json(const struct dataset *dataset, const struct run_setup *setup,
-                     const struct plan_forecasts *forecasts);
+void plan_print_json(const struct config *config, const struct dataset *dataset,
+                     const struct run_setup *setup, const struct plan_forecasts *forecasts);
 
 #endif

@@ -89,12 +89,13 @@ enum status order_check_same(const struct order *before, const struct order *now
                            "second time; go on with --set order.placement=%s",
                            placement_text(before), placement_text(now), placement_text(before));
     if (status == STATUS_OK && before->id != now->id)
-        status = error_set(err, STATUS_INVALID,
-                           "order id was %016" PRIx64 ", this run has %016" PRIx64
-                           ": the order would not continue: the release of Penstock differs, or, "
-                           "of a mix, mix.samples, a weight, the order of the sources, or a "
-                           "source's window_rows, shuffle, samples or split; use the same",
-                           before->id, now->id);
+        status = error_set(
+            err, STATUS_INVALID,
+            "order id was %016" PRIx64 ", this run has %016" PRIx64
+            ": the order would not continue: the release of Penstock differs, or, "
+            "of a mix, mix.samples, a weight, mix.schedule, the order of the sources, or a "
+            "source's window_rows, shuffle, samples or split; use the same",
+            before->id, now->id);
     return status;
 }
 

@@ -123,6 +123,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(
             bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->partition_count));
+    bytes = add_sat(bytes, plan_schedule_bytes(d->plan));
     return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
 }
 

@@ -4,13 +4,13 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "plan/order/keys.h"
+#include "plan/order/mix_pieces.h"
 #include "plan/order/tables.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t MOST_WEIGHT = UINT64_C(1) << 32;
 static const uint64_t MOST_POSITIONS = UINT64_C(1) << 48; /* of an epoch */
 
 uint32_t plan_source_count(const struct plan *plan)
@@ -26,7 +26,25 @@ const struct plan *plan_source(const struct plan *plan, uint32_t source)
 
 uint64_t plan_weight(const struct plan *plan, uint32_t source)
 {
-    return plan->mix->weight_sums[source + 1] - plan->mix->weight_sums[source];
+    const uint64_t *sums = mix_piece_sums(plan->mix->pieces, 0);
+    return sums[source + 1] - sums[source];
+}
+
+double plan_mean_share(const struct plan *plan, uint32_t source)
+{
+    const struct plan_mix *mix = plan->mix;
+    uint64_t of_step = plan->cuts.items > 0 ? 1 : plan->global_batch;
+    return mix_pieces_share(mix->pieces, source, mul_sat(mix->end_step, of_step));
+}
+
+uint32_t plan_entry_count(const struct plan *plan)
+{
+    return plan->mix ? plan->mix->pieces->entry_count : 0;
+}
+
+uint64_t plan_schedule_bytes(const struct plan *plan)
+{
+    return plan_entry_count(plan) > 0 ? mix_pieces_bytes(plan->mix->pieces) : 0;
 }
 
 void plan_set_locality(struct plan *plan, uint32_t locality)
@@ -37,23 +55,6 @@ void plan_set_locality(struct plan *plan, uint32_t locality)
     plan->mix->outer.locality = locality;
     for (uint32_t d = 0; d < plan->mix->source_count; d++)
         plan->mix->sources[d].locality = locality;
-}
-
-static enum status add_weights(struct plan_mix *mix, const struct plan_mix_options *o,
-                               struct error *err)
-{
-    if (o->source_count < 1 || o->source_count > MIX_MAX_SOURCES)
-        return error_set(err, STATUS_INVALID, "a mix of %u sources: 1 to %d are possible",
-                         o->source_count, MIX_MAX_SOURCES);
-    mix->source_count = o->source_count;
-    for (uint32_t d = 0; d < o->source_count; d++) {
-        if (o->weights[d] < 1 || o->weights[d] > MOST_WEIGHT)
-            return error_set(err, STATUS_INVALID,
-                             "source %u of the mix has weight %llu: 1 to 2^32 is possible", d,
-                             (unsigned long long)o->weights[d]);
-        mix->weight_sums[d + 1] = mix->weight_sums[d] + o->weights[d];
-    }
-    return STATUS_OK;
 }
 
 /* Steps and positions, as of a dataset with so many samples. */
@@ -72,6 +73,7 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
                                          .trainer_count = o->trainer_count,
                                          .locality = o->locality};
     enum status status = plan_init(&mix->outer, &options, err);
+    mix->source_count = o->source_count;
     mix->outer.mix = mix;
     mix->outer.source = PLAN_ALL_SOURCES;
     mix->outer.sample_count = mix->outer.epoch_samples = mix->outer.position_count;
@@ -82,18 +84,19 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
     return status;
 }
 
-/* Samples of a step on average, in units of 2^-UNIT_BITS. */
+/* Samples of a step on average, in units of 2^-UNIT_BITS, by the weights of the last piece. */
 enum { UNIT_BITS = 16 };
 
 static unsigned __int128 mean_units(const struct plan_mix *mix)
 {
+    const uint64_t *sums = mix_piece_sums(mix->pieces, mix->pieces->count - 1);
     unsigned __int128 sum = 0;
     for (uint32_t d = 0; d < mix->source_count; d++) {
         const struct plan *source = &mix->sources[d];
         sum += ((unsigned __int128)source->sample_count << UNIT_BITS) / source->steps_per_epoch *
-               plan_weight(&mix->outer, d);
+               (sums[d + 1] - sums[d]);
     }
-    return sum / mix->weight_sums[mix->source_count];
+    return sum / sums[mix->source_count];
 }
 
 /* The steps of an epoch with cuts, which has as many samples on average as without, and what
@@ -118,13 +121,13 @@ static enum status settle_cuts(struct plan_mix *mix, const struct plan_mix_optio
     return STATUS_OK;
 }
 
-/* The part of a step that a source gives on average, rounded up. */
+/* The part of a step that a source gives on average in the piece in which it gives most, rounded
+ * up. */
 static uint64_t window_batch(const struct plan_mix *mix, uint32_t source)
 {
-    uint64_t weight = plan_weight(&mix->outer, source);
-    return (uint64_t)(((unsigned __int128)mix->outer.global_batch * weight +
-                       mix->weight_sums[mix->source_count] - 1) /
-                      mix->weight_sums[mix->source_count]);
+    const struct mix_most *most = &mix->pieces->sources[source];
+    unsigned __int128 batch = (unsigned __int128)mix->outer.global_batch * most->part;
+    return max_u64(1, (uint64_t)((batch + most->all - 1) / most->all));
 }
 
 static enum status init_source(struct plan_mix *mix, const struct plan_mix_options *o,
@@ -160,13 +163,23 @@ static void add_to_outer(struct plan *outer, const struct plan *source)
     outer->window_most = max_u64(outer->window_most, source->window_most);
 }
 
+static enum status settle_pieces(struct plan_mix *mix, struct error *err)
+{
+    const struct plan *outer = &mix->outer;
+    if (outer->cuts.items > 0)
+        return mix_pieces_settle(mix->pieces, outer->steps_per_epoch, outer->steps_per_epoch, 1,
+                                 err);
+    return mix_pieces_settle(mix->pieces, outer->steps_per_epoch, outer->position_count,
+                             outer->global_batch, err);
+}
+
 enum status plan_mix_new(const struct plan_mix_options *options, struct plan *ret_plan,
                          struct error *err)
 {
     struct plan_mix *mix = calloc(1, sizeof *mix + MIX_MAX_SOURCES * sizeof mix->sources[0]);
     if (!mix)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the plan of a mix");
-    enum status status = add_weights(mix, options, err);
+    enum status status = mix_pieces_new(options, &mix->pieces, err);
     if (status == STATUS_OK)
         status = init_outer(mix, options, err);
     for (uint32_t d = 0; d < options->source_count && status == STATUS_OK; d++) {
@@ -176,6 +189,8 @@ enum status plan_mix_new(const struct plan_mix_options *options, struct plan *re
     }
     if (status == STATUS_OK && mix->sources[0].cuts.items > 0)
         status = settle_cuts(mix, options, err);
+    if (status == STATUS_OK)
+        status = settle_pieces(mix, err);
     if (status != STATUS_OK) {
         plan_mix_free(mix);
         return status;
@@ -191,6 +206,11 @@ enum status plan_mix_copy(const struct plan *plan, struct plan *ret_plan, struct
     if (!mix)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the plan of a mix");
     memcpy(mix, plan->mix, bytes);
+    enum status status = mix_pieces_copy(plan->mix->pieces, &mix->pieces, err);
+    if (status != STATUS_OK) {
+        free(mix);
+        return status;
+    }
     for (uint32_t d = 0; d < mix->source_count; d++) {
         mix->sources[d].mix = mix;
         mix->sources[d].tables = NULL;
@@ -205,6 +225,8 @@ void plan_mix_free(struct plan_mix *mix)
 {
     for (uint32_t d = 0; mix && d < mix->source_count; d++)
         plan_tables_free(mix->sources[d].tables);
+    if (mix)
+        free(mix->pieces);
     free(mix);
 }
 

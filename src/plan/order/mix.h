@@ -11,7 +11,8 @@
  *
  * How many draws a source has before a step follows in closed form from the step's first position:
  * two sources divide n positions as floor(n * a / (a + b)) and the rest, and more sources do so in
- * a binary tree. Within a step the draws are permuted. So a run may begin at any step.
+ * a binary tree. With a schedule of weights a table has where its pieces begin (mix_pieces.h).
+ * Within a step the draws are permuted. So a run may begin at any step.
  *
  * With cuts (cuts.h) all samples of a step are of one source, so that they can be of similar
  * length. There the weights divide steps instead of positions, and a source's steps are those of
@@ -36,22 +37,34 @@
 
 #include "plan/order/plan.h"
 
-enum { MIX_MAX_SOURCES = 64 };
+enum { MIX_MAX_SOURCES = 64, MIX_MAX_ENTRIES = 64 };
+
+struct mix_pieces;
 
 struct plan_mix {
     uint32_t source_count;
-    uint64_t end_step;                         /* absolute; no draw there or behind is of use */
-    uint64_t weight_sums[MIX_MAX_SOURCES + 1]; /* of the sources before; of all */
-    struct plan outer;                         /* steps, positions and trainers of the mix */
-    struct plan sources[];                     /* [source_count] */
+    uint64_t end_step;         /* absolute; no draw there or behind is of use */
+    struct mix_pieces *pieces; /* owned: how sources divide positions */
+    struct plan outer;         /* steps, positions and trainers of the mix */
+    struct plan sources[];     /* [source_count] */
+};
+
+/* Weights from a step of the run on. */
+struct plan_mix_entry {
+    uint64_t step;           /* absolute; 1 .. 2^48, more than that of the entry before */
+    bool ramp;               /* from the entry before to `step` weights go to these in a line */
+    const uint64_t *weights; /* [source_count] as those of the options */
 };
 
 struct plan_mix_options {
-    uint32_t source_count;              /* 1 .. MIX_MAX_SOURCES */
-    const struct plan_options *sources; /* [source_count]; seed, global_batch, window_batch, last,
-                                         * trainer_count and locality are not looked at. All have
-                                         * cuts, with the same items, or none */
-    const uint64_t *weights;            /* [source_count] 1 .. 2^32; what counts is their ratio */
+    uint32_t source_count;                /* 1 .. MIX_MAX_SOURCES */
+    const struct plan_options *sources;   /* [source_count]; seed, global_batch, window_batch, last,
+                                           * trainer_count and locality are not looked at. All have
+                                           * cuts, with the same items, or none */
+    const uint64_t *weights;              /* [source_count] 0 .. 2^32, not all 0; what counts is
+                                           * their ratio */
+    const struct plan_mix_entry *entries; /* [entry_count] other weights later in the run */
+    uint32_t entry_count;                 /* 0 .. MIX_MAX_ENTRIES */
     uint64_t sample_count; /* samples of an epoch, with cuts on average; 0: as many as the sources
                             * have together */
     uint64_t epochs;       /* of the run; UINT64_MAX: no end */
@@ -91,8 +104,15 @@ void plan_set_locality(struct plan *plan, uint32_t locality);
 uint32_t plan_source_count(const struct plan *plan);
 const struct plan *plan_source(const struct plan *plan, uint32_t source);
 
-/* The weight of a source of a mix. */
+/* The weight of a source of a mix at the run's first step. */
 uint64_t plan_weight(const struct plan *plan, uint32_t source);
+
+/* The mean share of a source of a mix in the run's positions, or with cuts in its steps. */
+double plan_mean_share(const struct plan *plan, uint32_t source);
+
+/* Entries of the schedule of weights of a plan, 0 without one, and what it takes in memory. */
+uint32_t plan_entry_count(const struct plan *plan);
+uint64_t plan_schedule_bytes(const struct plan *plan);
 
 struct plan_draw {
     uint32_t source;
@@ -141,8 +161,11 @@ void plan_mix_cut_fill(const struct plan *plan, uint64_t absolute_step);
 uint64_t plan_mix_cut_samples(const struct plan *plan, uint64_t absolute_step);
 uint64_t plan_mix_cut_bound(const struct plan *plan, uint64_t absolute_step);
 
-/* With cuts: the samples before a step, of all sources. All steps of a pass count as equal, so that
- * no table is needed. */
+/* The samples that each source gives before a step: ret_samples[source_count]. With cuts all steps
+ * of a pass count as equal, so that no table is needed. */
+void plan_mix_given(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_samples);
+
+/* With cuts: the same of all sources together. */
 uint64_t plan_mix_cut_before(const struct plan *plan, uint64_t absolute_step);
 
 /* One step: what each source gives. About 1 KiB. Not with cuts. */

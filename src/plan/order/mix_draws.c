@@ -5,92 +5,10 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "plan/order/keys.h"
+#include "plan/order/mix_pieces.h"
 #include "plan/order/order_internal.h"
 
 #include <assert.h>
-
-/* Beyond these nothing is computed: sums of two stay below 2^64. */
-static const uint64_t FAR = UINT64_C(1) << 62;
-
-/* ---- how sources divide positions ---- */
-
-/* A node of the tree: sources [low, high), of which [low, middle) are left. */
-struct node {
-    uint32_t low, high, middle;
-    uint64_t left, all; /* weights */
-};
-
-static struct node node_of(const struct plan_mix *mix, uint32_t low, uint32_t high)
-{
-    uint32_t middle = low + (high - low) / 2;
-    return (struct node){low, high, middle, mix->weight_sums[middle] - mix->weight_sums[low],
-                         mix->weight_sums[high] - mix->weight_sums[low]};
-}
-
-/* How many of a node's first n positions are its left half's. */
-static uint64_t left_of(const struct node *node, uint64_t n)
-{
-    return (uint64_t)((unsigned __int128)n * node->left / node->all);
-}
-
-/* Draws of the sources [low, high) among their first n positions. */
-static void divide_draws(const struct plan_mix *mix, uint32_t low, uint32_t high, uint64_t n,
-                         uint64_t *ret_draws)
-{
-    if (high - low == 1) {
-        ret_draws[low] = n;
-        return;
-    }
-    struct node node = node_of(mix, low, high);
-    uint64_t left = left_of(&node, n);
-    divide_draws(mix, low, node.middle, left, ret_draws);
-    divide_draws(mix, node.middle, high, n - left, ret_draws);
-}
-
-/* The position, counted among those of the sources [low, high), that is a source's by the division
- * above and gives it draw `number`; FAR at most. */
-static uint64_t undivide(const struct plan_mix *mix, uint32_t low, uint32_t high, uint32_t source,
-                         uint64_t number)
-{
-    if (high - low == 1)
-        return min_u64(number, FAR);
-    struct node node = node_of(mix, low, high);
-    bool is_left = source < node.middle;
-    uint64_t own = is_left ? undivide(mix, low, node.middle, source, number)
-                           : undivide(mix, node.middle, high, source, number);
-    unsigned __int128 all = node.all;
-    /* The smallest n with floor(n * left / all) > own, less 1; and with n - floor(...) > own. */
-    unsigned __int128 n = is_left ? ((own + 1) * all + node.left - 1) / node.left - 1
-                                  : own * all / (node.all - node.left);
-    return n < FAR ? (uint64_t)n : FAR;
-}
-
-/* What a source has of positions [begin, end). */
-struct share {
-    uint64_t first, count; /* its draws */
-    uint64_t before;       /* draws there of the sources before */
-};
-
-static struct share share_of(const struct plan_mix *mix, uint32_t source, uint64_t begin,
-                             uint64_t end)
-{
-    uint64_t before = 0;
-    for (uint32_t low = 0, high = mix->source_count; high - low > 1;) {
-        struct node node = node_of(mix, low, high);
-        uint64_t left_begin = left_of(&node, begin), left_end = left_of(&node, end);
-        if (source < node.middle) {
-            begin = left_begin;
-            end = left_end;
-            high = node.middle;
-        } else {
-            before += left_end - left_begin;
-            begin -= left_begin;
-            end -= left_end;
-            low = node.middle;
-        }
-    }
-    return (struct share){begin, end - begin, before};
-}
 
 /* What is divided: positions, or with cuts steps. Each pass of a source takes so many. */
 static uint64_t pass_length(const struct plan *source)
@@ -98,27 +16,12 @@ static uint64_t pass_length(const struct plan *source)
     return source->cuts.items > 0 ? source->steps_per_epoch : source->sample_count;
 }
 
-/* The most of a source among `count` of all. floor() of two numbers that are x apart differs by
- * ceil(x) at most. */
-static uint64_t most_of(const struct plan_mix *mix, uint32_t source, uint64_t count)
-{
-    unsigned __int128 most = count;
-    for (uint32_t low = 0, high = mix->source_count; high - low > 1;) {
-        struct node node = node_of(mix, low, high);
-        bool is_left = source < node.middle;
-        uint64_t weight = is_left ? node.left : node.all - node.left;
-        most = (most * weight + node.all - 1) / node.all;
-        *(is_left ? &high : &low) = node.middle;
-    }
-    return (uint64_t)most;
-}
-
 /* The most positions, or with cuts steps, of a source among so many positions. */
 static uint64_t most_parts(const struct plan *plan, uint32_t source, uint64_t positions)
 {
     if (plan->cuts.items > 0)
         positions = size_divide_up(positions, plan->global_batch);
-    return most_of(plan->mix, source, positions);
+    return mix_pieces_most(plan->mix->pieces, source, positions);
 }
 
 /* The samples of a source's step at most, with cuts; else 1. A step is within a window. */
@@ -158,27 +61,17 @@ double plan_epoch_passes(const struct plan *plan, uint32_t source)
     if (!plan->mix)
         return 1;
     double parts = (double)(plan->cuts.items > 0 ? plan->steps_per_epoch : plan->position_count);
-    double share =
-        (double)plan_weight(plan, source) / (double)plan->mix->weight_sums[plan->mix->source_count];
-    return parts * share / (double)pass_length(plan_source(plan, source));
+    return parts * plan_mean_share(plan, source) / (double)pass_length(plan_source(plan, source));
 }
 
 /* ---- steps with cuts ---- */
 
 struct plan_mix_cut plan_mix_cut_at(const struct plan *plan, uint64_t absolute_step)
 {
-    const struct plan_mix *mix = plan->mix;
-    uint64_t n = absolute_step;
-    uint32_t low = 0, high = mix->source_count;
-    while (high - low > 1) {
-        struct node node = node_of(mix, low, high);
-        uint64_t left = left_of(&node, n);
-        bool is_left = left_of(&node, n + 1) > left;
-        n = is_left ? left : n - left;
-        *(is_left ? &high : &low) = node.middle;
-    }
-    uint64_t steps = pass_length(&mix->sources[low]);
-    return (struct plan_mix_cut){low, n / steps, n % steps};
+    uint64_t number;
+    uint32_t source = mix_pieces_source(plan->mix->pieces, absolute_step, &number);
+    uint64_t steps = pass_length(&plan->mix->sources[source]);
+    return (struct plan_mix_cut){source, number / steps, number % steps};
 }
 
 /* Where the steps of a source's pass begin; the tables have the pass. */
@@ -232,18 +125,6 @@ uint64_t plan_mix_cut_bound(const struct plan *plan, uint64_t absolute_step)
     return plan_step_bound(&epoch, at.step);
 }
 
-uint64_t plan_mix_cut_before(const struct plan *plan, uint64_t absolute_step)
-{
-    uint64_t steps[MIX_MAX_SOURCES], samples = 0;
-    divide_draws(plan->mix, 0, plan->mix->source_count, absolute_step, steps);
-    for (uint32_t d = 0; d < plan->mix->source_count; d++) {
-        const struct plan *source = &plan->mix->sources[d];
-        samples += (uint64_t)((unsigned __int128)steps[d] * source->sample_count /
-                              source->steps_per_epoch);
-    }
-    return samples;
-}
-
 /* ---- steps ---- */
 
 /* A step of the run. */
@@ -276,9 +157,29 @@ void plan_step_draws(const struct plan *plan, uint64_t absolute_step, uint64_t *
 {
     const struct plan_mix *mix = plan->mix;
     uint64_t first = plan->cuts.items > 0 ? absolute_step : step_at(mix, absolute_step).first;
-    divide_draws(mix, 0, mix->source_count, first, ret_first);
+    mix_pieces_divide(mix->pieces, first, ret_first);
     for (uint32_t d = 0; plan->cuts.items > 0 && d < mix->source_count; d++)
         ret_first[d] = draws_before(&mix->sources[d], ret_first[d]);
+}
+
+void plan_mix_given(const struct plan *plan, uint64_t absolute_step, uint64_t *ret_samples)
+{
+    const struct plan_mix *mix = plan->mix;
+    bool by_steps = plan->cuts.items > 0;
+    mix_pieces_divide(mix->pieces, by_steps ? absolute_step : step_at(mix, absolute_step).first,
+                      ret_samples);
+    for (uint32_t d = 0; by_steps && d < mix->source_count; d++)
+        ret_samples[d] = (uint64_t)((unsigned __int128)ret_samples[d] *
+                                    mix->sources[d].sample_count / mix->sources[d].steps_per_epoch);
+}
+
+uint64_t plan_mix_cut_before(const struct plan *plan, uint64_t absolute_step)
+{
+    uint64_t given[MIX_MAX_SOURCES], samples = 0;
+    plan_mix_given(plan, absolute_step, given);
+    for (uint32_t d = 0; d < plan->mix->source_count; d++)
+        samples += given[d];
+    return samples;
 }
 
 void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,
@@ -291,8 +192,8 @@ void plan_mix_step_at(const struct plan *plan, uint64_t absolute_step,
     ret_step->absolute_step = absolute_step;
     ret_step->first_position = step.first;
     ret_step->source_count = mix->source_count;
-    divide_draws(mix, 0, mix->source_count, step.first, ret_step->first_draws);
-    divide_draws(mix, 0, mix->source_count, step.first + step.count, ends);
+    mix_pieces_divide(mix->pieces, step.first, ret_step->first_draws);
+    mix_pieces_divide(mix->pieces, step.first + step.count, ends);
     ret_step->begins[0] = 0;
     for (uint32_t d = 0; d < mix->source_count; d++)
         ret_step->begins[d + 1] = ret_step->begins[d] + ends[d] - ret_step->first_draws[d];
@@ -358,8 +259,8 @@ static uint64_t step_of_cut(const struct plan *plan, uint32_t source, uint64_t p
 {
     const struct plan_mix *mix = plan->mix;
     uint64_t k = pass * mix->sources[source].steps_per_epoch + step;
-    uint64_t at = undivide(mix, 0, mix->source_count, source, k);
-    return at < FAR ? at : UINT64_MAX;
+    uint64_t at = mix_pieces_undivide(mix->pieces, source, k);
+    return at < MIX_FAR ? at : UINT64_MAX;
 }
 
 static uint64_t find_step(const struct plan *source, const struct plan_cut *cut, uint64_t position)
@@ -378,8 +279,8 @@ uint64_t plan_draw_step(const struct plan *plan, struct plan_draw draw)
             at.position ? find_step(source, find_cut(source, at.number), at.position) : 0;
         return step_of_cut(plan, draw.source, at.number, step);
     }
-    uint64_t at = undivide(mix, 0, mix->source_count, draw.source, draw.number);
-    if (at >= FAR)
+    uint64_t at = mix_pieces_undivide(mix->pieces, draw.source, draw.number);
+    if (at >= MIX_FAR)
         return UINT64_MAX;
     return at / outer->position_count * outer->steps_per_epoch +
            at % outer->position_count / outer->global_batch;
@@ -415,7 +316,8 @@ bool plan_source_step_at(const struct plan *plan, struct plan_draw draw,
     if (absolute_step == UINT64_MAX)
         return false;
     struct step step = step_at(plan->mix, absolute_step);
-    struct share share = share_of(plan->mix, draw.source, step.first, step.first + step.count);
+    struct mix_share share =
+        mix_pieces_range(plan->mix->pieces, draw.source, step.first, step.first + step.count);
     assert(draw.number - share.first < share.count);
     *ret_step = (struct plan_source_step){.absolute_step = absolute_step,
                                           .epoch = step.epoch,

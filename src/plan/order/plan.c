@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "plan/order/keys.h"
 #include "plan/order/mix.h"
+#include "plan/order/mix_pieces.h"
 #include "plan/order/rows_internal.h"
 
 #include <assert.h>
@@ -190,6 +191,9 @@ static void describe_mix(const struct plan *plan, struct text *text)
     for (uint32_t d = 0; d < mix->source_count; d++)
         text_append(text, "source %" PRIu64 " %016" PRIx64 "\n", plan_weight(plan, d),
                     plan_order_id(&mix->sources[d], 0));
+    if (mix->pieces->count > 1)
+        text_append(text, "schedule %" PRIu32 " %016" PRIx64 "\n", mix->pieces->count,
+                    mix_pieces_hash(mix->pieces));
 }
 
 static void describe_order(const struct plan *plan, struct text *text)

@@ -157,6 +157,7 @@ MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options 
  *     mix <position_count> seed <seed> batch <B> last <enum plan_last>\n
  *     placement local\n                                      only if it is
  *     source <weight> <id of its plan, with fingerprint 0>\n  for each source
+ *     schedule <pieces> <mix_pieces_hash(), 16 hex digits>\n  only with one
  *
  * `window_rows` is what was settled, also where it was left to the default. The number of epochs
  * and of trainers is not in it: an order is the same however much of it is taken, and by how many.
