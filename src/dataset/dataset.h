@@ -314,10 +314,12 @@ struct dataset_part {
 };
 const struct dataset_part *dataset_parts(const struct dataset *dataset, size_t *ret_count);
 
-/* The date of a frame, "2016-12-31" or "2016-12-31 18:00", where the sample axis has coordinates of
- * times in a calendar that we live by; else "". Reads the coordinates: blocks on the store. */
+/* The date of a frame, "2016-12-31" or "2016-12-31 18:00", or the number there is instead, by the
+ * array `coordinate`, or by the times of the sample axis (NULL). "": there is no such array, or no
+ * date that can be read. Blocks on the store. */
 enum { DATASET_DATE_BYTES = 32 };
-void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[DATASET_DATE_BYTES]);
+void dataset_date(const struct dataset *dataset, const char *coordinate, uint64_t frame,
+                  char ret_date[DATASET_DATE_BYTES]);
 
 /* How many frames row `row` has: row_length, or less in the last row of a store. Of a mix: the row
  * of its source. */

@@ -137,8 +137,8 @@ static void describe_parts(const struct config *config, const struct dataset *da
         const struct dataset_part *part = &parts[p];
         char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
         if (part->frames > 0) {
-            dataset_date(dataset, part->first, first);
-            dataset_date(dataset, part->end - 1, last);
+            dataset_date(dataset, NULL, part->first, first);
+            dataset_date(dataset, NULL, part->end - 1, last);
         }
         text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s%s%s%s%s\n", p == 0 ? "split" : "",
                     *part->name ? part->name : "range",
