@@ -305,12 +305,17 @@ const void *dataset_held_sample(const struct dataset *dataset, size_t field, uin
  * mix, and in an unpacked dataset. */
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset);
 
-/* The parts of the dataset's split, for people: of a split by groups all of them, of a range that
- * alone. None of a split by single frames, and none after unpacking. Borrowed. */
+/* Parts of the frames, for people: those of the dataset's split, of which by groups all, and of a
+ * range that alone, or of a split by single frames none; and ranges of missing and wanted frames.
+ * None after unpacking. Borrowed. */
+enum dataset_part_kind { DATASET_SPLIT, DATASET_MISSING, DATASET_WHERE };
 struct dataset_part {
-    char *name;    /* "": of a range */
+    enum dataset_part_kind kind;
+    char *name;    /* "": of a range; of missing and wanted frames the range as written */
+    char *array;   /* of a range by a coordinate, whose path this is; else NULL */
     uint64_t runs; /* of frames: episodes, unless the split is by an array */
     uint64_t frames, first, end;
+    uint64_t pieces; /* of a range: of frames one after another; 0: the part is no range */
 };
 const struct dataset_part *dataset_parts(const struct dataset *dataset, size_t *ret_count);
 

@@ -126,27 +126,53 @@ static void describe_split(const struct config *config, const struct dataset *da
                     (double)dataset->frame_count / (double)dataset->sample_count);
 }
 
-/* "split      val: 3 episodes, 120 of 1,000 frames, 2019-01-01 to 2019-12-31" for each part. */
+/* ", 40 to 159, 2019-01-01 to 2019-12-31": of a range its frames, and the dates of any part. */
+static void describe_dates(const struct dataset *dataset, const struct dataset_part *part,
+                           struct text *out)
+{
+    char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
+    if (part->frames > 0) {
+        dataset_date(dataset, part->array, part->first, first);
+        dataset_date(dataset, part->array, part->end - 1, last);
+    }
+    if (part->pieces > 0)
+        text_append(out, ", %s to %s", count_format(part->first).text,
+                    count_format(part->end - 1).text);
+    if (part->pieces > 1)
+        text_append(out, " in %s runs", count_format(part->pieces).text);
+    text_append(out, "%s%s%s%s\n", *first ? ", " : "", first, *first && *last ? " to " : "", last);
+}
+
+/* "split      val: 3 episodes, 120 of 1,000 frames, 40 to 159, 2019-01-01 to 2019-12-31" for each
+ * part; of missing and wanted frames a line for each of the first ranges. */
 static void describe_parts(const struct config *config, const struct dataset *dataset,
                            struct text *out)
 {
-    size_t count;
+    static const char *const labels[] = {
+        [DATASET_SPLIT] = "split", [DATASET_MISSING] = "missing", [DATASET_WHERE] = "where"};
+    enum { MOST_RANGES = 10 };
+    size_t count, shown[DATASET_WHERE + 1] = {0};
     const struct dataset_part *parts = dataset_parts(dataset, &count);
     bool by_episode = strcmp(config->split_by, "episode") == 0 || !*config->split_part;
     for (size_t p = 0; p < count; p++) {
         const struct dataset_part *part = &parts[p];
-        char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
-        if (part->frames > 0) {
-            dataset_date(dataset, NULL, part->first, first);
-            dataset_date(dataset, NULL, part->end - 1, last);
-        }
-        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s%s%s%s%s\n", p == 0 ? "split" : "",
-                    *part->name ? part->name : "range",
-                    strcmp(part->name, config->split_part) == 0 && *part->name ? " (this run)" : "",
-                    count_format(part->runs).text, by_episode ? "episode" : "run",
+        bool is_split = part->kind == DATASET_SPLIT;
+        bool is_last = p + 1 == count || parts[p + 1].kind != part->kind;
+        const char *label = shown[part->kind]++ == 0 ? labels[part->kind] : "";
+        if (!is_split && shown[part->kind] > MOST_RANGES && is_last)
+            text_append(out, "%-11sand %s more\n", "",
+                        count_format(shown[part->kind] - MOST_RANGES).text);
+        if (!is_split && shown[part->kind] > MOST_RANGES)
+            continue;
+        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s", label,
+                    *part->name ? text_shown(part->name).text : "range",
+                    is_split && *part->name && strcmp(part->name, config->split_part) == 0
+                        ? " (this run)"
+                        : "",
+                    count_format(part->runs).text, by_episode || !is_split ? "episode" : "run",
                     count_plural(part->runs), count_format(part->frames).text,
-                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count),
-                    *first ? ", " : "", first, *first && *last ? " to " : "", last);
+                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count));
+        describe_dates(dataset, part, out);
     }
 }
 

@@ -370,8 +370,10 @@ void dataset_free(struct dataset *dataset)
     free(private->hierarchies);
     constants_free(dataset);
     anchors_free(private->anchors);
-    for (size_t i = 0; i < private->part_count; i++)
+    for (size_t i = 0; i < private->part_count; i++) {
         free(private->parts[i].name);
+        free(private->parts[i].array);
+    }
     free(private->parts);
     free(private->document_ends);
     free(private->steps);
