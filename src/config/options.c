@@ -127,9 +127,9 @@ void option_describe_values(const struct option *option, struct text *out)
     } else if (option->type == OPTION_BOOL) {
         text_append(out, "true or false");
     } else if (option->type == OPTION_RANGE) {
-        text_append(out, "a:b, with numbers of frames or dates; or nothing");
+        text_append(out, "a:b, of numbers of frames, or dates; or nothing");
     } else if (option->type == OPTION_SHARES) {
-        text_append(out, "names, and shares or ranges");
+        text_append(out, "names and shares or ranges");
     } else {
         print_number(option, option->low, out);
         text_append(out, " to ");

@@ -76,16 +76,20 @@ void config_print_range(const struct config_range *range, struct text *out)
         text_append(out, "\"%" PRIu64 ":%" PRIu64 "\"", range->begin, range->end);
 }
 
-/* "train:2015-01:2016-12". *ret_is_range: whether it is one. */
+/* "train:2015-01:2016-12": the name goes to the first colon before what looks like a range.
+ * *ret_is_range: there is one. */
 static enum status parse_range_part(const char *item, struct samples_part *ret_part,
                                     bool *ret_is_range, struct error *err)
 {
-    const char *colon = strchr(item, ':'), *text = colon ? colon + 1 + strspn(colon + 1, " ") : "";
-    struct range range;
-    size_t length = colon ? (size_t)(colon - item) : 0;
-    *ret_is_range = length > 0 && range_is_meant(text);
+    const char *colon = strchr(item, ':');
+    while (colon && !range_is_meant(colon + 1 + strspn(colon + 1, " ")))
+        colon = strchr(colon + 1, ':');
+    *ret_is_range = colon && colon > item;
     if (!*ret_is_range)
         return STATUS_OK;
+    const char *text = colon + 1 + strspn(colon + 1, " ");
+    size_t length = (size_t)(colon - item);
+    struct range range;
     if (!range_parse(text, &range))
         return error_set(err, STATUS_INVALID,
                          "part '%.*s' has '%s', which is not a range of dates such as "

@@ -202,6 +202,7 @@ static void describe_source(const struct config *config, const struct dataset *m
                 plan_epoch_passes(plan, d), count_format(dataset->sample_count).text,
                 count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
+    describe_parts(source->config, dataset, out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
                 count_format(dataset->row_count).text, count_plural(dataset->row_count),
                 count_format(dataset->row_length).text, count_plural(dataset->row_length),
