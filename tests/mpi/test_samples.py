@@ -78,6 +78,7 @@ class World:
         self.stores = [self.make_store(count) for count in self.counts]
         self.make_fields()
         self.make_samples()
+        self.dated = self.by_dates(random.Random(sum(self.counts)))
         self.model = Samples(self.stores, self.samples, self.fields)
 
     def make_store(self, count):
@@ -214,6 +215,27 @@ class World:
         if rng.random() < 0.3:
             self.samples["row_chunks"] = rng.randint(1, 3)
 
+    def by_dates(self, rng):
+        """How the configuration writes what the model knows by numbers of frames, or by an array: in half of the worlds by dates."""
+        if rng.random() < 0.5:
+            return {}
+        start, first, split = np.datetime64("2015-12-20T06"), 0, self.samples.get("split", {})
+        dates = [str(start + 6 * t) for t in range(sum(self.counts))]  # down to the hour
+        for store, count in zip(self.stores, self.counts):
+            store["when"] = start.astype("M8[s]") + 21600 * np.arange(first, first + count)
+            first += count
+        self.chunks["when"] = (16,)
+        found = {}
+        if len(split.get("range", ":")) > 1:
+            begin, end = split["range"].split(":")
+            low, high = dates[int(begin or 0)], dates[int(end or 0) - 1]
+            found[split["range"]] = f"{low if begin else ''}:{high if end else ''}"
+        if self.samples.get("missing"):
+            flags = [store[self.samples["missing"]] for store in self.stores]
+            if flags[0].dtype == bool and any(map(np.any, flags)):
+                found["missing"] = [dates[t] for t in np.flatnonzero(np.concatenate(flags))]
+        return found
+
     def uri(self, store):
         return os.path.join(self.folder, f"store{store}.zarr")
 
@@ -227,8 +249,13 @@ class World:
 
     def document(self):
         """The configuration."""
+        samples, split = dict(self.samples), self.samples.get("split", {})
+        if split.get("range") in self.dated:
+            samples["split"] = split | {"range": f"when={self.dated[split['range']]}"}
+        if samples.get("missing") in self.dated:
+            samples["missing"] = [f"when={date}" for date in self.dated["missing"]]
         return {"dataset": {"uri": [self.uri(i) for i in range(len(self.stores))], "fields": self.configured_fields()},
-                "samples": self.samples}
+                "samples": samples}
 
     def configure(self, name="run.yaml"):
         """The configuration's path."""
