@@ -386,6 +386,14 @@ class Messages(Case):
         told = self.plan({"split": {"range": "2015-01-03:2015-01-13"}, "missing": ["2015-01-02", "2015-01-20"]}, "b.zarr", "a.zarr").stdout
         self.assertIn("missing    2015-01-02: 1 episode, 1 of 20 frames, 11 to 11, 2015-01-02 to 2015-01-02\n           2015-01-20: 1 episode", told)
         self.assertIn("split      range: 2 episodes, 11 of 20 frames, 0 to 19 in 2 runs, 2015-01-11 to 2015-01-10", told)
+        told = self.plan({"split": {"range": "2015-01-01:2015-01-20"}}, "b.zarr", "a.zarr").stdout
+        self.assertIn("20 of 20 frames, 0 to 19 in 2 runs", told)
+
+    def test_fractions_of_days(self):
+        """Hours as fractions of days are these hours."""
+        self.put("a.zarr", np.arange(400) / 24, units="days since 1970-01-01", calendar="noleap")
+        wanted = range(0, 400, 3)
+        self.assertEqual(self.frames({"where": [f"1970-01-{1 + hour // 24:02d}T{hour % 24:02d}" for hour in wanted]}), list(wanted))
 
     def test_names_of_arrays_stay(self):
         """Numbers of frames, and arrays whose names look a little like dates."""
