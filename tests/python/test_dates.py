@@ -390,10 +390,10 @@ class Messages(Case):
         self.assertIn("20 of 20 frames, 0 to 19 in 2 runs", told)
 
     def test_fractions_of_days(self):
-        """Hours as fractions of days are these hours."""
-        self.put("a.zarr", np.arange(400) / 24, units="days since 1970-01-01", calendar="noleap")
+        """Minutes as fractions of days are these minutes."""
+        self.put("a.zarr", np.arange(400) / 1440, units="days since 1970-01-01", calendar="noleap")
         wanted = range(0, 400, 3)
-        self.assertEqual(self.frames({"where": [f"1970-01-{1 + hour // 24:02d}T{hour % 24:02d}" for hour in wanted]}), list(wanted))
+        self.assertEqual(self.frames({"where": [f"1970-01-01T{minute // 60:02d}:{minute % 60:02d}" for minute in wanted]}), list(wanted))
 
     def test_names_of_arrays_stay(self):
         """Numbers of frames, and arrays whose names look a little like dates."""
