@@ -105,6 +105,8 @@ contains "$text" "at 1,457 of 1,460 frames, in 3 episodes"
 sed -i 's/"standard"/"360_day"/' dated/time/zarr.json
 contains "$(dated --set samples.split_range=0:100)" "1 episode, 100 of 1,460 frames, 0 to 99, 2019-01-01 06:00 to 2019-01-26"
 contains "$(dated --set samples.split_range=2019-02-30:2019-03-01)" "8 of 1,460 frames, 233 to 240, 2019-02-30 to 2019-03-01 18:00"
+contains "$(dated --set samples.split_range=:1400 --set samples.split_gap=2)" "0 to 1,399, 2019-01-01 06:00 to"
+[[ $(dated --set samples.split_range=:1400) != *"note: these are numbers"* ]] || fail "1400 is no year"
 sed -i 's/"360_day"/"none"/' dated/time/zarr.json
 [[ $(dated --set samples.split_range=0:100) == *"100 of 1,460 frames, 0 to 99"$'\n'* ]] || fail "dates in a calendar without any"
 [[ $(dated) != *"split "* ]] || fail "a split where there is none"

@@ -143,6 +143,24 @@ static void describe_dates(const struct dataset *dataset, const struct dataset_p
     text_append(out, "%s%s%s%s\n", *first ? ", " : "", first, *first && *last ? " to " : "", last);
 }
 
+/* Numbers of frames that look like years. */
+static void doubt_years(const struct config *config, const struct dataset *dataset,
+                        struct text *out)
+{
+    const struct config_range *range = &config->split_range;
+    bool is_first = range->begin == 0 || (range->begin > 1800 && range->begin < 2200);
+    bool is_last = range->end == UINT64_MAX || (range->end > 1800 && range->end < 2200);
+    char date[DATASET_DATE_BYTES];
+    if (!is_first || !is_last || (range->begin == 0 && range->end == UINT64_MAX))
+        return;
+    dataset_date(dataset, NULL, 0, date);
+    if (*date)
+        text_append(out,
+                    "%-11snote: these are numbers of frames; years are written with the "
+                    "array's name: time=2015:2016\n",
+                    "");
+}
+
 /* "split      val: 3 episodes, 120 of 1,000 frames, 40 to 159, 2019-01-01 to 2019-12-31" for each
  * part; of missing and wanted frames a line for each of the first ranges. */
 static void describe_parts(const struct config *config, const struct dataset *dataset,
@@ -173,6 +191,8 @@ static void describe_parts(const struct config *config, const struct dataset *da
                     count_plural(part->runs), count_format(part->frames).text,
                     count_format(dataset->frame_count).text, count_plural(dataset->frame_count));
         describe_dates(dataset, part, out);
+        if (is_split && !*part->name && !part->array)
+            doubt_years(config, dataset, out);
     }
 }
 
