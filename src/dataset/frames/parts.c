@@ -82,9 +82,10 @@ static void count_frames(const struct making *making, uint64_t first, uint64_t e
 {
     struct split_groups groups = {0};
     group_by_episode(making, &groups);
-    for (size_t run = 0; run < groups.run_count; run++) {
-        uint64_t begin = run ? groups.ends[run - 1] : 0;
-        part->runs += max_u64(begin, first) < min_u64(groups.ends[run], end);
+    size_t run = count_up_to_u64(groups.ends, groups.run_count, first);
+    for (uint64_t begin = first; run < groups.run_count && begin < end; run++) {
+        part->runs += begin < groups.ends[run];
+        begin = groups.ends[run];
     }
     part->first = part->frames > 0 ? part->first : first;
     part->end = end;
