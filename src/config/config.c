@@ -249,6 +249,17 @@ static enum status check_crops(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+static enum status check_matches(const struct config *config, struct error *err)
+{
+    for (size_t i = 0; i < config->field_count; i++)
+        if (config->fields[i].match != MATCH_EXACT && !config->fields[i].align)
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields.%s.method is set without align, the array of "
+                             "coordinates that the method is for",
+                             config->fields[i].name);
+    return STATUS_OK;
+}
+
 static enum status check_metrics(const struct config *config, struct error *err)
 {
     struct address address;
@@ -273,6 +284,8 @@ enum status config_check_dataset(const struct config *config, struct error *err)
     enum status status = check_uris(config->uri, err);
     if (status == STATUS_OK)
         status = config_check_samples(config, err);
+    if (status == STATUS_OK)
+        status = check_matches(config, err);
     return status != STATUS_OK ? status : check_crops(config, err);
 }
 

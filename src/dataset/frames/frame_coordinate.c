@@ -119,7 +119,8 @@ static void take_meaning(struct frame_coordinate *coordinate)
 }
 
 enum status frame_coordinate_open(const struct dataset *dataset, size_t s, const char *option,
-                                  const char *path, struct frame_coordinate *ret, struct error *err)
+                                  const char *path, uint64_t items, struct frame_coordinate *ret,
+                                  struct error *err)
 {
     const struct zarr_wanted wanted = {.paths = &path, .path_count = 1};
     struct frame_coordinate coordinate = {0};
@@ -134,6 +135,8 @@ enum status frame_coordinate_open(const struct dataset *dataset, size_t s, const
                            option, path, dataset_store_text(dataset, s).text);
     else if (status == STATUS_OK)
         status = frame_array_init(dataset, s, option, node, &coordinate.array, err);
+    if (status == STATUS_OK && items != FRAME_COORDINATE_FRAMES)
+        coordinate.array.frames = items;
     if (status == STATUS_OK)
         status = frame_array_expect_numbers(&coordinate.array, err);
     if (status == STATUS_OK)
@@ -188,8 +191,8 @@ void dataset_date(const struct dataset *dataset, const char *coordinate, uint64_
         store++;
     if (!coordinate && frame_coordinate_find(dataset, path, NULL) != STATUS_OK)
         return;
-    if (frame_coordinate_open(dataset, store, "", coordinate ? coordinate : path, &opened, NULL) !=
-        STATUS_OK)
+    if (frame_coordinate_open(dataset, store, "", coordinate ? coordinate : path,
+                              FRAME_COORDINATE_FRAMES, &opened, NULL) != STATUS_OK)
         return;
     if (read_number(&opened, frame - dataset->store_frames[store], &number) == STATUS_OK) {
         if (!opened.is_time)

@@ -22,11 +22,14 @@ struct frame_coordinate {
 MUST_USE enum status frame_coordinate_find(const struct dataset *dataset,
                                            char ret_path[ZARR_PATH_BYTES], struct error *err);
 
-/* Opens the array `path` of store number `s`; `option` is in messages. To be closed by
- * frame_coordinate_done(). Blocks on the store. NOT_FOUND: there is no such array. Errors as of
+#define FRAME_COORDINATE_FRAMES UINT64_MAX
+
+/* Opens the array `path` of store number `s`, with `items` items, or one for each frame
+ * (FRAME_COORDINATE_FRAMES); `option` is in messages. To be closed by frame_coordinate_done().
+ * Blocks on the store. NOT_FOUND: there is no such array. Errors as of
  * frame_array_init(), frame_array_expect_numbers() and frame_array_expect_frames(). */
 MUST_USE enum status frame_coordinate_open(const struct dataset *dataset, size_t s,
-                                           const char *option, const char *path,
+                                           const char *option, const char *path, uint64_t items,
                                            struct frame_coordinate *ret, struct error *err);
 void frame_coordinate_done(struct frame_coordinate *coordinate);
 

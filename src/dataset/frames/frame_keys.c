@@ -79,6 +79,12 @@ bool frame_key(const struct frame_coordinate *coordinate, const void *items, uin
     return !isnan(number);
 }
 
+double frame_key_distance(const struct frame_coordinate *coordinate, int64_t a, int64_t b)
+{
+    bool is_whole = coordinate->is_time || is_integer(coordinate);
+    return is_whole ? (double)((uint64_t)b - (uint64_t)a) : real_of_key(b) - real_of_key(a);
+}
+
 struct frame_key_text frame_key_text(const struct frame_coordinate *coordinate, int64_t key)
 {
     struct frame_key_text text = {"?"};

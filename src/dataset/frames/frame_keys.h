@@ -28,6 +28,9 @@ MUST_USE enum status frame_key_interval(const struct frame_coordinate *coordinat
                                         struct range_piece piece,
                                         struct frame_key_interval *ret_interval, struct error *err);
 
+/* How far key `b` is from the smaller one `a`. */
+double frame_key_distance(const struct frame_coordinate *coordinate, int64_t a, int64_t b);
+
 /* A key for people: a date or a number. */
 struct frame_key_text {
     char text[DATASET_DATE_BYTES];

@@ -194,8 +194,8 @@ static enum status find_in_stores(struct finding *finding, struct error *err)
         struct frame_coordinate coordinate;
         if (dataset->store_frames[s] == dataset->store_frames[s + 1])
             continue;
-        status =
-            frame_coordinate_open(dataset, s, finding->option, finding->path, &coordinate, err);
+        status = frame_coordinate_open(dataset, s, finding->option, finding->path,
+                                       FRAME_COORDINATE_FRAMES, &coordinate, err);
         if (status != STATUS_OK)
             break;
         finding->coordinate = &coordinate;

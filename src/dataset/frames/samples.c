@@ -257,6 +257,23 @@ static enum status find_masks(struct making *making, struct error *err)
     return status;
 }
 
+/* Frames without which an aligned field has no values. */
+static enum status block_unmatched(struct making *making, struct error *err)
+{
+    const struct dataset *dataset = making->dataset;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !making->spec->is_settled && i < dataset->field_count; i++) {
+        const int64_t *matches = dataset->private->origins[i].matches;
+        for (uint64_t t = 0; matches && status == STATUS_OK && t < dataset->frame_count; t++)
+            if (matches[t] < 0) {
+                status = making_bits(making, &making->blocked, err);
+                if (status == STATUS_OK)
+                    bits_set(making->blocked, t, t + 1);
+            }
+    }
+    return status;
+}
+
 /* What the stores' own attribute says, unless the configuration does. */
 static enum status block_missing_dates(struct making *making, struct error *err)
 {
@@ -349,6 +366,8 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
     enum status status = read_ranges(&making, err);
     if (status == STATUS_OK)
         status = block_missing_dates(&making, err);
+    if (status == STATUS_OK)
+        status = block_unmatched(&making, err);
     if (status == STATUS_OK && !making.blocked && is_plain(dataset, making.spec) &&
         !is_set(making.spec->segments))
         return STATUS_OK;

@@ -20,7 +20,8 @@ static enum status add_store(const struct dataset *dataset, size_t s, const char
                              struct frame_times *times)
 {
     struct frame_coordinate coordinate;
-    enum status status = frame_coordinate_open(dataset, s, "times", path, &coordinate, NULL);
+    enum status status = frame_coordinate_open(dataset, s, "times", path, FRAME_COORDINATE_FRAMES,
+                                               &coordinate, NULL);
     if (status != STATUS_OK)
         return status;
     status = frame_times_add(times, &coordinate.array, dataset->private->continuous, NULL);

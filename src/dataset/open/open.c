@@ -132,6 +132,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)
         status = layout_settle_rows(dataset, err);
+    if (status == STATUS_OK)
+        status = align_settle(dataset, err);
     if (status == STATUS_OK && !private->anchors)
         status = samples_settle(dataset, options, err);
     if (status == STATUS_OK)
@@ -361,6 +363,7 @@ void dataset_free(struct dataset *dataset)
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
         slices_free(&private->origins[i], private->store_count);
         normals_free(private->origins[i].normal);
+        free(private->origins[i].matches);
         free(private->origins[i].store_fields);
     }
     for (size_t r = 0; r < RAGGED_MAX_FIELDS; r++)
