@@ -428,6 +428,10 @@ struct zarr_array;
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
+/* Of a field that is aligned by its index array: the element of the array that each frame has, in
+ * the frame's store, or -1: [frame_count], borrowed. Else NULL. */
+const int64_t *dataset_field_matches(const struct dataset *dataset, size_t field);
+
 /* The axis of the field's view that `text` names, by the number of the axis in the array or by the
  * name of its dimension: 0 is the sample axis; -1: there is no such axis. */
 int dataset_field_axis(const struct dataset *dataset, size_t field, const char *text);

@@ -77,6 +77,8 @@ class World:
             self.shards["state"] = (2 * self.chunks["state"][0],)
         self.stores = [self.make_store(count) for count in self.counts]
         self.make_fields()
+        if type(self) is World:
+            self.make_aligned(random.Random(7 * sum(self.counts) + len(self.fields)))
         self.make_samples()
         self.dated = self.by_dates(random.Random(sum(self.counts)))
         self.model = Samples(self.stores, self.samples, self.fields)
@@ -131,6 +133,25 @@ class World:
                 field["crop"] = self.make_crop(i, array, crops)
             self.fields[f"{array[0]}{i}" if rng.random() < 0.7 else f"z{i}"] = field
 
+    def make_aligned(self, rng):
+        """In some worlds a field of other frames, which are found by numbers or by times."""
+        if rng.random() < 0.6:
+            return
+        kinds = rng.choice((("i8", "i4"), ("f8", "f4"), ("M8[s]", "M8[ns]"), ("M8[h]", "M8[ms]")))
+        method = rng.choice(("exact", "nearest", "previous"))
+        for store, count in zip(self.stores, self.counts):
+            frames = np.cumsum([rng.choice((1, 1, 2, 6)) for _ in range(count)]) + 400000
+            own = {int(t) + rng.choice((0, 0, 1, -1)) for t in frames if rng.random() < 0.5} | {400001} | set(frames[:3].tolist())
+            if rng.random() < 0.3:
+                rng.shuffle(frames)
+            store["at"], store["slow/when"] = (np.array(numbers, "M8[h]" if kinds[0][0] == "M" else "i8") for numbers in (frames, sorted(own)))
+            store["at"], store["slow/when"] = store["at"].astype(kinds[0]), store["slow/when"].astype(kinds[1])
+            store["slow/x"] = self.numbers.integers(0, 99, (len(own), 2)).astype("f4")
+        self.chunks |= {"at": (7,), "slow/when": (5,), "slow/x": (3, 2)}
+        self.dimensions = (self.dimensions or {}) | {"slow/x": ("when", "y"), "slow/when": ("when",)}
+        steps = {"steps": rng.choice(("0:2", "-2:1"))} if rng.random() < 0.5 else {}
+        self.fields["slow"] = {"array": "slow/x", "align": "at", "method": method} | steps
+
     def make_crop(self, i, array, crops):
         """A random crop. Fields of one array share a group; some fields have one of their own."""
         shape = self.stores[0][array].shape[1:]
@@ -171,7 +192,7 @@ class World:
         return False
 
     def joins(self):
-        return any("index" in field for field in self.fields.values())
+        return any("index" in field or "align" in field for field in self.fields.values())
 
     def make_masks(self):
         rng = self.rng

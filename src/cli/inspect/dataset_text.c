@@ -2,6 +2,7 @@
 #include "cli/inspect/dataset_text.h"
 
 #include "base/size.h"
+#include "zarr/metadata/array.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -54,6 +55,19 @@ static void describe_reads(const struct dataset *dataset, size_t f, struct text 
                     field->decode_amplification);
 }
 
+static void describe_matches(const struct dataset *dataset, size_t f, struct text *out)
+{
+    const int64_t *matches = dataset_field_matches(dataset, f);
+    uint64_t count = 0;
+    for (uint64_t t = 0; matches && t < dataset->frame_count; t++)
+        count += matches[t] >= 0;
+    if (matches)
+        text_append(out, ", aligned by '%s': %s of %s frame%s have one",
+                    text_shown(dataset_field_index_array(dataset, f)->path).text,
+                    count_format(count).text, count_format(dataset->frame_count).text,
+                    count_plural(dataset->frame_count));
+}
+
 static void describe_fields(const struct dataset *dataset, struct text *out)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
@@ -69,6 +83,7 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
         text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
                     items ? "an item" : "a sample", source_text(field));
         describe_reads(dataset, f, out);
+        describe_matches(dataset, f, out);
         text_append(out, "\n");
     }
 }

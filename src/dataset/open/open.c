@@ -334,6 +334,11 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
     return origin->index ? &origin->store_fields[0].index : NULL;
 }
 
+const int64_t *dataset_field_matches(const struct dataset *dataset, size_t field)
+{
+    return dataset->private->origins[field].matches;
+}
+
 const struct zarr_array *dataset_ragged_array(const struct dataset *dataset, size_t ragged,
                                               size_t column)
 {
