@@ -182,7 +182,7 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
-        "names to `A` or `{array: A, index: I, align: T, method: exact, nearest or previous, cast: "
+        "names to `A` or `{array: A, index: I, align: T, method: M, cast: "
         "D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\" "
         "or a list, slice: {AXIS: \"a:b\", a list, an "

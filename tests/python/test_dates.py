@@ -202,7 +202,7 @@ class World:
         """The frames in a range. Why it is refused is noted."""
         found = [t for t in range(self.frames) if self.is_in(self.dates[t], low, high)]
         ends = [end for end in (low, high) if end is not None]
-        if low is not None and high is not None and low is not high and self.is_reversed(low, high):
+        if low is not None and high is not None and self.is_reversed(low, high):
             self.refuse(f"{option}: .*ends before it begins")
         elif any(all(date[:len(end)] > end for date in self.dates) for end in ends):
             self.refuse(f"{option}: .*before the first frame")
@@ -216,7 +216,7 @@ class World:
         """Nothing at all is in the range: all that the high end names lies before the low end."""
         if isinstance(self.axis, Numbers):
             whole = self.axis.kind[0] != "f"
-            return np.floor(high[0]) + 1 <= np.ceil(low[0]) if whole else high[0] < low[0]
+            return np.floor(high[0]) + 1 <= np.ceil(low[0]) > np.ceil(high[0]) if whole else high[0] < low[0]
         return high[:len(low)] < low[:len(high)] or (len(high) > len(low) and high < low + (0,) * 6 and
                                                      high < (low + (1, 1, 0, 0, 0)[len(low) - 1:])[:len(high)])
 
@@ -377,6 +377,47 @@ class Messages(Case):
         self.put("b.zarr", hours(0, 1), units=units, calendar="noleap")
         self.refuse("it cannot be compared with that of the store before, which is of another kind or calendar", "2015-01:", "a.zarr", "b.zarr")
 
+    def align(self, field, samples=None, **more):
+        group = zarr.open_group(str(self.folder / "a.zarr"))
+        if "sst" not in group:
+            group.create_array("sst/x", data=np.arange(3, dtype="f4"), dimension_names=["when"])
+            group.create_array("sst/bare", data=np.arange(3, dtype="f4"))
+        path = self.folder / "align.yaml"
+        path.write_text(json.dumps({"dataset": {"uri": str(self.folder / "a.zarr"), "fields": {"x": "x", "s": {"array": "sst/x"} | field}} | more,
+                                    "samples": samples or {}, "batch": {"global_size": 1}, "errors": {"missing_chunk": "fill"}}))
+        return plan(path)
+
+    def own(self, values, **attributes):
+        zarr.open_group(str(self.folder / "a.zarr")).create_array("sst/when", data=values, dimension_names=["when"], attributes=attributes,
+                                                                  overwrite=True)
+
+    def test_aligned_fields(self):
+        units = "hours since 2015-01-01"
+        self.put("a.zarr", hours(0, 6, 12, 18), units=units)
+        cases = [({"align": "when"}, None, "field 's': there is no array 'when'"),
+                 ({"method": "nearest"}, None, "dataset.fields.s.method is set without align"),
+                 ({"align": "time", "method": "next"}, None, "'next' is not a choice; it takes exact, nearest or previous"),
+                 ({"align": "time", "index": "time"}, None, "index and align are both set"),
+                 ({"array": "sst/bare", "align": "time"}, None, "the sample axis of the array 'sst/bare' has no name"),
+                 ({"align": "time"}, None, "dataset.fields.s.align: there is no array 'sst/when' in the store"),
+                 ({"align": "time"}, (hours(0, 2, 2), {"units": units}), "item 2 is 2015-01-01 02:00, after 2015-01-01 02:00: the coordinate of a field "
+                                                                         "that is aligned has to rise"),
+                 ({"align": "time"}, (hours(0, 6), {"units": units}), "array 'sst/when' of the store '{a}': the array has 2 items"),
+                 ({"align": "time"}, (hours(0, 6, 12), {}), "array 'time' of the store '{a}': it cannot be compared with that of"),
+                 ({"align": "time"}, (hours(0, 6, 12), {"units": units, "calendar": "noleap"}), "it cannot be compared with that of"),
+                 ({"align": "time"}, (hours(1, 2, 3), {"units": units}), "no sample")]
+        for field, values, message in cases:
+            if values:
+                self.own(values[0], **values[1])
+            got = self.align(field)
+            self.assertNotEqual(got.returncode, 0, message)
+            self.assertIn(message.replace("{a}", str(self.folder / "a.zarr")), got.stderr)
+            self.assertEqual(got.stderr.count("\n"), 1, got.stderr)
+        self.own(hours(0, 1, 10), units="hours since 2015-01-01 06:00")
+        for method, count in (("exact", 1), ("previous", 3), ("nearest", 4)):
+            self.assertIn(f"held in memory, aligned by 'time': {count} of 4 frames have one", self.align({"align": "time", "method": method}).stdout)
+        self.assertIn("array 'sst/x' takes 12 B, and joined arrays are held whole", self.align({"align": "time"}, hold_limit="0").stderr)
+
     def test_stores_one_after_another(self):
         """Units may differ; a store that begins anew is a series of its own, of which the gap is, too."""
         self.put("a.zarr", hours(*range(0, 240, 24)), units="hours since 2015-01-01")
@@ -429,6 +470,28 @@ class XArray(Case):
                     self.assertEqual(self.frames({"split": {"range": f"{low}:{high}"}}), expected, f"{low}:{high}")
             for text in ("2016-01", "2015-12-03"):
                 self.assertEqual(self.frames({"where": text}), np.atleast_1d(data.x.sel(time=text).values).astype(int).tolist())
+
+
+    def test_reindex(self):
+        """Which item a frame has is what reindex(method=...) finds."""
+        try:
+            import xarray as xr
+        except ImportError as error:
+            self.skipTest(str(error))
+        rng = np.random.default_rng(SEED)
+        start = np.datetime64("2015-11-20", "ns")
+        times = start + np.cumsum(rng.integers(1, 9, 60)) * np.timedelta64(1, "h")
+        own = start + np.cumsum(rng.integers(3, 30, 25)) * np.timedelta64(1, "h")
+        slow = xr.Dataset({"x": ("when", np.arange(25.0))}, coords={"when": own})
+        xr.Dataset({"x": ("time", np.arange(60.0))}, coords={"time": times}).to_zarr(self.folder / "a.zarr", mode="w", zarr_format=2)
+        slow.to_zarr(self.folder / "a.zarr", group="slow", mode="a", zarr_format=2)
+        for ours, theirs in (("exact", None), ("previous", "pad"), ("nearest", "nearest")):
+            found = slow.x.reindex(when=times, method=theirs).values
+            for t in np.flatnonzero(~np.isnan(found)):
+                told = subprocess.run([PENSTOCK, "samples", "-s", f"dataset.uri={self.folder / 'a.zarr'}", "-s", "dataset.fields.x=x",
+                                       "-s", "dataset.fields.s=slow/x", "-s", "dataset.fields.s.align=time", "-s", f"dataset.fields.s.method={ours}",
+                                       "-s", "batch.global_size=1", "--index", str(t)], capture_output=True, text=True, timeout=60)
+                self.assertIn(f", item {int(found[t])} at the anchor", told.stdout, told.stderr)
 
 
 class Oracle(Case):

@@ -213,13 +213,16 @@ static void dates(void **state)
         text_done(&printed);
     }
     config_done(&c);
-    c = good("samples: {split: {range: \"2015-01:2016-12-31T18\"}}\n");
+    c = good("dataset: {fields: {s: {array: a/b, align: time, method: previous}}}\n"
+             "samples: {split: {range: \"2015-01:2016-12-31T18\"}}\n");
     config_print(&c, &printed);
     config_done(&c);
     c = good(printed.data);
     assert_string_equal(config_dataset_options(&c, NULL).samples.split_range,
                         "2015-01:2016-12-31T18");
     assert_int_equal(c.split_range.end, 0);
+    assert_string_equal(c.fields[0].align, "time");
+    assert_int_equal(c.fields[0].match, MATCH_PREVIOUS);
     text_done(&printed);
     config_done(&c);
 }

@@ -109,7 +109,7 @@ static enum status make_queries(struct finding *finding, uint64_t frames, struct
         if (status == STATUS_OK && !is_open(range->high))
             status = frame_key_interval(finding->coordinate, range->high, &found->high, err);
         if (status == STATUS_OK && found->low.begin >= found->high.end &&
-            range->low.text != range->high.text)
+            found->low.begin > found->high.begin)
             status = error_set(err, STATUS_INVALID, "%s: '%s' ends before it begins",
                                finding->option, text_shown(range->text).text);
         finding->queries[2 * r] = (struct query){found->low.begin, &found->begin};
