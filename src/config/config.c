@@ -249,33 +249,14 @@ static enum status check_crops(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
-static enum status check_split(const struct config *config, struct error *err)
+static enum status check_matches(const struct config *config, struct error *err)
 {
-    const struct config_shares *parts = &config->split_parts;
-    bool ranged = config->split_range.end > 0, found = false;
-    if (!!*config->episodes_ends + !!*config->episodes_id + !!*config->episodes_jumps > 1)
-        return error_set(err, STATUS_INVALID,
-                         "more than one of samples.episodes_ends, samples.episodes_id and "
-                         "samples.episodes_jumps is set: episodes are told by their ends, by their "
-                         "numbers, or by jumps of the time");
-    if (ranged && (parts->count > 0 || *config->split_part))
-        return error_set(err, STATUS_INVALID,
-                         "samples.split_range and samples.split_parts are both set: a split is by "
-                         "range or by parts");
-    if (config->split_gap > 0 && !ranged)
-        return error_set(err, STATUS_INVALID,
-                         "samples.split_gap is set without samples.split_range, which the gap "
-                         "belongs to");
-    if ((parts->count > 0) != (*config->split_part != '\0'))
-        return error_set(err, STATUS_INVALID,
-                         "samples.split_part is the name of one of samples.split_parts: set both, "
-                         "or none");
-    for (size_t i = 0; i < parts->count; i++)
-        found = found || strcmp(parts->parts[i].name, config->split_part) == 0;
-    if (parts->count > 0 && !found)
-        return error_set(err, STATUS_INVALID,
-                         "samples.split_part '%s' is none of samples.split_parts \"%s\"",
-                         config->split_part, parts->text);
+    for (size_t i = 0; i < config->field_count; i++)
+        if (config->fields[i].match != MATCH_EXACT && !config->fields[i].align)
+            return error_set(err, STATUS_INVALID,
+                             "dataset.fields.%s.method is set without align, the array of "
+                             "coordinates that the method is for",
+                             config->fields[i].name);
     return STATUS_OK;
 }
 
@@ -302,7 +283,9 @@ enum status config_check_dataset(const struct config *config, struct error *err)
             "dataset.uri=PATH");
     enum status status = check_uris(config->uri, err);
     if (status == STATUS_OK)
-        status = check_split(config, err);
+        status = config_check_samples(config, err);
+    if (status == STATUS_OK)
+        status = check_matches(config, err);
     return status != STATUS_OK ? status : check_crops(config, err);
 }
 
@@ -469,6 +452,7 @@ static struct dataset_samples_spec samples_spec(const struct config *config)
                                          .split_seed = config->split_seed,
                                          .split_begin = config->split_range.begin,
                                          .split_end = config->split_range.end,
+                                         .split_range = config->split_range.text,
                                          .split_gap = config->split_gap,
                                          .segments = config->segments,
                                          .row_chunks = config->row_chunks};

@@ -28,13 +28,14 @@ enum config_order { KEEPS_ORDER, CHANGES_ORDER };
 /* "train:0.9,val:0.1": a list of names and shares. */
 struct config_shares {
     char *text;                 /* owned */
-    struct samples_part *parts; /* [count], owned, with their names */
+    struct samples_part *parts; /* [count], owned, with their names and ranges */
     size_t count;
 };
 
-/* "a:b": [begin, end). Both 0: "". */
+/* "a:b": [begin, end). All 0: "". */
 struct config_range {
     uint64_t begin, end; /* `end` UINT64_MAX: as far as there is anything */
+    char *text;          /* owned: instead, a range by the coordinate (dataset/ranges.h) */
 };
 
 /* key, member, type, default, lowest, highest, order, help.
@@ -76,22 +77,23 @@ struct config_range {
       "how many steps of a sample may be missing behind its episode")                              \
     X("samples.fill", fill, CHOICE_FILL, "edge", 0, 0, CHANGES_ORDER,                              \
       "what stands at missing steps: edge (the nearest frame of the episode) or zero")             \
-    X("samples.missing", missing, STRING, "", 0, 0, CHANGES_ORDER,                                 \
+    X("samples.missing", missing, LIST, "", 0, 0, CHANGES_ORDER,                                   \
       "frames that no sample may have: array of a truth value for each frame, or of numbers of "   \
-      "frames")                                                                                    \
-    X("samples.where", where, STRING, "", 0, 0, CHANGES_ORDER,                                     \
-      "array of a truth value for each frame: frames at which there may be samples")               \
+      "frames; or dates")                                                                          \
+    X("samples.where", where, LIST, "", 0, 0, CHANGES_ORDER,                                       \
+      "frames at which there may be samples: array of a truth value for each; or dates")           \
     X("samples.split_part", split_part, STRING, "", 0, 0, CHANGES_ORDER,                           \
       "the part of split_parts whose samples are delivered")                                       \
     X("samples.split_by", split_by, STRING, "episode", 0, 0, CHANGES_ORDER,                        \
       "what stays together in one part: episode, sample, or an array of a number for each frame")  \
     X("samples.split_parts", split_parts, SHARES, "", 0, 0, CHANGES_ORDER,                         \
-      "parts and their shares: \"train:0.9,val:0.1\", in YAML also a map")                         \
+      "parts and their shares: \"train:0.9,val:0.1\", in YAML also a map; or ranges of dates")     \
     X("samples.split_seed", split_seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                    \
       "seed of the split")                                                                         \
     X("samples.split_range", split_range, RANGE, "", 0, 0, CHANGES_ORDER,                          \
-      "instead of parts: \"a:b\", frames from a on and before b; an end that is left out is that " \
-      "of the dataset")                                                                            \
+      "instead of parts: \"a:b\", frames from a on and before b, or dates; an end that is left "   \
+      "out "                                                                                       \
+      "is that of the dataset")                                                                    \
     X("samples.split_gap", split_gap, U64, "0", 0, UINT64_MAX / 2, CHANGES_ORDER,                  \
       "frames that are left out at the start of split_range, unless it starts at 0")               \
     X("samples.segments", segments, STRING, "", 0, 0, CHANGES_ORDER,                               \

@@ -21,6 +21,7 @@ void config_free_field(struct dataset_field_spec *field)
     free((char *)field->name);
     free((char *)field->array);
     free((char *)field->index);
+    free((char *)field->align);
     free((char *)field->sample_axis);
     free((char *)field->mean);
     free((char *)field->std);
@@ -106,11 +107,11 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 19 };
+enum { FIELD_PROPERTIES = 21 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
     "array",    "index",  "cast",    "scale",     "offset", "sample_axis", "cf",
     "mean",     "std",    "stats",   "normalise", "steps",  "slice",       "crop",
-    "segments", "ragged", "deliver", "cut",       "only"};
+    "segments", "ragged", "deliver", "cut",       "only",   "align",       "method"};
 
 enum property_kind config_property_kind(const char *property)
 {
@@ -159,6 +160,18 @@ static enum status put_form(enum dataset_stats_form *form, const char *value, st
                          value);
     *form = is_range ? STATS_MIN_MAX : STATS_MEAN_STD;
     return STATUS_OK;
+}
+
+static enum status put_match(enum dataset_match *match, const char *value, struct error *err)
+{
+    static const char *const names[] = {DATASET_MATCH_NAMES};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(value, names[i]) == 0) {
+            *match = (enum dataset_match)i;
+            return STATUS_OK;
+        }
+    return error_set(err, STATUS_INVALID,
+                     "'%s' is not a choice; it takes exact, nearest or previous", value);
 }
 
 /* Integers are for dense tensors of ragged fields alone, as dataset_open() checks. */
@@ -281,6 +294,10 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return error_set(err, STATUS_INVALID, "the value is empty");
     if (is_array || strcmp(property, "index") == 0)
         return config_put_text(is_array ? &field->array : &field->index, value, err);
+    if (strcmp(property, "align") == 0)
+        return config_put_text(&field->align, value, err);
+    if (strcmp(property, "method") == 0)
+        return put_match(&field->match, value, err);
     if (strcmp(property, "sample_axis") == 0)
         return config_put_text(&field->sample_axis, value, err);
     if (strcmp(property, "cast") == 0)
@@ -333,7 +350,7 @@ enum status config_check_property(const char *name, const char *property, struct
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
                      "offset, sample_axis, cf, mean, std, stats, normalise, steps, slice, crop, "
-                     "segments, ragged, deliver, cut, only",
+                     "segments, ragged, deliver, cut, only, align, method",
                      name, property);
 }
 

@@ -127,9 +127,9 @@ void option_describe_values(const struct option *option, struct text *out)
     } else if (option->type == OPTION_BOOL) {
         text_append(out, "true or false");
     } else if (option->type == OPTION_RANGE) {
-        text_append(out, "a:b, with numbers of frames; or nothing");
+        text_append(out, "a:b, of numbers of frames, or dates; or nothing");
     } else if (option->type == OPTION_SHARES) {
-        text_append(out, "names and shares");
+        text_append(out, "names and shares or ranges");
     } else {
         print_number(option, option->low, out);
         text_append(out, " to ");
@@ -207,8 +207,13 @@ static enum status store_bool(bool *member, const struct option *option, const c
 static enum status store_range(struct config_range *member, const struct option *option,
                                const char *text, struct error *err)
 {
-    enum status status = config_parse_range(text, member, err);
-    return status != STATUS_OK ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;
+    struct config_range range;
+    enum status status = config_parse_range(text, &range, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "%s: ", option->key);
+    config_free_range(member);
+    *member = range;
+    return STATUS_OK;
 }
 
 static enum status store_shares(struct config_shares *member, const struct option *option,
@@ -230,6 +235,8 @@ void option_done(struct config *config, const struct option *option)
         free(*(char **)member);
     else if (option->type == OPTION_SHARES)
         config_free_shares(member);
+    else if (option->type == OPTION_RANGE)
+        config_free_range(member);
 }
 
 enum status option_store(struct config *config, const struct option *option, const char *text,

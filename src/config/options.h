@@ -92,10 +92,12 @@ void print_quoted(const char *string, struct text *out);
 /* Values of several numbers: values.c
  * ---------------------------------------------------------------------------------------------- */
 
-/* INVALID: not a range, not a list of parts; the message does not name the option. NO_MEMORY. */
+/* INVALID: not a range, not a list of parts; the message does not name the option. NO_MEMORY. To be
+ * freed by config_free_range(). */
 MUST_USE enum status config_parse_range(const char *text, struct config_range *ret_range,
                                         struct error *err);
 void config_print_range(const struct config_range *range, struct text *out);
+void config_free_range(struct config_range *range);
 
 /* To be freed by config_free_shares(). */
 MUST_USE enum status config_parse_shares(const char *text, struct config_shares *ret_parts,
@@ -110,6 +112,9 @@ void config_print_steps(const int32_t *steps, size_t count, struct text *out);
 
 /* Appends a number in the fewest digits that give the same number again. */
 void config_print_real(double number, struct text *out);
+
+/* samples.c: INVALID: options of `samples` that contradict one another, a list that is none. */
+MUST_USE enum status config_check_samples(const struct config *config, struct error *err);
 
 /* The sources of a mix, and their weights: mix_options.c, mix_weights.c
  * ---------------------------------------------------------------------------------------------- */

@@ -66,6 +66,8 @@ static void print_crops(const struct dataset_field_spec *field, struct text *out
     text_append(out, open || field->crop_group > 0 ? "}" : "");
 }
 
+static const char *const match_names[] = {DATASET_MATCH_NAMES};
+
 static void print_fields(const struct config *config, struct text *out)
 {
     if (config->field_count > 0)
@@ -77,6 +79,9 @@ static void print_fields(const struct config *config, struct text *out)
         text_append(out, ": {array: ");
         print_quoted(field->array, out);
         print_text("index", field->index, out);
+        print_text("align", field->align, out);
+        if (field->match != MATCH_EXACT)
+            text_append(out, ", method: %s", match_names[field->match]);
         if (field->cast != DTYPE_NONE)
             text_append(out, ", cast: %s", dtype_name(field->cast));
         if (field->scale < 0.0 || field->scale > 0.0)
@@ -147,7 +152,8 @@ void config_help(struct text *out)
                 "count]");
     text_append(
         out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
-        "PROPERTY of a field: array, index, sample_axis, cast (float16, bfloat16, float32 or "
+        "PROPERTY of a field: array, index, align, method (exact, nearest or previous), "
+        "sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, stats, normalise (mean/std or min/max), steps "
         "(a:b or a list), slice.AXIS (a:b, a list, "
         "an index or a "
@@ -176,7 +182,8 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
-        "names to `A` or `{array: A, index: I, cast: D, scale: S, offset: O, sample_axis: X, "
+        "names to `A` or `{array: A, index: I, align: T, method: M, cast: "
+        "D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\" "
         "or a list, slice: {AXIS: \"a:b\", a list, an "
         "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "

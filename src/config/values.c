@@ -2,6 +2,7 @@
 #include "config/options.h"
 
 #include "base/number.h"
+#include "dataset/ranges.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +20,30 @@ static bool parse_end(const char *text, size_t length, uint64_t preset, uint64_t
     return length == 0 || number_parse_part(text, length, 0, UINT64_MAX, ret_value);
 }
 
+/* By the coordinate of frames. */
+static enum status take_range(const char *text, struct config_range *ret_range, struct error *err)
+{
+    struct config_range by_coordinate = {.text = strdup(text)};
+    struct range range;
+    if (!by_coordinate.text)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (!range_parse(by_coordinate.text, &range)) {
+        config_free_range(&by_coordinate);
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is not a range of dates such as \"2015-01:2016-06-30T18\" or "
+                         "\"time=2015:2016\"",
+                         text);
+    }
+    *ret_range = by_coordinate;
+    return STATUS_OK;
+}
+
+void config_free_range(struct config_range *range)
+{
+    free(range->text);
+    *range = (struct config_range){0};
+}
+
 enum status config_parse_range(const char *text, struct config_range *ret_range, struct error *err)
 {
     const char *colon = strchr(text, ':');
@@ -27,11 +52,13 @@ enum status config_parse_range(const char *text, struct config_range *ret_range,
         *ret_range = range;
         return STATUS_OK;
     }
+    if (range_is_meant(text))
+        return take_range(text, ret_range, err);
     if (!colon || !parse_end(text, (size_t)(colon - text), 0, &range.begin) ||
         !parse_end(colon + 1, strlen(colon + 1), UINT64_MAX, &range.end))
         return error_set(err, STATUS_INVALID,
                          "'%s' is not a range: write \"a:b\", with numbers of frames, for those "
-                         "from a on and before b",
+                         "from a on and before b, or with dates: \"2015-01:2016-06-30T18\"",
                          text);
     if (range.begin >= range.end)
         return error_set(err, STATUS_INVALID, "'%s' is a range without any frame", text);
@@ -41,16 +68,43 @@ enum status config_parse_range(const char *text, struct config_range *ret_range,
 
 void config_print_range(const struct config_range *range, struct text *out)
 {
-    if (range->end == 0)
-        text_append(out, "\"\"");
+    if (range->text || range->end == 0)
+        print_quoted(range->text ? range->text : "", out);
     else if (range->end == UINT64_MAX)
         text_append(out, "\"%" PRIu64 ":\"", range->begin);
     else
         text_append(out, "\"%" PRIu64 ":%" PRIu64 "\"", range->begin, range->end);
 }
 
+/* "train:2015-01:2016-12": the name goes to the first colon before what looks like a range.
+ * *ret_is_range: there is one. */
+static enum status parse_range_part(const char *item, struct samples_part *ret_part,
+                                    bool *ret_is_range, struct error *err)
+{
+    const char *colon = strchr(item, ':');
+    while (colon && !range_is_meant(colon + 1 + strspn(colon + 1, " ")))
+        colon = strchr(colon + 1, ':');
+    *ret_is_range = colon && colon > item;
+    if (!*ret_is_range)
+        return STATUS_OK;
+    const char *text = colon + 1 + strspn(colon + 1, " ");
+    size_t length = (size_t)(colon - item);
+    struct range range;
+    if (!range_parse(text, &range))
+        return error_set(err, STATUS_INVALID,
+                         "part '%.*s' has '%s', which is not a range of dates such as "
+                         "\"2015-01:2016-06-30T18\" or \"time=2015:2016\"",
+                         (int)length, item, text);
+    *ret_part = (struct samples_part){.name = strndup(item, length), .range = strdup(text)};
+    if (ret_part->name && ret_part->range)
+        return STATUS_OK;
+    free((char *)ret_part->name);
+    free((char *)ret_part->range);
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
 /* "train:0.9". */
-static enum status parse_part(const char *item, struct samples_part *ret_part, struct error *err)
+static enum status parse_share(const char *item, struct samples_part *ret_part, struct error *err)
 {
     const char *colon = strrchr(item, ':');
     char *end = NULL;
@@ -62,14 +116,13 @@ static enum status parse_part(const char *item, struct samples_part *ret_part, s
         return error_set(
             err, STATUS_INVALID,
             "'%s' is not a name and a share: write \"train:0.9,val:0.1\", in YAML also "
-            "{train: 0.9, val: 0.1}",
+            "{train: 0.9, val: 0.1}; or ranges of dates, such as {train: \":2015-12\"}",
             item);
     if (!(fraction > 0.0 && fraction <= 1.0))
         return error_set(err, STATUS_INVALID,
                          "part '%.*s' has a share of %s: a share is above 0 and at most 1",
                          (int)length, item, colon + 1);
-    ret_part->fraction = fraction;
-    ret_part->name = strndup(item, length);
+    *ret_part = (struct samples_part){.fraction = fraction, .name = strndup(item, length)};
     return ret_part->name ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
@@ -78,11 +131,19 @@ static enum status add_part(struct config_shares *parts, const char *item, struc
     if (parts->count == MOST_SHARES)
         return error_set(err, STATUS_INVALID, "more than %d parts", MOST_SHARES);
     struct samples_part *part = &parts->parts[parts->count];
-    enum status status = parse_part(item, part, err);
+    bool is_range;
+    enum status status = parse_range_part(item, part, &is_range, err);
+    if (status == STATUS_OK && !is_range)
+        status = parse_share(item, part, err);
     if (status != STATUS_OK)
         return status;
     parts->count++;
     double sum = 0.0;
+    if (is_range != (parts->parts[0].range != NULL))
+        return error_set(err, STATUS_INVALID,
+                         "part '%s' is a %s and part '%s' a %s: write ranges alone, or shares",
+                         parts->parts[0].name, is_range ? "share" : "range", part->name,
+                         is_range ? "range" : "share");
     for (size_t i = 0; i < parts->count; i++) {
         sum += parts->parts[i].fraction;
         if (&parts->parts[i] != part && strcmp(parts->parts[i].name, part->name) == 0)
@@ -114,8 +175,10 @@ enum status config_parse_shares(const char *text, struct config_shares *ret_part
 
 void config_free_shares(struct config_shares *parts)
 {
-    for (size_t i = 0; i < parts->count; i++)
+    for (size_t i = 0; i < parts->count; i++) {
         free((char *)parts->parts[i].name);
+        free((char *)parts->parts[i].range);
+    }
     free(parts->parts);
     free(parts->text);
     *parts = (struct config_shares){0};

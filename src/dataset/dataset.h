@@ -305,19 +305,26 @@ const void *dataset_held_sample(const struct dataset *dataset, size_t field, uin
  * mix, and in an unpacked dataset. */
 struct anchors_counts dataset_anchor_counts(const struct dataset *dataset);
 
-/* The parts of the dataset's split, for people: of a split by groups all of them, of a range that
- * alone. None of a split by single frames, and none after unpacking. Borrowed. */
+/* Parts of the frames, for people: those of the dataset's split, of which by groups all, and of a
+ * range that alone, or of a split by single frames none; and ranges of missing and wanted frames.
+ * None after unpacking. Borrowed. */
+enum dataset_part_kind { DATASET_SPLIT, DATASET_MISSING, DATASET_WHERE };
 struct dataset_part {
-    char *name;    /* "": of a range */
+    enum dataset_part_kind kind;
+    char *name;    /* "": of a range; of missing and wanted frames the range as written */
+    char *array;   /* of a range by a coordinate, whose path this is; else NULL */
     uint64_t runs; /* of frames: episodes, unless the split is by an array */
     uint64_t frames, first, end;
+    uint64_t pieces; /* of a range: of frames one after another; 0: the part is no range */
 };
 const struct dataset_part *dataset_parts(const struct dataset *dataset, size_t *ret_count);
 
-/* The date of a frame, "2016-12-31" or "2016-12-31 18:00", where the sample axis has coordinates of
- * times in a calendar that we live by; else "". Reads the coordinates: blocks on the store. */
+/* The date of a frame, "2016-12-31" or "2016-12-31 18:00", or the number there is instead, by the
+ * array `coordinate`, or by the times of the sample axis (NULL). "": there is no such array, or no
+ * date that can be read. Blocks on the store. */
 enum { DATASET_DATE_BYTES = 32 };
-void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[DATASET_DATE_BYTES]);
+void dataset_date(const struct dataset *dataset, const char *coordinate, uint64_t frame,
+                  char ret_date[DATASET_DATE_BYTES]);
 
 /* How many frames row `row` has: row_length, or less in the last row of a store. Of a mix: the row
  * of its source. */
@@ -420,6 +427,10 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 struct zarr_array;
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
+
+/* Of a field that is aligned by its index array: the element of the array that each frame has, in
+ * the frame's store, or -1: [frame_count], borrowed. Else NULL. */
+const int64_t *dataset_field_matches(const struct dataset *dataset, size_t field);
 
 /* The axis of the field's view that `text` names, by the number of the axis in the array or by the
  * name of its dimension: 0 is the sample axis; -1: there is no such axis. */

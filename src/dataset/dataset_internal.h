@@ -33,7 +33,11 @@ struct field_slice {
 struct field_origin {
     const struct zarr_node *array; /* in the first store; NULL: a made field */
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
-    int axis;                      /* of the array: the sample axis */
+    enum dataset_match match;      /* of an aligned field, whose index is a coordinate */
+    int64_t *matches; /* owned, [frames]: the element in the frame's store, or -1. NULL: the field
+                       * is not aligned */
+    bool is_aligned;
+    int axis; /* of the array: the sample axis */
     struct convert convert;
     struct field_slice slices[ZARR_MAX_RANK]; /* of the array's axes */
     uint64_t crops[ZARR_MAX_RANK]; /* of the array's axes: lengths of a random crop; 0: whole */

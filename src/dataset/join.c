@@ -30,7 +30,10 @@ enum status join_settle(const struct join *join, int64_t *out, struct error *err
 {
     const unsigned char *items = join_items(join, out);
     for (uint64_t i = 0; i < join->index->shape[0]; i++) {
-        int64_t value = dtype_integer(join->index->dtype, items, i);
+        int64_t value =
+            join->matches ? join->matches[i] : dtype_integer(join->index->dtype, items, i);
+        if (join->matches && value < 0)
+            value = 0;
         if ((uint64_t)value >= join->elements) /* negative ones too */
             return refuse(join, i, value, err);
         out[i] = (int64_t)join->first + value;

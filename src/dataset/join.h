@@ -11,12 +11,14 @@ struct join {
     uint64_t elements;                      /* that the array has in this store */
     uint64_t first;                         /* and in the stores before */
     const char *unit;                       /* " along its sample axis", for messages */
+    const int64_t *matches; /* of an aligned field: the elements, or -1; NULL: the index has them */
 };
 
 /* Where an index array is read to: the end of the int64[its samples] at `out` that it becomes. */
 unsigned char *join_items(const struct join *join, int64_t *out);
 
-/* Makes them of what was read there: numbers through all stores. INVALID: an index is out of range.
+/* Makes them of what was read there, or of the matches (without one: the first element): numbers
+ * through all stores. INVALID: an index is out of range.
  */
 MUST_USE enum status join_settle(const struct join *join, int64_t *out, struct error *err);
 

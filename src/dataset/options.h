@@ -79,10 +79,24 @@ enum dataset_stats_form {
 };
 
 /* One field that the configuration asks for. */
+/* Which of a field's own frames a frame of the dataset has, by their coordinates. */
+enum dataset_match {
+    MATCH_EXACT,
+    MATCH_NEAREST,  /* of two as near the later one */
+    MATCH_PREVIOUS, /* the last one that is not later */
+};
+#define DATASET_MATCH_NAMES "exact", "nearest", "previous"
+
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
     const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
+    /* Instead: path of an array with a coordinate for each frame, which is compared with that of
+     * the field's own array, named as its sample axis and in its group. NULL: none. */
+    const char *align;
+    enum dataset_match match;
+    const void *matches; /* int64[match_count], in a dataset that is unpacked: what was found */
+    size_t match_count;
     /* The array's sample axis: a number, or the name of a dimension. NULL: options.sample_axis for
      * a direct field, 0 for a joined field. */
     const char *sample_axis;

@@ -28,7 +28,9 @@ enum samples_fill {
 /* One part of a split. */
 struct samples_part {
     const char *name;
-    double fraction; /* of the groups: above 0; those of all parts sum up to at most 1 */
+    double fraction;   /* of the groups: above 0; those of all parts sum up to at most 1 */
+    const char *range; /* instead: frames by their coordinate (dataset/ranges.h). NULL: by fraction;
+                        * all parts are of one kind */
 };
 
 /* All pointers are borrowed during dataset_open(). A string that is NULL or "" means none. */
@@ -45,10 +47,12 @@ struct dataset_samples_spec {
                                 * not have; samples are where they are with these fields */
     size_t more_step_count;
     const char *missing; /* frames that no sample may touch: array of bool (or int8, uint8), one a
-                          * frame; or of wider integers, numbers of frames */
+                          * frame; or of wider integers, numbers of frames; or a list of ranges
+                          * (dataset/ranges.h) */
     bool is_settled;     /* of an unpacked dataset: its anchors, or none, are known, and the stores'
                           * own attribute missing_dates, which counts without `missing`, is not read */
-    const char *where;   /* array of bool, one a frame: frames that may be anchors */
+    const char *where;   /* array of bool, one a frame: frames that may be anchors; or a list of
+                          * ranges */
     /* Split into parts by groups of frames; split_part NULL: no such split. */
     const char *split_part; /* the part whose samples the dataset has */
     const char *split_by;   /* "episode" (NULL as well), "sample", or an array of integers, one a
@@ -57,9 +61,11 @@ struct dataset_samples_spec {
     size_t split_part_count;
     uint64_t split_seed;
     /* Split by a range of frames [begin, end); both 0: no such split. The first `split_gap` frames
-     * of the range are left out, unless the range begins at 0. `end` UINT64_MAX: the last frame. */
+     * of the range are left out, unless the range begins at 0. `end` UINT64_MAX: the last frame.
+     * The gap is that of parts by ranges, too. */
     uint64_t split_begin, split_end, split_gap;
-    const char *segments; /* array of integers: the frame behind each document, rising */
+    const char *split_range; /* instead of begin and end: by the coordinate (dataset/ranges.h) */
+    const char *segments;    /* array of integers: the frame behind each document, rising */
     uint64_t row_chunks; /* chunks of the leading array in a row; 0: as many as keep what halos cost
                           * low */
 };

@@ -80,8 +80,11 @@ array("time", [1460], "int64", struct.pack("<1460q", *range(0, 1460 * 6, 6)), {"
 json.dump({"zarr_format": 3, "node_type": "group", "attributes": {}}, open("dated/zarr.json", "w"))
 PYTHON
 dated() { "$penstock" plan --set dataset.uri=dated --set dataset.fields.t2m=t2m --set batch.global_size=8 "$@"; }
-contains "$(dated --set samples.split_range=0:100)" "split      range: 1 episode, 100 of 1,460 frames, 2019-01-01 06:00 to 2019-01-26"
-contains "$(dated --set samples.split_range=1000:1460 --set samples.split_gap=4)" "1 episode, 456 of 1,460 frames, 2019-09-09 06:00 to 2020-01-01"
+contains "$(dated --set samples.split_range=0:100)" "split      range: 1 episode, 100 of 1,460 frames, 0 to 99, 2019-01-01 06:00 to 2019-01-26"
+contains "$(dated --set samples.split_range=1000:1460 --set samples.split_gap=4)" "1 episode, 456 of 1,460 frames, 1,004 to 1,459, 2019-09-09 06:00 to 2020-01-01"
+contains "$(dated --set samples.split_part=val --set samples.split_parts=train::2019-08,val:2019-09-01T18:00:)" \
+    "split      train: 1 episode, 971 of 1,460 frames, 0 to 970, 2019-01-01 06:00 to 2019-08-31 18:00
+           val (this run): 1 episode, 486 of 1,460 frames, 974 to 1,459, 2019-09-01 18:00 to 2020-01-01"
 # Times with holes: samples of several steps do not cross them without a word, and what the warning says to write ends them there.
 python3 - <<'PYTHON'
 import struct
@@ -99,9 +102,13 @@ text=$(dated "${pairs[@]}" --set samples.episodes_jumps=time 2>&1)
 contains "$text" "at 1,457 of 1,460 frames, in 3 episodes"
 [[ $text != *jumps* && $(dated "${pairs[@]}" --set samples.split_range=110:990 2>&1) != *jumps* ]] || fail "nothing is crossed: $text"
 [[ $(dated "${pairs[@]}" --set dataset.uri=dated,dated 2>&1) == *"jumps at 4 frames"* ]] || fail "each store has its times"
-sed -i 's/"standard"/"noleap"/' dated/time/zarr.json
-contains "$(dated --set samples.split_range=0:100)" "1 episode, 100 of 1,460 frames
-"
+sed -i 's/"standard"/"360_day"/' dated/time/zarr.json
+contains "$(dated --set samples.split_range=0:100)" "1 episode, 100 of 1,460 frames, 0 to 99, 2019-01-01 06:00 to 2019-01-26"
+contains "$(dated --set samples.split_range=2019-02-30:2019-03-01)" "8 of 1,460 frames, 233 to 240, 2019-02-30 to 2019-03-01 18:00"
+contains "$(dated --set samples.split_range=:1400 --set samples.split_gap=2)" "0 to 1,399, 2019-01-01 06:00 to"
+[[ $(dated --set samples.split_range=:1400) != *"note: these are numbers"* ]] || fail "1400 is no year"
+sed -i 's/"360_day"/"none"/' dated/time/zarr.json
+[[ $(dated --set samples.split_range=0:100) == *"100 of 1,460 frames, 0 to 99"$'\n'* ]] || fail "dates in a calendar without any"
 [[ $(dated) != *"split "* ]] || fail "a split where there is none"
 
 # Runs side by side: both are planned, and their memory and threads are added up.

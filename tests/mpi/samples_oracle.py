@@ -41,7 +41,7 @@ def origins_of(field, shape, key):
 class Samples:
     def __init__(self, stores, samples, fields):
         self.stores, self.samples, self.fields = stores, samples, fields
-        self.lead = next(f["array"] for f in fields.values() if "index" not in f)
+        self.lead = next(f["array"] for f in fields.values() if "index" not in f and "align" not in f)
         self.counts = [len(store[self.lead]) for store in stores]
         self.first = np.concatenate(([0], np.cumsum(self.counts)))
         self.frames = int(self.first[-1])
@@ -83,6 +83,10 @@ class Samples:
                 blocked[first:first + count] |= store[missing]
             elif missing:
                 blocked[first + store[missing]] = True
+        for field in self.fields.values():
+            for first, count, store in zip(self.first, self.counts, self.stores):
+                if "align" in field:
+                    blocked[first:first + count] |= [self.match(field, store, at) is None for at in range(count)]
         split = self.samples.get("split", {})
         if "range" in split:
             begin, end = (int(x) if x else None for x in split["range"].split(":"))
@@ -141,12 +145,23 @@ class Samples:
                     found.append(t)
         return found
 
+    def match(self, field, arrays, at):
+        """The item of an aligned field that a frame of the store has; None: none."""
+        own = arrays[os.path.join(os.path.dirname(field["array"]), "when")]
+        frame = arrays[field["align"]][at]
+        if field["method"] == "nearest":
+            return len(own) - 1 - int(np.argmin(np.abs(own - frame)[::-1]))  # of two as near the later one
+        fits = np.flatnonzero(own == frame if field["method"] == "exact" else own <= frame)
+        return int(fits[-1]) if len(fits) else None
+
     def frame(self, field, t, key):
         """What a field has at a frame, as it is delivered in the sample with that key."""
         store = int(np.searchsorted(self.first, t, "right")) - 1
         arrays, at = self.stores[store], t - int(self.first[store])
         if "index" in field:
             at = arrays[field["index"]][at]
+        if "align" in field:
+            at = self.match(field, arrays, at)
         value = np.asarray(arrays[field["array"]][at])
         if "scale" in field or "offset" in field:
             value = value.astype("f4") * np.float32(field.get("scale", 1)) + np.float32(field.get("offset", 0))

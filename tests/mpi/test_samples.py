@@ -77,7 +77,10 @@ class World:
             self.shards["state"] = (2 * self.chunks["state"][0],)
         self.stores = [self.make_store(count) for count in self.counts]
         self.make_fields()
+        if type(self) is World:
+            self.make_aligned(random.Random(7 * sum(self.counts) + len(self.fields)))
         self.make_samples()
+        self.dated = self.by_dates(random.Random(sum(self.counts)))
         self.model = Samples(self.stores, self.samples, self.fields)
 
     def make_store(self, count):
@@ -130,6 +133,25 @@ class World:
                 field["crop"] = self.make_crop(i, array, crops)
             self.fields[f"{array[0]}{i}" if rng.random() < 0.7 else f"z{i}"] = field
 
+    def make_aligned(self, rng):
+        """In some worlds a field of other frames, which are found by numbers or by times."""
+        if rng.random() < 0.6:
+            return
+        kinds = rng.choice((("i8", "i4"), ("f8", "f4"), ("M8[s]", "M8[ns]"), ("M8[h]", "M8[ms]")))
+        method = rng.choice(("exact", "nearest", "previous"))
+        for store, count in zip(self.stores, self.counts):
+            frames = np.cumsum([rng.choice((1, 1, 2, 6)) for _ in range(count)]) + 400000
+            own = {int(t) + rng.choice((0, 0, 1, -1)) for t in frames if rng.random() < 0.5} | {400001} | set(frames[:3].tolist())
+            if rng.random() < 0.3:
+                rng.shuffle(frames)
+            store["at"], store["slow/when"] = (np.array(numbers, "M8[h]" if kinds[0][0] == "M" else "i8") for numbers in (frames, sorted(own)))
+            store["at"], store["slow/when"] = store["at"].astype(kinds[0]), store["slow/when"].astype(kinds[1])
+            store["slow/x"] = self.numbers.integers(0, 99, (len(own), 2)).astype("f4")
+        self.chunks |= {"at": (7,), "slow/when": (5,), "slow/x": (3, 2)}
+        self.dimensions = (self.dimensions or {}) | {"slow/x": ("when", "y"), "slow/when": ("when",)}
+        steps = {"steps": rng.choice(("0:2", "-2:1"))} if rng.random() < 0.5 else {}
+        self.fields["slow"] = {"array": "slow/x", "align": "at", "method": method} | steps
+
     def make_crop(self, i, array, crops):
         """A random crop. Fields of one array share a group; some fields have one of their own."""
         shape = self.stores[0][array].shape[1:]
@@ -170,7 +192,7 @@ class World:
         return False
 
     def joins(self):
-        return any("index" in field for field in self.fields.values())
+        return any("index" in field or "align" in field for field in self.fields.values())
 
     def make_masks(self):
         rng = self.rng
@@ -214,6 +236,27 @@ class World:
         if rng.random() < 0.3:
             self.samples["row_chunks"] = rng.randint(1, 3)
 
+    def by_dates(self, rng):
+        """How the configuration writes what the model knows by numbers of frames, or by an array: in half of the worlds by dates."""
+        if rng.random() < 0.5:
+            return {}
+        start, first, split = np.datetime64("2015-12-20T06"), 0, self.samples.get("split", {})
+        dates = [str(start + 6 * t) for t in range(sum(self.counts))]  # down to the hour
+        for store, count in zip(self.stores, self.counts):
+            store["when"] = start.astype("M8[s]") + 21600 * np.arange(first, first + count)
+            first += count
+        self.chunks["when"] = (16,)
+        found = {}
+        if len(split.get("range", ":")) > 1:
+            begin, end = split["range"].split(":")
+            low, high = dates[int(begin or 0)], dates[int(end or 0) - 1]
+            found[split["range"]] = f"{low if begin else ''}:{high if end else ''}"
+        if self.samples.get("missing"):
+            flags = [store[self.samples["missing"]] for store in self.stores]
+            if flags[0].dtype == bool and any(map(np.any, flags)):
+                found["missing"] = [dates[t] for t in np.flatnonzero(np.concatenate(flags))]
+        return found
+
     def uri(self, store):
         return os.path.join(self.folder, f"store{store}.zarr")
 
@@ -227,8 +270,13 @@ class World:
 
     def document(self):
         """The configuration."""
+        samples, split = dict(self.samples), self.samples.get("split", {})
+        if split.get("range") in self.dated:
+            samples["split"] = split | {"range": f"when={self.dated[split['range']]}"}
+        if samples.get("missing") in self.dated:
+            samples["missing"] = [f"when={date}" for date in self.dated["missing"]]
         return {"dataset": {"uri": [self.uri(i) for i in range(len(self.stores))], "fields": self.configured_fields()},
-                "samples": self.samples}
+                "samples": samples}
 
     def configure(self, name="run.yaml"):
         """The configuration's path."""

@@ -31,3 +31,13 @@ if(PENSTOCK_ZARR3_PYTHON)
             --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(python.import_parquet PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# Ranges of dates by brute force, and by xarray; a Python without zarr-python 3 skips, saying why.
+if(PENSTOCK_ZARR3_PYTHON)
+  foreach(part dates dates_long)
+    add_test(NAME python.${part}
+      COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_dates.py --penstock $<TARGET_FILE:penstock-cli>)
+    set_tests_properties(python.${part} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
+  set_tests_properties(python.dates_long PROPERTIES LABELS "python;long" TIMEOUT 900 ENVIRONMENT PENSTOCK_TEST_RUNS=2000)
+endif()

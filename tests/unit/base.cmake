@@ -1,5 +1,6 @@
 penstock_unit_test(base cgroup LINKS base)
 penstock_unit_test(base copy LINKS base)
+penstock_unit_test(base date LINKS base)
 penstock_unit_test(base error LINKS base)
 penstock_unit_test(base file LINKS base)
 penstock_unit_test(base float16 LINKS base SYSTEM m)

@@ -184,7 +184,46 @@ static void samples(void **state)
     options = config_dataset_options(&c, NULL);
     spec = &options.samples;
     assert_true(spec->split_begin == 10 && spec->split_end == UINT64_MAX && spec->split_gap == 3);
-    assert_true(spec->row_chunks == 4 && !*spec->episodes_ends);
+    assert_true(spec->row_chunks == 4 && !*spec->episodes_ends && !spec->split_range);
+    config_done(&c);
+}
+
+/* By dates; and the same again from what is printed. */
+static void dates(void **state)
+{
+    struct text printed = {0};
+    (void)state;
+    struct config c =
+        good("samples:\n  split: {part: b, parts: {a: \":2015-12-31T18:00\", 'b:c': 2016-01, b: "
+             "\"time=2017:\"}, gap: 2}\n  missing: [2015-01, \"a,b=2:3\"]\n  where: "
+             "2015-02-03:2016, t=5\n");
+    for (int again = 0; again < 2; again++) {
+        struct dataset_options options = config_dataset_options(&c, NULL);
+        const struct dataset_samples_spec *spec = &options.samples;
+        assert_string_equal(spec->missing, "2015-01,a\\,b=2:3");
+        assert_string_equal(spec->where, "2015-02-03:2016, t=5");
+        assert_int_equal(spec->split_part_count, 3);
+        assert_string_equal(spec->split_parts[0].range, ":2015-12-31T18:00");
+        assert_string_equal(spec->split_parts[1].name, "b:c");
+        assert_string_equal(spec->split_parts[1].range, "2016-01");
+        assert_string_equal(spec->split_parts[2].range, "time=2017:");
+        config_print(&c, &printed);
+        config_done(&c);
+        c = good(printed.data);
+        text_done(&printed);
+    }
+    config_done(&c);
+    c = good("dataset: {fields: {s: {array: a/b, align: time, method: previous}}}\n"
+             "samples: {split: {range: \"2015-01:2016-12-31T18\"}}\n");
+    config_print(&c, &printed);
+    config_done(&c);
+    c = good(printed.data);
+    assert_string_equal(config_dataset_options(&c, NULL).samples.split_range,
+                        "2015-01:2016-12-31T18");
+    assert_int_equal(c.split_range.end, 0);
+    assert_string_equal(c.fields[0].align, "time");
+    assert_int_equal(c.fields[0].match, MATCH_PREVIOUS);
+    text_done(&printed);
     config_done(&c);
 }
 
@@ -282,6 +321,12 @@ static void mistakes(void **state)
         {"samples: {split: {parts: {train: [1]}}}\n", "must be a map of names to shares"},
         {"samples: {split: {parts: train}}\n", "'train' is not a name and a share: write \"train:"},
         {"samples: {split_parts: 'a:.1,a:.2'}\n", "part 'a' is there twice"},
+        {"samples: {split: {range: 2015-01:2016-13}}\n",
+         "run.yaml:1: samples.split_range: '2015-01:2016-13' is not a range of dates such as"},
+        {"samples: {split: {parts: {a: 2015-13}}}\n",
+         "part 'a' has '2015-13', which is not a range"},
+        {"samples: {split: {parts: {a: .5, b: 2015-12}}}\n",
+         "part 'a' is a share and part 'b' a range"},
         {"samples: {split: {range: 5}}\n",
          "samples.split_range: '5' is not a range: write \"a:b\""},
         {"samples: {split: {range: \"-1:5\"}}\n", "'-1:5' is not a range"},
@@ -416,6 +461,7 @@ int main(void)
         cmocka_unit_test(lists_of_uris),
         cmocka_unit_test(properties_of_fields),
         cmocka_unit_test(samples),
+        cmocka_unit_test(dates),
         cmocka_unit_test(nested_maps),
         cmocka_unit_test(too_many_fields),
         cmocka_unit_test(large_documents),

@@ -165,7 +165,8 @@ static void test_threads_of_large_chunks(void **state)
 /* Each frame is in exactly one part, and all frames of a group are in the same one. */
 static void test_splits(void **state)
 {
-    static const struct samples_part parts[] = {{"train", 0.5}, {"val", 0.3}, {"test", 0.2}};
+    static const struct samples_part parts[] = {
+        {"train", 0.5, NULL}, {"val", 0.3, NULL}, {"test", 0.2, NULL}};
     static const char *const by[] = {NULL, "episode", "sample", "group"};
     const struct fixture *fixture = *state;
     for (uint64_t seed = 200; seed < 240; seed++) {
@@ -358,7 +359,7 @@ static uint64_t samples_of_pairs(const char *list, struct dataset_samples_spec s
 /* Episodes end where the time jumps, within a store and from store to store. */
 static void test_jumps(void **state)
 {
-    static const struct samples_part parts[] = {{"a", .5}, {"b", .5}};
+    static const struct samples_part parts[] = {{"a", .5, NULL}, {"b", .5, NULL}};
     struct dataset_samples_spec jumps = {.episodes_jumps = "t"}, cut;
     const int64_t months[] = {0, 31, 59, 90, 181, 212, 243, 273};
     const struct fixture *fixture = *state;

@@ -71,7 +71,7 @@ static void test_refused_arrays(void **state)
            .missing = "numbers");
     REFUSE(INVALID, "samples.missing: array 'x'", .missing = "x");
     REFUSE(INVALID, "the array must be of integers", .split_part = "a", .split_by = "x",
-           .split_parts = &(struct samples_part){"a", 1}, .split_part_count = 1);
+           .split_parts = &(struct samples_part){"a", 1, NULL}, .split_part_count = 1);
     REFUSE(INVALID, "samples.segments is 'late', but no field uses it", .segments = "late");
     REFUSE(INVALID, "samples.pad lets 1 steps before", .pad_before = 1);
     REFUSE(INVALID, "samples.split_range", .split_begin = 20, .split_end = 30);

@@ -2,6 +2,7 @@
 #include "cli/inspect/dataset_text.h"
 
 #include "base/size.h"
+#include "zarr/metadata/array.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -54,6 +55,19 @@ static void describe_reads(const struct dataset *dataset, size_t f, struct text 
                     field->decode_amplification);
 }
 
+static void describe_matches(const struct dataset *dataset, size_t f, struct text *out)
+{
+    const int64_t *matches = dataset_field_matches(dataset, f);
+    uint64_t count = 0;
+    for (uint64_t t = 0; matches && t < dataset->frame_count; t++)
+        count += matches[t] >= 0;
+    if (matches)
+        text_append(out, ", aligned by '%s': %s of %s frame%s have one",
+                    text_shown(dataset_field_index_array(dataset, f)->path).text,
+                    count_format(count).text, count_format(dataset->frame_count).text,
+                    count_plural(dataset->frame_count));
+}
+
 static void describe_fields(const struct dataset *dataset, struct text *out)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
@@ -69,6 +83,7 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
         text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
                     items ? "an item" : "a sample", source_text(field));
         describe_reads(dataset, f, out);
+        describe_matches(dataset, f, out);
         text_append(out, "\n");
     }
 }
@@ -126,27 +141,73 @@ static void describe_split(const struct config *config, const struct dataset *da
                     (double)dataset->frame_count / (double)dataset->sample_count);
 }
 
-/* "split      val: 3 episodes, 120 of 1,000 frames, 2019-01-01 to 2019-12-31" for each part. */
+/* ", 40 to 159, 2019-01-01 to 2019-12-31": of a range its frames, and the dates of any part. */
+static void describe_dates(const struct dataset *dataset, const struct dataset_part *part,
+                           struct text *out)
+{
+    char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
+    if (part->frames > 0) {
+        dataset_date(dataset, part->array, part->first, first);
+        dataset_date(dataset, part->array, part->end - 1, last);
+    }
+    if (part->pieces > 0)
+        text_append(out, ", %s to %s", count_format(part->first).text,
+                    count_format(part->end - 1).text);
+    if (part->pieces > 1)
+        text_append(out, " in %s runs", count_format(part->pieces).text);
+    text_append(out, "%s%s%s%s\n", *first ? ", " : "", first, *first && *last ? " to " : "", last);
+}
+
+/* Numbers of frames that look like years. */
+static void doubt_years(const struct config *config, const struct dataset *dataset,
+                        struct text *out)
+{
+    const struct config_range *range = &config->split_range;
+    bool is_first = range->begin == 0 || (range->begin > 1800 && range->begin < 2200);
+    bool is_last = range->end == UINT64_MAX || (range->end > 1800 && range->end < 2200);
+    char date[DATASET_DATE_BYTES];
+    if (!is_first || !is_last || (range->begin == 0 && range->end == UINT64_MAX))
+        return;
+    dataset_date(dataset, NULL, 0, date);
+    if (*date)
+        text_append(out,
+                    "%-11snote: these are numbers of frames; years are written with the "
+                    "array's name: time=2015:2016\n",
+                    "");
+}
+
+/* "split      val: 3 episodes, 120 of 1,000 frames, 40 to 159, 2019-01-01 to 2019-12-31" for each
+ * part; of missing and wanted frames a line for each of the first ranges. */
 static void describe_parts(const struct config *config, const struct dataset *dataset,
                            struct text *out)
 {
-    size_t count;
+    static const char *const labels[] = {
+        [DATASET_SPLIT] = "split", [DATASET_MISSING] = "missing", [DATASET_WHERE] = "where"};
+    enum { MOST_RANGES = 10 };
+    size_t count, shown[DATASET_WHERE + 1] = {0};
     const struct dataset_part *parts = dataset_parts(dataset, &count);
     bool by_episode = strcmp(config->split_by, "episode") == 0 || !*config->split_part;
     for (size_t p = 0; p < count; p++) {
         const struct dataset_part *part = &parts[p];
-        char first[DATASET_DATE_BYTES] = "", last[DATASET_DATE_BYTES] = "";
-        if (part->frames > 0) {
-            dataset_date(dataset, part->first, first);
-            dataset_date(dataset, part->end - 1, last);
-        }
-        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s%s%s%s%s\n", p == 0 ? "split" : "",
-                    *part->name ? part->name : "range",
-                    strcmp(part->name, config->split_part) == 0 && *part->name ? " (this run)" : "",
-                    count_format(part->runs).text, by_episode ? "episode" : "run",
+        bool is_split = part->kind == DATASET_SPLIT;
+        bool is_last = p + 1 == count || parts[p + 1].kind != part->kind;
+        const char *label = shown[part->kind]++ == 0 ? labels[part->kind] : "";
+        if (!is_split && shown[part->kind] > MOST_RANGES && is_last)
+            text_append(out, "%-11sand %s more\n", "",
+                        count_format(shown[part->kind] - MOST_RANGES).text);
+        if (!is_split && shown[part->kind] > MOST_RANGES)
+            continue;
+        text_append(out, "%-11s%s%s: %s %s%s, %s of %s frame%s", label,
+                    *part->name ? text_shown(part->name).text : "range",
+                    is_split && *part->name && strcmp(part->name, config->split_part) == 0
+                        ? " (this run)"
+                        : "",
+                    count_format(part->runs).text, by_episode || !is_split ? "episode" : "run",
                     count_plural(part->runs), count_format(part->frames).text,
-                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count),
-                    *first ? ", " : "", first, *first && *last ? " to " : "", last);
+                    count_format(dataset->frame_count).text, count_plural(dataset->frame_count));
+        describe_dates(dataset, part, out);
+        if (is_split && !*part->name && !part->array)
+            doubt_years(config, dataset, out);
     }
 }
 
@@ -175,6 +236,7 @@ static void describe_source(const struct config *config, const struct dataset *m
                 plan_entry_count(plan) > 0 ? " on average" : "", plan_epoch_passes(plan, d),
                 count_format(dataset->sample_count).text, count_plural(dataset->sample_count));
     plan_describe_samples(dataset, "           ", out);
+    describe_parts(source->config, dataset, out);
     text_append(out, "%-11s%s row%s of %s frame%s, %s each\n", "",
                 count_format(dataset->row_count).text, count_plural(dataset->row_count),
                 count_format(dataset->row_length).text, count_plural(dataset->row_length),

@@ -270,6 +270,13 @@ static void describe_field(const struct sample *sample, size_t f, struct text *o
         return;
     }
     const struct zarr_array *array = dataset_field_array(sample->dataset, f);
+    const int64_t *matches = dataset_field_matches(sample->dataset, f);
+    if (matches) {
+        text_append(out, ", array %s, item %" PRId64 " at the anchor, by %s, held in memory\n",
+                    array->path, matches[sample->frame],
+                    dataset_field_index_array(sample->dataset, f)->path);
+        return;
+    }
     if (dataset_field_index_array(sample->dataset, f)) {
         text_append(out, ", array %s, joined by %s, held in memory\n", array->path,
                     dataset_field_index_array(sample->dataset, f)->path);

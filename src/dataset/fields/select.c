@@ -211,10 +211,14 @@ enum status select_sort(struct field_origin *origins, size_t count, struct error
 static enum status find_field(const struct choice *choice, const struct dataset_field_spec *spec,
                               struct field_origin *origin, struct error *err)
 {
-    const char *axis = spec->sample_axis ? spec->sample_axis : spec->index ? "0" : choice->axis;
+    const char *index = spec->align ? spec->align : spec->index;
+    const char *axis = spec->sample_axis ? spec->sample_axis : index ? "0" : choice->axis;
     enum status status = select_array(choice, spec->array, &origin->array, err);
-    if (status == STATUS_OK && spec->index)
-        status = select_array(choice, spec->index, &origin->index, err);
+    if (status == STATUS_OK && spec->align && spec->index)
+        status = error_set(err, STATUS_INVALID,
+                           "index and align are both set: frames are found by one of them");
+    if (status == STATUS_OK && index)
+        status = select_array(choice, index, &origin->index, err);
     if (status == STATUS_OK)
         status = set_axis(origin, axis, err);
     if (status == STATUS_OK)
@@ -230,6 +234,17 @@ enum status select_check_index(const struct zarr_array *index, struct error *err
                      "index array '%s' must be one-dimensional and of integers; it is "
                      "%d-dimensional and of %s",
                      index->path, index->rank, dtype_name(index->dtype));
+}
+
+/* Of a dataset that is unpacked. */
+static enum status keep_matches(const struct dataset_field_spec *spec, struct field_origin *origin,
+                                struct error *err)
+{
+    origin->matches = malloc(spec->match_count * sizeof *origin->matches);
+    if (!origin->matches)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the frames of an aligned field");
+    memcpy(origin->matches, spec->matches, spec->match_count * sizeof *origin->matches);
+    return STATUS_OK;
 }
 
 static enum status select_one(const struct choice *choice, const struct dataset_field_spec *spec,
@@ -251,8 +266,12 @@ static enum status select_one(const struct choice *choice, const struct dataset_
     status = find_field(choice, spec, origin, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "field '%s': ", spec->name);
+    origin->is_aligned = spec->align != NULL;
+    origin->match = spec->match;
     if (spec->index)
         status = select_check_index(&origin->index->array, err);
+    if (status == STATUS_OK && spec->matches)
+        status = keep_matches(spec, origin, err);
     return status == STATUS_OK ? STATUS_OK : error_prefix(err, status, "field '%s': ", spec->name);
 }
 

@@ -60,8 +60,8 @@ static bool want_all(const struct choice *choice, const struct dataset_options *
             want_ragged(choice, spec, wanted);
         if (!ragged_has_keys(spec))
             want(choice, spec->array, wanted);
-        if (spec->index)
-            want(choice, spec->index, wanted);
+        if (spec->index || spec->align)
+            want(choice, spec->align ? spec->align : spec->index, wanted);
     }
     return found;
 }

@@ -1,17 +1,15 @@
-/* Dates of frames, for people: where the sample axis has coordinates of times, as CF has them
- * ("hours since 1979-01-01"). See dataset.h. */
+/* See dates.h. */
 #include "dataset/frames/dates.h"
 
-#include "dataset/fields/coordinates.h"
-#include "dataset/frames/missing_dates.h"
+#include "zarr/hierarchy/attributes.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-/* Before, the calendar of most files is another one than ours. */
-enum { FIRST_YEAR = 1583 };
+_Static_assert((int)DATASET_DATE_BYTES >= (int)DATE_BYTES,
+               "dates_write() writes what date_write() does");
 
 static double unit_seconds(const char *unit, size_t length)
 {
@@ -33,83 +31,98 @@ static double unit_seconds(const char *unit, size_t length)
     return 0;
 }
 
-/* Seconds since 1970 of "1979-01-01", "1979-1-1T06:00:00". */
-static bool parse_origin(const char *text, double *ret_seconds)
+int64_t dates_unit(const char *type)
 {
-    struct tm date = {0};
-    double second = 0;
-    int fields = sscanf(text, "%d-%d-%d%*1[ T]%d:%d:%lf", &date.tm_year, &date.tm_mon,
-                        &date.tm_mday, &date.tm_hour, &date.tm_min, &second);
-    if (fields < 3 || date.tm_year < FIRST_YEAR || date.tm_year > 9999 || date.tm_mon < 1 ||
-        date.tm_mon > 12)
-        return false;
-    date.tm_year -= 1900;
-    date.tm_mon -= 1;
-    *ret_seconds = (double)timegm(&date) + second;
-    return true;
+    static const struct {
+        const char *unit;
+        int64_t seconds;
+    } units[] = {{"s", 1},  {"ms", -1000}, {"us", -1000000}, {"ns", -1000000000},
+                 {"m", 60}, {"h", 3600},   {"D", 86400}};
+    char unit[8] = "";
+    (void)!sscanf(type, "%*cM8[%7[a-zA-Z]]", unit);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(unit, units[i].unit) == 0)
+            return units[i].seconds;
+    return 0;
 }
 
-static bool is_ours(const char *calendar)
+/* Whether the rest of an origin names no other zone than UTC. */
+static bool is_utc(const char *text)
 {
-    return !*calendar || strcmp(calendar, "standard") == 0 || strcmp(calendar, "gregorian") == 0 ||
-           strcmp(calendar, "proleptic_gregorian") == 0;
+    static const char *const names[] = {"", "Z", "UTC", "GMT", "+00:00", "+0:00", "+00", "+0000"};
+    text += strspn(text, " ");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Seconds since 1970 of "1979-01-01", "1979-1-1T06:00:00", "1979-1-1 6:0:0.0 UTC". */
+static bool parse_origin(enum date_calendar calendar, const char *text, double *ret_seconds)
+{
+    int year, month, day, hour = 0, minute = 0, end = 0, more = 0;
+    double second = 0;
+    int64_t days;
+    if (sscanf(text, "%d-%d-%d%n", &year, &month, &day, &end) != 3 ||
+        !date_days(calendar, year, month, day, &days))
+        return false;
+    text += end;
+    if ((*text == 'T' || *text == ' ') && isdigit((unsigned char)text[1])) {
+        (void)!sscanf(text + 1, "%d%n:%d%n:%lf%n", &hour, &more, &minute, &more, &second, &more);
+        text += 1 + more;
+    }
+    if (!is_utc(text) || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
+        !(second >= 0 && second < 60))
+        return false;
+    *ret_seconds = (double)(days * 86400 + hour * 3600 + minute * 60) + second;
+    return true;
 }
 
 struct dates_scale dates_scale(const char *type, const char *units, const char *calendar)
 {
-    struct dates_scale scale = {.unit = 1, .origin = NAN};
+    struct dates_scale scale = {.unit = 1, .origin = NAN, .calendar = CALENDAR_GREGORIAN};
     const char *since = strstr(units, " since ");
-    int64_t unit = missing_dates_unit(type);
+    int64_t unit = dates_unit(type);
     if (unit != 0) {
         scale.origin = 0;
         scale.unit = unit > 0 ? (double)unit : 1.0 / -(double)unit;
     } else if (since) {
         double seconds = unit_seconds(units, (size_t)(since - units));
         scale.unit = seconds > 0 ? seconds : 1;
-        if (seconds > 0 && is_ours(calendar))
-            (void)!parse_origin(since + strlen(" since "), &scale.origin);
+        if (seconds > 0 && date_calendar_find(calendar, &scale.calendar))
+            (void)!parse_origin(scale.calendar, since + strlen(" since "), &scale.origin);
     }
     return scale;
 }
 
-bool dates_write(double seconds, char ret_date[DATASET_DATE_BYTES])
+/* Times
+ * ---------------------------------------------------------------------------------------------- */
+
+bool dates_of_integer(const struct dates_scale *scale, int64_t number, int64_t *ret_time)
 {
-    time_t whole = isfinite(seconds) && fabs(seconds) < 1e12 ? (time_t)floor(seconds + 1e-6) : 0;
-    struct tm date;
-    if (whole == 0 || !gmtime_r(&whole, &date) || date.tm_year + 1900 < FIRST_YEAR)
+    int64_t time, origin = llround(scale->origin * 1000);
+    if (number == INT64_MIN) /* NaT */
         return false;
-    bool is_day = date.tm_hour == 0 && date.tm_min == 0;
-    strftime(ret_date, DATASET_DATE_BYTES, is_day ? "%Y-%m-%d" : "%Y-%m-%d %H:%M", &date);
+    if (scale->unit < 1e-3) {
+        int64_t parts = llround(1e-3 / scale->unit);
+        time = number / parts - (number % parts < 0);
+    } else if (__builtin_mul_overflow(number, llround(scale->unit * 1000), &time)) {
+        return false;
+    }
+    return !__builtin_add_overflow(time, origin, ret_time);
+}
+
+bool dates_of_number(const struct dates_scale *scale, double number, int64_t *ret_time)
+{
+    double time = (scale->origin + number * scale->unit) * 1000;
+    if (!(fabs(time) < 0x1p62))
+        return false;
+    *ret_time = llround(time);
     return true;
 }
 
-static void write_date(const struct coordinates *times, uint64_t index,
-                       char ret_date[DATASET_DATE_BYTES])
+bool dates_write(enum date_calendar calendar, double seconds, char ret_date[DATASET_DATE_BYTES])
 {
-    struct dates_scale scale = dates_scale("", times->units, times->calendar);
-    if (times->values)
-        (void)!dates_write(scale.origin + times->values[index] * scale.unit, ret_date);
-}
-
-void dataset_date(const struct dataset *dataset, uint64_t frame, char ret_date[DATASET_DATE_BYTES])
-{
-    const struct dataset_private *private = dataset->private;
-    size_t store = 0;
-    ret_date[0] = '\0';
-    while (private->first_frame[store + 1] <= frame)
-        store++;
-    for (size_t i = 0; i < dataset->field_count && !ret_date[0]; i++) {
-        const struct field_origin *origin = &private->origins[i];
-        const char *name;
-        struct coordinates times;
-        if (!origin->array || origin->index)
-            continue;
-        const struct zarr_node *node =
-            zarr_hierarchy_find(private->hierarchies[store], origin->array->array.path);
-        if (!node || coordinates_read(dataset, store_joined_at(private->store, store, &name), node,
-                                      origin->axis, &times, NULL) != STATUS_OK)
-            continue;
-        write_date(&times, frame - private->first_frame[store], ret_date);
-        coordinates_done(&times);
-    }
+    return isfinite(seconds) && fabs(seconds) < 1e15 &&
+           date_write(calendar, (int64_t)floor(seconds + 1e-6), ret_date);
 }

@@ -103,6 +103,14 @@ enum status frame_array_expect_frames(const struct frame_array *array, struct er
         err);
 }
 
+double frame_array_number(const struct frame_array *array, const void *items, uint64_t i)
+{
+    enum dtype dtype = array->view.dtype;
+    return dtype == DTYPE_FLOAT64   ? ((const double *)items)[i]
+           : dtype == DTYPE_FLOAT32 ? (double)((const float *)items)[i]
+                                    : (double)dtype_integer(dtype, items, i);
+}
+
 /* As many items at once as whole chunks of about 4 MiB have. */
 static uint64_t items_at_once(const struct zarr_array *array)
 {

@@ -31,6 +31,9 @@ MUST_USE enum status frame_array_expect_numbers(const struct frame_array *array,
 MUST_USE enum status frame_array_expect_bools(const struct frame_array *array, struct error *err);
 MUST_USE enum status frame_array_expect_frames(const struct frame_array *array, struct error *err);
 
+/* Item `i` of those that are read, of an array that frame_array_expect_numbers() takes. */
+double frame_array_number(const struct frame_array *array, const void *items, uint64_t i);
+
 /* How many threads read the array at once, at least 1: at most `most`, and no more than have room
  * in 256 MiB, where each has a run of items and a reader of chunks. */
 uint64_t frame_array_thread_count(const struct frame_array *array, uint64_t most);

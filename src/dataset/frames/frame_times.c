@@ -44,13 +44,6 @@ struct taking {
     bool continuous;
 };
 
-static double number_at(enum dtype dtype, const void *items, uint64_t i)
-{
-    return dtype == DTYPE_FLOAT64   ? ((const double *)items)[i]
-           : dtype == DTYPE_FLOAT32 ? (double)((const float *)items)[i]
-                                    : (double)dtype_integer(dtype, items, i);
-}
-
 /* Exact for integers: nanoseconds since 1970 have more digits than a double. */
 static double difference_of(const struct frame_times *times, bool is_integer, int64_t integer,
                             double number)
@@ -70,7 +63,8 @@ static enum status cross(const struct taking *taking, double number, double *ret
     *ret_difference = INFINITY;
     if (!taking->continuous)
         return STATUS_OK;
-    if (isfinite(times->scale.origin) && isfinite(taking->scale.origin))
+    if (isfinite(times->scale.origin) && isfinite(taking->scale.origin) &&
+        date_calendars_agree(times->scale.calendar, taking->scale.calendar))
         *ret_difference = taking->scale.origin - times->scale.origin + number * taking->scale.unit -
                           times->number * times->scale.unit;
     else if (strcmp(before->units, here->units) == 0 &&
@@ -95,7 +89,7 @@ static enum status take_times(void *argument, const struct frame_array *array, u
     enum status status = STATUS_OK;
     for (uint64_t i = 0; status == STATUS_OK && i < count; i++) {
         int64_t integer = is_integer ? dtype_integer(dtype, items, i) : 0;
-        double number = number_at(dtype, items, i), difference;
+        double number = frame_array_number(array, items, i), difference;
         if (first + i > 0)
             difference = difference_of(times, is_integer, integer, number) * taking->scale.unit;
         else if (array->first > 0)

@@ -5,6 +5,11 @@
 
 #include "dataset/dataset_internal.h"
 
+/* align.c: finds the elements that frames of aligned fields have, unless they are known. Blocks on
+ * the store. INVALID: coordinates that cannot be compared, or that do not rise. Errors as of
+ * frame_coordinate_open() and frame_array_read(). */
+MUST_USE enum status align_settle(struct dataset *dataset, struct error *err);
+
 /* samples.c: reads the arrays that the spec names, and makes the anchors, if the spec or any field
  * asks for them. Blocks on the store. Errors as of dataset_open(). */
 MUST_USE enum status samples_settle(struct dataset *dataset, const struct dataset_options *options,

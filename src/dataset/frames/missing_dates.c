@@ -2,6 +2,7 @@
 #include "dataset/frames/missing_dates.h"
 
 #include "dataset/fields/small_array.h"
+#include "dataset/frames/dates.h"
 #include "zarr/hierarchy/group_attributes.h"
 
 #include <inttypes.h>
@@ -15,50 +16,13 @@ static const char advice[] =
 /* Dates
  * ---------------------------------------------------------------------------------------------- */
 
-/* Days from 1970-01-01 on, in the proleptic Gregorian calendar. A year begins with March here, so
- * that the 29th of February is its last day. */
-static int64_t days_of(int year, int month, int day)
-{
-    int64_t y = year - (month <= 2), m = month + (month > 2 ? -3 : 9);
-    return y * 365 + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
-}
-
-static bool is_date(int year, int month, int day)
-{
-    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return year > 0 && month >= 1 && month <= 12 && day >= 1 &&
-           day <= lengths[month - 1] + (leap && month == 2);
-}
-
 bool missing_dates_parse(const char *text, int64_t *ret_seconds)
 {
-    int year, month, day, hour = 0, minute = 0, second = 0, end = 0;
-    char between = 'T';
-    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &end) != 3 || end != 10)
+    struct date_period period;
+    bool is_day = strlen(text) >= strlen("2020-01-08");
+    if (!is_day || !date_parse(CALENDAR_GREGORIAN, text, strlen(text), &period))
         return false;
-    const char *rest = text + end;
-    if (*rest) {
-        end = 0;
-        (void)!sscanf(rest, "%c%2d:%2d%n", &between, &hour, &minute, &end);
-        if (end != 6)
-            return false;
-        rest += end;
-    }
-    if (*rest == ':') {
-        end = 0;
-        (void)!sscanf(rest, ":%2d%n", &second, &end);
-        if (end != 3)
-            return false;
-        rest += end;
-    }
-    if (*rest == '.' && rest[1])
-        rest += 1 + strspn(rest + 1, "0");
-    rest += strcmp(rest, "Z") == 0 || strcmp(rest, "+00:00") == 0 ? strlen(rest) : 0;
-    if (*rest || (between != 'T' && between != ' ') || !is_date(year, month, day) || hour < 0 ||
-        hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
-        return false;
-    *ret_seconds = days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    *ret_seconds = period.begin;
     return true;
 }
 
@@ -108,25 +72,10 @@ static bool find_frame(const struct dates *dates, int64_t date, uint64_t *ret_fr
     return low < dates->count && dates->seconds[low] == date;
 }
 
-int64_t missing_dates_unit(const char *type)
-{
-    static const struct {
-        const char *unit;
-        int64_t seconds;
-    } units[] = {{"s", 1},  {"ms", -1000}, {"us", -1000000}, {"ns", -1000000000},
-                 {"m", 60}, {"h", 3600},   {"D", 86400}};
-    char unit[8] = "";
-    (void)!sscanf(type, "%*cM8[%7[a-zA-Z]]", unit);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcmp(unit, units[i].unit) == 0)
-            return units[i].seconds;
-    return 0;
-}
-
 static enum status take_dates(const struct zarr_array *array, const unsigned char *items,
                               struct dates *dates, struct error *err)
 {
-    int64_t unit = missing_dates_unit(array->stored_type);
+    int64_t unit = dates_unit(array->stored_type);
     if (array->rank != 1 || unit == 0)
         return error_set(err, STATUS_INVALID,
                          "the array 'dates' is %d-dimensional and of %s, and not one-dimensional "

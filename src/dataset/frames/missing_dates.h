@@ -16,14 +16,11 @@ MUST_USE enum status missing_dates_find(const struct dataset *dataset, uint64_t 
                                         size_t *ret_count, struct error *err);
 
 /* Seconds from 1970 on to the date "2020-01-08T06:00:00", of which the end may be left out from the
- * 'T' (or a space) on, or from the seconds on. False: it is no such date, or not a whole second. */
+ * 'T' (or a space), the minutes or the seconds on. False: it is no such date, or not a whole
+ * second. */
 bool missing_dates_parse(const char *text, int64_t *ret_seconds);
 
 /* Seconds of "6h", "30m", "45s", "1d", "1D" or "6" (hours). False: it is none, or 0. */
 bool missing_dates_frequency(const char *text, int64_t *ret_seconds);
-
-/* How many seconds the unit of "<M8[s]" has; negative: how many of the unit a second has; 0: the
- * type is no datetime64 of such a unit. */
-int64_t missing_dates_unit(const char *type);
 
 #endif

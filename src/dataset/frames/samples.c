@@ -3,28 +3,14 @@
 #include "dataset/frames/frames.h"
 
 #include "anchors/bits.h"
-#include "anchors/split.h"
 #include "dataset/fields/select.h"
 #include "dataset/fields/steps.h"
-#include "dataset/frames/frame_runs.h"
-#include "dataset/frames/frame_times.h"
+#include "dataset/frames/making.h"
 #include "dataset/frames/missing_dates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the anchors are made of. */
-struct making {
-    struct dataset *dataset;
-    const struct dataset_options *options;
-    const struct dataset_samples_spec *spec;
-    struct zarr_hierarchy **hierarchies; /* [stores], owned: of the named arrays */
-    struct frame_runs episodes, groups, documents;
-    struct frame_times times;   /* of frames, where these tell episodes */
-    uint64_t *blocked, *wanted; /* owned bitmaps of frames; NULL: none blocked, all wanted */
-    bool continuous;
-};
 
 static bool is_set(const char *text)
 {
@@ -38,7 +24,7 @@ static bool is_plain(const struct dataset *dataset, const struct dataset_samples
            !is_set(spec->episodes_ends) && !is_set(spec->episodes_id) &&
            !is_set(spec->episodes_jumps) && spec->stride <= 1 && !is_set(spec->missing) &&
            !is_set(spec->where) && !is_set(spec->split_part) && spec->split_end == 0 &&
-           spec->pad_before + spec->pad_after == 0;
+           !is_set(spec->split_range) && spec->pad_before + spec->pad_after == 0;
 }
 
 /* Arrays
@@ -46,18 +32,18 @@ static bool is_plain(const struct dataset *dataset, const struct dataset_samples
 
 static bool splits_by_array(const struct dataset_samples_spec *spec)
 {
-    return is_set(spec->split_part) && is_set(spec->split_by) &&
+    return is_set(spec->split_part) && is_set(spec->split_by) && !making_has_ranges(spec) &&
            strcmp(spec->split_by, "episode") != 0 && strcmp(spec->split_by, "sample") != 0;
 }
 
-static size_t list_paths(const struct dataset_samples_spec *spec,
-                         const char *ret_paths[SELECT_MOST_ARRAYS])
+static size_t list_paths(const struct making *making, const char *ret_paths[SELECT_MOST_ARRAYS])
 {
+    const struct dataset_samples_spec *spec = making->spec;
     const char *all[] = {spec->episodes_ends,
                          spec->episodes_id,
                          spec->episodes_jumps,
-                         spec->missing,
-                         spec->where,
+                         making->missing.count > 0 ? NULL : spec->missing,
+                         making->where.count > 0 ? NULL : spec->where,
                          spec->segments,
                          splits_by_array(spec) ? spec->split_by : NULL};
     size_t count = 0;
@@ -71,7 +57,7 @@ static enum status open_hierarchies(struct making *making, struct error *err)
 {
     const struct dataset_private *private = making->dataset->private;
     const char *paths[SELECT_MOST_ARRAYS], *name;
-    size_t count = list_paths(making->spec, paths);
+    size_t count = list_paths(making, paths);
     enum status status = STATUS_OK;
     making->hierarchies = calloc(private->store_count, sizeof *making->hierarchies);
     if (!making->hierarchies)
@@ -97,12 +83,8 @@ static enum status find_array(const struct making *making, size_t store, const c
     return frame_array_init(making->dataset, store, option, node, ret_array, err);
 }
 
-/* Calls use() for the array of each store. */
-typedef enum status use_array(struct making *making, const struct frame_array *array,
-                              struct error *err);
-
-static enum status use_arrays(struct making *making, const char *option, const char *path,
-                              use_array *use, struct error *err)
+enum status making_use_arrays(struct making *making, const char *option, const char *path,
+                              making_use *use, struct error *err)
 {
     enum status status = STATUS_OK;
     for (size_t s = 0; status == STATUS_OK && s < making->dataset->store_count; s++) {
@@ -139,7 +121,7 @@ static enum status use_times(struct making *making, const struct frame_array *ar
 static enum status find_jumps(struct making *making, struct error *err)
 {
     const char *path = making->spec->episodes_jumps;
-    enum status status = use_arrays(making, "samples.episodes_jumps", path, use_times, err);
+    enum status status = making_use_arrays(making, "samples.episodes_jumps", path, use_times, err);
     return status != STATUS_OK ? status
                                : frame_times_runs(&making->times, making->dataset->frame_count,
                                                   &making->episodes, err);
@@ -158,9 +140,10 @@ static enum status find_episodes(struct making *making, struct error *err)
         return error_set(err, STATUS_INVALID,
                          "samples.episodes has more than one of ends, id and jumps: choose one");
     if (is_set(spec->episodes_ends))
-        return use_arrays(making, "samples.episodes_ends", spec->episodes_ends, use_ends, err);
+        return making_use_arrays(making, "samples.episodes_ends", spec->episodes_ends, use_ends,
+                                 err);
     if (is_set(spec->episodes_id))
-        return use_arrays(making, "samples.episodes_id", spec->episodes_id, use_ids, err);
+        return making_use_arrays(making, "samples.episodes_id", spec->episodes_id, use_ids, err);
     if (is_set(spec->episodes_jumps))
         return find_jumps(making, err);
     return STATUS_OK;
@@ -184,23 +167,19 @@ static enum status find_documents(struct making *making, struct error *err)
                          "samples.segments is '%s', but no field uses it: set segments: true of a "
                          "field with steps",
                          path);
-    return user ? use_arrays(making, "samples.segments", path, use_documents, err) : STATUS_OK;
+    return user ? making_use_arrays(making, "samples.segments", path, use_documents, err)
+                : STATUS_OK;
 }
 
 /* Masks
  * ---------------------------------------------------------------------------------------------- */
 
-/* A bitmap of all frames; NULL: no memory. Owned by `making`. */
-static uint64_t *make_bits(const struct making *making, uint64_t **bits)
+enum status making_bits(const struct making *making, uint64_t **bits, struct error *err)
 {
     if (!*bits)
         *bits = calloc(bits_words(making->dataset->frame_count), sizeof **bits);
-    return *bits;
-}
-
-static enum status no_bits(struct error *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "no memory for a mask of the frames");
+    return *bits ? STATUS_OK
+                 : error_set(err, STATUS_NO_MEMORY, "no memory for a mask of the frames");
 }
 
 static enum status take_bools(void *argument, const struct frame_array *array, uint64_t first,
@@ -262,13 +241,36 @@ static enum status find_masks(struct making *making, struct error *err)
     const struct dataset_samples_spec *spec = making->spec;
     enum status status = STATUS_OK;
     if (is_set(spec->missing))
-        status = make_bits(making, &making->blocked)
-                     ? use_arrays(making, "samples.missing", spec->missing, use_missing, err)
-                     : no_bits(err);
+        status = making_bits(making, &making->blocked, err);
+    if (status == STATUS_OK && making->missing.count > 0)
+        status = making_mark(making, "samples.missing", &making->missing, DATASET_MISSING,
+                             making->blocked, err);
+    else if (status == STATUS_OK && is_set(spec->missing))
+        status = making_use_arrays(making, "samples.missing", spec->missing, use_missing, err);
     if (status == STATUS_OK && is_set(spec->where))
-        status = make_bits(making, &making->wanted)
-                     ? use_arrays(making, "samples.where", spec->where, use_where, err)
-                     : no_bits(err);
+        status = making_bits(making, &making->wanted, err);
+    if (status == STATUS_OK && making->where.count > 0)
+        status = making_mark(making, "samples.where", &making->where, DATASET_WHERE, making->wanted,
+                             err);
+    else if (status == STATUS_OK && is_set(spec->where))
+        status = making_use_arrays(making, "samples.where", spec->where, use_where, err);
+    return status;
+}
+
+/* Frames without which an aligned field has no values. */
+static enum status block_unmatched(struct making *making, struct error *err)
+{
+    const struct dataset *dataset = making->dataset;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !making->spec->is_settled && i < dataset->field_count; i++) {
+        const int64_t *matches = dataset->private->origins[i].matches;
+        for (uint64_t t = 0; matches && status == STATUS_OK && t < dataset->frame_count; t++)
+            if (matches[t] < 0) {
+                status = making_bits(making, &making->blocked, err);
+                if (status == STATUS_OK)
+                    bits_set(making->blocked, t, t + 1);
+            }
+    }
     return status;
 }
 
@@ -280,142 +282,11 @@ static enum status block_missing_dates(struct making *making, struct error *err)
     if (making->spec->is_settled || is_set(making->spec->missing))
         return STATUS_OK;
     enum status status = missing_dates_find(making->dataset, &frames, &count, err);
-    if (status == STATUS_OK && count > 0 && !make_bits(making, &making->blocked))
-        status = no_bits(err);
+    if (status == STATUS_OK && count > 0)
+        status = making_bits(making, &making->blocked, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         bits_set(making->blocked, frames[i], frames[i] + 1);
     free(frames);
-    return status;
-}
-
-/* Splits
- * ---------------------------------------------------------------------------------------------- */
-
-static enum status use_groups(struct making *making, const struct frame_array *array,
-                              struct error *err)
-{
-    return frame_runs_add_values(&making->groups, array, false, false, err);
-}
-
-/* Without an array of episodes, a store is one, or all stores are one. */
-static void group_by_episode(const struct making *making, struct split_groups *groups)
-{
-    const struct dataset *dataset = making->dataset;
-    groups->ends = making->episodes.ends;
-    groups->run_count = making->episodes.count;
-    if (groups->ends)
-        return;
-    groups->ends = dataset->store_frames + (making->continuous ? dataset->store_count : 1);
-    groups->run_count = making->continuous ? 1 : dataset->store_count;
-}
-
-static enum status find_groups(struct making *making, struct split_groups *groups,
-                               struct error *err)
-{
-    const char *by = making->spec->split_by;
-    if (!is_set(by) || strcmp(by, "episode") == 0) {
-        group_by_episode(making, groups);
-        return STATUS_OK;
-    }
-    if (strcmp(by, "sample") == 0)
-        return STATUS_OK;
-    enum status status = use_arrays(making, "samples.split_by", by, use_groups, err);
-    groups->ends = making->groups.ends;
-    groups->values = making->groups.values;
-    groups->run_count = making->groups.count;
-    return status;
-}
-
-static enum status add_part(struct dataset_private *private, const char *name,
-                            struct split_content content, struct error *err)
-{
-    struct dataset_part *parts = realloc(private->parts, (private->part_count + 1) * sizeof *parts);
-    char *copy = strdup(name);
-    private->parts = parts ? parts : private->parts;
-    if (!parts || !copy) {
-        free(copy);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for parts of a split");
-    }
-    parts[private->part_count++] =
-        (struct dataset_part){copy, content.runs, content.frames, content.first, content.end};
-    return STATUS_OK;
-}
-
-/* What all parts have, for people. A walk over single frames would take as long as the rest of the
- * start. */
-static enum status note_parts(struct making *making, const struct split_options *options,
-                              const struct split_groups *groups, struct error *err)
-{
-    enum status status = STATUS_OK;
-    for (size_t p = 0; p < options->part_count && groups->ends && status == STATUS_OK; p++) {
-        struct split_options one = *options;
-        struct split split;
-        one.part = options->parts[p].name;
-        status = split_init(&one, groups, &split, err);
-        if (status == STATUS_OK)
-            status =
-                add_part(making->dataset->private, one.part, split_content(&split, groups), err);
-    }
-    return status;
-}
-
-static enum status split_into_parts(struct making *making, struct error *err)
-{
-    const struct dataset_samples_spec *spec = making->spec;
-    struct split_part parts[SPLIT_MOST_PARTS] = {0};
-    struct split_options options = {.parts = parts,
-                                    .part_count = spec->split_part_count,
-                                    .part = spec->split_part,
-                                    .seed = spec->split_seed};
-    struct split_groups groups = {.store_frames = making->dataset->store_frames,
-                                  .store_count = making->dataset->store_count};
-    struct split split;
-    for (size_t i = 0; i < spec->split_part_count && i < SPLIT_MOST_PARTS; i++)
-        parts[i] = (struct split_part){spec->split_parts[i].name, spec->split_parts[i].fraction};
-    enum status status = find_groups(making, &groups, err);
-    if (status == STATUS_OK)
-        status = split_init(&options, &groups, &split, err);
-    if (status != STATUS_OK)
-        return status;
-    split_block(&split, &groups, making->blocked);
-    return note_parts(making, &options, &groups, err);
-}
-
-/* The episodes that the range has frames of. */
-static enum status note_range(struct making *making, struct error *err)
-{
-    const struct dataset_samples_spec *spec = making->spec;
-    uint64_t frames = making->dataset->frame_count;
-    struct split_groups groups = {.store_frames = making->dataset->store_frames,
-                                  .store_count = making->dataset->store_count};
-    struct split_content content = {
-        .first = spec->split_begin ? add_sat(spec->split_begin, spec->split_gap) : 0,
-        .end = min_u64(spec->split_end, frames)};
-    content.frames = content.end - content.first;
-    group_by_episode(making, &groups);
-    for (size_t run = 0; run < groups.run_count; run++) {
-        uint64_t begin = run ? groups.ends[run - 1] : 0;
-        content.runs += max_u64(begin, content.first) < min_u64(groups.ends[run], content.end);
-    }
-    return add_part(making->dataset->private, "", content, err);
-}
-
-static enum status find_part(struct making *making, struct error *err)
-{
-    const struct dataset_samples_spec *spec = making->spec;
-    bool has_parts = is_set(spec->split_part), has_range = spec->split_end > 0;
-    enum status status = STATUS_OK;
-    if (!has_parts && !has_range)
-        return STATUS_OK;
-    if (!make_bits(making, &making->blocked))
-        return no_bits(err);
-    if (has_parts)
-        status = split_into_parts(making, err);
-    if (status == STATUS_OK && has_range)
-        status = split_block_range(spec->split_begin, spec->split_end, spec->split_gap,
-                                   making->dataset->frame_count, making->blocked, err);
-    if (status == STATUS_OK && has_range && !has_parts)
-        status = note_range(making, err);
     return status;
 }
 
@@ -464,7 +335,7 @@ static enum status make(struct making *making, struct error *err)
     if (status == STATUS_OK)
         status = find_masks(making, err);
     if (status == STATUS_OK)
-        status = find_part(making, err);
+        status = making_split(making, err);
     if (status == STATUS_OK)
         status = build(making, err);
     if (status != STATUS_OK)
@@ -475,6 +346,16 @@ static enum status make(struct making *making, struct error *err)
     return STATUS_OK;
 }
 
+static enum status read_ranges(struct making *making, struct error *err)
+{
+    const struct dataset_samples_spec *spec = making->spec;
+    enum status status = range_list_read(spec->missing, &making->missing, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, status, "samples.missing: ");
+    status = range_list_read(spec->where, &making->where, err);
+    return status != STATUS_OK ? error_prefix(err, status, "samples.where: ") : STATUS_OK;
+}
+
 enum status samples_settle(struct dataset *dataset, const struct dataset_options *options,
                            struct error *err)
 {
@@ -482,12 +363,18 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
                             .options = options,
                             .spec = &options->samples,
                             .continuous = options->samples.continuous};
-    enum status status = block_missing_dates(&making, err);
+    enum status status = read_ranges(&making, err);
+    if (status == STATUS_OK)
+        status = block_missing_dates(&making, err);
+    if (status == STATUS_OK)
+        status = block_unmatched(&making, err);
     if (status == STATUS_OK && !making.blocked && is_plain(dataset, making.spec) &&
         !is_set(making.spec->segments))
         return STATUS_OK;
     if (status == STATUS_OK)
         status = make(&making, err);
+    range_list_done(&making.missing);
+    range_list_done(&making.where);
     for (size_t s = 0; making.hierarchies && s < dataset->store_count; s++)
         zarr_hierarchy_free(making.hierarchies[s]);
     free(making.hierarchies);

@@ -6,8 +6,8 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "dataset/fields/steps.h"
+#include "dataset/frames/frame_coordinate.h"
 #include "dataset/frames/frame_times.h"
-#include "zarr/hierarchy/axes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,95 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the field's array: an array of one item for each frame that holds times. */
-static bool is_times(const struct zarr_node *node, uint64_t frames)
-{
-    struct zarr_encoding encoding;
-    if (node->status != STATUS_OK || node->array.rank != 1 || node->array.shape[0] != frames ||
-        node->array.item_length > 0)
-        return false;
-    zarr_node_encoding(node, &encoding);
-    return strstr(encoding.units, " since ") || strchr(node->array.stored_type, 'M');
-}
-
-/* What the sample axis of the first field that has one is called, and the group of the field. */
-struct sample_axis {
-    char group[ZARR_PATH_BYTES]; /* with a '/' behind; "": the root */
-    char name[ZARR_PATH_BYTES];  /* "": none */
-};
-
-static bool find_axis(const struct dataset *dataset, struct sample_axis *ret)
-{
-    for (size_t i = 0; i < dataset->field_count; i++) {
-        const struct field_origin *origin = &dataset->private->origins[i];
-        struct zarr_axis_names names;
-        if (!origin->array || origin->index)
-            continue;
-        const char *path = origin->array->array.path, *slash = strrchr(path, '/');
-        (void)zarr_node_axis_names(origin->array, &names);
-        snprintf(ret->group, sizeof ret->group, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
-        snprintf(ret->name, sizeof ret->name, "%s", names.names[origin->axis]);
-        return true;
-    }
-    return false;
-}
-
-/* Of the arrays that are known: the coordinate of the axis, or the first other array of times. */
-static const struct zarr_node *choose(const struct zarr_hierarchy *hierarchy,
-                                      const struct sample_axis *axis, uint64_t frames)
-{
-    const struct zarr_node *found = NULL;
-    for (size_t i = 0; i < hierarchy->node_count; i++) {
-        const struct zarr_node *node = &hierarchy->nodes[i];
-        const char *slash = strrchr(node->array.path, '/');
-        struct zarr_axis_names names;
-        if (!is_times(node, frames))
-            continue;
-        (void)zarr_node_axis_names(node, &names);
-        if (strcmp(names.names[0], axis->name) != 0)
-            continue;
-        if (!found || strcmp(slash ? slash + 1 : node->array.path, axis->name) == 0)
-            found = node;
-    }
-    return found;
-}
-
-/* Opens the arrays that may be of times in store number `s`: all where one request tells of them,
- * and the coordinate of the axis alone ("time" of an axis without a name) where each array is asked
- * for. */
-static enum status open_arrays(const struct dataset *dataset, size_t s,
-                               const struct sample_axis *axis, struct zarr_hierarchy **ret)
-{
-    char path[2 * ZARR_PATH_BYTES];
-    const char *name, *paths[] = {path};
-    struct zarr_wanted wanted = {.paths = paths, .path_count = 1};
-    snprintf(path, sizeof path, "%s%s", axis->group, axis->name[0] ? axis->name : "time");
-    if (dataset->private->hierarchies[s]->consolidated)
-        wanted = (struct zarr_wanted){.group = ""};
-    return zarr_hierarchy_open_wanted(store_joined_at(dataset->private->store, s, &name), &wanted,
-                                      ret, NULL);
-}
-
-/* Adds the times of a store. `path`: of the array in the first store, set there. */
-static enum status add_store(const struct dataset *dataset, size_t s,
-                             const struct sample_axis *axis, char path[ZARR_PATH_BYTES],
+/* Adds the times of a store. */
+static enum status add_store(const struct dataset *dataset, size_t s, const char *path,
                              struct frame_times *times)
 {
-    uint64_t frames = dataset->store_frames[s + 1] - dataset->store_frames[s];
-    struct zarr_hierarchy *hierarchy = NULL;
-    struct frame_array array;
-    enum status status = open_arrays(dataset, s, axis, &hierarchy);
-    const struct zarr_node *node = NULL;
-    if (status == STATUS_OK)
-        node = s == 0 ? choose(hierarchy, axis, frames) : zarr_hierarchy_find(hierarchy, path);
-    if (status == STATUS_OK)
-        status =
-            node ? frame_array_init(dataset, s, "times", node, &array, NULL) : STATUS_NOT_FOUND;
-    if (status == STATUS_OK)
-        status = frame_times_add(times, &array, dataset->private->continuous, NULL);
-    if (status == STATUS_OK && s == 0)
-        snprintf(path, ZARR_PATH_BYTES, "%s", node->array.path);
-    zarr_hierarchy_free(hierarchy);
+    struct frame_coordinate coordinate;
+    enum status status = frame_coordinate_open(dataset, s, "times", path, FRAME_COORDINATE_FRAMES,
+                                               &coordinate, NULL);
+    if (status != STATUS_OK)
+        return status;
+    status = frame_times_add(times, &coordinate.array, dataset->private->continuous, NULL);
+    frame_coordinate_done(&coordinate);
     return status;
 }
 
@@ -156,11 +78,12 @@ static struct jumps count_jumps(const struct dataset *dataset, const struct fram
     return jumps;
 }
 
-static void describe_frame(uint64_t frame, double time, bool is_date, struct text *out)
+static void describe_frame(uint64_t frame, double time, const struct dates_scale *scale,
+                           struct text *out)
 {
     char date[DATASET_DATE_BYTES];
     text_append(out, "frame %" PRIu64, frame);
-    if (is_date && dates_write(time, date))
+    if (isfinite(scale->origin) && dates_write(scale->calendar, time, date))
         text_append(out, " (%s)", date);
     else
         text_append(out, " (%.10g s)", time);
@@ -170,15 +93,14 @@ static void describe_jumps(const struct frame_times *times, const char *path, st
                            struct text *out)
 {
     const char *slash = strchr(path, '/') ? "/" : "";
-    bool is_date = isfinite(times->scale.origin);
     if (jumps.count == 0)
         return;
     text_append(out, "%s: array '%s': the time jumps at %s frame%s, first from ",
                 jumps.are_crossed ? "warning" : "note", text_shown(path).text,
                 count_format(jumps.count).text, count_plural(jumps.count));
-    describe_frame(jumps.first - 1, jumps.time - jumps.difference, is_date, out);
+    describe_frame(jumps.first - 1, jumps.time - jumps.difference, &times->scale, out);
     text_append(out, " to ");
-    describe_frame(jumps.first, jumps.time, is_date, out);
+    describe_frame(jumps.first, jumps.time, &times->scale, out);
     text_append(out,
                 jumps.are_crossed ? ", and samples go across: write samples: {episodes: {jumps: "
                                     "%s%s}}, so that a new episode begins at each jump\n"
@@ -190,13 +112,12 @@ static void describe_jumps(const struct frame_times *times, const char *path, st
 void time_doubts_describe(const struct dataset *dataset, struct text *out)
 {
     struct frame_times times = {0};
-    struct sample_axis axis;
     char path[ZARR_PATH_BYTES] = "";
     int32_t *steps = NULL;
     size_t count;
-    enum status status = find_axis(dataset, &axis) ? STATUS_OK : STATUS_NOT_FOUND;
+    enum status status = frame_coordinate_find(dataset, path, NULL);
     for (size_t s = 0; status == STATUS_OK && s < dataset->store_count; s++)
-        status = add_store(dataset, s, &axis, path, &times);
+        status = add_store(dataset, s, path, &times);
     if (status == STATUS_OK)
         status = frame_times_settle(&times, NULL);
     if (status == STATUS_OK)

@@ -50,7 +50,10 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
                                     .array = &here->array,
                                     .elements = here->array.shape[0],
                                     .first = here->first_element,
-                                    .unit = " along its sample axis"},
+                                    .unit = " along its sample axis",
+                                    .matches = origin->matches
+                                                   ? origin->matches + private->first_frame[s]
+                                                   : NULL},
                       indices + private->first_frame[s]);
     }
 }

@@ -109,6 +109,8 @@ static void describe_store(const struct field_origin *origin, size_t store, stru
         text_append(text, " index '%s' ", origin->index->array.path);
         zarr_array_identify(&origin->store_fields[store].index, text);
     }
+    if (origin->matches)
+        text_append(text, " match %d ", (int)origin->match);
 }
 
 /* Which frames are samples, and what stands at missing steps. */

@@ -132,6 +132,8 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
         status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)
         status = layout_settle_rows(dataset, err);
+    if (status == STATUS_OK)
+        status = align_settle(dataset, err);
     if (status == STATUS_OK && !private->anchors)
         status = samples_settle(dataset, options, err);
     if (status == STATUS_OK)
@@ -332,6 +334,11 @@ const struct zarr_array *dataset_field_index_array(const struct dataset *dataset
     return origin->index ? &origin->store_fields[0].index : NULL;
 }
 
+const int64_t *dataset_field_matches(const struct dataset *dataset, size_t field)
+{
+    return dataset->private->origins[field].matches;
+}
+
 const struct zarr_array *dataset_ragged_array(const struct dataset *dataset, size_t ragged,
                                               size_t column)
 {
@@ -361,6 +368,7 @@ void dataset_free(struct dataset *dataset)
     for (size_t i = 0; i < DATASET_MAX_FIELDS; i++) {
         slices_free(&private->origins[i], private->store_count);
         normals_free(private->origins[i].normal);
+        free(private->origins[i].matches);
         free(private->origins[i].store_fields);
     }
     for (size_t r = 0; r < RAGGED_MAX_FIELDS; r++)
@@ -370,8 +378,10 @@ void dataset_free(struct dataset *dataset)
     free(private->hierarchies);
     constants_free(dataset);
     anchors_free(private->anchors);
-    for (size_t i = 0; i < private->part_count; i++)
+    for (size_t i = 0; i < private->part_count; i++) {
         free(private->parts[i].name);
+        free(private->parts[i].array);
+    }
     free(private->parts);
     free(private->document_ends);
     free(private->steps);

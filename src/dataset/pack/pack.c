@@ -33,13 +33,14 @@ static void put_normal(struct text *out, const struct zarr_normal *normal)
     packed_put_run(out, normal ? normal->std : NULL, normal && normal->std ? bytes : 0);
 }
 
-static void put_spec(struct text *out, const struct field_origin *origin)
+static void put_spec(struct text *out, const struct dataset *dataset,
+                     const struct field_origin *origin)
 {
     const char axis[] = {(char)('0' + origin->axis), '\0'};
     _Static_assert(ZARR_MAX_RANK < 10, "an axis is one digit");
     pack_string(out, origin->name);
     pack_string(out, origin->array->array.path);
-    packed_put_number(out, origin->index != NULL);
+    packed_put_number(out, (origin->index != NULL) + (uint64_t)origin->is_aligned);
     pack_string(out, origin->index ? origin->index->array.path : "");
     pack_string(out, axis);
     packed_put_number(out, origin->convert.to);
@@ -51,6 +52,9 @@ static void put_spec(struct text *out, const struct field_origin *origin)
     packed_put_number(out, origin->segments);
     packed_put_run(out, origin->crops, origin->is_cropped ? sizeof origin->crops : 0);
     packed_put_number(out, origin->crop_group);
+    packed_put_number(out, origin->match);
+    packed_put_run(out, origin->matches,
+                   origin->matches ? dataset->frame_count * sizeof *origin->matches : 0);
 }
 
 /* The fields that have arrays: those that are made follow from them. */
@@ -62,7 +66,7 @@ static void put_specs(struct text *out, const struct dataset *dataset)
     packed_put_number(out, count);
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->private->origins[i].array)
-            put_spec(out, &dataset->private->origins[i]);
+            put_spec(out, dataset, &dataset->private->origins[i]);
 }
 
 /* What samples are, as settled: the anchors, and not the arrays that they were made from. */
@@ -182,6 +186,19 @@ static bool take_normal(struct packed *packed, struct zarr_normal *normal,
            take_table(packed, normal, &normal->mean) && take_table(packed, normal, &normal->std);
 }
 
+static bool take_matches(struct packed *packed, struct dataset_field_spec *spec)
+{
+    uint64_t match;
+    const char *matches;
+    size_t size;
+    if (!packed_take_number(packed, &match) || !packed_take_run(packed, &matches, &size))
+        return false;
+    spec->match = (enum dataset_match)match;
+    spec->matches = size > 0 ? matches : NULL;
+    spec->match_count = size / sizeof(int64_t);
+    return true;
+}
+
 /* The specs' steps are malloc'ed, the caller's, on failure too. */
 static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
                        struct zarr_normal *normals, uint64_t count)
@@ -201,9 +218,11 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         if (!packed_take_number(packed, &segments))
             return false;
         spec.segments = segments;
-        if (!take_crops(packed, &spec))
+        if (!take_crops(packed, &spec) || !take_matches(packed, &spec))
             return false;
-        if (!has_index)
+        if (has_index == 2)
+            spec.align = spec.index;
+        if (has_index != 1)
             spec.index = NULL;
         spec.cast = (enum dtype)cast;
         specs[i] = spec;
