@@ -35,6 +35,8 @@ VALUE_TYPES = ("u1", "i2", "u4", "i8", "f2", "f4", "f8", "bool")
 class World(test_samples.World):
     """Ragged fields beside the fields of frames. The model has numbers of frames, from 1, instead of items."""
 
+    aligns = False
+
     def make_store(self, count):
         arrays, rng = super().make_store(count), self.rng
         if not hasattr(self, "ragged"):

@@ -498,6 +498,9 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     dataset->anchors = anchors;
     dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
                             dataset->private->document_count * sizeof(uint64_t);
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (dataset->private->origins[i].matches)
+            dataset->anchor_bytes += dataset->frame_count * sizeof(int64_t);
     dataset->sample_count = anchors ? anchors_count(anchors) : dataset->frame_count;
     enum status status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)
