@@ -360,8 +360,8 @@ enum penstock_status penstock_transform_open(struct penstock_transform **ret_tra
     const struct board_message hello = {.type = BOARD_HELLO};
     if (status == STATUS_OK) {
         *t = (struct penstock_transform){.socket = socket, .token_fd = -1, .done_fd = -1};
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* what hangs in the user's function does not outlive the
-                                           * reader */
+        prctl(PR_SET_PDEATHSIG,
+              SIGTERM); /* of the reader, where its shell has become this process */
         status = board_send(socket, &hello, NULL, 0, &error);
     }
     if (message)
