@@ -32,7 +32,8 @@ struct dataset_slice_spec {
     /* "n": one index, and the field has no such axis; "a:b": those from a on and before b; or
      * "[...]", a list (base/text.h) of both. Numbers below 0 count from the end, and an end that is
      * left out is that of the axis. Instead of a number there may be a name, which is an item of
-     * the axis' coordinates (slice.c), or "=" and any item of these. */
+     * the axis' coordinates (slice.c), or "=" and any item of these. "@PATH": a list in a file,
+     * an item a line. */
     const char *indices;
 };
 
@@ -56,7 +57,10 @@ struct dataset_ragged_spec {
                           * belongs */
     const char *columns; /* a list of columns that say nothing of the kind; excludes index */
     const char *values;
-    const struct ragged_lengths *lengths; /* in a dataset that is unpacked: as settled */
+    /* In a dataset that is unpacked, as settled; panel_lengths as in panel.h: */
+    const struct ragged_lengths *lengths;
+    const void *panel_lengths; /* [panel_length_bytes] */
+    size_t panel_length_bytes;
 };
 
 /* How trainers get a ragged field. */

@@ -99,6 +99,8 @@ struct ragged {
     bool fills_zero;      /* a step outside the sample's episode has no items */
     size_t lengths_field; /* RAGGED_CSR F.offsets, else F.length: an index into dataset.fields;
                            * field_count for RAGGED_DENSE */
+    uint64_t panel_count; /* the field has the items of so many columns of a matrix, numbered from
+                           * 0; 0: of all */
     size_t values;        /* which column has the values; column_count: there is none, each
                            * item counts 1 */
     size_t column_count;

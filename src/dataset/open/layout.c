@@ -7,9 +7,11 @@
 #include "dataset/fields/slices.h"
 #include "dataset/fields/steps.h"
 #include "dataset/open/open.h"
+#include "dataset/panel.h"
 #include "dataset/ragged/ragged_layout.h"
 #include "dataset/ragged/ragged_open.h"
 #include "dataset/read/row_walk.h"
+#include "dataset/read/sift.h"
 #include "zarr/chunk/chunk.h"
 #include "zarr/chunk/shard_cache.h"
 
@@ -406,6 +408,9 @@ static bool lay_out_ragged(struct dataset *dataset, uint64_t *held)
         const struct ragged *ragged = &dataset->ragged[r];
         uint64_t count = ragged_entries_before(origin, dataset->store_count) + dataset->store_count;
         fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->held_offset);
+        if (fits && origin->panel)
+            fits =
+                lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->panel->held_offset);
         for (size_t c = 0; c < origin->column_count && origin->is_held && fits; c++)
             fits = lay_out(held, ragged->item_count, ragged->columns[c].item_bytes, HELD_ALIGNMENT,
                            &origin->items_offset[c]);
@@ -475,6 +480,7 @@ static void settle_scratch(struct dataset *dataset)
     }
     dataset->scratch_bytes = zarr_chunk_reader_bytes_with(dataset->private->store, arrays, count,
                                                           &dataset->private->read);
+    dataset->scratch_bytes += sift_bytes(dataset);
     dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 11";
+static const char pack_magic[] = "penstock dataset 12";
 
 static void put_slices(struct text *out, const struct field_origin *origin)
 {
