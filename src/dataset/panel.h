@@ -22,8 +22,8 @@ struct ragged_panel {
     size_t column;            /* of the field's columns: the one of the indices */
     struct field_slice slice; /* which columns of the matrix; its runs are owned */
     uint64_t count;           /* of these */
-    int32_t *places; /* [place_count], owned: the number of a column in the list; -1: not there */
-    uint64_t place_count;
+    int32_t *numbers; /* [number_count], owned: the number of a column in the list; -1: not there */
+    uint64_t number_count;
     unsigned char *lengths; /* [length_bytes], owned: how many items each entry has, in bytes of 7
                              * bits, lowest first, with the eighth set but in the last; NULL before
                              * ragged_scan() */

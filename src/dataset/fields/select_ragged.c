@@ -297,11 +297,14 @@ static enum status take_slice(const struct dataset_field_spec *spec, struct ragg
         return error_set(err, STATUS_INVALID,
                          "slice has %zu axes: of a ragged field one can be sliced",
                          spec->slice_count);
+    if (ragged->is_vlen)
+        return error_set(err, STATUS_INVALID,
+                         "slice is for columns of indices, and the values of array '%s' have none: "
+                         "leave it out",
+                         ragged->offsets.node->array.path);
     if (ragged->is_held)
-        return refuse_key("slice",
-                          ragged->is_vlen ? "the values of one have no columns"
-                                          : "not of joined ones: leave out index or slice",
-                          err);
+        return error_set(err, STATUS_INVALID,
+                         "slice and index: a joined field has all columns; leave one of them out");
     if (ragged->index_count == 0)
         return error_set(err, STATUS_INVALID,
                          "slice takes columns of indices: name them in ragged.index");

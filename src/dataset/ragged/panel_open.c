@@ -120,24 +120,24 @@ static enum status number_columns(struct settling *settling, struct error *err)
     uint64_t end = 0;
     for (size_t i = 0; i < slice->run_count; i++)
         end = max_u64(end, slice->runs[i].first + slice->runs[i].count);
-    panel->places = malloc(end * sizeof *panel->places);
-    if (!panel->places)
+    panel->numbers = malloc(end * sizeof *panel->numbers);
+    if (!panel->numbers)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " columns", end);
-    memset(panel->places, 0xff, end * sizeof *panel->places);
+    memset(panel->numbers, 0xff, end * sizeof *panel->numbers);
     for (size_t i = 0; i < slice->run_count; i++)
         for (uint64_t k = 0; k < slice->runs[i].count; k++) {
             uint64_t column = slice->runs[i].first + k;
-            if (panel->places[column] >= 0)
+            if (panel->numbers[column] >= 0)
                 return error_set(err, STATUS_INVALID,
                                  "%s is listed twice, as number %" PRId32 " and %" PRIu64
                                  " of the list, from 0 on: leave one of them out",
-                                 column_text(settling, column).text, panel->places[column],
+                                 column_text(settling, column).text, panel->numbers[column],
                                  panel->count);
-            panel->places[column] = (int32_t)panel->count++;
+            panel->numbers[column] = (int32_t)panel->count++;
         }
     enum dtype dtype = settling->origin->columns[panel->column].node->array.dtype;
     uint64_t bound = dtype_bound(dtype);
-    panel->place_count = min_u64(end, bound);
+    panel->number_count = min_u64(end, bound);
     if (panel->count > bound)
         return error_set(err, STATUS_INVALID,
                          "%" PRIu64 " columns, and the array '%s' has indices of %s: list fewer",
@@ -153,8 +153,8 @@ static enum status compare_names(const struct settling *settling, const struct c
                                  size_t store, struct error *err)
 {
     const struct ragged_panel *panel = settling->origin->panel;
-    for (uint64_t column = 0; column < panel->place_count; column++) {
-        if (panel->places[column] < 0 ||
+    for (uint64_t column = 0; column < panel->number_count; column++) {
+        if (panel->numbers[column] < 0 ||
             (column < there->count &&
              strcmp(there->names[column], settling->names.names[column]) == 0))
             continue;
@@ -243,7 +243,7 @@ void panel_free(struct ragged_panel *panel)
     if (!panel)
         return;
     free(panel->slice.runs);
-    free(panel->places);
+    free(panel->numbers);
     free(panel->lengths);
     free(panel);
 }

@@ -54,7 +54,7 @@ static enum status end_entries(struct scan *scan, uint64_t seen, struct error *e
     return status;
 }
 
-/* Negative indices are large as unsigned ones, beyond all places. */
+/* Negative indices are large as unsigned ones, beyond all numbers. */
 #define DEFINE_COUNT(type)                                                                     \
     static uint64_t count_##type(const struct ragged_panel *panel, const unsigned char *items, \
                                  uint64_t count)                                               \
@@ -63,7 +63,7 @@ static enum status end_entries(struct scan *scan, uint64_t seen, struct error *e
         for (uint64_t i = 0; i < count; i++) {                                                 \
             type index;                                                                        \
             memcpy(&index, items + i * sizeof index, sizeof index);                            \
-            kept += index < panel->place_count && panel->places[index] >= 0;                   \
+            kept += index < panel->number_count && panel->numbers[index] >= 0;                 \
         }                                                                                      \
         return kept;                                                                           \
     }

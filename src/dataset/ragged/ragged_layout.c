@@ -154,7 +154,7 @@ static void lay_out_columns(const struct dataset *dataset, const struct ragged_o
 static enum status lay_out_panel(size_t stores, const struct ragged_origin *origin,
                                  struct ragged *ragged, uint64_t items, struct error *err)
 {
-    const uint64_t page_bytes = (uint64_t)64 << 10;
+    const uint64_t page_bytes = (uint64_t)16 << 10;
     struct ragged_panel *panel = origin->panel;
     ragged->panel_count = panel->count;
     panel->stored = *ragged;

@@ -34,13 +34,13 @@ struct target {
     static void choose_##type(const struct ragged_panel *panel, const unsigned char *items, \
                               struct block *block)                                          \
     {                                                                                       \
-        uint64_t kept = 0, count = panel->place_count;                                      \
+        uint64_t kept = 0, count = panel->number_count;                                     \
         for (uint64_t i = 0; i < block->count; i++) {                                       \
             type index;                                                                     \
             memcpy(&index, items + i * sizeof index, sizeof index);                         \
             bool is_known = index < count;                                                  \
             block->kept[kept] = (uint32_t)i;                                                \
-            kept += is_known & (panel->places[is_known ? index : 0] >= 0);                  \
+            kept += is_known & (panel->numbers[is_known ? index : 0] >= 0);                 \
         }                                                                                   \
         block->kept_count = kept;                                                           \
     }
@@ -72,13 +72,13 @@ static void choose(const struct ragged_panel *panel, struct block *block)
 }
 
 /* Little-endian, as all that is decoded. */
-static void put_place(const struct ragged_panel *panel, size_t item_bytes,
-                      const unsigned char *item, unsigned char *out)
+static void put_number(const struct ragged_panel *panel, size_t item_bytes,
+                       const unsigned char *item, unsigned char *out)
 {
     uint64_t index = 0;
     memcpy(&index, item, item_bytes);
-    uint64_t place = (uint64_t)panel->places[index];
-    memcpy(out, &place, item_bytes);
+    uint64_t number = (uint64_t)panel->numbers[index];
+    memcpy(out, &number, item_bytes);
 }
 
 #define GATHER(type)                     \
@@ -122,8 +122,8 @@ static void copy_kept(const struct sifting *sifting, const struct block *block, 
             continue;
         }
         for (uint64_t i = 0; i < count; i++)
-            put_place(panel, item_bytes, items + block->kept[first + i] * item_bytes,
-                      out + i * item_bytes);
+            put_number(panel, item_bytes, items + block->kept[first + i] * item_bytes,
+                       out + i * item_bytes);
     }
 }
 
