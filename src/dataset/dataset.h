@@ -166,7 +166,7 @@ struct dataset {
     size_t scratch_bytes;  /* memory of each dataset_reader */
     size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
     size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated */
-    size_t anchor_bytes;   /* memory of anchors and ends of documents, of each process */
+    size_t anchor_bytes;   /* memory of anchors, ends of documents and panels, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
     size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
     bool mask;             /* as the options said */

@@ -328,12 +328,59 @@ static void written_anew(void **state)
     free(memory);
 }
 
+/* Indices that cannot be read: at opening an error, later the samples are masked. */
+static void unreadable(void **state)
+{
+    static const unsigned char good[FRAMES] = {1, 1, 0, 0, 0, 1};
+    const struct fixture *fixture = *state;
+    struct dataset_field_spec field = csr_field();
+    put_good(fixture);
+    field.slices[0] = (struct dataset_slice_spec){"1", "[2,0,4]"};
+    field.slice_count = 1;
+    struct dataset_options options = {
+        .uri = fixture->path, .fields = &field, .field_count = 1, .mask = true};
+    struct dataset *dataset = open_dataset(&options);
+    void *memory = hold(dataset);
+    unsigned char *buffer = aligned_alloc(64, dataset->row_bytes);
+    struct dataset_reader *reader;
+    struct zarr_read_stats stats = {0};
+    struct bad_log *log;
+    struct world_pages pages;
+    struct error err = {0};
+    assert_ok(bad_log_new(&log, &err), &err);
+    dataset_log_bad(dataset, log);
+    assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
+    world_pages_init(&pages, dataset, dataset_row_pages(dataset, 0));
+    fixture_put(fixture, "i/1", "nonsense"); /* items 4 to 7: of frames 2, 3 and 4 */
+    assert_ok(dataset_read_row_with(reader, 0, buffer, &pages.pages, NULL, NULL, &stats, &err),
+              &err);
+    assert_memory_equal(buffer + dataset->valid_offset, good, FRAMES);
+    struct ragged_row lies = dataset_ragged_row(dataset, 0, 0);
+    const int16_t indices[] = {1, 0, 2, 0, 0, 0};
+    const float values[] = {1, 2, 3, 0, 0, 0}; /* of 0, 2, 4 | | 3 (1) | | 0 (4 3 2) */
+    assert_int_equal(lies.items.end, 6);
+    for (uint64_t i = 0; i < 6; i++) {
+        assert_memory_equal(world_item(&pages, &dataset->ragged[0], &lies, 0, i), &indices[i], 2);
+        assert_memory_equal(world_item(&pages, &dataset->ragged[0], &lies, 1, i), &values[i], 4);
+    }
+    refuse_options(&options, STATUS_CORRUPT, "slice: array 'i' of the store");
+    fixture_put(fixture, "o/1", "nonsense");
+    refuse_options(&options, STATUS_CORRUPT, "ragged.offsets: array 'o' of the store");
+    world_pages_done(&pages);
+    dataset_reader_free(reader);
+    dataset_free(dataset);
+    bad_log_free(log);
+    free(buffer);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(random_worlds, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(bad_slices, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(written_anew, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(unreadable, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
