@@ -160,7 +160,7 @@ static enum status lay_out_panel(size_t stores, const struct ragged_origin *orig
     panel->stored = *ragged;
     panel->stored.dense_shape[panel->column] = 0;
     enum status status = lay_out_pages(stores, origin, items, &panel->stored, err);
-    items = max_u64(page_bytes / ragged->trailer_item_bytes, 1);
+    items = min_u64(items, max_u64(page_bytes / ragged->trailer_item_bytes, 1));
     return status == STATUS_OK ? lay_out_pages(stores, origin, items, ragged, err) : status;
 }
 
