@@ -176,15 +176,16 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
                                      "dataset.fields.%.63s: a key must be plain text", name),
                            err);
         enum property_kind kind = config_property_kind(key);
-        bool is_map = kind == PROPERTY_MAP ||
-                      (kind == PROPERTY_MAP_OR_VALUE && value->type == YAML_MAPPING_NODE);
+        bool may_be_map = kind == PROPERTY_MAP_OR_VALUE || kind == PROPERTY_MAP_OR_LIST;
+        bool takes_list = kind == PROPERTY_LIST || kind == PROPERTY_MAP_OR_LIST;
+        bool is_map = kind == PROPERTY_MAP || (may_be_map && value->type == YAML_MAPPING_NODE);
         status = is_map ? STATUS_OK : config_check_property(name, key, err);
         if (status != STATUS_OK)
             return at_node(reader, key_node, status, err);
         if (is_map)
             status = read_property_map(reader, name, key, value, err);
         else
-            status = read_property(reader, name, key, key_node, value, kind == PROPERTY_LIST, err);
+            status = read_property(reader, name, key, key_node, value, takes_list, err);
     }
     return status;
 }

@@ -23,6 +23,7 @@ enum {
     DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
     DATASET_MAX_SOURCES = 64,
     DATASET_MAX_CONSTANTS = 64,
+    DATASET_MAX_PHASES = 32,           /* of all fields together */
     DATASET_CONSTANT_BYTES = 64 << 20, /* of all constants together */
 };
 
@@ -82,6 +83,12 @@ enum dataset_stats_form {
     STATS_MIN_MAX,  /* from -1, of the least value, to 1, of the greatest */
 };
 
+/* From an epoch on, until the next phase, samples have the first `step_count` steps of a field. */
+struct dataset_phase {
+    uint64_t epoch;
+    size_t step_count;
+};
+
 /* One field that the configuration asks for. */
 struct dataset_field_spec {
     const char *name;  /* as trainers see it */
@@ -115,6 +122,10 @@ struct dataset_field_spec {
      * steps. */
     const int32_t *steps; /* [step_count] */
     size_t step_count;
+    /* Rising, the first of epoch 0. None: samples have all steps in all epochs. Anchors are those
+     * of all steps in any case. */
+    struct dataset_phase phases[DATASET_MAX_PHASES];
+    size_t phase_count;
     struct dataset_slice_spec slices[DATASET_MAX_RANK];
     size_t slice_count;
     struct dataset_crop_spec crops[DATASET_MAX_RANK];

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/rounds/locality.h"
+#include "run/phases.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -221,6 +222,7 @@ static enum status settle_layout(const struct config *config, const struct datas
     assert(dataset->field_count <= RING_MAX_FIELDS);
     for (size_t f = 0; f < dataset->field_count; f++)
         layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
+    phases_lay_out(dataset, &layout);
     shares_lay_out(&setup->shares, &layout);
     enum status status = settle_largest(classes, &layout, err);
     if (status == STATUS_OK)
@@ -330,12 +332,18 @@ static enum status check_epochs(const struct config *config, const struct plan *
                      plan->sample_count, plan->steps_per_epoch, most);
 }
 
-/* Readers of different classes get records of different sizes. */
-static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_t readers)
+/* Readers of different classes get records of different sizes; the largest ones of any phase. */
+static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_t phases,
+                                  uint32_t readers)
 {
     uint64_t sum = 0;
-    for (uint32_t r = 0; r < readers; r++)
-        sum += fragment_sources_record(delivery->fragments, delivery->classes.of[r]);
+    for (uint32_t r = 0; r < readers; r++) {
+        uint64_t most = 0;
+        for (uint32_t p = 0; p < phases; p++)
+            most = max_u64(
+                most, fragment_sources_record(delivery->fragments, delivery->classes.of[r], p));
+        sum += most;
+    }
     return sum / readers;
 }
 
@@ -364,7 +372,8 @@ static enum status settle_with(const struct config *config, const struct dataset
                                &setup->layout, err);
     if (status == STATUS_OK)
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
-    setup->record_bytes = mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
+    setup->record_bytes = mean_record_bytes(delivery, dataset->phase_count,
+                                            shape->reader_count * setup->partition_count);
     setup->stored_row_bytes = shape->stored_row_bytes;
     return status != STATUS_OK
                ? status
@@ -456,6 +465,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     struct run_setup setup = {0};
     struct run_shape shape = *given;
     enum status status = shares_settle(config, dataset, &setup.shares, err);
+    if (status == STATUS_OK)
+        status = phases_check(dataset, &setup.shares, err);
     if (status == STATUS_OK)
         status = spread(&setup.shares.mesh, &shape, err);
     if (status == STATUS_OK)

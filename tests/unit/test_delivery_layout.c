@@ -132,9 +132,28 @@ static void all_spare(struct ring_layout *l)
 {
     l->spare_slots = l->slot_count;
 }
-static void not_reserved(struct ring_layout *l)
+static void late_phase(struct ring_layout *l)
 {
-    l->reserved = 1;
+    l->phase_count = 1;
+    l->phases[0].epoch = 1;
+}
+static void same_phases(struct ring_layout *l)
+{
+    l->phase_count = 2;
+}
+static void hidden_phase(struct ring_layout *l)
+{
+    l->phase_count = 1;
+    l->phases[1].steps[0] = 1;
+}
+static void long_phase(struct ring_layout *l)
+{
+    l->phase_count = 1;
+    l->phases[0].steps[0] = (uint32_t)l->fields[0].shape[0] + 1;
+}
+static void many_phases(struct ring_layout *l)
+{
+    l->phase_count = RING_MAX_PHASES + 1;
 }
 static void no_batch(struct ring_layout *l)
 {
@@ -250,10 +269,11 @@ static void settle_refuses(void **state)
 {
     (void)state;
     static void (*const spoil[])(struct ring_layout *) = {
-        no_fields,         many_fields,        no_slots,   many_slots,      all_spare,
-        not_reserved,      no_batch,           huge_batch, long_name,       no_name,
-        equal_names,       names_out_of_order, no_dtype,   many_dimensions, empty_dimension,
-        overflowing_shape, huge_sample};
+        no_fields,          many_fields, no_slots,        many_slots,      all_spare,
+        late_phase,         same_phases, hidden_phase,    long_phase,      many_phases,
+        no_batch,           huge_batch,  long_name,       no_name,         equal_names,
+        names_out_of_order, no_dtype,    many_dimensions, empty_dimension, overflowing_shape,
+        huge_sample};
     static void (*const spoil_ragged[])(struct ring_layout *) = {no_kind,
                                                                  no_room_for_items,
                                                                  room_without_items,
@@ -310,7 +330,7 @@ static void check_compares_the_memory(void **state)
     layout.version = RING_VERSION + 1;
     struct error error;
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 7"));
+    assert_non_null(strstr(error.message, "version 8"));
 }
 
 int main(void)

@@ -266,6 +266,9 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
         return refuse_key("crop", leave, err);
     if (spec->segments)
         return refuse_key("segments", leave, err);
+    if (spec->phase_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "steps by epoch are not for ragged fields: give one list of steps");
     if (spec->sample_axis)
         return refuse_key("sample_axis", "offsets and columns lie along axis 0", err);
     return STATUS_OK;

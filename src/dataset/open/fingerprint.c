@@ -34,6 +34,9 @@ static void append_steps(const struct field_origin *origin, struct text *out)
 {
     for (size_t i = 0; i < origin->step_count; i++)
         text_append(out, i ? ",%" PRId32 : " steps %" PRId32, origin->steps[i]);
+    for (size_t i = 0; i < origin->phase_count; i++)
+        text_append(out, " from %" PRIu64 " %zu", origin->phases[i].epoch,
+                    origin->phases[i].step_count);
 }
 
 /* The random crop of a field; nothing where there is none. */

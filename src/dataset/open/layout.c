@@ -78,6 +78,8 @@ static enum status describe_steps(const struct dataset *dataset, const struct fi
     for (int axis = field->rank++; axis > 0; axis--)
         field->shape[axis] = field->shape[axis - 1];
     field->shape[0] = field->step_count = origin->step_count;
+    field->phase_count = origin->phase_count;
+    field->phases = origin->phases;
     field->steps = origin->steps;
     field->sample_bytes = bytes;
     field->fill = dataset->private->fill;
@@ -488,6 +490,8 @@ enum status layout_settle_rows(struct dataset *dataset, struct error *err)
 {
     dataset->frame_count = dataset->private->first_frame[dataset->private->store_count];
     enum status status = describe_samples(dataset, err);
+    if (status == STATUS_OK)
+        status = phases_settle(dataset, err);
     if (status == STATUS_OK)
         status = steps_settle(dataset, err);
     if (status == STATUS_OK)

@@ -1,0 +1,47 @@
+/* See phases.h. */
+#include "run/phases.h"
+
+#include <inttypes.h>
+
+void phases_lay_out(const struct dataset *dataset, struct ring_layout *layout)
+{
+    _Static_assert((int)DATASET_MAX_PHASES == (int)RING_MAX_PHASES, "a ring has a dataset's");
+    bool has_any = false;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        has_any |= dataset->fields[f].phase_count > 0;
+    layout->phase_count = has_any ? dataset->phase_count : 0;
+    for (uint32_t p = 0; p < layout->phase_count; p++) {
+        struct ring_phase *phase = &layout->phases[p];
+        phase->epoch = dataset->phase_epochs[p];
+        for (size_t f = 0; f < dataset->field_count; f++)
+            if (dataset->fields[f].phase_count > 0)
+                phase->steps[f] = (uint32_t)dataset_field_steps(&dataset->fields[f], phase->epoch);
+    }
+}
+
+enum status phases_check(const struct dataset *dataset, const struct shares *shares,
+                         struct error *err)
+{
+    for (size_t f = 0; f < dataset->field_count; f++)
+        if (dataset->fields[f].phase_count > 0 && shares_part_count(shares, f) > 0)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "field '%s' is cut, and has other steps in later epochs: leave cut "
+                             "out, or give one list of steps",
+                             dataset->fields[f].name);
+    return STATUS_OK;
+}
+
+void phases_describe(const struct dataset *dataset, struct text *out)
+{
+    bool is_first = true;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->phase_count == 0 || field->source == FIELD_MADE)
+            continue;
+        text_append(out, "%s%s: ", is_first ? "" : ", ", field->name);
+        for (size_t i = 0; i < field->phase_count; i++)
+            text_append(out, i == 0 ? "%zu steps from epoch %" PRIu64 : ", %zu from %" PRIu64,
+                        field->phases[i].step_count, field->phases[i].epoch);
+        is_first = false;
+    }
+}
