@@ -267,6 +267,19 @@ static inline uint32_t dataset_phase_of(const struct dataset *dataset, uint64_t 
     return phase;
 }
 
+/* As sample_bytes, of an epoch's samples. */
+static inline uint64_t dataset_sample_bytes_in(const struct dataset *dataset, uint64_t epoch)
+{
+    uint64_t bytes = dataset->sample_bytes;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->phase_count > 0)
+            bytes -= field->sample_bytes / field->step_count *
+                     (field->step_count - dataset_field_steps(field, epoch));
+    }
+    return bytes;
+}
+
 /* Whether a field may have fewer indices along an axis of its frames: no random crop goes along the
  * axis, and normalisation has no table of entries for it. */
 bool dataset_may_narrow(const struct dataset *dataset, size_t field, int axis);

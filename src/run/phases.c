@@ -1,8 +1,6 @@
 /* See phases.h. */
 #include "run/phases.h"
 
-#include <inttypes.h>
-
 void phases_lay_out(const struct dataset *dataset, struct ring_layout *layout)
 {
     _Static_assert((int)DATASET_MAX_PHASES == (int)RING_MAX_PHASES, "a ring has a dataset's");
@@ -29,19 +27,4 @@ enum status phases_check(const struct dataset *dataset, const struct shares *sha
                              "out, or give one list of steps",
                              dataset->fields[f].name);
     return STATUS_OK;
-}
-
-void phases_describe(const struct dataset *dataset, struct text *out)
-{
-    bool is_first = true;
-    for (size_t f = 0; f < dataset->field_count; f++) {
-        const struct dataset_field *field = &dataset->fields[f];
-        if (field->phase_count == 0 || field->source == FIELD_MADE)
-            continue;
-        text_append(out, "%s%s: ", is_first ? "" : ", ", field->name);
-        for (size_t i = 0; i < field->phase_count; i++)
-            text_append(out, i == 0 ? "%zu steps from epoch %" PRIu64 : ", %zu from %" PRIu64,
-                        field->phases[i].step_count, field->phases[i].epoch);
-        is_first = false;
-    }
 }

@@ -1,5 +1,5 @@
 /* Phases of epochs in which samples have fewer steps of some fields (dataset_phase): what rings say
- * of them, and what people read. Pure. */
+ * of them. Pure. */
 #ifndef PENSTOCK_RUN_PHASES_H
 #define PENSTOCK_RUN_PHASES_H
 
@@ -12,9 +12,5 @@ void phases_lay_out(const struct dataset *dataset, struct ring_layout *layout);
 /* UNSUPPORTED: a field with phases is cut. */
 MUST_USE enum status phases_check(const struct dataset *dataset, const struct shares *shares,
                                   struct error *err);
-
-/* Appends for each field with phases "target: 2 steps from epoch 0, 4 from 5", with ", " between;
- * nothing if there is none. Made fields are left out. */
-void phases_describe(const struct dataset *dataset, struct text *out);
 
 #endif
