@@ -435,16 +435,17 @@ class Python(JobTest):
 
     def test_arrays_and_masks(self):
         world = make_world(random.Random(5), self.folder)[0]
-        world.fields = {"state": {"array": "state"}, "action": {"array": "action", "steps": "-2:3"},
+        world.fields = {"state": {"array": "state"}, "action": {"array": "action", "steps": {0: "-2:1", 1: "-2:3"}},
                         "image": {"array": "image", "steps": [0, 2]}}
         world.samples = {"pad": {"before": 2, "after": 1}}
         world.model = Samples(world.stores, world.samples, world.fields)
         anchors, got = world.model.anchors(), []
         trainer, env = python_trainer(self.folder)
-        outcome = self.reader(2, {"delivery.trainers": 2, "batch.global_size": 4, "batch.last": "partial"},
+        outcome = self.reader(2, {"delivery.trainers": 2, "batch.global_size": 4, "batch.last": "partial", "order.epochs": 2},
                               trainer, ["--config", world.write()], env=env)
         self.assertEqual(outcome.code, 0, outcome.output)
         for path in glob.glob(os.path.join(self.folder, "*.npz")):
+            world.model.epoch = int(os.path.basename(path).split(".")[1])
             with np.load(path) as batch:
                 for i, t in enumerate(batch["indices"].tolist()):
                     for name, value in world.model.sample(t).items():
@@ -454,7 +455,7 @@ class Python(JobTest):
                 np.testing.assert_array_equal(batch["valid of action"], batch["action.valid"])
                 self.assertEqual({name for name in batch if name.startswith("valid of")},
                                  {"valid of action", "valid of image"})
-        self.assertEqual(sorted(got), anchors)
+        self.assertEqual(sorted(got), sorted(2 * anchors))
 
 
 if __name__ == "__main__":
