@@ -91,3 +91,12 @@ size_t fragment_sources_record(const struct fragment_sources *fragments, uint32_
     }
     return fragment_sources_packed(fragments, class_number) + most;
 }
+
+size_t fragment_sources_most_record(const struct fragment_sources *fragments, uint32_t class_number)
+{
+    uint32_t phases = fragments->count / (fragments->class_count * fragments->source_count);
+    size_t most = 0;
+    for (uint32_t p = 0; p < phases; p++)
+        most = max_u64(most, fragment_sources_record(fragments, class_number, p));
+    return most;
+}

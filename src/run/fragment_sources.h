@@ -34,9 +34,11 @@ void fragment_sources_set_slots(struct fragment_sources *fragments, uint32_t cla
                                 const struct ring_layout *layout);
 
 /* The bytes of a record on its way to a reader of that class, whatever its source: those that are
- * packed, whatever the phase; and all. */
+ * packed, whatever the phase; all; and all in the phase with the most. */
 size_t fragment_sources_packed(const struct fragment_sources *fragments, uint32_t class_number);
 size_t fragment_sources_record(const struct fragment_sources *fragments, uint32_t class_number,
                                uint32_t phase);
+size_t fragment_sources_most_record(const struct fragment_sources *fragments,
+                                    uint32_t class_number);
 
 #endif

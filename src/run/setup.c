@@ -332,18 +332,12 @@ static enum status check_epochs(const struct config *config, const struct plan *
                      plan->sample_count, plan->steps_per_epoch, most);
 }
 
-/* Readers of different classes get records of different sizes; the largest ones of any phase. */
-static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_t phases,
-                                  uint32_t readers)
+/* Readers of different classes get records of different sizes. */
+static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_t readers)
 {
     uint64_t sum = 0;
-    for (uint32_t r = 0; r < readers; r++) {
-        uint64_t most = 0;
-        for (uint32_t p = 0; p < phases; p++)
-            most = max_u64(
-                most, fragment_sources_record(delivery->fragments, delivery->classes.of[r], p));
-        sum += most;
-    }
+    for (uint32_t r = 0; r < readers; r++)
+        sum += fragment_sources_most_record(delivery->fragments, delivery->classes.of[r]);
     return sum / readers;
 }
 
@@ -372,8 +366,7 @@ static enum status settle_with(const struct config *config, const struct dataset
                                &setup->layout, err);
     if (status == STATUS_OK)
         status = settle_service(config, dataset, setup, resume, &setup->service, err);
-    setup->record_bytes = mean_record_bytes(delivery, dataset->phase_count,
-                                            shape->reader_count * setup->partition_count);
+    setup->record_bytes = mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
     setup->stored_row_bytes = shape->stored_row_bytes;
     return status != STATUS_OK
                ? status

@@ -7,7 +7,7 @@
 #include "dataset/fields/slices.h"
 #include "dataset/fields/steps.h"
 #include "dataset/open/open.h"
-#include "dataset/panel.h"
+#include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_layout.h"
 #include "dataset/ragged/ragged_open.h"
 #include "dataset/read/row_walk.h"
@@ -501,18 +501,6 @@ enum status layout_settle_rows(struct dataset *dataset, struct error *err)
     return status;
 }
 
-/* What each process has of panels. */
-static size_t panel_bytes(const struct dataset *dataset)
-{
-    size_t bytes = 0;
-    for (size_t r = 0; r < dataset->ragged_count; r++) {
-        const struct ragged_panel *panel = dataset->private->ragged_origins[r].panel;
-        if (panel)
-            bytes += panel->length_bytes + panel->number_count * sizeof *panel->numbers;
-    }
-    return bytes;
-}
-
 enum status layout_settle(struct dataset *dataset, struct error *err)
 {
     const struct anchors *anchors = dataset->private->anchors;
@@ -520,7 +508,7 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     dataset->anchors = anchors;
     dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
                             dataset->private->document_count * sizeof(uint64_t) +
-                            panel_bytes(dataset);
+                            panels_bytes(dataset);
     dataset->sample_count = anchors ? anchors_count(anchors) : dataset->frame_count;
     enum status status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)

@@ -238,6 +238,17 @@ enum status panel_settle(const struct dataset *dataset, const struct dataset_opt
     return status == STATUS_OK ? keep_lengths(&spec->ragged, origin->panel, err) : status;
 }
 
+size_t panels_bytes(const struct dataset *dataset)
+{
+    size_t bytes = 0;
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_panel *panel = dataset->private->ragged_origins[r].panel;
+        if (panel)
+            bytes += panel->length_bytes + panel->number_count * sizeof *panel->numbers;
+    }
+    return bytes;
+}
+
 void panel_free(struct ragged_panel *panel)
 {
     if (!panel)

@@ -13,6 +13,9 @@ MUST_USE enum status panel_settle(const struct dataset *dataset,
                                   const struct dataset_options *options,
                                   struct ragged_origin *origin, struct error *err);
 
+/* The memory that all panels of a dataset take in each process. Pure. */
+size_t panels_bytes(const struct dataset *dataset);
+
 /* NULL is fine. */
 void panel_free(struct ragged_panel *panel);
 
