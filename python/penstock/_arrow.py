@@ -248,7 +248,10 @@ class ArrowBatch:
         fields = [field for field in self._batch._fields if field.most_items or not field.steps]
         ragged = [field.most_items and not field.is_padded for field in fields]
         shapes = [self._batch[field.name].shape[1:] for field in fields]
-        return [field if is_ragged else replace(field, shape=shape) for field, is_ragged, shape in zip(fields, ragged, shapes)]
+        return [
+            field if is_ragged else replace(field, shape=shape, most_items=0, offsets="")
+            for field, is_ragged, shape in zip(fields, ragged, shapes)
+        ]
 
     def _check(self):
         batch = self._batch
