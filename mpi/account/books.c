@@ -231,7 +231,7 @@ void books_keep(struct books *books)
         show_epoch(books, epoch, 0);
     progress_update(&books->progress, step,
                     (step - books->progress.first) * plan_mean_samples(&books->job->setup.plan) *
-                        job_whole(books->job)->sample_bytes);
+                        dataset_sample_bytes_in(job_whole(books->job), epoch));
 }
 
 void books_finish(struct books *books)

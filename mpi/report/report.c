@@ -59,7 +59,8 @@ static void append_row(const struct job *job, const struct epoch_line *line, str
     char samples[32] = "-", bytes[32] = "-";
     if (rate_is_known(elapsed)) {
         snprintf(samples, sizeof samples, "%.0f", rate);
-        snprintf(bytes, sizeof bytes, "%.3f", rate * (double)job_whole(job)->sample_bytes / 1e9);
+        uint64_t each = dataset_sample_bytes_in(job_whole(job), line->epoch);
+        snprintf(bytes, sizeof bytes, "%.3f", rate * (double)each / 1e9);
     }
     text_append(out, "%5llu %8s %8s %9.2f %11s %9s %11s %11s  %s\n",
                 (unsigned long long)line->epoch, count_format(line->sum.steps).text,

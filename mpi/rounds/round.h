@@ -123,6 +123,7 @@ struct round {
     struct exchange_counts counts;
     struct round_trailers *trailers; /* NULL: there are no ragged fields */
     const struct fragment_sources *fragments;
+    uint32_t phase;               /* of its epoch: which steps of fields samples have */
     size_t unit_bytes;            /* in which records are counted: of one, unless sizes differ */
     const uint32_t *record_units; /* [readers] units of a record to that one; NULL: 1 for all */
     const struct job *job;
@@ -151,7 +152,8 @@ static inline uint32_t round_uses_of(const struct round *round, uint64_t fill)
 /* The kind of a source's samples on their way to a reader's slots. */
 static inline uint32_t round_kind(const struct round *round, uint32_t reader, uint32_t source)
 {
-    return round->session->needs.of[reader] * round->fragments->source_count + source;
+    uint32_t classes = round->phase * round->fragments->class_count;
+    return (classes + round->session->needs.of[reader]) * round->fragments->source_count + source;
 }
 
 static inline const struct fragments *round_kind_here(const struct round *round, uint32_t source)

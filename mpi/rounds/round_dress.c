@@ -8,7 +8,8 @@
 
 /* The samples that are dressed together: of one source. */
 struct samples {
-    const struct fragments *fragments; /* of the source: how fields are cut */
+    const struct fragments *fragments; /* of the source: how fields are cut, and which steps
+                                        * samples have */
     unsigned char *slot;
     uint32_t batch_index; /* of the first */
     const uint64_t *frames, *keys;
@@ -20,9 +21,10 @@ static const struct cutting *cutting_of(const struct samples *samples, size_t f)
     return samples->fragments->fields[f].cutting;
 }
 
-static unsigned char *place(const struct samples *samples, const struct ring_field *field, size_t i)
+static unsigned char *place(const struct samples *samples, size_t f, size_t i)
 {
-    return samples->slot + field->slot_offset + (samples->batch_index + i) * field->sample_bytes;
+    const struct fragment_field *field = &samples->fragments->fields[f];
+    return samples->slot + field->offset + (samples->batch_index + i) * field->bytes;
 }
 
 static size_t step_bytes(const struct dataset_field *field)
@@ -31,13 +33,13 @@ static size_t step_bytes(const struct dataset_field *field)
 }
 
 /* A frame of a held field, or its crop in sample `i`, as step `step` of that sample. */
-static void put_frame(const struct dataset *dataset, size_t f, const struct ring_field *to,
-                      const struct samples *samples, size_t i, size_t step, uint64_t frame)
+static void put_frame(const struct dataset *dataset, size_t f, const struct samples *samples,
+                      size_t i, size_t step, uint64_t frame)
 {
     const struct dataset_field *field = &dataset->fields[f];
     const struct cutting *cutting = cutting_of(samples, f);
     const unsigned char *from = dataset_held_sample(dataset, f, frame);
-    unsigned char *at = place(samples, to, i) + step * step_bytes(field);
+    unsigned char *at = place(samples, f, i) + step * step_bytes(field);
     if (field->crop)
         from += crop_begin(field->crop, samples->keys[i]);
     if (cutting)
@@ -48,17 +50,15 @@ static void put_frame(const struct dataset *dataset, size_t f, const struct ring
         memcpy(at, from, field->frame_bytes);
 }
 
-static void put_held(const struct dataset *dataset, size_t f, const struct ring_field *to,
-                     const struct samples *samples)
+static void put_held(const struct dataset *dataset, size_t f, const struct samples *samples)
 {
     for (size_t i = 0; i < samples->count; i++)
-        put_frame(dataset, f, to, samples, i, 0, samples->frames[i]);
+        put_frame(dataset, f, samples, i, 0, samples->frames[i]);
 }
 
 /* One step of sample `i` of a held field. */
-static void put_step(const struct dataset *dataset, size_t f, const struct ring_field *to,
-                     const struct samples *samples, size_t i, size_t step,
-                     struct anchors_episode episode)
+static void put_step(const struct dataset *dataset, size_t f, const struct samples *samples,
+                     size_t i, size_t step, struct anchors_episode episode)
 {
     const struct dataset_field *field = &dataset->fields[f];
     const struct cutting *cutting = cutting_of(samples, f);
@@ -68,21 +68,20 @@ static void put_step(const struct dataset *dataset, size_t f, const struct ring_
                                                       : frame;
     bool clears = frame != nearest && field->fill == SAMPLES_FILL_ZERO;
     if (!clears)
-        put_frame(dataset, f, to, samples, i, step, (uint64_t)nearest);
+        put_frame(dataset, f, samples, i, step, (uint64_t)nearest);
     else if (cutting)
         cutting_put(cutting, samples->slot, samples->batch_index + (uint32_t)i, step, NULL);
     else
-        memset(place(samples, to, i) + step * step_bytes(field), 0, step_bytes(field));
+        memset(place(samples, f, i) + step * step_bytes(field), 0, step_bytes(field));
 }
 
-static void put_held_steps(const struct dataset *dataset, size_t f, const struct ring_field *to,
-                           const struct samples *samples)
+static void put_held_steps(const struct dataset *dataset, size_t f, const struct samples *samples)
 {
-    const struct dataset_field *field = &dataset->fields[f];
+    size_t step_count = samples->fragments->fields[f].step_count;
     for (size_t i = 0; i < samples->count; i++) {
         struct anchors_episode episode = anchors_episode_of(dataset->anchors, samples->frames[i]);
-        for (size_t k = 0; k < field->step_count; k++)
-            put_step(dataset, f, to, samples, i, k, episode);
+        for (size_t k = 0; k < step_count; k++)
+            put_step(dataset, f, samples, i, k, episode);
     }
 }
 
@@ -99,31 +98,43 @@ static void make_parts(const struct dataset *dataset, size_t f, const struct sam
     }
 }
 
-static void make(const struct dataset *dataset, size_t f, const struct ring_field *to,
-                 const struct samples *samples)
+/* Likewise one of steps that are not all of the field's. */
+static void make_first(const struct dataset *dataset, size_t f, const struct samples *samples)
+{
+    unsigned char whole[DATASET_MAX_STEPS * sizeof(int32_t)];
+    for (size_t i = 0; i < samples->count; i++) {
+        dataset_make(dataset, f, samples->frames[i], samples->keys[i], whole);
+        memcpy(place(samples, f, i), whole, samples->fragments->fields[f].bytes);
+    }
+}
+
+static void make(const struct dataset *dataset, size_t f, const struct samples *samples)
 {
     if (cutting_of(samples, f)) {
         make_parts(dataset, f, samples);
         return;
     }
+    if (samples->fragments->fields[f].step_count < dataset->fields[f].step_count) {
+        make_first(dataset, f, samples);
+        return;
+    }
     for (size_t i = 0; i < samples->count; i++)
-        dataset_make(dataset, f, samples->frames[i], samples->keys[i], place(samples, to, i));
+        dataset_make(dataset, f, samples->frames[i], samples->keys[i], place(samples, f, i));
 }
 
 /* The fields of samples of one source. */
-static void dress_fields(const struct dataset *dataset, const struct ring_layout *layout,
-                         const struct samples *samples)
+static void dress_fields(const struct dataset *dataset, const struct samples *samples)
 {
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct dataset_field *field = &dataset->fields[f];
         if (field->ragged || samples->fragments->fields[f].is_absent)
             continue; /* see run/trailers.h */
         if (field->source == FIELD_MADE)
-            make(dataset, f, &layout->fields[f], samples);
+            make(dataset, f, samples);
         else if (field->source == FIELD_HELD && field->step_count > 0)
-            put_held_steps(dataset, f, &layout->fields[f], samples);
+            put_held_steps(dataset, f, samples);
         else if (field->source == FIELD_HELD)
-            put_held(dataset, f, &layout->fields[f], samples);
+            put_held(dataset, f, samples);
     }
 }
 
@@ -156,7 +167,6 @@ static void dress_mixed(const struct round *round, const struct round_run *run,
                         const uint64_t *keys)
 {
     const struct dataset *dataset = round->job->dataset;
-    const struct ring_layout *layout = &round->session->layout;
     for (size_t i = 0, end; i < run->count; i = end) {
         const struct window *window = run->windows[i];
         for (end = i + 1; end < run->count && run->windows[end] == window;)
@@ -167,7 +177,7 @@ static void dress_mixed(const struct round *round, const struct round_run *run,
                                         run->frames + i,
                                         keys + i,
                                         end - i};
-        dress_fields(dataset_source(dataset, window->source), layout, &samples);
+        dress_fields(dataset_source(dataset, window->source), &samples);
     }
 }
 
@@ -187,5 +197,5 @@ void round_dress(const struct round *round, const struct round_run *run)
     plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
     const struct samples samples = {
         round_kind_here(round, 0), run->slot, run->batch_index, run->frames, keys, run->count};
-    dress_fields(round->job->dataset, layout, &samples);
+    dress_fields(round->job->dataset, &samples);
 }

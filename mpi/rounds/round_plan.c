@@ -17,6 +17,7 @@ void round_reset(struct round *round, struct windows *windows)
 {
     round->state = ROUND_PLANNING;
     round->windows = windows;
+    round->phase = dataset_phase_of(round->job->dataset, round->reach.epoch.epoch);
     round->fill_count = round->fill_next = 0;
     round->sent_next = round->sent_count = 0;
     round->arrival_count = round->scatter_next = 0;

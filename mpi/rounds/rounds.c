@@ -108,7 +108,8 @@ void rounds_post(struct rounds *rounds, struct round *round)
             records /= max_u64(round->record_units[peer], 1);
         sent->records += records;
         sent->bytes +=
-            records * fragment_sources_record(rounds->fragments, rounds->session->needs.of[peer]);
+            records * fragment_sources_record(rounds->fragments, rounds->session->needs.of[peer],
+                                              round->phase);
         if (round->trailers)
             units += (uint64_t)round->trailers->counts.send_counts[peer];
     }

@@ -244,11 +244,13 @@ class ArrowBatch:
         self._batch = batch
 
     def _columns(self):
-        """The fields that are columns: offsets are part of theirs."""
+        """The fields that are columns: offsets are part of theirs. As long as this batch's are."""
+        fields = [field for field in self._batch._fields if field.most_items or not field.steps]
+        ragged = [field.most_items and not field.is_padded for field in fields]
+        shapes = [self._batch[field.name].shape[1:] for field in fields]
         return [
-            replace(field, shape=(self._batch.bound, *field.shape)) if field.is_padded else field
-            for field in self._batch._fields
-            if field.most_items or not field.steps
+            field if is_ragged else replace(field, shape=shape, most_items=0, offsets="")
+            for field, is_ragged, shape in zip(fields, ragged, shapes)
         ]
 
     def _check(self):

@@ -60,8 +60,10 @@ def _unprotected(array):
     return _array(part.memory, array.ctypes.data, array.dtype, array.shape)
 
 
-def _whole_shape(raw, field, offsets):
+def _whole_shape(raw, number, field, offsets):
     """The shape of a field's array in a batch. `offsets`: of a ragged field, which field has its offsets."""
+    if raw.steps[number]:
+        return (raw.sample_count, raw.steps[number], *field.shape[1:])
     if field.is_padded:
         return (raw.sample_count, raw.bound, *field.shape)
     if field.most_items:
@@ -157,7 +159,7 @@ class Batch(Fields):
         raw = memory.raw
         count = raw.sample_count
         numbers = {field.name: i for i, field in enumerate(info.fields)}
-        shapes = (_whole_shape(raw, field, numbers.get(field.offsets)) for field in info.fields)
+        shapes = (_whole_shape(raw, i, field, numbers.get(field.offsets)) for i, field in enumerate(info.fields))
         super().__init__(
             (field.name, _array(memory, raw.data[i], field.dtype, shape, info.is_shared))
             for i, (field, shape) in enumerate(zip(info.fields, shapes))

@@ -69,6 +69,8 @@ class Field:
 
     A field with `is_padded` (deliver: {pad: bound}) has samples of [batch.bound, *shape], another bound in each step.
 
+    Of a field whose steps differ from epoch to epoch shape[0] is the most: batches of other epochs have the first of these.
+
     Of a field that is cut among the ranks of a group (dataset.cuts) `shape` is that of this trainer's part, and `cuts` says
     which part it is. `global_shape` is the shape of a whole sample."""
 

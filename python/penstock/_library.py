@@ -138,6 +138,7 @@ class CBatch(Structure):
         ("valid", c_void_p),
         ("data", c_void_p * MAX_FIELDS),
         ("bound", c_uint64),
+        ("steps", c_uint32 * MAX_FIELDS),
     ]
 
 

@@ -121,8 +121,9 @@ enum property_kind config_property_kind(const char *property)
         return PROPERTY_MAP;
     if (strcmp(property, "deliver") == 0)
         return PROPERTY_MAP_OR_VALUE;
-    bool takes_list = strcmp(property, "steps") == 0 || strcmp(property, "mean") == 0 ||
-                      strcmp(property, "std") == 0;
+    if (strcmp(property, "steps") == 0)
+        return PROPERTY_MAP_OR_LIST;
+    bool takes_list = strcmp(property, "mean") == 0 || strcmp(property, "std") == 0;
     return takes_list ? PROPERTY_LIST : PROPERTY_VALUE;
 }
 
@@ -205,6 +206,7 @@ static enum status put_steps(struct dataset_field_spec *field, const char *value
     free((int32_t *)field->steps);
     field->steps = steps;
     field->step_count = count;
+    field->phase_count = 0;
     return STATUS_OK;
 }
 
@@ -312,6 +314,8 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return put_bool(&field->cf, value, err);
     if (strcmp(property, "steps") == 0)
         return put_steps(field, value, err);
+    if (strncmp(property, "steps.", 6) == 0)
+        return config_put_phase(field, property + 6, value, err);
     if (strcmp(property, "segments") == 0)
         return put_bool(&field->segments, value, err);
     if (strncmp(property, "crop.", 5) == 0)
@@ -334,7 +338,8 @@ enum status config_check_property(const char *name, const char *property, struct
             memcmp(property, field_properties[i], length) != 0)
             continue;
         enum property_kind kind = config_property_kind(field_properties[i]);
-        bool is_map = kind == PROPERTY_MAP || kind == PROPERTY_MAP_OR_VALUE;
+        bool is_map =
+            kind == PROPERTY_MAP || kind == PROPERTY_MAP_OR_VALUE || kind == PROPERTY_MAP_OR_LIST;
         if (kind == PROPERTY_MAP && !property[length])
             return error_set(err, STATUS_INVALID,
                              "dataset.fields.%s.%s is a map: write it in the YAML file, or one key "
@@ -373,7 +378,7 @@ enum status config_put_field_property(struct config *config, const char *name, c
 /* The property of "NAME.slice.AXIS", or of another map, cut off: "slice.AXIS". */
 static const char *cut_map(char *name)
 {
-    static const char *const maps[] = {".slice.",   ".crop.", ".ragged.",
+    static const char *const maps[] = {".slice.",   ".crop.", ".ragged.", ".steps.",
                                        ".deliver.", ".cut.",  ".only."};
     char *found = NULL;
     for (size_t i = 0; !found && i < sizeof maps / sizeof maps[0]; i++)

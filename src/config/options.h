@@ -180,9 +180,21 @@ MUST_USE enum status config_set_field(struct config *config, char *name, char *v
                                       struct error *err);
 
 /* What a property is in YAML: one value; a value or a list; a map, whose keys follow the property's
- * name as "slice.AXIS", of values or lists; or such a map or a value. */
-enum property_kind { PROPERTY_VALUE, PROPERTY_LIST, PROPERTY_MAP, PROPERTY_MAP_OR_VALUE };
+ * name as "slice.AXIS", of values or lists; or such a map or a value; or such a map, a value or a
+ * list. */
+enum property_kind {
+    PROPERTY_VALUE,
+    PROPERTY_LIST,
+    PROPERTY_MAP,
+    PROPERTY_MAP_OR_VALUE,
+    PROPERTY_MAP_OR_LIST,
+};
 enum property_kind config_property_kind(const char *property);
+
+/* phases.c: sets the steps that samples have from an epoch on. Of all phases' lists, each begins
+ * with the shorter ones. INVALID: not so; no epoch, no steps; too many epochs. NO_MEMORY. */
+MUST_USE enum status config_put_phase(struct dataset_field_spec *field, const char *epoch,
+                                      const char *value, struct error *err);
 
 /* INVALID: a field has no such property, or a map without a key. */
 MUST_USE enum status config_check_property(const char *name, const char *property,

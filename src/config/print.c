@@ -38,6 +38,19 @@ static void print_text(const char *key, const char *value, struct text *out)
     print_quoted(value, out);
 }
 
+static void print_steps(const struct dataset_field_spec *field, struct text *out)
+{
+    if (field->step_count > 0)
+        text_append(out, field->phase_count > 0 ? ", steps: {" : ", steps: ");
+    if (field->step_count > 0 && field->phase_count == 0)
+        config_print_steps(field->steps, field->step_count, out);
+    for (size_t i = 0; i < field->phase_count; i++) {
+        text_append(out, "%s%" PRIu64 ": ", i > 0 ? ", " : "", field->phases[i].epoch);
+        config_print_steps(field->steps, field->phases[i].step_count, out);
+    }
+    text_append(out, field->phase_count > 0 ? "}" : "");
+}
+
 static void print_slices(const struct dataset_field_spec *field, struct text *out)
 {
     for (size_t i = 0; i < field->slice_count; i++) {
@@ -98,10 +111,7 @@ static void print_fields(const struct config *config, struct text *out)
         print_text("stats", field->stats, out);
         if (field->stats_form == STATS_MIN_MAX)
             text_append(out, ", normalise: min/max");
-        if (field->step_count > 0) {
-            text_append(out, ", steps: ");
-            config_print_steps(field->steps, field->step_count, out);
-        }
+        print_steps(field, out);
         print_slices(field, out);
         print_crops(field, out);
         if (field->segments)
@@ -155,8 +165,8 @@ void config_help(struct text *out)
         "PROPERTY of a field: array, index, align, method (exact, nearest or previous), "
         "sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, stats, normalise (mean/std or min/max), steps "
-        "(a:b or a list), slice.AXIS (a:b, a list, "
-        "an index or a "
+        "(a:b or a list), steps.EPOCH (the same from that epoch on), slice.AXIS (a:b, a list, "
+        "@FILE, an index or a "
         "name), crop.AXIS, crop.at (random or center), crop.group, segments; of ragged fields "
         "ragged.offsets, ragged.index, ragged.columns, ragged.values, deliver (csr or dense), "
         "deliver.pad, deliver.truncate, deliver.dense, deliver.combine (sum, last or max); "
@@ -184,9 +194,10 @@ void config_help_markdown(struct text *out)
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
         "names to `A` or `{array: A, index: I, align: T, method: M, cast: "
         "D, scale: S, offset: O, sample_axis: X, "
-        "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\" "
-        "or a list, slice: {AXIS: \"a:b\", a list, an "
-        "index or a name}, crop: {AXIS: n, at: random or center, group: n}, segments: true, "
+        "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\", "
+        "a list, or {EPOCH: \"a:b\" or a list}, slice: {AXIS: \"a:b\", a list, "
+        "\"@FILE\", an index or a name}, crop: {AXIS: n, at: random or center, group: n}, "
+        "segments: true, "
         "ragged: {offsets: A, index: list, columns: list, values: A}, deliver: csr, dense, "
         "{pad: n or bound, truncate: true}, {pad_to_multiple_of: n} or {dense: list, combine: sum, "
         "last or max}, "

@@ -93,6 +93,12 @@ static bool names_store(const char *property, const char *value)
     return names;
 }
 
+/* The file of a list, "@panel.txt"; NULL: the value is none. */
+static const char *listed_file(const char *property, const char *value)
+{
+    return strncmp(property, "slice.", 6) == 0 && value[0] == '@' ? value + 1 : NULL;
+}
+
 /* `key` is the property, or with a dot between a key of its map. */
 static enum status read_property(struct yaml_reader *reader, const char *name, const char *key,
                                  const yaml_node_t *key_node, const yaml_node_t *value,
@@ -101,9 +107,15 @@ static enum status read_property(struct yaml_reader *reader, const char *name, c
     struct text text = {0};
     const char *scalar = scalar_text(value);
     enum status status;
-    if (scalar && names_store(key, scalar))
-        put_folder(reader, scalar, &text);
-    if (node_text(reader, value, &text) && (takes_list || value->type != YAML_SEQUENCE_NODE)) {
+    const char *file = scalar ? listed_file(key, scalar) : NULL;
+    if (file)
+        text_append(&text, "@");
+    if (file || (scalar && names_store(key, scalar)))
+        put_folder(reader, file ? file : scalar, &text);
+    if (file)
+        text_append(&text, "%s", file);
+    if ((file || node_text(reader, value, &text)) &&
+        (takes_list || value->type != YAML_SEQUENCE_NODE)) {
         status =
             config_put_field_property(reader->config, name, key, text.data ? text.data : "", err);
         status = status != STATUS_OK ? at_node(reader, key_node, status, err) : STATUS_OK;
@@ -164,15 +176,16 @@ static enum status read_field_properties(struct yaml_reader *reader, const char 
                                      "dataset.fields.%.63s: a key must be plain text", name),
                            err);
         enum property_kind kind = config_property_kind(key);
-        bool is_map = kind == PROPERTY_MAP ||
-                      (kind == PROPERTY_MAP_OR_VALUE && value->type == YAML_MAPPING_NODE);
+        bool may_be_map = kind == PROPERTY_MAP_OR_VALUE || kind == PROPERTY_MAP_OR_LIST;
+        bool takes_list = kind == PROPERTY_LIST || kind == PROPERTY_MAP_OR_LIST;
+        bool is_map = kind == PROPERTY_MAP || (may_be_map && value->type == YAML_MAPPING_NODE);
         status = is_map ? STATUS_OK : config_check_property(name, key, err);
         if (status != STATUS_OK)
             return at_node(reader, key_node, status, err);
         if (is_map)
             status = read_property_map(reader, name, key, value, err);
         else
-            status = read_property(reader, name, key, key_node, value, kind == PROPERTY_LIST, err);
+            status = read_property(reader, name, key, key_node, value, takes_list, err);
     }
     return status;
 }

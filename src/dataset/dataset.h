@@ -100,9 +100,12 @@ struct dataset_field {
                          * them, or one, unless: */
     const struct dataset_crop *crop; /* a random crop of each frame is delivered; borrowed from the
                                       * dataset; NULL: the whole frame */
-    size_t step_count;      /* 0: a sample has the anchor's frame alone, and no axis of steps */
-    const int32_t *steps;   /* [step_count], rising, borrowed from the dataset; NULL: none */
-    enum samples_fill fill; /* of steps outside the sample's episode */
+    size_t step_count;    /* 0: a sample has the anchor's frame alone, and no axis of steps */
+    const int32_t *steps; /* [step_count], rising, borrowed from the dataset; NULL: none */
+    size_t phase_count;   /* 0: samples have all steps in all epochs */
+    const struct dataset_phase *phases; /* [phase_count], borrowed from the dataset. Shape and sizes
+                                         * are those of all steps */
+    enum samples_fill fill;             /* of steps outside the sample's episode */
     enum field_source source;
     enum field_made made; /* FIELD_MADE: what it says */
     size_t made_for;      /* FIELD_MADE: the field whose steps it is about (an index into fields);
@@ -132,6 +135,15 @@ struct dataset_field {
     uint64_t hold_bytes;
 };
 
+/* How many steps of the field samples of an epoch have: its first ones. Without steps 0. */
+static inline size_t dataset_field_steps(const struct dataset_field *field, uint64_t epoch)
+{
+    size_t count = field->step_count;
+    for (size_t i = 0; i < field->phase_count && field->phases[i].epoch <= epoch; i++)
+        count = field->phases[i].step_count;
+    return count;
+}
+
 /* An array that all samples share, as it is stored in the first store. */
 struct dataset_constant {
     const char *name; /* the array's path, as the options have it, without a '/' at either end */
@@ -146,11 +158,14 @@ struct dataset_constant {
 struct dataset_private;
 
 struct dataset {
-    uint64_t frame_count;  /* F */
-    uint64_t sample_count; /* N: of the anchors; F without */
-    uint64_t row_length;   /* C, in frames */
-    uint64_t row_chunks;   /* how many chunks of the leading array a row has */
-    uint64_t row_count;    /* M: ceil(f / C) of each store with f frames */
+    uint64_t frame_count;                      /* F */
+    uint64_t sample_count;                     /* N: of the anchors; F without */
+    uint64_t phase_epochs[DATASET_MAX_PHASES]; /* [phase_count], rising from 0: where phases of any
+                                                * field begin */
+    uint32_t phase_count;                      /* at least 1 */
+    uint64_t row_length;                       /* C, in frames */
+    uint64_t row_chunks;                       /* how many chunks of the leading array a row has */
+    uint64_t row_count;                        /* M: ceil(f / C) of each store with f frames */
     size_t store_count;
     const uint64_t *store_frames;  /* [store_count + 1]: the first frame of each store; then F */
     const uint64_t *store_rows;    /* [store_count + 1]: the first row of each store; then M */
@@ -166,8 +181,8 @@ struct dataset {
     size_t scratch_bytes;  /* memory of each dataset_reader */
     size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
     size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated */
-    size_t anchor_bytes;   /* memory of anchors, ends of documents and frames of aligned
-                            * fields, of each process */
+    size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields and
+                            * panels, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
     size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
     bool mask;             /* as the options said */
@@ -243,6 +258,28 @@ MUST_USE enum status dataset_pack(const struct dataset *dataset, void **ret_byte
  * `watch` as in the options. */
 MUST_USE enum status dataset_unpack(const void *bytes, size_t size, struct store_watch *watch,
                                     struct dataset **ret_dataset, struct error *err);
+
+/* The number of the phase that an epoch is in. Pure. */
+static inline uint32_t dataset_phase_of(const struct dataset *dataset, uint64_t epoch)
+{
+    uint32_t phase = 0;
+    while (phase + 1 < dataset->phase_count && dataset->phase_epochs[phase + 1] <= epoch)
+        phase++;
+    return phase;
+}
+
+/* As sample_bytes, of an epoch's samples. */
+static inline uint64_t dataset_sample_bytes_in(const struct dataset *dataset, uint64_t epoch)
+{
+    uint64_t bytes = dataset->sample_bytes;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->phase_count > 0)
+            bytes -= field->sample_bytes / field->step_count *
+                     (field->step_count - dataset_field_steps(field, epoch));
+    }
+    return bytes;
+}
 
 /* Whether a field may have fewer indices along an axis of its frames: no random crop goes along the
  * axis, and normalisation has no table of entries for it. */

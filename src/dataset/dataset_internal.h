@@ -49,6 +49,8 @@ struct field_origin {
     bool is_cf;                 /* scaled by the array's attributes; not known after unpacking */
     const int32_t *steps;       /* [step_count], borrowed: from the spec, later from the dataset */
     size_t step_count;
+    struct dataset_phase phases[DATASET_MAX_PHASES]; /* [phase_count] */
+    size_t phase_count;
     bool segments;
     enum field_made made;
     char made_for[DATASET_NAME_BYTES]; /* of a made field: the name of the field; else "" */

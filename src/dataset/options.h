@@ -23,6 +23,7 @@ enum {
     DATASET_MAX_STORE_FIELDS = 1024, /* fields x stores */
     DATASET_MAX_SOURCES = 64,
     DATASET_MAX_CONSTANTS = 64,
+    DATASET_MAX_PHASES = 32,           /* of all fields together */
     DATASET_CONSTANT_BYTES = 64 << 20, /* of all constants together */
 };
 
@@ -32,7 +33,8 @@ struct dataset_slice_spec {
     /* "n": one index, and the field has no such axis; "a:b": those from a on and before b; or
      * "[...]", a list (base/text.h) of both. Numbers below 0 count from the end, and an end that is
      * left out is that of the axis. Instead of a number there may be a name, which is an item of
-     * the axis' coordinates (slice.c), or "=" and any item of these. */
+     * the axis' coordinates (slice.c), or "=" and any item of these. "@PATH": a list in a file,
+     * an item a line. */
     const char *indices;
 };
 
@@ -56,7 +58,10 @@ struct dataset_ragged_spec {
                           * belongs */
     const char *columns; /* a list of columns that say nothing of the kind; excludes index */
     const char *values;
-    const struct ragged_lengths *lengths; /* in a dataset that is unpacked: as settled */
+    /* In a dataset that is unpacked, as settled; panel_lengths as in panel.h: */
+    const struct ragged_lengths *lengths;
+    const void *panel_lengths; /* [panel_length_bytes] */
+    size_t panel_length_bytes;
 };
 
 /* How trainers get a ragged field. */
@@ -76,6 +81,12 @@ struct dataset_deliver_spec {
 enum dataset_stats_form {
     STATS_MEAN_STD, /* (x - mean) / std */
     STATS_MIN_MAX,  /* from -1, of the least value, to 1, of the greatest */
+};
+
+/* From an epoch on, until the next phase, samples have the first `step_count` steps of a field. */
+struct dataset_phase {
+    uint64_t epoch;
+    size_t step_count;
 };
 
 /* One field that the configuration asks for. */
@@ -125,6 +136,10 @@ struct dataset_field_spec {
      * steps. */
     const int32_t *steps; /* [step_count] */
     size_t step_count;
+    /* Rising, the first of epoch 0. None: samples have all steps in all epochs. Anchors are those
+     * of all steps in any case. */
+    struct dataset_phase phases[DATASET_MAX_PHASES];
+    size_t phase_count;
     struct dataset_slice_spec slices[DATASET_MAX_RANK];
     size_t slice_count;
     struct dataset_crop_spec crops[DATASET_MAX_RANK];

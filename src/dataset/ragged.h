@@ -25,6 +25,9 @@
  * without items has none. The pages of a row's first ragged field come first, then those of the
  * next.
  *
+ * Of a field that is sliced (dataset/panel.h) all of this goes for the items that are left: the
+ * offsets count these, and rows have pages of these alone.
+ *
  * In a mix each source has its own offsets, rows, pages and trailers. struct ragged of the mix has
  * sums (item_count, sample_items), what is largest in any source (most_frame_items, sizes of items
  * and pages), and lengths of the samples and rows of all sources together. The mix has no offsets.
@@ -99,6 +102,8 @@ struct ragged {
     bool fills_zero;      /* a step outside the sample's episode has no items */
     size_t lengths_field; /* RAGGED_CSR F.offsets, else F.length: an index into dataset.fields;
                            * field_count for RAGGED_DENSE */
+    uint64_t panel_count; /* the field has the items of so many columns of a matrix, numbered from
+                           * 0; 0: of all */
     size_t values;        /* which column has the values; column_count: there is none, each
                            * item counts 1 */
     size_t column_count;

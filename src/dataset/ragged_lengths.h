@@ -58,7 +58,10 @@ struct ragged_lengths {
     uint64_t hold_room;        /* of values that are held: the most bytes of one chunk on its way */
     struct lengths samples;    /* items, all steps, as delivered */
     struct lengths rows;       /* pages */
-    uint64_t longest_frame;    /* the anchor of the first of the longest samples */
+    uint64_t panel_hash;       /* of a panel: a hash of its offsets; else 0 */
+    uint64_t read_pages, most_read_pages;     /* likewise: pages that rows are read into, of all
+                                               * rows, and of any one */
+    uint64_t longest_frame;                   /* the anchor of the first of the longest samples */
     struct length_bounds bounds;              /* as in the options */
     uint64_t bounded[LENGTHS_MAX_BOUNDS + 1]; /* samples of each bound */
 };

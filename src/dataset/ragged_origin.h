@@ -40,6 +40,8 @@ struct ragged_origin {
     uint64_t *scanned;              /* is_vlen: offsets of all entries, owned; NULL but between
                                      * ragged_open_stores() and ragged_scan() */
     struct ragged_lengths *lengths; /* owned; NULL before ragged_scan() */
+    struct ragged_panel *panel;     /* owned: panel.h; NULL: the field has all columns */
+    uint64_t column_total; /* of the matrix, where its group says so in all stores; else 0 */
 };
 
 #endif

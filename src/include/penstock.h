@@ -309,8 +309,12 @@ struct penstock_batch {
                               * its offsets: [sample_count * steps + 1], from 0 to the number of
                               * items, and never falling, which penstock_next() has checked. Of a
                               * field that is padded: [sample_count, bound, fields[f].shape...] */
-    uint64_t bound; /* of the lengths of the step's samples, over all trainers, with batches
-                     * by budget (batch.budget_field); else 0 */
+    uint64_t bound;     /* of the lengths of the step's samples, over all trainers, with batches
+                         * by budget (batch.budget_field); else 0 */
+    uint32_t steps[64]; /* [field_count] of a field whose steps differ from epoch to epoch: how many
+                         * samples of this epoch have, the first ones. data[f] is [sample_count,
+                         * steps[f], the rest of fields[f].shape...], and fields[f].shape[0] is the
+                         * most steps. Of another field 0 */
 };
 
 /* How many of shape fields[f].shape data[f] has: samples, or items where the field is ragged. */
@@ -324,6 +328,16 @@ static inline uint64_t penstock_item_count(const struct penstock_info *info,
         return batch->sample_count * batch->bound;
     const int64_t *offsets = (const int64_t *)batch->data[field->offsets_field];
     return (uint64_t)offsets[batch->sample_count * field->steps];
+}
+
+/* The bytes of each of these in this batch: fields[f].sample_bytes, or less in an epoch in which
+ * samples have fewer steps. */
+static inline uint64_t penstock_sample_bytes(const struct penstock_info *info,
+                                             const struct penstock_batch *batch, uint32_t f)
+{
+    const struct penstock_field *field = &info->fields[f];
+    return batch->steps[f] > 0 ? field->sample_bytes / field->shape[0] * batch->steps[f]
+                               : field->sample_bytes;
 }
 
 /* What a connection has done so far, and where it stands. */

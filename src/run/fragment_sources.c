@@ -28,15 +28,18 @@ enum status fragment_sources_new(const struct dataset *dataset, const struct sha
                                  struct fragment_sources **ret_fragments, struct error *err)
 {
     uint32_t sources = dataset->source_count > 0 ? dataset->source_count : 1;
-    uint32_t count = sources * class_count;
+    uint32_t count = sources * class_count * dataset->phase_count;
     struct fragment_sources *all = calloc(1, sizeof *all + count * sizeof all->of[0]);
     if (!all)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     all->source_count = sources;
+    all->class_count = class_count;
     for (; all->count < count; all->count++) {
-        const struct needs *needs = classes ? &classes[all->count / sources] : NULL;
-        enum status status = fragments_new(dataset_source(dataset, all->count % sources), shares,
-                                           needs, &all->of[all->count], err);
+        uint32_t number = all->count / sources;
+        const struct needs *needs = classes ? &classes[number % class_count] : NULL;
+        enum status status =
+            fragments_new(dataset_source(dataset, all->count % sources), shares, needs,
+                          dataset->phase_epochs[number / class_count], &all->of[all->count], err);
         if (status != STATUS_OK) {
             fragment_sources_free(all);
             return status;
@@ -54,27 +57,46 @@ void fragment_sources_free(struct fragment_sources *fragments)
     free(fragments);
 }
 
+static bool is_of_class(const struct fragment_sources *fragments, uint32_t kind,
+                        uint32_t class_number)
+{
+    return kind / fragments->source_count % fragments->class_count == class_number;
+}
+
 void fragment_sources_set_slots(struct fragment_sources *fragments, uint32_t class_number,
                                 const struct ring_layout *layout)
 {
-    for (uint32_t s = 0; s < fragments->source_count; s++)
-        fragments_set_slots(fragments->of[class_number * fragments->source_count + s], layout);
+    for (uint32_t kind = 0; kind < fragments->count; kind++)
+        if (is_of_class(fragments, kind, class_number))
+            fragments_set_slots(fragments->of[kind], layout);
 }
 
 size_t fragment_sources_packed(const struct fragment_sources *fragments, uint32_t class_number)
 {
     size_t most = 0;
-    for (uint32_t s = 0; s < fragments->source_count; s++)
-        most =
-            max_u64(most, fragments->of[class_number * fragments->source_count + s]->packed_bytes);
+    for (uint32_t kind = 0; kind < fragments->count; kind++)
+        if (is_of_class(fragments, kind, class_number))
+            most = max_u64(most, fragments->of[kind]->packed_bytes);
     return most;
 }
 
-size_t fragment_sources_record(const struct fragment_sources *fragments, uint32_t class_number)
+size_t fragment_sources_record(const struct fragment_sources *fragments, uint32_t class_number,
+                               uint32_t phase)
 {
+    uint32_t first = (phase * fragments->class_count + class_number) * fragments->source_count;
     size_t most = 0;
-    for (uint32_t s = 0; s < fragments->source_count; s++)
-        most =
-            max_u64(most, fragments->of[class_number * fragments->source_count + s]->record_bytes);
+    for (uint32_t s = 0; s < fragments->source_count; s++) {
+        const struct fragments *of = fragments->of[first + s];
+        most = max_u64(most, of->record_bytes - of->packed_bytes);
+    }
+    return fragment_sources_packed(fragments, class_number) + most;
+}
+
+size_t fragment_sources_most_record(const struct fragment_sources *fragments, uint32_t class_number)
+{
+    uint32_t phases = fragments->count / (fragments->class_count * fragments->source_count);
+    size_t most = 0;
+    for (uint32_t p = 0; p < phases; p++)
+        most = max_u64(most, fragment_sources_record(fragments, class_number, p));
     return most;
 }

@@ -14,13 +14,29 @@ struct maker {
     const struct dataset *dataset;
     const struct needs *needs; /* NULL: slots have all fields */
     struct fragments *fragments;
+    uint64_t epoch;
     bool counts_only;
 };
 
-/* A field's steps, or the anchor alone. */
-static size_t step_count(const struct dataset_field *field)
+/* A field's steps, or the anchor alone: all of them, and those of the epoch. */
+static size_t all_steps(const struct dataset_field *field)
 {
     return field->step_count > 0 ? field->step_count : 1;
+}
+
+static size_t step_count(const struct maker *maker, const struct dataset_field *field)
+{
+    return field->step_count > 0 ? dataset_field_steps(field, maker->epoch) : 1;
+}
+
+static size_t frame_bytes_of(const struct dataset_field *field)
+{
+    return field->sample_bytes / all_steps(field);
+}
+
+static size_t sample_bytes(const struct maker *maker, const struct dataset_field *field)
+{
+    return frame_bytes_of(field) * step_count(maker, field);
 }
 
 static int32_t step_at(const struct dataset_field *field, size_t k)
@@ -29,9 +45,9 @@ static int32_t step_at(const struct dataset_field *field, size_t k)
 }
 
 /* The index of a step; SIZE_MAX: the field does not have it. */
-static size_t find_step(const struct dataset_field *field, int32_t step)
+static size_t find_step(const struct maker *maker, const struct dataset_field *field, int32_t step)
 {
-    size_t low = 0, high = step_count(field);
+    size_t low = 0, high = step_count(maker, field);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (step_at(field, middle) < step)
@@ -39,7 +55,7 @@ static size_t find_step(const struct dataset_field *field, int32_t step)
         else
             high = middle;
     }
-    return low < step_count(field) && step_at(field, low) == step ? low : SIZE_MAX;
+    return low < step_count(maker, field) && step_at(field, low) == step ? low : SIZE_MAX;
 }
 
 /* The made field that says which steps of a field are missing; SIZE_MAX: none can be. */
@@ -57,8 +73,7 @@ static bool same_crop(const struct dataset_field *a, const struct dataset_field 
 {
     if (!a->crop || !b->crop)
         return a->crop == b->crop;
-    return a->crop->group == b->crop->group &&
-           a->sample_bytes / step_count(a) == b->sample_bytes / step_count(b) &&
+    return a->crop->group == b->crop->group && frame_bytes_of(a) == frame_bytes_of(b) &&
            memcmp(a->crop->axis_strides, b->crop->axis_strides, sizeof a->crop->axis_strides) == 0;
 }
 
@@ -78,7 +93,7 @@ static size_t find_earlier(const struct maker *maker, size_t f, int32_t step, si
         if (earlier->source != FIELD_ROW || earlier->row_leader != dataset->fields[f].row_leader ||
             !same_crop(earlier, &dataset->fields[f]) || !is_needed(maker, g) || fields[g].cutting)
             continue;
-        *ret_k = find_step(earlier, step);
+        *ret_k = find_step(maker, earlier, step);
         if (*ret_k != SIZE_MAX)
             return g;
     }
@@ -119,13 +134,13 @@ static void add_padding(struct maker *maker, struct fragment *fragment, size_t k
     fragment->shifts = !zero && (fragment->last_step < 0 || fragment->first_step > 0);
     maker->fragments->shifts |= fragment->shifts;
     struct fragment_padding padding = {.field = fragment->field,
-                                       .frame_bytes = field->sample_bytes / field->step_count,
+                                       .frame_bytes = frame_bytes_of(field),
                                        .step_count = step_count_of(fragment),
                                        .slot_offset = fragment->slot_offset,
                                        .slot_stride = fragment->slot_stride,
                                        .valid_field = (uint32_t)valid,
                                        .valid_offset = k,
-                                       .valid_stride = field->step_count,
+                                       .valid_stride = step_count(maker, field),
                                        .zero = zero,
                                        .before_alone = fragment->last_step < 0};
     size_t at = maker->fragments->padding_count++;
@@ -146,7 +161,7 @@ static size_t cut_bytes(const struct fragment *fragment)
 static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bool packed)
 {
     const struct dataset_field *field = &maker->dataset->fields[f];
-    size_t frame_bytes = field->sample_bytes / step_count(field);
+    size_t frame_bytes = frame_bytes_of(field);
     size_t row_stride = field->crop ? field->frame_bytes : frame_bytes;
     int64_t row_offset = (int64_t)field->row_offset + step_at(field, k) * (int64_t)row_stride;
     struct fragment fragment = {.field = (uint32_t)f,
@@ -154,7 +169,7 @@ static void add_fragment(struct maker *maker, size_t f, size_t k, size_t end, bo
                                 .row_offset = (size_t)row_offset,
                                 .row_stride = row_stride,
                                 .slot_offset = k * frame_bytes,
-                                .slot_stride = field->sample_bytes,
+                                .slot_stride = sample_bytes(maker, field),
                                 .first_step = step_at(field, k),
                                 .last_step = step_at(field, end - 1),
                                 .crop = field->crop,
@@ -179,14 +194,14 @@ static void add_repeat(struct maker *maker, size_t f, size_t k, size_t end, size
 {
     const struct dataset_field *to_field = &maker->dataset->fields[f];
     const struct dataset_field *from_field = &maker->dataset->fields[from];
-    size_t frame_bytes = to_field->sample_bytes / step_count(to_field);
+    size_t frame_bytes = frame_bytes_of(to_field);
     struct fragment_repeat repeat = {.bytes = (end - k) * frame_bytes,
                                      .from_field = (uint32_t)from,
                                      .from_offset = from_k * frame_bytes,
-                                     .from_stride = from_field->sample_bytes,
+                                     .from_stride = sample_bytes(maker, from_field),
                                      .to_field = (uint32_t)f,
                                      .to_offset = k * frame_bytes,
-                                     .to_stride = to_field->sample_bytes};
+                                     .to_stride = sample_bytes(maker, to_field)};
     size_t at = maker->fragments->repeat_count++;
     if (!maker->counts_only)
         maker->fragments->repeats[at] = repeat;
@@ -197,19 +212,19 @@ static size_t fragment_end(const struct maker *maker, size_t f, size_t k)
 {
     const struct dataset_field *field = &maker->dataset->fields[f];
     size_t end = k + 1, from_k;
-    while (end < step_count(field) && step_at(field, end) == step_at(field, end - 1) + 1 &&
+    while (end < step_count(maker, field) && step_at(field, end) == step_at(field, end - 1) + 1 &&
            find_earlier(maker, f, step_at(field, end), &from_k) == SIZE_MAX)
         end++;
     return end;
 }
 
 /* Steps from k on that follow one another in the earlier field's slot, too. */
-static size_t repeat_end(const struct dataset *dataset, size_t f, size_t k, size_t from,
-                         size_t from_k)
+static size_t repeat_end(const struct maker *maker, size_t f, size_t k, size_t from, size_t from_k)
 {
+    const struct dataset *dataset = maker->dataset;
     const struct dataset_field *field = &dataset->fields[f], *earlier = &dataset->fields[from];
     size_t end = k + 1;
-    while (end < step_count(field) && from_k + end - k < step_count(earlier) &&
+    while (end < step_count(maker, field) && from_k + end - k < step_count(maker, earlier) &&
            step_at(field, end) == step_at(earlier, from_k + end - k))
         end++;
     return end;
@@ -223,13 +238,13 @@ static void add_fields(struct maker *maker, bool packed)
         const struct dataset_field *field = &dataset->fields[f];
         if (field->source != FIELD_ROW || !is_needed(maker, f))
             continue;
-        for (size_t k = 0, end; k < step_count(field); k = end) {
+        for (size_t k = 0, end; k < step_count(maker, field); k = end) {
             size_t from_k, from = find_earlier(maker, f, step_at(field, k), &from_k);
             if (from == SIZE_MAX) {
                 end = fragment_end(maker, f, k);
                 add_fragment(maker, f, k, end, packed);
             } else {
-                end = repeat_end(dataset, f, k, from, from_k);
+                end = repeat_end(maker, f, k, from, from_k);
                 if (packed)
                     add_repeat(maker, f, k, end, from, from_k);
             }
@@ -276,13 +291,16 @@ static struct fragments *allocate(const struct dataset *dataset, const struct sh
 }
 
 enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
-                          const struct needs *needs, struct fragments **ret_fragments,
-                          struct error *err)
+                          const struct needs *needs, uint64_t epoch,
+                          struct fragments **ret_fragments, struct error *err)
 {
     struct fragments *fragments = allocate(dataset, shares, needs);
     struct fragments *counts = allocate(dataset, shares, needs);
-    struct maker maker = {
-        .dataset = dataset, .needs = needs, .fragments = counts, .counts_only = true};
+    struct maker maker = {.dataset = dataset,
+                          .needs = needs,
+                          .fragments = counts,
+                          .epoch = epoch,
+                          .counts_only = true};
     if (fragments && counts) {
         make(&maker);
         fragments->all = calloc(counts->count + 1, sizeof *fragments->all);
@@ -294,10 +312,14 @@ enum status fragments_new(const struct dataset *dataset, const struct shares *sh
         fragments_free(fragments);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the fragments of samples");
     }
-    make(&(struct maker){.dataset = dataset, .needs = needs, .fragments = fragments});
-    for (size_t f = 0; f < dataset->field_count; f++)
+    maker =
+        (struct maker){.dataset = dataset, .needs = needs, .fragments = fragments, .epoch = epoch};
+    make(&maker);
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        fragments->fields[f].step_count = dataset_field_steps(&dataset->fields[f], epoch);
         if (!dataset->fields[f].ragged && !fragments->fields[f].is_absent)
-            fragments->fields[f].bytes = dataset->fields[f].sample_bytes;
+            fragments->fields[f].bytes = sample_bytes(&maker, &dataset->fields[f]);
+    }
     *ret_fragments = fragments;
     return STATUS_OK;
 }

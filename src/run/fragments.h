@@ -77,6 +77,7 @@ struct fragment_padding {
  * which run/trailers.h delivers, `bytes` is 0. */
 struct fragment_field {
     size_t offset, bytes;
+    size_t step_count;       /* 0: it has none */
     struct cutting *cutting; /* owned; NULL: the field is not cut */
     bool is_absent;          /* slots do not have the field */
 };
@@ -101,12 +102,12 @@ struct fragments {
     struct fragment_field fields[]; /* [field_count] */
 };
 
-/* The fragments of samples on their way to slots that have what is needed. The caller frees
- * *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares` and `needs` NULL:
- * slots have all fields whole. Offsets in slots are not known yet. NO_MEMORY. */
+/* The fragments of an epoch's samples on their way to slots that have what is needed. The caller
+ * frees *ret_fragments. Crops are borrowed from the dataset, and nothing else. `shares` and `needs`
+ * NULL: slots have all fields whole. Offsets in slots are not known yet. NO_MEMORY. */
 MUST_USE enum status fragments_new(const struct dataset *dataset, const struct shares *shares,
-                                   const struct needs *needs, struct fragments **ret_fragments,
-                                   struct error *err);
+                                   const struct needs *needs, uint64_t epoch,
+                                   struct fragments **ret_fragments, struct error *err);
 
 /* NULL is fine. */
 void fragments_free(struct fragments *fragments);

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/rounds/locality.h"
+#include "run/phases.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -266,6 +267,7 @@ static enum status settle_layout(const struct config *config, const struct datas
     assert(dataset->field_count <= RING_MAX_FIELDS);
     for (size_t f = 0; f < dataset->field_count; f++)
         layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
+    phases_lay_out(dataset, &layout);
     shares_lay_out(&setup->shares, &layout);
     enum status status = settle_largest(classes, &layout, err);
     if (status == STATUS_OK)
@@ -380,7 +382,7 @@ static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_
 {
     uint64_t sum = 0;
     for (uint32_t r = 0; r < readers; r++)
-        sum += fragment_sources_record(delivery->fragments, delivery->classes.of[r]);
+        sum += fragment_sources_most_record(delivery->fragments, delivery->classes.of[r]);
     return sum / readers;
 }
 
@@ -503,6 +505,8 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     enum status status = shares_settle(config, dataset, &setup.shares, err);
     if (status == STATUS_OK)
         status = shares_transform(&setup.shares, shape.transform, err);
+    if (status == STATUS_OK)
+        status = phases_check(dataset, &setup.shares, err);
     if (status == STATUS_OK)
         status = spread(&setup.shares.mesh, &shape, err);
     if (status == STATUS_OK)

@@ -1,8 +1,8 @@
 """What ragged fields of a sample are, by brute force: every rule of docs/use/ragged.md in a few lines of NumPy. Shares no
 code with src/.
 
-A ragged field is a dict as in the configuration: `ragged` (offsets, index or columns, values), `index`, `deliver`, `cast`. Its items
-are those of frames; None stands for a step without any.
+A ragged field is a dict as in the configuration: `ragged` (offsets, index or columns, values), `index`, `slice`, `deliver`, `cast`. Its
+items are those of frames; None stands for a step without any.
 """
 
 import numpy as np
@@ -19,11 +19,23 @@ def convert(field, path, items):
     return items.astype(field["cast"]) if path == field["ragged"].get("values") and "cast" in field else items
 
 
+def sliced(field):
+    """The column of indices that a slice is of, and the list of what it keeps."""
+    return next(((field["ragged"]["index"][axis - 1], listed) for axis, listed in field.get("slice", {}).items()), (None, None))
+
+
 def items_of(field, store, at):
     """The items of a store's frame, by column."""
     at = int(store[field["index"]][at]) if "index" in field else at
     begin, end = store[field["ragged"]["offsets"]][at:at + 2]
-    return {path: convert(field, path, store[path][begin:end]) for path in columns_of(field)}
+    items = {path: convert(field, path, store[path][begin:end]) for path in columns_of(field)}
+    path, listed = sliced(field)
+    if listed is None:
+        return items
+    kept = [i for i, index in enumerate(items[path].tolist()) if index in listed]
+    items = {name: values[kept] for name, values in items.items()}
+    items[path] = np.array([listed.index(index) for index in items[path].tolist()], items[path].dtype)
+    return items
 
 
 def empty(field, store):

@@ -14,13 +14,22 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
 from order_v1 import random_u64  # noqa: E402
 
 
-def steps_of(field):
-    """A field's steps: numbers relative to the anchor. None: the anchor alone, without an axis of steps."""
-    steps = field.get("steps")
+def listed(steps):
     if isinstance(steps, str):
         begin, end = steps.split(":")
         return list(range(int(begin), int(end)))
     return steps
+
+
+def steps_of(field, epoch=None):
+    """A field's steps: numbers relative to the anchor. None: the anchor alone, without an axis of steps. Of steps that differ
+    from epoch to epoch those of that one; without one all, which anchors have."""
+    steps = field.get("steps")
+    if not isinstance(steps, dict):
+        return listed(steps)
+    if epoch is None:
+        return max(map(listed, steps.values()), key=len)
+    return listed(steps[max(first for first in steps if first <= epoch)])
 
 
 def sample_key(seed, epoch, t):
@@ -39,6 +48,8 @@ def origins_of(field, shape, key):
 
 
 class Samples:
+    epoch = 0  # whose samples are asked for
+
     def __init__(self, stores, samples, fields):
         self.stores, self.samples, self.fields = stores, samples, fields
         self.lead = next(f["array"] for f in fields.values() if "index" not in f and "align" not in f)
@@ -173,7 +184,7 @@ class Samples:
     def field(self, name, t, key):
         """A field of the sample at the anchor t."""
         field = self.fields[name]
-        steps = steps_of(field)
+        steps = steps_of(field, self.epoch)
         if steps is None:
             return self.frame(field, t, key)
         first, end = self.episode_of(t)
@@ -189,7 +200,7 @@ class Samples:
         first, end = self.episode_of(t)
         found = {}
         for name, field in self.fields.items():
-            steps = steps_of(field)
+            steps = steps_of(field, self.epoch)
             if "crop" in field:
                 shape = self.stores[0][field["array"]].shape[1:]
                 found[f"{name}.crop"] = np.array(list(origins_of(field, shape, key).values()), "i4")

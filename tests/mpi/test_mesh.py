@@ -123,6 +123,8 @@ class Rules:
 class Meshed:
     """A world whose fields may be cut: longer axes, smaller stores, chunks that divide the other axes, names of dimensions."""
 
+    phases = False  # fields that are cut have the same steps in all epochs
+
     ITEMS = {"action": ("f4", (12,)), "state": ("i2", ()), "image": ("u1", (8, 5)), "depth": ("f2", (4, 6))}
     COUNTS = (1, 2, 7, 13, 30, 44)
     shares, bad = None, frozenset()

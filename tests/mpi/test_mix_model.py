@@ -32,6 +32,7 @@ RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "12"))
 class Part(World):
     """A source: a random dataset with the fields of another one, where there is one."""
 
+    phases = False
     is_written = aligns = False
 
     def __init__(self, rng, folder, number, first=None):

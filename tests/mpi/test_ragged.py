@@ -81,6 +81,12 @@ class World(test_samples.World):
             field["deliver"] = rng.choice(("csr", {"pad_to_multiple_of": 1}, {"pad_to_multiple_of": 16}, {"pad_to_multiple_of": 24}))
         if may_join and form != "dense" and rng.random() < 0.4:
             field["index"] = f"{name}/join"
+        elif "index" in field["ragged"] and axes + has_values > 1 and rng.random() < 0.5:
+            axis = rng.randrange(axes)
+            listed = rng.sample(range(SHAPE[axis]), rng.randint(1, SHAPE[axis]))
+            field["slice"] = {axis + 1: listed}
+            if form == "dense":
+                field["deliver"]["dense"][axis] = len(listed)
         starts = rng.choice(("i8", "i4", "u4", "u8"))
         self.kinds[name] = (types, starts, rng.choice((0, 1, 4, 20)), rng.random() < 0.5)
         self.chunks[f"{name}/starts"] = (rng.choice((3, 50)),)
@@ -163,10 +169,10 @@ class World(test_samples.World):
         return {name: self.ragged.get(name, field) for name, field in self.fields.items()}
 
     def damage(self, folder=False):
-        """Removes a chunk of a column. Returns the anchors whose samples are bad then."""
+        """Removes a chunk of a column, but of one that is read at the start. Returns the anchors whose samples are bad then."""
         name = self.rng.choice([name for name, field in self.ragged.items() if "index" not in field])  # others are held
         field, store = self.ragged[name], self.rng.randrange(len(self.stores))
-        path = self.rng.choice(ragged_oracle.columns_of(field))
+        path = self.rng.choice([path for path in ragged_oracle.columns_of(field) if path != ragged_oracle.sliced(field)[0]])
         length = self.shards.get(path, self.chunks[path])[0]
         chunk = self.rng.randrange(-(-len(self.stores[store][path]) // length))
         file = os.path.join(self.folder, f"store{store}.zarr", path, "c", str(chunk))

@@ -115,6 +115,35 @@ class Peers(JobTest):
         self.check_cells(uri, anndata.read_zarr(uri).X,
                          **{name: f"{{array: layers/nothing, deliver: {form}}}" for name, form in forms.items()})
 
+    @needs("anndata")
+    def test_panel(self):
+        """Genes by name, from a list and from a file, in an order of their own: anndata's adata[:, panel].X."""
+        import anndata
+        import pandas
+
+        uri = os.path.join(self.folder, "panel.zarr")
+        cells = self.cells()
+        genes = pandas.DataFrame(index=[f"gene {i}" for i in range(cells.shape[1])])
+        anndata.AnnData(cells, var=genes, layers={"twice": 2 * cells}).write_zarr(uri)
+        panel = [f"gene {i}" for i in np.random.default_rng(5).permutation(cells.shape[1])[:40]]
+        with open(os.path.join(self.folder, "panel.txt"), "w", encoding="utf-8") as file:
+            file.write("\n".join(panel) + "\n")
+        wanted = anndata.read_zarr(uri)[:, panel]
+        listed, filed = f'slice: {{1: [{", ".join(panel)}]}}', 'slice: {var: "@panel.txt"}'
+        fields = {"X": f"{{array: X, {listed}}}", "twice": f"{{array: layers/twice, deliver: dense, {filed}}}",
+                  "padded": f"{{array: X, deliver: {{pad: 40}}, {filed}}}"}
+        for readers, trainers in ((1, 1), (3, 2)):
+            found = self.batches(uri, fields, readers, trainers)
+            self.assertEqual(sorted(found), list(range(cells.shape[0])))
+            for batch in {id(batch): batch for batch, _ in found.values()}.values():
+                rows = wanted[batch["indices"].astype(np.int64)]
+                got = scipy.sparse.csr_matrix((batch["X"], batch["X.indices"], batch["X.offsets"]), rows.shape)
+                self.assertEqual((got != rows.X).nnz, 0)
+                self.assertEqual(got.nnz, rows.X.nnz)
+                np.testing.assert_array_equal(batch["twice"], rows.layers["twice"].toarray())
+                np.testing.assert_array_equal(batch["padded.length"], np.diff(batch["X.offsets"]))
+                np.testing.assert_array_equal(batch["padded"][batch["padded"] != 0], batch["X"])
+
     def test_scipy(self):
         """The same, written by hand in AnnData's layout."""
         matrix = self.cells()

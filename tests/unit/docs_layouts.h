@@ -24,6 +24,7 @@ typedef uint16_t u16;
 typedef uint8_t u8;
 typedef struct ring_field ring_field;
 typedef struct ring_part ring_part;
+typedef struct ring_phase ring_phase;
 typedef struct mesh mesh;
 typedef struct mesh_axis mesh_axis;
 typedef struct ring_waits ring_waits;
@@ -62,15 +63,16 @@ struct shared {
 
 static const struct shared structs[] = {
     {S(ring_layout, LAYOUT),
-     {M(ring_layout, u64, magic), M(ring_layout, u32, version), M(ring_layout, u32, field_count),
-      M(ring_layout, u32, slot_count), M(ring_layout, u32, batch_size),
-      M(ring_layout, u32, spare_slots), M(ring_layout, u32, member_count),
-      M(ring_layout, u32, part_count), M(ring_layout, u32, reserved),
-      M(ring_layout, u64, members_offset), M(ring_layout, u64, control_offset),
-      M(ring_layout, u64, data_offset), M(ring_layout, u64, slot_stride),
-      M(ring_layout, u64, total_bytes), M(ring_layout, u64, indices_offset),
-      M(ring_layout, u64, keys_offset), M(ring_layout, u64, valid_offset),
-      M(ring_layout, ring_field, fields), M(ring_layout, ring_part, parts)}},
+     {M(ring_layout, u64, magic),          M(ring_layout, u32, version),
+      M(ring_layout, u32, field_count),    M(ring_layout, u32, slot_count),
+      M(ring_layout, u32, batch_size),     M(ring_layout, u32, spare_slots),
+      M(ring_layout, u32, member_count),   M(ring_layout, u32, part_count),
+      M(ring_layout, u32, phase_count),    M(ring_layout, u64, members_offset),
+      M(ring_layout, u64, control_offset), M(ring_layout, u64, data_offset),
+      M(ring_layout, u64, slot_stride),    M(ring_layout, u64, total_bytes),
+      M(ring_layout, u64, indices_offset), M(ring_layout, u64, keys_offset),
+      M(ring_layout, u64, valid_offset),   M(ring_layout, ring_field, fields),
+      M(ring_layout, ring_part, parts),    M(ring_layout, ring_phase, phases)}},
     {S(ring_field, LAYOUT),
      {M(ring_field, char, name), M(ring_field, u32, dtype), M(ring_field, u32, rank),
       M(ring_field, u64, shape), M(ring_field, u64, sample_bytes), M(ring_field, u64, slot_offset),
@@ -82,6 +84,7 @@ static const struct shared structs[] = {
      {M(ring_part, u64, sample_bytes), M(ring_part, u64, slot_offset), M(ring_part, u64, begins),
       M(ring_part, u64, seconds), M(ring_part, u64, lengths), M(ring_part, u64, wholes),
       M(ring_part, u64, is_absent)}},
+    {S(ring_phase, LAYOUT), {M(ring_phase, u64, epoch), M(ring_phase, u32, steps)}},
     {S(ring_member, LAYOUT),
      {M(ring_member, u32, rank), M(ring_member, u32, is_there), M(ring_member, u64, fields),
       M(ring_member, u16, parts)}},

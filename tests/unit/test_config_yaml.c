@@ -143,6 +143,32 @@ static void expect_steps(const struct dataset_field_spec *field, const int32_t *
     assert_memory_equal(field->steps, steps, count * sizeof *steps);
 }
 
+/* Steps by epoch, in any order; a later key replaces one, and may leave shorter lists. */
+static void phases(void **state)
+{
+    (void)state;
+    struct config c = good("dataset:\n  fields:\n    y: {steps: {5: \"0:4\", 0: \"0:2\", 9: [0]}}\n"
+                           "    x: {steps: \"1:3\"}\n");
+    struct dataset_field_spec *y = &c.fields[0], *x = &c.fields[1];
+    expect_steps(y, (int32_t[]){0, 1, 2, 3}, 4);
+    assert_int_equal(y->phase_count, 3);
+    const uint64_t epochs[] = {0, 5, 9}, counts[] = {2, 4, 1};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(y->phases[i].epoch, epochs[i]);
+        assert_int_equal(y->phases[i].step_count, counts[i]);
+    }
+    struct error err = {0};
+    assert_int_equal(config_set(&c, "dataset.fields.y.steps.5=0:3", &err), STATUS_OK);
+    expect_steps(y, (int32_t[]){0, 1, 2}, 3);
+    assert_int_equal(config_set(&c, "dataset.fields.x.steps.2=1:6", &err), STATUS_OK);
+    assert_int_equal(x->phase_count, 2);
+    assert_int_equal(x->phases[0].step_count, 2);
+    expect_steps(x, (int32_t[]){1, 2, 3, 4, 5}, 5);
+    assert_int_equal(config_set(&c, "dataset.fields.x.steps=0:1", &err), STATUS_OK);
+    assert_int_equal(x->phase_count, 0);
+    config_done(&c);
+}
+
 /* What a sample is; in the words of docs/use/datasets.md. */
 static void samples(void **state)
 {
@@ -342,7 +368,11 @@ static void mistakes(void **state)
         {"dataset: {fields: {a: {steps: \"0:70000\"}}}\n", "more than 65536 steps"},
         {"dataset: {fields: {a: {steps: [9999999999]}}}\n", "step 9999999999 is out of range"},
         {"dataset: {fields: {a: {steps: {b: c}}}}\n",
-         "dataset.fields.a.steps must be a single value or a list"},
+         "dataset.fields.a.steps.b: 'b' is not a number of an epoch: write steps: {0: "},
+        {"dataset: {fields: {a: {steps: {0: '0:2', 4: '1:4'}}}}\n",
+         "dataset.fields.a.steps.4: \"0:2\" and \"1:4\": of two lists the longer one begins with"},
+        {"dataset: {fields: {a: {steps: {0: '0:2', 4: {b: c}}}}}\n",
+         "dataset.fields.a.steps.4 must be a single value or a list"},
         {"dataset: {fields: {a: {segments: 1}}}\n", "'1' is not a truth value"},
         {"dataset: {fields: {a: {slice: 3}}}\n", "dataset.fields.a.slice must be a map"},
         {"dataset: {fields: {a: {slice: {b: {c: d}}}}}\n",
@@ -460,6 +490,7 @@ int main(void)
         cmocka_unit_test(mistakes),
         cmocka_unit_test(lists_of_uris),
         cmocka_unit_test(properties_of_fields),
+        cmocka_unit_test(phases),
         cmocka_unit_test(samples),
         cmocka_unit_test(dates),
         cmocka_unit_test(nested_maps),

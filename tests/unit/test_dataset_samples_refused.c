@@ -89,6 +89,8 @@ static void test_refused_steps(void **state)
     REFUSE(plain, "field 'x': step 16777216 is out of range", .steps = far, .step_count = 2);
     REFUSE(plain, "field 'x': 65537 steps; the limit is 65536", .steps = two,
            .step_count = DATASET_MAX_STEPS + 1);
+    REFUSE(plain, "field 'x': steps begin with epoch 3: say which steps there are", .steps = two,
+           .step_count = 2, .phases = {{.epoch = 3, .step_count = 1}}, .phase_count = 1);
     REFUSE(plain, "field 'x' has segments but no steps", .segments = true);
     REFUSE(plain, "set samples.segments to the array of the ends of documents", .steps = two,
            .step_count = 2, .segments = true);

@@ -89,6 +89,30 @@ static void ragged_fields_have_room_for_their_items(void **state)
     assert_int_equal(layout.fields[1].slot_offset - layout.fields[0].slot_offset, 192);
 }
 
+/* Samples of the second field, "text", have other steps from epoch 4 on; one member has it alone.
+ */
+static void phases_say_how_many_steps(void **state)
+{
+    (void)state;
+    struct ring_layout layout = two_fields(), own;
+    const struct ring_member member = {.is_there = 1, .fields = 2};
+    layout.phase_count = 2;
+    layout.phases[0].steps[1] = 2;
+    layout.phases[1] = (struct ring_phase){.epoch = 4, .steps[1] = 512};
+    assert_int_equal(ring_layout_settle(&layout, NULL), STATUS_OK);
+    assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_OK);
+    assert_int_equal(layout.total_bytes, settled().total_bytes);
+    ring_layout_of_member(&layout, &member, &own);
+    const uint64_t steps[] = {2, 2, 2, 2, 512, 512};
+    for (uint64_t epoch = 0; epoch < 6; epoch++) {
+        assert_int_equal(ring_field_steps(&layout, 0, epoch), 0);
+        assert_int_equal(ring_field_steps(&layout, 1, epoch), steps[epoch]);
+        assert_int_equal(ring_field_steps(&own, 0, epoch), steps[epoch]);
+    }
+    layout.phases[1].steps[1] = 0; /* in all or in none */
+    assert_int_equal(ring_layout_check(&layout, layout.total_bytes, NULL), STATUS_PROTOCOL);
+}
+
 static void large_slots_lie_on_huge_pages(void **state)
 {
     (void)state;
@@ -132,9 +156,28 @@ static void all_spare(struct ring_layout *l)
 {
     l->spare_slots = l->slot_count;
 }
-static void not_reserved(struct ring_layout *l)
+static void late_phase(struct ring_layout *l)
 {
-    l->reserved = 1;
+    l->phase_count = 1;
+    l->phases[0].epoch = 1;
+}
+static void same_phases(struct ring_layout *l)
+{
+    l->phase_count = 2;
+}
+static void hidden_phase(struct ring_layout *l)
+{
+    l->phase_count = 1;
+    l->phases[1].steps[0] = 1;
+}
+static void long_phase(struct ring_layout *l)
+{
+    l->phase_count = 1;
+    l->phases[0].steps[0] = (uint32_t)l->fields[0].shape[0] + 1;
+}
+static void many_phases(struct ring_layout *l)
+{
+    l->phase_count = RING_MAX_PHASES + 1;
 }
 static void no_batch(struct ring_layout *l)
 {
@@ -246,9 +289,10 @@ static void settle_refuses(void **state)
 {
     (void)state;
     static void (*const spoil[])(struct ring_layout *) = {
-        no_fields,       many_fields,     no_slots,          many_slots, all_spare,   not_reserved,
-        no_batch,        huge_batch,      long_name,         no_name,    equal_names, no_dtype,
-        many_dimensions, empty_dimension, overflowing_shape, huge_sample};
+        no_fields,  many_fields,     no_slots,        many_slots,        all_spare,
+        late_phase, same_phases,     hidden_phase,    long_phase,        many_phases,
+        no_batch,   huge_batch,      long_name,       no_name,           equal_names,
+        no_dtype,   many_dimensions, empty_dimension, overflowing_shape, huge_sample};
     static void (*const spoil_ragged[])(struct ring_layout *) = {no_kind,
                                                                  no_room_for_items,
                                                                  room_without_items,
@@ -305,7 +349,7 @@ static void check_compares_the_memory(void **state)
     layout.version = RING_VERSION + 1;
     struct error error;
     assert_int_equal(ring_layout_check(&layout, layout.total_bytes, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 7"));
+    assert_non_null(strstr(error.message, "version 8"));
 }
 
 int main(void)
@@ -313,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets_follow_the_picture),
         cmocka_unit_test(ragged_fields_have_room_for_their_items),
+        cmocka_unit_test(phases_say_how_many_steps),
         cmocka_unit_test(large_slots_lie_on_huge_pages),
         cmocka_unit_test(scalars_and_every_dtype_fit),
         cmocka_unit_test(settle_refuses),

@@ -105,7 +105,7 @@ static void make_world(struct world *world, uint64_t seed, size_t large)
         ring->shape[0] = field->sample_bytes;
     }
     assert_int_equal(ring_layout_settle(&world->layout, NULL), STATUS_OK);
-    assert_int_equal(fragments_new(&world->dataset, NULL, NULL, &world->fragments, NULL),
+    assert_int_equal(fragments_new(&world->dataset, NULL, NULL, 0, &world->fragments, NULL),
                      STATUS_OK);
     fragments_set_slots(world->fragments, &world->layout);
     world->row = malloc(world->dataset.row_bytes);
@@ -247,7 +247,7 @@ static void shared_frames_travel_once(void **unused)
         {.sample_bytes = 400, .frame_bytes = 100, .step_count = 4, .steps = targets}};
     const struct dataset dataset = {.field_count = 2, .fields = fields};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, 0, &fragments, NULL), STATUS_OK);
     assert_int_equal(fragments->count, 3); /* -1 to 1; 2; 5 */
     assert_int_equal(fragments->repeat_count, 1);
     assert_int_equal(fragments->repeats[0].bytes, 200);
@@ -267,7 +267,7 @@ static void fields_without_steps(void **unused)
     const struct dataset dataset = {
         .field_count = 3, .fields = fields, .mask = true, .valid_offset = 77};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, 0, &fragments, NULL), STATUS_OK);
     assert_int_equal(fragments->count, 2);
     assert_int_equal(fragments->packed_count, 1);
     assert_int_equal(fragments->all[0].row_offset, 64);
@@ -299,7 +299,7 @@ static void crops_are_packed(void **unused)
     fields[2].crop = &other_crop;
     const struct dataset dataset = {.field_count = 3, .fields = fields};
     struct fragments *fragments;
-    assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
+    assert_int_equal(fragments_new(&dataset, NULL, NULL, 0, &fragments, NULL), STATUS_OK);
     assert_true(fragments->crops);
     assert_int_equal(fragments->count, 2);
     assert_int_equal(fragments->packed_count, 2);
@@ -323,7 +323,7 @@ static void large_fragments_stream(void **unused)
     for (size_t i = 0; i < 2; i++) {
         const struct ring_layout layout = {.field_count = 2, .total_bytes = ring_bytes[i]};
         struct fragments *fragments;
-        assert_int_equal(fragments_new(&dataset, NULL, NULL, &fragments, NULL), STATUS_OK);
+        assert_int_equal(fragments_new(&dataset, NULL, NULL, 0, &fragments, NULL), STATUS_OK);
         fragments_set_slots(fragments, &layout);
         assert_int_equal(fragments->all[0].streams, i == 1);
         assert_false(fragments->all[1].streams);

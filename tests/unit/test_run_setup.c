@@ -32,6 +32,7 @@ static struct dataset_field fields[] = {
 static struct dataset make_dataset(void)
 {
     return (struct dataset){
+        .phase_count = 1,
         .sample_count = 10000,
         .row_length = 8,
         .row_count = 1250,

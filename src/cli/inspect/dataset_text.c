@@ -36,6 +36,10 @@ static void describe_steps(const struct dataset_field *field, struct text *out)
     text_append(out, ", %zu step%s from %" PRId32 " to %" PRId32, field->step_count,
                 count_plural(field->step_count), field->steps[0],
                 field->steps[field->step_count - 1]);
+    for (size_t i = 0; i < field->phase_count; i++)
+        text_append(out, "%s%zu from epoch %" PRIu64 "%s", i == 0 ? " (the first " : ", ",
+                    field->phases[i].step_count, field->phases[i].epoch,
+                    i + 1 == field->phase_count ? ")" : "");
 }
 
 /* What is read again and again, and what is read for another field already. */

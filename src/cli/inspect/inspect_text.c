@@ -355,9 +355,13 @@ static void print_ragged(const struct dataset *dataset)
 {
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-        printf("  ragged %-19s %s item%s of %s, %.3g a sample, %s a frame at most\n", ragged->name,
+        printf("  ragged %-19s %s item%s of %s", ragged->name,
                count_format(ragged->item_count).text, count_plural(ragged->item_count),
-               size_format(ragged_item_bytes(ragged)).text,
+               size_format(ragged_item_bytes(ragged)).text);
+        if (ragged->panel_count > 0)
+            printf(" in %s listed column%s", count_format(ragged->panel_count).text,
+                   count_plural(ragged->panel_count));
+        printf(", %.3g a sample, %s a frame at most\n",
                (double)ragged->sample_items / (double)dataset->sample_count,
                count_format(ragged->most_frame_items).text);
         if (ragged->is_held)

@@ -53,10 +53,14 @@ void plan_describe_ragged(const struct dataset *dataset, const struct run_setup 
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         double mean = (double)ragged->frame_items / (double)dataset->frame_count;
-        text_append(out, "%-11s%s: %s item%s of %s, %.*f a frame, %s at most", "ragged",
-                    ragged->name, count_format(ragged->item_count).text,
-                    count_plural(ragged->item_count), size_format(ragged_item_bytes(ragged)).text,
-                    mean < 100 ? 2 : 0, mean, count_format(ragged->most_frame_items).text);
+        text_append(out, "%-11s%s: %s item%s of %s", "ragged", ragged->name,
+                    count_format(ragged->item_count).text, count_plural(ragged->item_count),
+                    size_format(ragged_item_bytes(ragged)).text);
+        if (ragged->panel_count > 0)
+            text_append(out, " in %s listed column%s", count_format(ragged->panel_count).text,
+                        count_plural(ragged->panel_count));
+        text_append(out, ", %.*f a frame, %s at most", mean < 100 ? 2 : 0, mean,
+                    count_format(ragged->most_frame_items).text);
         describe_form(ragged, setup, out);
         if (ragged->is_held) {
             text_append(out, "; held whole by each node\n");

@@ -163,6 +163,29 @@ static enum status read_attribute(const struct store *store, const struct zarr_n
     return STATUS_OK;
 }
 
+enum status coordinates_read_array(const struct dataset *dataset, const struct store *store,
+                                   const char *path, struct coordinates *ret_coordinates,
+                                   struct error *err)
+{
+    struct coordinates coordinates = {0};
+    struct zarr_hierarchy *hierarchy = NULL;
+    unsigned char *items = NULL;
+    const struct zarr_node *found;
+    enum status status = small_array_read(dataset, store, path, &hierarchy, &found, &items, err);
+    snprintf(coordinates.path, sizeof coordinates.path, "%.511s", path);
+    if (status == STATUS_OK)
+        status = check_array(&found->array, found->array.shape[0], err);
+    if (status == STATUS_OK)
+        status = take_items(&found->array, items, &coordinates, err);
+    zarr_hierarchy_free(hierarchy);
+    free(items);
+    if (status == STATUS_OK)
+        *ret_coordinates = coordinates;
+    else
+        coordinates_done(&coordinates);
+    return status;
+}
+
 static void take_attributes(const struct zarr_node *node, struct coordinates *ret)
 {
     struct zarr_encoding encoding;
@@ -235,9 +258,63 @@ static bool same_number(const struct coordinates *coordinates, double coordinate
     return !(coordinate < written || coordinate > written) && !isnan(coordinate);
 }
 
+/* In order of name, and of index where names are the same. */
+static int compare_names(const void *a, const void *b, void *names)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    char *const *of = names;
+    int order = strcmp(of[left], of[right]);
+    return order != 0 ? order : (left > right) - (left < right);
+}
+
+enum status coordinates_sort(struct coordinates *coordinates, struct error *err)
+{
+    if (!coordinates->names)
+        return STATUS_OK;
+    coordinates->order = calloc(coordinates->count, sizeof *coordinates->order);
+    if (!coordinates->order)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for coordinates");
+    for (uint64_t i = 0; i < coordinates->count; i++)
+        coordinates->order[i] = i;
+    qsort_r(coordinates->order, coordinates->count, sizeof *coordinates->order, compare_names,
+            coordinates->names);
+    return STATUS_OK;
+}
+
+static enum status refuse_twice(const struct coordinates *coordinates, const char *text,
+                                uint64_t first, uint64_t second, struct error *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "'%s' is there twice in '%s', at %" PRIu64 " and %" PRIu64 ": write a number",
+                     text, coordinates->path, first, second);
+}
+
+static enum status find_sorted(const struct coordinates *coordinates, const char *text,
+                               uint64_t *ret_index, struct error *err)
+{
+    const uint64_t *order = coordinates->order;
+    uint64_t low = 0, high = coordinates->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (strcmp(coordinates->names[order[middle]], text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == coordinates->count || strcmp(coordinates->names[order[low]], text) != 0)
+        return no_name(coordinates, text, err);
+    if (low + 1 < coordinates->count && strcmp(coordinates->names[order[low + 1]], text) == 0)
+        return refuse_twice(coordinates, text, order[low], order[low + 1], err);
+    *ret_index = order[low];
+    return STATUS_OK;
+}
+
 enum status coordinates_find(const struct coordinates *coordinates, const char *text,
                              uint64_t *ret_index, struct error *err)
 {
+    if (coordinates->order)
+        return find_sorted(coordinates, text, ret_index, err);
+
     uint64_t found = coordinates->count;
     double value = 0.0;
     if (!coordinates->names) {
@@ -252,10 +329,7 @@ enum status coordinates_find(const struct coordinates *coordinates, const char *
                                : !same_number(coordinates, coordinates->values[i], value))
             continue;
         if (found < coordinates->count)
-            return error_set(err, STATUS_INVALID,
-                             "'%s' is there twice in '%s', at %" PRIu64 " and %" PRIu64
-                             ": write a number",
-                             text, coordinates->path, found, i);
+            return refuse_twice(coordinates, text, found, i, err);
         found = i;
     }
     if (found == coordinates->count)
@@ -271,5 +345,6 @@ void coordinates_done(struct coordinates *coordinates)
         free(coordinates->names[i]);
     free(coordinates->names);
     free(coordinates->values);
+    free(coordinates->order);
     *coordinates = (struct coordinates){0};
 }

@@ -17,9 +17,10 @@
 struct coordinates {
     char path[ZARR_PATH_BYTES]; /* of their array */
     uint64_t count;
-    char **names;   /* [count], owned; NULL: they are numbers */
-    double *values; /* [count], owned; NULL: they are names */
-    bool is_single; /* the numbers are float32 */
+    char **names;    /* [count], owned; NULL: they are numbers */
+    double *values;  /* [count], owned; NULL: they are names */
+    uint64_t *order; /* [count], owned: indices by their names' order; NULL: of none */
+    bool is_single;  /* the numbers are float32 */
     char units[ZARR_ATTRIBUTE_BYTES], calendar[ZARR_ATTRIBUTE_BYTES]; /* attributes; "": none */
 };
 
@@ -32,6 +33,15 @@ struct dataset;
 MUST_USE enum status coordinates_read(const struct dataset *dataset, const struct store *store,
                                       const struct zarr_node *node, int axis,
                                       struct coordinates *ret_coordinates, struct error *err);
+
+/* The same of the array at `path` of the store, whatever its length: names of fixed length, or
+ * numbers. */
+MUST_USE enum status coordinates_read_array(const struct dataset *dataset,
+                                            const struct store *store, const char *path,
+                                            struct coordinates *ret_coordinates, struct error *err);
+
+/* Puts names in order, so that thousands of them are found soon. NO_MEMORY. */
+MUST_USE enum status coordinates_sort(struct coordinates *coordinates, struct error *err);
 
 /* The index of the coordinate `text`. NOT_FOUND: there is none; the message says which is nearest.
  * INVALID: there are several. */

@@ -262,6 +262,8 @@ static enum status select_one(const struct choice *choice, const struct dataset_
         return status;
     origin->steps = spec->steps;
     origin->step_count = spec->step_count;
+    origin->phase_count = spec->phase_count;
+    memcpy(origin->phases, spec->phases, sizeof origin->phases);
     origin->segments = spec->segments;
     status = find_field(choice, spec, origin, err);
     if (status != STATUS_OK)

@@ -2,6 +2,7 @@
 #include "dataset/fields/select_internal.h"
 
 #include "dataset/fields/steps.h"
+#include "dataset/panel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -261,10 +262,13 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
                           "use scale and offset", err);
     if (spec->cf)
         return refuse_key("cf", "use scale and offset", err);
-    if (spec->slice_count > 0 || spec->crop_count > 0)
-        return refuse_key(spec->slice_count > 0 ? "slice" : "crop", leave, err);
+    if (spec->crop_count > 0)
+        return refuse_key("crop", leave, err);
     if (spec->segments)
         return refuse_key("segments", leave, err);
+    if (spec->phase_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "steps by epoch are not for ragged fields: give one list of steps");
     if (spec->sample_axis)
         return refuse_key("sample_axis", "offsets and columns lie along axis 0", err);
     return STATUS_OK;
@@ -282,6 +286,42 @@ static enum status take_index(const struct choice *choice, const struct dataset_
                            "delivered as csr or padded; choose one of these, or leave index out");
     ragged->is_held = true;
     return status;
+}
+
+/* The columns of a matrix are one axis: the number of a column of indices, or the name of an array
+ * of names (ragged/panel_open.h). */
+static enum status take_slice(const struct dataset_field_spec *spec, struct ragged_origin *ragged,
+                              struct error *err)
+{
+    const char *axis = spec->slices[0].axis;
+    bool is_number = strspn(axis, "0123456789") == strlen(axis);
+    unsigned long number = is_number ? strtoul(axis, NULL, 10) : 1;
+    if (spec->slice_count > 1)
+        return error_set(err, STATUS_INVALID,
+                         "slice has %zu axes: of a ragged field one can be sliced",
+                         spec->slice_count);
+    if (ragged->is_vlen)
+        return error_set(err, STATUS_INVALID,
+                         "slice is for columns of indices, and the values of array '%s' have none: "
+                         "leave it out",
+                         ragged->offsets.node->array.path);
+    if (ragged->is_held)
+        return error_set(err, STATUS_INVALID,
+                         "slice and index: a joined field has all columns; leave one of them out");
+    if (ragged->index_count == 0)
+        return error_set(err, STATUS_INVALID,
+                         "slice takes columns of indices: name them in ragged.index");
+    if (number == 0 || number > ragged->index_count || (!is_number && ragged->index_count > 1))
+        return error_set(err, STATUS_INVALID,
+                         "slice of axis '%s': axes are numbers from 1 to %zu, of the columns of "
+                         "indices%s",
+                         axis, ragged->index_count,
+                         ragged->index_count > 1 ? "" : ", or the name of an array of names");
+    ragged->panel = calloc(1, sizeof *ragged->panel);
+    if (!ragged->panel)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a slice");
+    ragged->panel->column = number - 1;
+    return STATUS_OK;
 }
 
 static enum status check_deliver(const struct ragged_origin *ragged, struct error *err)
@@ -361,6 +401,8 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
         status = find_arrays(choice, &paths, ragged, err);
     if (status == STATUS_OK && spec->index)
         status = take_index(choice, spec, ragged, err);
+    if (status == STATUS_OK && spec->slice_count > 0)
+        status = take_slice(spec, ragged, err);
     if (status != STATUS_OK)
         return status;
     strcpy(ragged->name, spec->name);

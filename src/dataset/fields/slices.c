@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "dataset/fields/coordinates.h"
+#include "dataset/fields/list_file.h"
 #include "dataset/fields/select.h"
 #include "zarr/hierarchy/axes.h"
 
@@ -16,16 +17,12 @@
 struct sliced_axis {
     const struct dataset *dataset;
     const struct store *store;
-    const struct zarr_node *node;
+    const struct zarr_node *node; /* NULL: of no array, and all that is known is below */
     int axis;
+    uint64_t length;
     struct coordinates coordinates; /* zero: not read so far */
     bool has_names;                 /* a coordinate was looked up */
 };
-
-static uint64_t length_of(const struct sliced_axis *axis)
-{
-    return axis->node->array.shape[axis->axis];
-}
 
 /* "-3" with a length of 10 is 7. False: the text up to `end` is no integer. */
 static bool parse_integer(const char *text, const char *end, int64_t *ret_value)
@@ -67,10 +64,15 @@ static enum status take_name(struct sliced_axis *axis, const char *name, struct 
                              struct error *err)
 {
     enum status status = STATUS_OK;
+    axis->has_names = true;
+    if (axis->coordinates.count == 0 && !axis->node)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "'%s' is a name, and the columns have none: write numbers, or name the "
+                         "array of names instead of the axis",
+                         name);
     if (axis->coordinates.count == 0)
         status = coordinates_read(axis->dataset, axis->store, axis->node, axis->axis,
                                   &axis->coordinates, err);
-    axis->has_names = true;
     *ret_run = (struct zarr_run){.count = 1};
     if (status == STATUS_OK)
         status = coordinates_find(&axis->coordinates, name, &ret_run->first, err);
@@ -82,7 +84,7 @@ static enum status take_item(struct sliced_axis *axis, const char *item, struct 
                              bool *ret_is_range, struct error *err)
 {
     const char *colon = strchr(item, ':'), *end = item + strlen(item);
-    uint64_t length = length_of(axis);
+    uint64_t length = axis->length;
     int64_t first, behind;
     *ret_is_range = colon && parse_end(item, colon, 0, length, &first) &&
                     parse_end(colon + 1, end, (int64_t)length, length, &behind);
@@ -124,11 +126,29 @@ static enum status take_indices(struct sliced_axis *axis, const char *indices,
 {
     size_t length = strlen(indices);
     bool bracketed = length > 1 && indices[0] == '[' && indices[length - 1] == ']';
+    bool is_file = indices[0] == '@';
+    enum status status = STATUS_OK;
     struct text list = {0};
-    text_append(&list, "%.*s", (int)(length - 2 * bracketed), indices + bracketed);
-    enum status status = take_list(axis, list.data ? list.data : "", ret, err);
+    if (is_file)
+        status = list_file_read(indices + 1, &list, err);
+    else
+        text_append(&list, "%.*s", (int)(length - 2 * bracketed), indices + bracketed);
+    if (status == STATUS_OK)
+        status = take_list(axis, list.data ? list.data : "", ret, err);
+    if (status != STATUS_OK && is_file && list.data)
+        status = error_prefix(err, status, "file '%s': ", indices + 1);
     text_done(&list);
-    ret->drops &= !bracketed;
+    ret->drops &= !bracketed && !is_file;
+    return status;
+}
+
+enum status slices_take(const char *indices, uint64_t length, const struct coordinates *names,
+                        struct field_slice *ret_slice, bool *ret_has_names, struct error *err)
+{
+    struct sliced_axis axis = {.length = length, .coordinates = *names};
+    enum status status = take_indices(&axis, indices, ret_slice, err);
+    ret_slice->drops = false;
+    *ret_has_names = axis.has_names;
     return status;
 }
 
@@ -150,6 +170,7 @@ static enum status check_stores(const struct dataset *dataset, const struct fiel
         };
         if (!there.node || there.node->array.rank != origin->array->array.rank)
             return STATUS_OK; /* store_fields.c will say so */
+        there.length = there.node->array.shape[axis];
         status = take_indices(&there, indices, &here, err);
         if (status == STATUS_OK &&
             (here.run_count != first->run_count ||
@@ -192,6 +213,7 @@ static enum status settle_slice(const struct dataset *dataset, struct field_orig
     enum status status = find_axis(origin, spec, &axis.axis, err);
     if (status != STATUS_OK)
         return status;
+    axis.length = origin->array->array.shape[axis.axis];
     status = take_indices(&axis, spec->indices, &origin->slices[axis.axis], err);
     if (status == STATUS_OK && axis.has_names)
         status = check_stores(dataset, origin, axis.axis, spec->indices, err);

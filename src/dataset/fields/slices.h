@@ -12,6 +12,14 @@
 MUST_USE enum status slices_settle(struct dataset *dataset, const struct dataset_options *options,
                                    struct error *err);
 
+/* The same of any `length` columns, which have these names, or none (zero): takes the indices as of
+ * dataset_slice_spec. The runs of *ret_slice are the caller's, on failure too. *ret_has_names:
+ * there are names among the indices. Errors likewise. */
+struct coordinates;
+MUST_USE enum status slices_take(const char *indices, uint64_t length,
+                                 const struct coordinates *names, struct field_slice *ret_slice,
+                                 bool *ret_has_names, struct error *err);
+
 /* Narrows the fields that the options say, after their slices and normals are settled. NO_MEMORY.
  */
 MUST_USE enum status slices_narrow(struct dataset *dataset,

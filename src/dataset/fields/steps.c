@@ -25,6 +25,12 @@ enum status steps_check(const struct dataset_field_spec *spec, struct error *err
                              "field '%s': steps must rise, but %" PRId32 " follows %" PRId32,
                              spec->name, step, spec->steps[i - 1]);
     }
+    if (spec->phase_count > 0 && spec->phases[0].epoch > 0)
+        return error_set(err, STATUS_INVALID,
+                         "field '%s': steps begin with epoch %" PRIu64
+                         ": say which steps there are "
+                         "from epoch 0 on",
+                         spec->name, spec->phases[0].epoch);
     if (spec->segments && spec->step_count == 0)
         return error_set(err, STATUS_INVALID,
                          "field '%s' has segments but no steps: set steps, for example \"0:4096\"",
@@ -201,4 +207,33 @@ enum status steps_settle(struct dataset *dataset, struct error *err)
         free(steps);
     }
     return STATUS_OK;
+}
+
+/* Adds an epoch, unless it is there. */
+static enum status add_epoch(struct dataset *dataset, uint64_t epoch, struct error *err)
+{
+    uint32_t at = dataset->phase_count;
+    for (uint32_t i = 0; i < dataset->phase_count; i++)
+        if (dataset->phase_epochs[i] == epoch)
+            return STATUS_OK;
+    if (at == DATASET_MAX_PHASES)
+        return error_set(err, STATUS_INVALID,
+                         "steps of fields change at more than %d epochs: let them change together",
+                         DATASET_MAX_PHASES);
+    for (; at > 0 && dataset->phase_epochs[at - 1] > epoch; at--)
+        dataset->phase_epochs[at] = dataset->phase_epochs[at - 1];
+    dataset->phase_epochs[at] = epoch;
+    dataset->phase_count++;
+    return STATUS_OK;
+}
+
+enum status phases_settle(struct dataset *dataset, struct error *err)
+{
+    enum status status = STATUS_OK;
+    dataset->phase_epochs[0] = 0;
+    dataset->phase_count = 1;
+    for (size_t f = 0; f < dataset->field_count; f++)
+        for (size_t i = 0; i < dataset->fields[f].phase_count && status == STATUS_OK; i++)
+            status = add_epoch(dataset, dataset->fields[f].phases[i].epoch, err);
+    return status;
 }

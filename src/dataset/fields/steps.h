@@ -15,6 +15,9 @@ MUST_USE enum status steps_keep(struct dataset *dataset, struct error *err);
  * together, if any field has steps. NO_MEMORY. */
 MUST_USE enum status steps_settle(struct dataset *dataset, struct error *err);
 
+/* With the fields described, lists the epochs at which phases of any begin. INVALID: too many. */
+MUST_USE enum status phases_settle(struct dataset *dataset, struct error *err);
+
 /* The steps of all fields with that row leader (SIZE_MAX: of all fields, ragged ones included),
  * each once, rising; a field without steps has step 0. *ret_steps is malloc'ed, the caller's.
  * NO_MEMORY. */

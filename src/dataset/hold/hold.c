@@ -2,6 +2,7 @@
  * processes of the node read the memory. */
 #include "dataset/hold/hold_internal.h"
 #include "dataset/join.h"
+#include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_held.h"
 #include "dataset/ragged/ragged_offsets.h"
 #include "dataset/ragged/ragged_open.h"
@@ -58,9 +59,11 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
     }
 }
 
+/* As they are stored. */
 static uint64_t *offsets_of(const struct ragged_origin *origin, const unsigned char *memory)
 {
-    return (uint64_t *)(void *)(memory + origin->held_offset);
+    size_t offset = origin->panel ? origin->panel->held_offset : origin->held_offset;
+    return (uint64_t *)(void *)(memory + offset);
 }
 
 /* Where the offsets of a store are read to: the end of their part of the memory. In front of the
@@ -105,6 +108,10 @@ static enum status settle_offsets(const struct dataset *dataset,
                                origin->offsets.views[0].path, origin->index.node ? " by '" : "",
                                origin->index.node ? origin->index.views[0].path : "",
                                origin->index.node ? "'" : "");
+        if (status == STATUS_OK && origin->panel &&
+            !panel_take_offsets(origin->panel, ragged_entries_before(origin, dataset->store_count),
+                                (uint64_t *)(void *)(memory + origin->held_offset)))
+            status = error_set(err, STATUS_CORRUPT, "packed dataset: its lengths are not valid");
         if (status != STATUS_OK)
             error_prefix(err, status, "field '%s': ", origin->name);
     }
@@ -280,7 +287,10 @@ void dataset_attach(struct dataset *dataset, const void *memory)
     for (size_t r = 0; r < dataset->ragged_count && !is_mix; r++) {
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         struct ragged *ragged = &dataset->private->raggeds[r];
-        ragged->offsets = offsets_of(origin, memory);
+        ragged->offsets =
+            (const uint64_t *)(const void *)((const unsigned char *)memory + origin->held_offset);
+        if (origin->panel)
+            origin->panel->stored.offsets = offsets_of(origin, memory);
         ragged->entries = entries_of(origin, memory);
         for (size_t c = 0; c < origin->column_count && origin->is_held; c++)
             ragged->held_items[c] = (const unsigned char *)memory + origin->items_offset[c];

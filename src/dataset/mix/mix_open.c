@@ -52,6 +52,18 @@ static void describe(const struct dataset_field *field, struct text *out)
     for (int axis = 0; axis < field->rank; axis++)
         text_append(out, "%s%" PRIu64, axis == 0 ? "" : ", ", field->shape[axis]);
     text_append(out, ")");
+    for (size_t i = 0; i < field->phase_count; i++)
+        text_append(out, "%s %zu steps from epoch %" PRIu64, i == 0 ? "" : ",",
+                    field->phases[i].step_count, field->phases[i].epoch);
+}
+
+static bool same_phases(const struct dataset_field *a, const struct dataset_field *b)
+{
+    bool same = a->phase_count == b->phase_count;
+    for (size_t i = 0; same && i < a->phase_count; i++)
+        same = a->phases[i].epoch == b->phases[i].epoch &&
+               a->phases[i].step_count == b->phases[i].step_count;
+    return same;
 }
 
 static enum status refuse_missing(const char *field, const char *has, const char *has_not,
@@ -85,6 +97,7 @@ static enum status refuse_other(const struct dataset_field *a, const struct data
 static bool is_same(const struct dataset_field *a, const struct dataset_field *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank && a->step_count == b->step_count &&
+           same_phases(a, b) &&
            memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]) == 0;
 }
 
@@ -170,6 +183,8 @@ enum status mix_settle_sources(struct dataset *mix, const char *const *names, st
         add_source(mix, d);
     mix->sample_bytes = first->sample_bytes;
     mix->field_count = first->field_count;
+    mix->phase_count = first->phase_count;
+    memcpy(mix->phase_epochs, first->phase_epochs, sizeof mix->phase_epochs);
     memcpy(mix->fields, first->fields, mix->field_count * sizeof *mix->fields);
     mix->fingerprint = fingerprint_of_mix(mix);
     enum status status = mix_settle_ragged(mix, err);

@@ -38,6 +38,8 @@ static void describe(const struct ragged *ragged, struct text *out)
     else
         text_append(out, "ragged, put into a dense tensor of rank %d by combine %s",
                     ragged->dense_rank, combines[ragged->combine]);
+    if (ragged && ragged->panel_count > 0)
+        text_append(out, ", of %" PRIu64 " columns", ragged->panel_count);
     if (ragged && ragged->step_count > 0)
         text_append(out, ", with %zu steps", ragged->step_count);
 }
@@ -45,8 +47,9 @@ static void describe(const struct ragged *ragged, struct text *out)
 static bool is_same(const struct ragged *a, const struct ragged *b)
 {
     return b && a->form == b->form && a->step_count == b->step_count &&
-           a->pad_items == b->pad_items && a->multiple == b->multiple &&
-           a->dense_rank == b->dense_rank && (a->form != RAGGED_DENSE || a->combine == b->combine);
+           a->panel_count == b->panel_count && a->pad_items == b->pad_items &&
+           a->multiple == b->multiple && a->dense_rank == b->dense_rank &&
+           (a->form != RAGGED_DENSE || a->combine == b->combine);
 }
 
 static enum status refuse(const char *name, const struct ragged *a, const struct ragged *b,

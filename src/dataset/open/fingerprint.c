@@ -6,6 +6,9 @@
  */
 #include "dataset/open/open.h"
 
+#include "dataset/fields/slices.h"
+#include "dataset/panel.h"
+
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -31,6 +34,9 @@ static void append_steps(const struct field_origin *origin, struct text *out)
 {
     for (size_t i = 0; i < origin->step_count; i++)
         text_append(out, i ? ",%" PRId32 : " steps %" PRId32, origin->steps[i]);
+    for (size_t i = 0; i < origin->phase_count; i++)
+        text_append(out, " from %" PRIu64 " %zu", origin->phases[i].epoch,
+                    origin->phases[i].step_count);
 }
 
 /* The random crop of a field; nothing where there is none. */
@@ -61,12 +67,25 @@ static void append_form(const struct ragged *ragged, struct text *out)
     append_shape(ragged->dense_shape, 0, ragged->dense_rank, out);
 }
 
+/* The panel counts by the numbers of its columns, not by names. */
+static void append_panel(const struct ragged_origin *origin, struct text *out)
+{
+    struct text columns = {0};
+    if (!origin->panel)
+        return;
+    slices_put(&origin->panel->slice, &columns);
+    text_append(out, " panel of %zu %016" PRIx64 " %016" PRIx64, origin->panel->column,
+                XXH3_64bits(columns.data, columns.length), origin->lengths->panel_hash);
+    text_done(&columns);
+}
+
 static void append_ragged(const struct dataset *dataset, size_t r, struct text *aspects)
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
     text_append(&aspects[0], "ragged '%s' by '%s'", origin->name, origin->offsets.node->array.path);
     text_append(&aspects[1], " offsets %016" PRIx64, origin->lengths->offsets_hash);
     append_form(&dataset->ragged[r], &aspects[2]);
+    append_panel(origin, &aspects[2]);
     text_append(&aspects[3], "%s ", dtype_name(origin->cell));
     for (size_t c = 0; c < origin->column_count; c++) {
         text_append(&aspects[0], " '%s'", origin->columns[c].node->array.path);
@@ -133,6 +152,7 @@ static void describe_ragged(const struct dataset *dataset, size_t r, struct text
                 origin->index_count, (int)origin->has_values, dtype_name(origin->cell),
                 origin->lengths->offsets_hash);
     append_form(&dataset->ragged[r], text);
+    append_panel(origin, text);
     for (size_t k = 0; k < origin->step_count; k++)
         text_append(text, k ? ",%" PRId32 : "steps %" PRId32, origin->steps[k]);
     for (size_t c = 0; c < origin->column_count; c++)

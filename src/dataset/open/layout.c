@@ -7,9 +7,11 @@
 #include "dataset/fields/slices.h"
 #include "dataset/fields/steps.h"
 #include "dataset/open/open.h"
+#include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_layout.h"
 #include "dataset/ragged/ragged_open.h"
 #include "dataset/read/row_walk.h"
+#include "dataset/read/sift.h"
 #include "zarr/chunk/chunk.h"
 #include "zarr/chunk/shard_cache.h"
 
@@ -76,6 +78,8 @@ static enum status describe_steps(const struct dataset *dataset, const struct fi
     for (int axis = field->rank++; axis > 0; axis--)
         field->shape[axis] = field->shape[axis - 1];
     field->shape[0] = field->step_count = origin->step_count;
+    field->phase_count = origin->phase_count;
+    field->phases = origin->phases;
     field->steps = origin->steps;
     field->sample_bytes = bytes;
     field->fill = dataset->private->fill;
@@ -406,6 +410,9 @@ static bool lay_out_ragged(struct dataset *dataset, uint64_t *held)
         const struct ragged *ragged = &dataset->ragged[r];
         uint64_t count = ragged_entries_before(origin, dataset->store_count) + dataset->store_count;
         fits = lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->held_offset);
+        if (fits && origin->panel)
+            fits =
+                lay_out(held, count, sizeof(uint64_t), HELD_ALIGNMENT, &origin->panel->held_offset);
         for (size_t c = 0; c < origin->column_count && origin->is_held && fits; c++)
             fits = lay_out(held, ragged->item_count, ragged->columns[c].item_bytes, HELD_ALIGNMENT,
                            &origin->items_offset[c]);
@@ -475,6 +482,7 @@ static void settle_scratch(struct dataset *dataset)
     }
     dataset->scratch_bytes = zarr_chunk_reader_bytes_with(dataset->private->store, arrays, count,
                                                           &dataset->private->read);
+    dataset->scratch_bytes += sift_bytes(dataset);
     dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
 }
 
@@ -482,6 +490,8 @@ enum status layout_settle_rows(struct dataset *dataset, struct error *err)
 {
     dataset->frame_count = dataset->private->first_frame[dataset->private->store_count];
     enum status status = describe_samples(dataset, err);
+    if (status == STATUS_OK)
+        status = phases_settle(dataset, err);
     if (status == STATUS_OK)
         status = steps_settle(dataset, err);
     if (status == STATUS_OK)
@@ -497,7 +507,8 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     size_t leader = find_leader(dataset);
     dataset->anchors = anchors;
     dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
-                            dataset->private->document_count * sizeof(uint64_t);
+                            dataset->private->document_count * sizeof(uint64_t) +
+                            panels_bytes(dataset);
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->private->origins[i].matches)
             dataset->anchor_bytes += dataset->frame_count * sizeof(int64_t);

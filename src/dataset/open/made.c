@@ -28,6 +28,8 @@ static enum status add(struct dataset *dataset, const struct field_origin *of, c
     if (made != MADE_CROP) {
         origin->steps = of->steps;
         origin->step_count = of->step_count;
+        origin->phase_count = of->phase_count;
+        memcpy(origin->phases, of->phases, sizeof origin->phases);
     }
     memcpy(origin->made_for, of->name, sizeof origin->made_for);
     snprintf(name, sizeof name, "%s.%s", of_name, suffixes[made]);

@@ -117,7 +117,7 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     if (status == STATUS_OK && dataset->ragged_count > 0)
         status = check_ragged(dataset, options, err);
     if (status == STATUS_OK)
-        status = ragged_settle_forms(dataset, err);
+        status = ragged_settle_forms(dataset, options, err);
     if (status == STATUS_OK)
         status = slices_settle(dataset, options, err);
     if (status == STATUS_OK)

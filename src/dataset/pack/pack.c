@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 11";
+static const char pack_magic[] = "penstock dataset 12";
 
 static void put_slices(struct text *out, const struct field_origin *origin)
 {
@@ -49,6 +49,7 @@ static void put_spec(struct text *out, const struct dataset *dataset,
     put_slices(out, origin);
     put_normal(out, origin->normal);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
+    packed_put_run(out, origin->phases, origin->phase_count * sizeof *origin->phases);
     packed_put_number(out, origin->segments);
     packed_put_run(out, origin->crops, origin->is_cropped ? sizeof origin->crops : 0);
     packed_put_number(out, origin->crop_group);
@@ -199,6 +200,21 @@ static bool take_matches(struct packed *packed, struct dataset_field_spec *spec)
     return true;
 }
 
+static bool take_phases(struct packed *packed, struct dataset_field_spec *spec)
+{
+    const char *bytes;
+    size_t size;
+    if (!packed_take_run(packed, &bytes, &size) || size > sizeof spec->phases ||
+        size % sizeof spec->phases[0] != 0)
+        return false;
+    memcpy(spec->phases, bytes, size);
+    spec->phase_count = size / sizeof spec->phases[0];
+    for (size_t i = 0; i < spec->phase_count; i++)
+        if (spec->phases[i].step_count == 0 || spec->phases[i].step_count > spec->step_count)
+            return false;
+    return true;
+}
+
 /* The specs' steps are malloc'ed, the caller's, on failure too. */
 static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
                        struct zarr_normal *normals, uint64_t count)
@@ -215,7 +231,7 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
             !unpack_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
         spec.steps = specs[i].steps = steps;
-        if (!packed_take_number(packed, &segments))
+        if (!take_phases(packed, &spec) || !packed_take_number(packed, &segments))
             return false;
         spec.segments = segments;
         if (!take_crops(packed, &spec) || !take_matches(packed, &spec))

@@ -2,6 +2,9 @@
  * that unpack a dataset read no offsets. See pack_internal.h. */
 #include "dataset/pack/pack_internal.h"
 
+#include "dataset/fields/slices.h"
+#include "dataset/panel.h"
+
 static const char *ragged_path(const struct ragged_array *array)
 {
     return array->node->array.path;
@@ -15,6 +18,17 @@ static void put_columns(struct text *out, const struct ragged_origin *origin, si
         text_list_put(&list, ragged_path(&origin->columns[c]));
     pack_string(out, list.data ? list.data : "");
     text_done(&list);
+}
+
+static void put_panel(struct text *out, const struct ragged_panel *panel)
+{
+    struct text indices = {0};
+    if (panel)
+        slices_put(&panel->slice, &indices);
+    packed_put_number(out, panel ? panel->column : 0);
+    pack_string(out, indices.data ? indices.data : "");
+    packed_put_run(out, panel ? panel->lengths : NULL, panel ? panel->length_bytes : 0);
+    text_done(&indices);
 }
 
 static void put_ragged(struct text *out, const struct ragged_origin *origin)
@@ -33,6 +47,7 @@ static void put_ragged(struct text *out, const struct ragged_origin *origin)
     pack_real(out, origin->convert.offset);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
     packed_put_run(out, origin->lengths, sizeof *origin->lengths);
+    put_panel(out, origin->panel);
 }
 
 void ragged_pack(struct text *out, const struct dataset *dataset)
@@ -48,6 +63,23 @@ static bool take_text(struct packed *packed, const char **ret_text)
         return false;
     if (!**ret_text)
         *ret_text = NULL;
+    return true;
+}
+
+static bool take_panel(struct packed *packed, struct dataset_field_spec *spec)
+{
+    static const char *const axes[RAGGED_MAX_RANK] = {"1", "2", "3", "4", "5", "6", "7", "8"};
+    struct dataset_slice_spec slice;
+    const char *lengths;
+    uint64_t column;
+    if (!packed_take_number(packed, &column) || column >= RAGGED_MAX_RANK ||
+        !packed_take_string(packed, &slice.indices) ||
+        !packed_take_run(packed, &lengths, &spec->ragged.panel_length_bytes))
+        return false;
+    slice.axis = axes[column];
+    spec->ragged.panel_lengths = lengths;
+    if (*slice.indices)
+        spec->slices[spec->slice_count++] = slice;
     return true;
 }
 
@@ -74,7 +106,7 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
     if (!unpack_items(packed, sizeof(struct ragged_lengths), &lengths, &count))
         return false;
     ragged->lengths = lengths;
-    return ragged->offsets && count == 1;
+    return ragged->offsets && count == 1 && take_panel(packed, spec);
 }
 
 bool ragged_unpack(struct packed *packed, struct dataset_field_spec *specs, uint64_t *count)

@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/panel.h"
 #include "zarr/chunk/chunk.h"
 
 #include <string.h>
@@ -78,8 +79,8 @@ static size_t room_of(const struct ragged_origin *origin, const struct ragged_co
     return max_u64(column->item_bytes, zarr_array_sample_bytes(&origin->columns[c].views[0]));
 }
 
-/* The length of a column's chunks, if its items may be narrow. Those of a dense tensor are looked
- * at as they are read. */
+/* The length of a column's chunks, if its items may be narrow. Those of a dense tensor, and of a
+ * panel, are looked at as they are read. */
 static uint64_t narrow_length(size_t store_count, const struct ragged_origin *origin,
                               const struct ragged *ragged, size_t c)
 {
@@ -88,7 +89,8 @@ static uint64_t narrow_length(size_t store_count, const struct ragged_origin *or
     for (size_t s = 0; s < store_count; s++)
         if (!zarr_array_may_be_narrow(&views[s]) || views[s].chunk_shape[0] != length)
             return 0;
-    return ragged->form != RAGGED_DENSE && ragged->page_items % length == 0 ? length : 0;
+    bool is_whole = ragged->form == RAGGED_DENSE || origin->panel;
+    return !is_whole && ragged->page_items % length == 0 ? length : 0;
 }
 
 static enum status lay_out_pages(size_t stores, const struct ragged_origin *origin, uint64_t items,
@@ -147,6 +149,21 @@ static void lay_out_columns(const struct dataset *dataset, const struct ragged_o
     }
 }
 
+/* Stored items lie in pages of whole chunks; those of the panel, which are few, in small pages. The
+ * panel's indices are in its tensor, wherever stored ones point. */
+static enum status lay_out_panel(size_t stores, const struct ragged_origin *origin,
+                                 struct ragged *ragged, uint64_t items, struct error *err)
+{
+    const uint64_t page_bytes = (uint64_t)16 << 10;
+    struct ragged_panel *panel = origin->panel;
+    ragged->panel_count = panel->count;
+    panel->stored = *ragged;
+    panel->stored.dense_shape[panel->column] = 0;
+    enum status status = lay_out_pages(stores, origin, items, &panel->stored, err);
+    items = min_u64(items, max_u64(page_bytes / ragged->trailer_item_bytes, 1));
+    return status == STATUS_OK ? lay_out_pages(stores, origin, items, ragged, err) : status;
+}
+
 static enum status lay_out_one(const struct dataset *dataset, const struct ragged_origin *origin,
                                struct ragged *ragged, struct error *err)
 {
@@ -176,6 +193,8 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
         return STATUS_OK;
     }
     uint64_t items = page_items(longest_chunk(dataset, origin), ragged->trailer_item_bytes);
+    if (origin->panel)
+        return lay_out_panel(dataset->store_count, origin, ragged, items, err);
     return lay_out_pages(dataset->store_count, origin, items, ragged, err);
 }
 
@@ -245,9 +264,16 @@ void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_fie
 /* Rows
  * ---------------------------------------------------------------------------------------------- */
 
+static uint64_t stored_items(const struct dataset *dataset, const struct ragged *ragged)
+{
+    size_t r = (size_t)(ragged - dataset->ragged);
+    return dataset->private->ragged_origins[r].first_item[dataset->store_count];
+}
+
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged)
 {
-    unsigned __int128 bytes = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes;
+    unsigned __int128 bytes =
+        (unsigned __int128)stored_items(dataset, ragged) * ragged->trailer_item_bytes;
     return max_u64((uint64_t)(bytes / dataset->frame_count), 1);
 }
 
@@ -270,7 +296,7 @@ uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *r
     const struct ragged_origin *origin =
         &dataset->private->ragged_origins[ragged - dataset->ragged];
     uint64_t chunk = longest_chunk(dataset, origin), chunks = dataset->private->row_chunks;
-    uint64_t items = max_u64(ragged->item_count, 1); /* of none: all frames are a row */
+    uint64_t items = max_u64(stored_items(dataset, ragged), 1); /* of none: all frames are a row */
     if (chunks == 0)
         chunks = min_u64(most_bytes / ragged->trailer_item_bytes / chunk, most_chunks);
     chunks = min_u64(max_u64(chunks, 1), size_divide_up(items, chunk));
@@ -286,7 +312,8 @@ void ragged_note_late(struct dataset *dataset)
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-        bool is_late = ragged->form != RAGGED_DENSE && ragged_row_bytes(dataset) >= least_bytes;
+        bool is_late = ragged->form != RAGGED_DENSE && !origin->panel &&
+                       ragged_row_bytes(dataset) >= least_bytes;
         for (size_t c = 0; c < origin->column_count; c++)
             for (size_t s = 0; s < dataset->store_count; s++)
                 origin->columns[c].views[s].is_read_late = is_late;

@@ -11,7 +11,7 @@ MUST_USE enum status ragged_lay_out(struct dataset *dataset, struct error *err);
 /* Describes a field that is a column or a tensor. */
 void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_field *field);
 
-/* Bytes of a frame's items, in the mean, at least 1. */
+/* Bytes of a frame's items as they are stored, in the mean, at least 1. */
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged);
 
 /* The ragged field with the most bytes a frame, of those that rows have; NULL: there is none. */
@@ -27,7 +27,7 @@ uint64_t ragged_row_bytes(const struct dataset *dataset);
 
 /* With the rows' length settled, says of columns of large rows that they are read late (struct
  * zarr_array): samples are copied when all rows of their window are there. Not of RAGGED_DENSE,
- * whose indices are checked behind the decoder. */
+ * whose indices are checked behind the decoder, nor of a panel. */
 void ragged_note_late(struct dataset *dataset);
 
 #endif

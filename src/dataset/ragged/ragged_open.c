@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "dataset/fields/store_arrays.h"
 #include "dataset/join.h"
+#include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_held.h"
 #include "zarr/hierarchy/sparse_group.h"
 
@@ -43,8 +44,12 @@ static enum status read_group(const struct dataset *dataset, size_t store,
         dataset->private->hierarchies[store]->format, origin->group, &group, err);
     if (status == STATUS_OK)
         status = check_encoding(origin, &group, err);
-    if (status != STATUS_OK || deliver->form != RAGGED_DENSE || group.column_count == 0)
+    if (status != STATUS_OK || group.column_count == 0)
         return status;
+    origin->column_total =
+        store == 0 ? group.column_count : min_u64(origin->column_total, group.column_count);
+    if (deliver->form != RAGGED_DENSE || origin->panel)
+        return STATUS_OK;
     if (deliver->dense_rank == 0) {
         deliver->dense_rank = 1;
         deliver->dense_shape[0] = group.column_count;
@@ -79,13 +84,16 @@ static enum status check_tensor(const struct ragged_origin *origin, struct error
     return STATUS_OK;
 }
 
-enum status ragged_settle_forms(struct dataset *dataset, struct error *err)
+enum status ragged_settle_forms(struct dataset *dataset, const struct dataset_options *options,
+                                struct error *err)
 {
     enum status status = STATUS_OK;
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         for (size_t s = 0; origin->is_group && status == STATUS_OK && s < dataset->store_count; s++)
             status = read_group(dataset, s, origin, err);
+        if (status == STATUS_OK && origin->panel)
+            status = panel_settle(dataset, options, origin, err);
         if (status == STATUS_OK && origin->deliver.form == RAGGED_DENSE)
             status = check_tensor(origin, err);
         if (status != STATUS_OK)
@@ -260,4 +268,5 @@ void ragged_origin_free(struct ragged_origin *origin)
     free(origin->first_item);
     free(origin->lengths);
     free(origin->scanned);
+    panel_free(origin->panel);
 }

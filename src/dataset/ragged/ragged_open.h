@@ -5,10 +5,12 @@
 
 #include "dataset/dataset_internal.h"
 
-/* Asks the sparse groups of all stores for their attributes; with these, settles what dense tensors
- * are like. INVALID: a group of columns (csc_matrix), shapes that differ between stores, indices
- * that do not fit the tensor. Other errors as of zarr_sparse_group_read(). */
-MUST_USE enum status ragged_settle_forms(struct dataset *dataset, struct error *err);
+/* Asks the sparse groups of all stores for their attributes; with these, settles panels, and what
+ * dense tensors are like. INVALID: a group of columns (csc_matrix), shapes that differ between
+ * stores, indices that do not fit the tensor. Other errors as of zarr_sparse_group_read() and
+ * panel_settle(). */
+MUST_USE enum status ragged_settle_forms(struct dataset *dataset,
+                                         const struct dataset_options *options, struct error *err);
 
 /* Makes the arrays in all stores, and checks that they fit together. */
 MUST_USE enum status ragged_open_stores(struct dataset *dataset, struct error *err);

@@ -5,6 +5,8 @@
 #include "base/number.h"
 #include "dataset/frames/frame_array.h"
 #include "dataset/join.h"
+#include "dataset/panel.h"
+#include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_offsets.h"
 #include "dataset/read/ragged_rows.h"
 #include "dataset/read/row_walk.h"
@@ -26,14 +28,15 @@ static enum status copy_items(void *argument, const struct frame_array *array, u
 }
 
 static enum status read_array(const struct dataset *dataset, const char *option, size_t store,
-                              const struct zarr_array *view, bool may_be_empty,
+                              const struct ragged_array *of, bool may_be_empty,
                               unsigned char *items, struct error *err)
 {
     struct frame_array array = {.dataset = dataset,
+                                .node = of->node,
                                 .option = option,
                                 .store = store,
                                 .may_be_empty = may_be_empty,
-                                .view = *view};
+                                .view = of->views[store]};
     return frame_array_read(&array, copy_items, items, err);
 }
 
@@ -45,7 +48,8 @@ static enum status read_store(const struct dataset *dataset, const struct ragged
     uint64_t *out = offsets + ragged_entries_before(origin, store);
     unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
     bool empty = !ragged_has_items(origin, store);
-    enum status status = read_array(dataset, "ragged.offsets", store, view, empty, items, err);
+    enum status status =
+        read_array(dataset, "ragged.offsets", store, &origin->offsets, empty, items, err);
     return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
 }
 
@@ -71,7 +75,7 @@ static enum status read_entries(const struct dataset *dataset, const struct ragg
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct join join = ragged_join(origin, s);
         int64_t *out = entries + dataset->store_frames[s];
-        status = read_array(dataset, "index", s, join.index, !ragged_has_items(origin, s),
+        status = read_array(dataset, "index", s, &origin->index, !ragged_has_items(origin, s),
                             (unsigned char *)join_items(&join, out), err);
         if (status == STATUS_OK)
             status = join_settle(&join, out, err);
@@ -87,7 +91,8 @@ static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_or
                            const struct row_walk *row, const struct ragged_row *lies)
 {
     uint64_t base = origin->first_item[row->row_store], count = 0;
-    uint64_t page_items = dataset->ragged[origin - dataset->private->ragged_origins].page_items;
+    size_t r = (size_t)(origin - dataset->private->ragged_origins);
+    uint64_t page_items = panel_stored(dataset, r)->page_items;
     for (size_t c = 0; c < origin->column_count && lies->page_count > 0; c++) {
         uint64_t chunk = origin->columns[c].views[row->row_store].chunk_shape[0];
         count += (lies->items.end - 1 - base) / chunk - (lies->items.begin - base) / chunk + 1;
@@ -112,14 +117,37 @@ static enum status count_rows(const struct dataset *dataset, size_t r, const uin
     lengths->chunks = all_chunks(dataset, origin);
     for (uint64_t row = 0; row < dataset->row_count; row++) {
         struct row_walk walk = row_begin(dataset, row);
-        struct ragged_row lies = ragged_row_of(dataset, r, &walk, offsets);
-        if ((lies.items.end - lies.page_begin) / dataset->ragged[r].page_items >=
+        struct ragged_row lies = ragged_row_stored(dataset, r, &walk, offsets);
+        if ((lies.items.end - lies.page_begin) / panel_stored(dataset, r)->page_items >=
             UINT32_MAX / RAGGED_MAX_FIELDS)
             return error_set(err, STATUS_INVALID,
                              "row %" PRIu64 " has %" PRIu64 " items: that is beyond any memory",
                              row, lies.items.end - lies.items.begin);
         lengths->decoded += row_chunks(dataset, origin, &walk, &lies);
-        lengths_add(&lengths->rows, lies.page_count);
+        if (!origin->panel)
+            lengths_add(&lengths->rows, lies.page_count);
+        lengths->read_pages += origin->panel ? lies.page_count : 0;
+        lengths->most_read_pages =
+            max_u64(lengths->most_read_pages, origin->panel ? lies.page_count : 0);
+    }
+    return STATUS_OK;
+}
+
+/* From here on the offsets are of what the field has. `offsets` as panel_scan() changes them. */
+static enum status sift(const struct dataset *dataset, size_t r, uint64_t *offsets,
+                        uint64_t entry_count, struct ragged_lengths *lengths, struct error *err)
+{
+    struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+    if (!origin->panel)
+        return STATUS_OK;
+    enum status status = panel_scan(dataset, origin, offsets, err);
+    if (status != STATUS_OK)
+        return status;
+    lengths->item_count = offsets[entry_count];
+    lengths->panel_hash = ragged_hash_offsets(offsets, entry_count, NULL, 0);
+    for (uint64_t row = 0; row < dataset->row_count; row++) {
+        struct row_walk walk = row_begin(dataset, row);
+        lengths_add(&lengths->rows, ragged_row_of(dataset, r, &walk, offsets).page_count);
     }
     return STATUS_OK;
 }
@@ -236,12 +264,15 @@ static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offse
     seen.offsets = offsets;
     seen.entries = entries;
     seen.truncates = false;
+    status = count_rows(dataset, r, offsets, lengths, err);
+    if (status == STATUS_OK)
+        status = sift(dataset, r, offsets, entry_count, lengths, err);
+    if (status != STATUS_OK)
+        return status;
     count_frames(dataset, &seen, lengths);
     seen.most_frame_items = lengths->most_frame_items;
     if (!dataset->ragged[r].truncates)
         status = check_pad(dataset, &seen, err);
-    if (status == STATUS_OK)
-        status = count_rows(dataset, r, offsets, lengths, err);
     if (status != STATUS_OK)
         return status;
     if (dataset->ragged[r].truncates)
@@ -290,6 +321,7 @@ enum status ragged_scan(struct dataset *dataset, const struct dataset_options *o
                 return error_prefix(err, status, "field '%s': ", ragged->name);
         }
         ragged->lengths = origin->lengths;
+        ragged->item_count = origin->lengths->item_count;
         ragged->most_frame_items = origin->lengths->most_frame_items;
         ragged->sample_items = origin->lengths->sample_items;
         ragged->frame_items = origin->lengths->frame_items;

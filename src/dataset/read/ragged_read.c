@@ -2,6 +2,7 @@
 #include "dataset/read/ragged_read.h"
 
 #include "base/number.h"
+#include "dataset/panel.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static bool is_clamped(const struct row_span *span)
 unsigned char *ragged_target(const struct dataset *dataset, const struct row_span *span,
                              unsigned char *page)
 {
-    const struct ragged *ragged = &dataset->ragged[span->field];
+    const struct ragged *ragged = panel_stored(dataset, span->field);
     size_t from = zarr_array_sample_bytes(span->array), to = span->column->item_bytes;
     size_t number = (span->offset - span->column->page_offset) / to;
     if (!is_clamped(span))
@@ -141,9 +142,10 @@ static uint64_t find_outside(enum dtype dtype, const unsigned char *items, uint6
 uint64_t ragged_find_outside(const struct dataset *dataset, const struct row_span *span,
                              const unsigned char *page, uint64_t from)
 {
-    const struct ragged *ragged = &dataset->ragged[span->field];
+    const struct ragged *ragged = panel_stored(dataset, span->field);
     size_t axis = (size_t)(span->column - ragged->columns), item_bytes = span->column->item_bytes;
-    if (ragged->form != RAGGED_DENSE || axis >= (size_t)ragged->dense_rank)
+    if (ragged->form != RAGGED_DENSE || axis >= (size_t)ragged->dense_rank ||
+        ragged->dense_shape[axis] == 0) /* the columns of a panel, whatever others are */
         return span->end;
     return from + find_outside(span->column->dtype,
                                page + span->offset + (from - span->begin) * item_bytes,
@@ -152,7 +154,7 @@ uint64_t ragged_find_outside(const struct dataset *dataset, const struct row_spa
 
 uint64_t ragged_frame_of(const struct dataset *dataset, const struct row_span *span, uint64_t item)
 {
-    const uint64_t *offsets = dataset->ragged[span->field].offsets;
+    const uint64_t *offsets = panel_stored(dataset, span->field)->offsets;
     uint64_t all = dataset->private->ragged_origins[span->field].first_item[span->store] + item;
     uint64_t low = dataset->store_frames[span->store];
     uint64_t count = dataset->store_frames[span->store + 1] - low;
@@ -162,7 +164,7 @@ uint64_t ragged_frame_of(const struct dataset *dataset, const struct row_span *s
 enum status ragged_refuse_index(const struct dataset *dataset, const struct row_span *span,
                                 const unsigned char *page, uint64_t item, struct error *err)
 {
-    const struct ragged *ragged = &dataset->ragged[span->field];
+    const struct ragged *ragged = panel_stored(dataset, span->field);
     const unsigned char *items = page + span->offset;
     size_t axis = (size_t)(span->column - ragged->columns);
     struct text shape = {0};

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "dataset/panel.h"
 
 #include <assert.h>
 
@@ -47,23 +48,47 @@ uint64_t dataset_most_trailer(const struct dataset *dataset, uint64_t samples)
 /* Rows
  * ---------------------------------------------------------------------------------------------- */
 
-/* The frames that the row's samples have of a ragged field; none if there are no samples. */
-struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
-                                const struct row_walk *row, const uint64_t *offsets)
+struct ragged_frames ragged_row_frames(const struct dataset *dataset, size_t ragged,
+                                       const struct row_walk *row)
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
-    uint64_t page_items = dataset->ragged[ragged].page_items;
-    uint64_t base = origin->first_item[row->row_store];
-    struct ragged_row lies = {0};
     if (row->is_empty || origin->is_held)
+        return (struct ragged_frames){0};
+    return (struct ragged_frames){
+        max_u64(row->from - min_u64(origin->halo_before, row->from), row->lowest),
+        min_u64(row->to + origin->halo_after, row->highest)};
+}
+
+/* Pages begin at whole ones from `base` on; UINT64_MAX: with the row's first item. */
+static struct ragged_row lies_of(struct ragged_frames frames, const uint64_t *offsets,
+                                 uint64_t base, uint64_t page_items)
+{
+    struct ragged_row lies = {0};
+    if (frames.first == frames.end)
         return lies;
-    uint64_t first = max_u64(row->from - min_u64(origin->halo_before, row->from), row->lowest);
-    uint64_t end = min_u64(row->to + origin->halo_after, row->highest);
-    lies.items = (struct ragged_span){offsets[first], offsets[end]};
+    lies.items = (struct ragged_span){offsets[frames.first], offsets[frames.end]};
+    base = min_u64(base, lies.items.begin);
     lies.page_begin = base + (lies.items.begin - base) / page_items * page_items;
     if (lies.items.begin < lies.items.end)
         lies.page_count = (uint32_t)((lies.items.end - 1 - lies.page_begin) / page_items + 1);
     return lies;
+}
+
+struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
+                                const struct row_walk *row, const uint64_t *offsets)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
+    return lies_of(ragged_row_frames(dataset, ragged, row), offsets,
+                   origin->panel ? UINT64_MAX : origin->first_item[row->row_store],
+                   dataset->ragged[ragged].page_items);
+}
+
+struct ragged_row ragged_row_stored(const struct dataset *dataset, size_t ragged,
+                                    const struct row_walk *row, const uint64_t *offsets)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
+    return lies_of(ragged_row_frames(dataset, ragged, row), offsets,
+                   origin->first_item[row->row_store], panel_stored(dataset, ragged)->page_items);
 }
 
 struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragged, uint64_t row)

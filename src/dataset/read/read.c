@@ -2,12 +2,15 @@
 #include "dataset/dataset_internal.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
+#include "dataset/panel.h"
 #include "dataset/read/bad_frames.h"
 #include "dataset/read/bad_log.h"
 #include "dataset/read/identity.h"
 #include "dataset/read/ragged_read.h"
 #include "dataset/read/ragged_rows.h"
 #include "dataset/read/row_walk.h"
+#include "dataset/read/sift.h"
 #include "zarr/chunk/chunk.h"
 
 #include <assert.h>
@@ -27,8 +30,10 @@ struct dataset_reader {
     const struct row_span *span; /* of the walk, that is being read */
     unsigned char *page;         /* of a span of items, and */
     unsigned char *target;       /* where in the page they are decoded to */
-    unsigned char *valid; /* the row's bytes that say which samples are good; NULL: no masking */
-    bool may_try_again;   /* some of the row's samples are masked, as the store did not give them */
+    unsigned char *sifted; /* owned: pages that items of a panel are sifted from; NULL: none */
+    bool is_lacking;       /* some of the ragged field's items in them could not be had */
+    unsigned char *valid;  /* the row's bytes that say which samples are good; NULL: no masking */
+    bool may_try_again; /* some of the row's samples are masked, as the store did not give them */
 };
 
 static struct dataset_reader *reader_of(struct zarr_faults *faults)
@@ -80,9 +85,10 @@ static void zero_items(struct dataset_reader *reader, const struct zarr_array *a
 {
     const struct dataset *dataset = reader->dataset;
     const struct row_span *span = reader->span;
-    const uint64_t *offsets = dataset->ragged[span->field].offsets;
+    const uint64_t *offsets = panel_stored(dataset, span->field)->offsets;
     size_t item_bytes = zarr_array_sample_bytes(array);
     uint64_t last = ragged_frame_of(dataset, span, end - 1);
+    reader->is_lacking = true;
     memset(reader->target + (begin - span->begin) * item_bytes, 0, (end - begin) * item_bytes);
     for (uint64_t frame = ragged_frame_of(dataset, span, begin); frame <= last; frame++)
         if (offsets[frame] < offsets[frame + 1])
@@ -162,6 +168,15 @@ enum status dataset_reader_new(const struct dataset *dataset, struct dataset_rea
     reader->faults.missing_is_bad = dataset->private->missing_is_bad;
     reader->faults.check = check_unchanged;
     zarr_chunk_reader_use_faults(reader->chunks, &reader->faults);
+    if (sift_bytes(dataset) > 0)
+        status = memory_map(sift_bytes(dataset), "items of a sliced matrix",
+                            (void *)&reader->sifted, err);
+    if (status != STATUS_OK) {
+        dataset_reader_free(reader);
+        return status;
+    }
+    if (reader->sifted)
+        memory_touch(reader->sifted, sift_bytes(dataset));
     *ret_reader = reader;
     return STATUS_OK;
 }
@@ -174,6 +189,8 @@ void dataset_reader_free(struct dataset_reader *reader)
         dataset_reader_free(reader->sources[d]);
     free(reader->sources);
     zarr_chunk_reader_free(reader->chunks);
+    if (reader->sifted)
+        memory_unmap(reader->sifted, sift_bytes(reader->dataset));
     free(reader);
 }
 
@@ -225,6 +242,7 @@ static void begin_row(struct dataset_reader *reader, const struct row_walk *row,
     reader->walk = row;
     reader->valid = dataset->mask ? buffer + dataset->valid_offset : NULL;
     reader->may_try_again = false;
+    reader->is_lacking = false;
     reader->faults.skip = masks ? mask_samples : NULL;
     if (dataset->mask)
         memset(reader->valid, 1, dataset->row_length);
@@ -279,7 +297,10 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
     const struct dataset *dataset = reader->dataset;
     const struct row_span *span = reader->span;
     assert(pages);
-    reader->page = pages->at(pages, span->page);
+    reader->page =
+        dataset->ragged[span->field].panel_count > 0
+            ? reader->sifted + span->page * panel_stored(dataset, span->field)->page_bytes
+            : pages->at(pages, span->page);
     reader->target = ragged_target(dataset, span, reader->page);
     enum status status =
         zarr_read_narrow(reader->chunks, span->array, span->begin, span->end, reader->target,
@@ -288,6 +309,21 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
         return status;
     ragged_clamp(dataset, span, reader->page);
     return check_indices(reader, err);
+}
+
+/* With all of a ragged field's items read, and the walk at the next field: sifts them, if the field
+ * has a panel. */
+static enum status end_ragged(struct dataset_reader *reader, size_t ragged,
+                              const struct dataset_pages *pages, struct error *err)
+{
+    struct sifting sifting = {.dataset = reader->dataset,
+                              .ragged = ragged,
+                              .row = reader->walk,
+                              .from = reader->sifted,
+                              .pages = pages,
+                              .valid = reader->is_lacking ? reader->valid : NULL};
+    reader->is_lacking = false;
+    return reader->dataset->ragged[ragged].panel_count > 0 ? sift_row(&sifting, err) : STATUS_OK;
 }
 
 static void note_missing(const struct dataset *dataset, const struct row_span *span, uint64_t count)
@@ -313,6 +349,7 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     struct row_walk walk = row_begin(dataset, row);
     enum status status = STATUS_OK;
     struct row_span span;
+    size_t ragged = SIZE_MAX; /* that is being read */
 
     begin_row(reader, &walk, buffer);
     reader->span = &span;
@@ -320,12 +357,19 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span)) {
         uint64_t missing = stats->missing_chunk_count;
+        if (ragged != SIZE_MAX && span.field != ragged)
+            status = end_ragged(reader, ragged, pages, err);
+        if (status != STATUS_OK)
+            break;
+        ragged = span.column ? span.field : SIZE_MAX;
         status = span.column ? read_items(reader, pages, stats, err)
                              : zarr_read_samples(reader->chunks, span.array, span.begin, span.end,
                                                  (unsigned char *)buffer + span.offset, stats, err);
         if (stats->missing_chunk_count > missing && !(tape && tape->play))
             note_missing(dataset, &span, stats->missing_chunk_count - missing);
     }
+    if (status == STATUS_OK && ragged != SIZE_MAX)
+        status = end_ragged(reader, ragged, pages, err);
     zarr_chunk_reader_use_tape(reader->chunks, NULL);
     zarr_chunk_reader_use_fetched(reader->chunks, NULL);
     if (status == STATUS_OK && dataset->mask)

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
+#include "dataset/panel.h"
 #include "dataset/read/row_walk.h"
 
 #include <stdlib.h>
@@ -107,6 +108,9 @@ static struct demand field_demand(const struct dataset *dataset, size_t f)
 static uint64_t usual_pages(const struct dataset *dataset, const struct ragged *ragged)
 {
     const struct lengths *rows = &ragged->lengths->rows;
+    if (ragged->panel_count > 0)
+        return min_u64(ragged->lengths->most_read_pages,
+                       mul_sat(2, size_divide_up(ragged->lengths->read_pages, dataset->row_count)));
     uint64_t mean = size_divide_up(lengths_most(rows, dataset->row_count), dataset->row_count);
     return min_u64(lengths_most(rows, 1), mul_sat(2, mean));
 }
@@ -119,7 +123,7 @@ static struct demand column_demand(const struct dataset *dataset, size_t r, size
     struct demand most = {0};
     for (size_t s = 0; s < dataset->store_count; s++) {
         const struct zarr_array *array = &dataset->private->ragged_origins[r].columns[c].views[s];
-        uint64_t chunk = array->chunk_shape[0], page = ragged->page_items;
+        uint64_t chunk = array->chunk_shape[0], page = panel_stored(dataset, r)->page_items;
         bool cuts = page % chunk != 0;
         uint64_t most_along = add_sat(array->chunk_counts[0], cuts ? pages : 0);
         raise(&most,

@@ -2,6 +2,7 @@
 #include "dataset/read/row_walk.h"
 
 #include "base/number.h"
+#include "dataset/panel.h"
 #include "dataset/read/ragged_rows.h"
 
 #include <assert.h>
@@ -57,10 +58,12 @@ static bool next_page(const struct dataset *dataset, struct row_walk *walk)
 {
     while (walk->ragged < dataset->ragged_count) {
         const struct ragged *ragged = &dataset->ragged[walk->ragged];
+        const struct ragged *stored = panel_stored(dataset, walk->ragged);
         if (!walk->lies_is_known && ragged->offsets) {
-            uint32_t first = walk->lies.first_page + walk->lies.page_count;
-            walk->lies = ragged_row_of(dataset, walk->ragged, walk, ragged->offsets);
-            walk->lies.first_page = first;
+            walk->lies = ragged_row_stored(dataset, walk->ragged, walk, stored->offsets);
+            walk->lies.first_page = stored == ragged ? walk->next_page : 0;
+            walk->next_page +=
+                ragged_row_of(dataset, walk->ragged, walk, ragged->offsets).page_count;
             walk->lies_is_known = true;
         }
         if (ragged->offsets && walk->column < ragged->column_count &&
@@ -80,7 +83,7 @@ static bool next_page(const struct dataset *dataset, struct row_walk *walk)
 
 static struct row_span page_span(const struct dataset *dataset, struct row_walk *walk)
 {
-    const struct ragged *ragged = &dataset->ragged[walk->ragged];
+    const struct ragged *ragged = panel_stored(dataset, walk->ragged);
     const struct ragged_column *column = &ragged->columns[walk->column];
     const struct ragged_origin *origin = &dataset->private->ragged_origins[walk->ragged];
     const struct ragged_row *lies = &walk->lies;

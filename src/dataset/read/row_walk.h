@@ -14,7 +14,7 @@ struct row_span {
     uint64_t begin, end; /* in the store */
     size_t offset;       /* of frame `begin`, in the row buffer; of item `begin`, in the page */
     const struct ragged_column *column; /* of a ragged field; NULL: frames */
-    uint32_t page;                      /* of the row's pages */
+    uint32_t page;                      /* of the row's pages; of a panel, of the reader's */
 };
 struct row_walk {
     uint64_t first, end;      /* frames of the row, over all stores */
@@ -28,7 +28,8 @@ struct row_walk {
     size_t ragged, column; /* the next page's */
     uint32_t page;         /* of the column's pages */
     bool lies_is_known;
-    struct ragged_row lies; /* the pages of that ragged field */
+    struct ragged_row lies; /* the pages that the ragged field is read into */
+    uint32_t next_page;     /* of the row's pages: the first of the next ragged field */
 };
 struct row_walk row_begin(const struct dataset *dataset, uint64_t row);
 bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_span *ret_span);

@@ -4,6 +4,7 @@
 
 #include "anchors/anchors.h"
 #include "base/number.h"
+#include "dataset/panel.h"
 #include "dataset/read/row_walk.h"
 #include "zarr/chunk/chunk.h"
 
@@ -212,8 +213,9 @@ static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         uint64_t questions = most_questions(dataset) / ragged->column_count;
-        double most_items =
-            (double)lengths_most(&ragged->lengths->rows, 1) * (double)ragged->page_items;
+        uint64_t most_pages = ragged->panel_count > 0 ? ragged->lengths->most_read_pages
+                                                      : lengths_most(&ragged->lengths->rows, 1);
+        double most_items = (double)most_pages * (double)panel_stored(dataset, r)->page_items;
         for (size_t c = 0; c < ragged->column_count && !ragged->is_held; c++) {
             const struct ragged_array *column = &dataset->private->ragged_origins[r].columns[c];
             double mean, most = most_items / (double)column->views[0].chunk_shape[0] + 1;

@@ -106,8 +106,12 @@ static enum status check_ragged(const struct ring_layout *layout, const struct l
 static uint64_t batch_bytes(const struct ring_layout *layout, const struct loader_batch *batch)
 {
     uint64_t bytes = 0;
-    for (uint32_t f = 0; f < layout->field_count; f++)
-        bytes += count_of(layout, &layout->fields[f], batch) * layout->fields[f].sample_bytes;
+    for (uint32_t f = 0; f < layout->field_count; f++) {
+        const struct ring_field *field = &layout->fields[f];
+        uint64_t steps = ring_field_steps(layout, f, batch->header.epoch);
+        bytes += count_of(layout, field, batch) *
+                 (steps > 0 ? field->sample_bytes / field->shape[0] * steps : field->sample_bytes);
+    }
     return bytes;
 }
 

@@ -330,8 +330,10 @@ static void fill_batch(const struct penstock *connection, const struct loader_ba
     ret_batch->indices = (const uint64_t *)(taken->memory + layout->indices_offset);
     ret_batch->keys = (const uint64_t *)(taken->memory + layout->keys_offset);
     ret_batch->valid = taken->memory + layout->valid_offset;
-    for (uint32_t f = 0; f < layout->field_count; f++)
+    for (uint32_t f = 0; f < layout->field_count; f++) {
         ret_batch->data[f] = taken->memory + layout->fields[f].slot_offset;
+        ret_batch->steps[f] = (uint32_t)ring_field_steps(layout, f, taken->header.epoch);
+    }
 }
 
 enum penstock_status penstock_next(struct penstock *connection, struct penstock_batch *ret_batch,

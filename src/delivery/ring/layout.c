@@ -21,8 +21,9 @@ static enum status check_counts(const struct ring_layout *layout, struct error *
     if (layout->spare_slots >= layout->slot_count)
         return error_set(err, STATUS_INVALID, "%" PRIu32 " of %" PRIu32 " slots are spare",
                          layout->spare_slots, layout->slot_count);
-    if (layout->reserved != 0)
-        return error_set(err, STATUS_INVALID, "a reserved word is not 0");
+    if (layout->phase_count > RING_MAX_PHASES)
+        return error_set(err, STATUS_INVALID, "%" PRIu32 " phases of epochs; at most %d",
+                         layout->phase_count, RING_MAX_PHASES);
     if (layout->member_count == 0 || layout->member_count > RING_MAX_MEMBERS)
         return error_set(err, STATUS_INVALID, "%" PRIu32 " members; a ring has 1 to %d",
                          layout->member_count, RING_MAX_MEMBERS);
@@ -225,6 +226,34 @@ static enum status settle_fields(struct ring_layout *layout, struct error *err)
     return STATUS_OK;
 }
 
+static bool may_have_phases(const struct ring_field *field)
+{
+    return field->kind == RING_SAMPLES && field->rank > 0 && field->part_count == 0;
+}
+
+/* Fields have steps in all phases or in none, and one has. All that no field has is 0. */
+static enum status check_phases(const struct ring_layout *layout, struct error *err)
+{
+    const struct ring_phase *first = &layout->phases[0];
+    bool sound = first->epoch == 0, has_any = layout->phase_count == 0;
+    for (uint32_t p = 0; p < RING_MAX_PHASES; p++) {
+        const struct ring_phase *phase = &layout->phases[p];
+        bool is_there = p < layout->phase_count;
+        sound =
+            sound && (p == 0 || (is_there ? phase->epoch > phase[-1].epoch : phase->epoch == 0));
+        for (uint32_t f = 0; sound && f < RING_MAX_FIELDS; f++) {
+            const struct ring_field *field = &layout->fields[f];
+            bool has = is_there && first->steps[f] > 0;
+            has_any |= has;
+            sound = (phase->steps[f] > 0) == has &&
+                    (!has || (f < layout->field_count && may_have_phases(field) &&
+                              phase->steps[f] <= field->shape[0]));
+        }
+    }
+    return sound && has_any ? STATUS_OK
+                            : error_set(err, STATUS_INVALID, "phases of epochs make no sense");
+}
+
 /* Works on a copy, so that *layout is untouched on failure. */
 enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
 {
@@ -233,6 +262,8 @@ enum status ring_layout_settle(struct ring_layout *layout, struct error *err)
         return status;
     struct ring_layout settled = *layout;
     status = settle_fields(&settled, err);
+    if (status == STATUS_OK)
+        status = check_phases(&settled, err);
     uint64_t slot_bytes = 0;
     if (status == STATUS_OK)
         status = settle_slot(&settled, &slot_bytes, err);
@@ -318,6 +349,14 @@ static void take_part(struct ring_field *field, const struct ring_part *part)
     field->part_count = 1;
 }
 
+uint64_t ring_field_steps(const struct ring_layout *layout, uint32_t field, uint64_t epoch)
+{
+    uint64_t steps = 0;
+    for (uint32_t p = 0; p < layout->phase_count && layout->phases[p].epoch <= epoch; p++)
+        steps = layout->phases[p].steps[field];
+    return steps;
+}
+
 void ring_layout_of_member(const struct ring_layout *layout, const struct ring_member *member,
                            struct ring_layout *ret_layout)
 {
@@ -328,10 +367,15 @@ void ring_layout_of_member(const struct ring_layout *layout, const struct ring_m
     *ret_layout = *layout;
     ret_layout->field_count = count;
     ret_layout->part_count = 0;
+    memset(ret_layout->phases, 0, sizeof ret_layout->phases);
+    for (uint32_t p = 0; p < layout->phase_count; p++)
+        ret_layout->phases[p].epoch = layout->phases[p].epoch;
     for (uint32_t f = 0; f < layout->field_count; f++) {
         struct ring_field field = layout->fields[f];
         if (!(member->fields >> f & 1))
             continue;
+        for (uint32_t p = 0; p < layout->phase_count; p++)
+            ret_layout->phases[p].steps[numbers[f]] = layout->phases[p].steps[f];
         if (field.part_count > 0) {
             const struct ring_part *part = &layout->parts[field.first_part + member->parts[f]];
             take_part(&field, part);

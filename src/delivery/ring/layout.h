@@ -13,7 +13,8 @@
  *              | field 0 | ...       every array on a boundary of 64 bytes
  *
  *     field    RING_SAMPLES   [batch, shape...]; or of a field that is cut, part after part:
- *                             [batch, shape of the part...]
+ *                             [batch, shape of the part...]. In a phase of epochs in which samples
+ *                             have fewer steps: [batch, steps, rest of the shape...]
  *              RING_ITEMS     [capacity, shape...]: the items of all samples, one after another; or
  *                             of a field that is cut, part after part: [capacity / parts, shape...]
  *              RING_OFFSETS   i64[batch * steps + 1]: step k of sample i has the items from
@@ -52,11 +53,12 @@ enum {
     RING_MAX_FIELDS = 64,
     RING_MAX_RANK = 8,
     RING_NAME_BYTES = 64,
-    RING_VERSION = 7,
+    RING_VERSION = 8,
     RING_MAX_SLOTS = 2048,
     RING_MAX_CUT_AXES = 2,
     RING_MOST_PARTS = 256, /* of all fields together */
     RING_MAX_MEMBERS = 65536,
+    RING_MAX_PHASES = 32,
 };
 
 #define RING_MAGIC UINT64_C(0x4b434f54534e4550) /* "PENSTOCK", little endian */
@@ -105,6 +107,13 @@ struct ring_part {
     uint64_t is_absent;                 /* as of a field */
 };
 
+/* From an epoch on, until the next phase: how many steps each field has, which is the first axis of
+ * its shape; 0: as the shape says. */
+struct ring_phase {
+    uint64_t epoch;
+    uint32_t steps[RING_MAX_FIELDS];
+};
+
 /* What a member has of the ring. */
 struct ring_member {
     uint32_t rank;
@@ -139,7 +148,8 @@ struct ring_layout {
                            * steps at once: the trainer may not count on these */
     uint32_t member_count; /* most trainers that share the ring */
     uint32_t part_count;   /* of all fields together */
-    uint32_t reserved;
+    uint32_t phase_count;  /* 0: samples have the same steps in all epochs; else the first one
+                            * begins with epoch 0 */
     uint64_t members_offset;
     uint64_t control_offset;
     uint64_t data_offset;
@@ -148,6 +158,7 @@ struct ring_layout {
     uint64_t indices_offset, keys_offset, valid_offset; /* in a slot */
     struct ring_field fields[RING_MAX_FIELDS];
     struct ring_part parts[RING_MOST_PARTS];
+    struct ring_phase phases[RING_MAX_PHASES];
 };
 
 struct ring_header {
@@ -192,9 +203,11 @@ struct slot_header {
 
 _Static_assert(sizeof(struct ring_field) == 208, "shared layout");
 _Static_assert(sizeof(struct ring_part) == 88, "shared layout");
+_Static_assert(sizeof(struct ring_phase) == 264, "shared layout");
 _Static_assert(sizeof(struct ring_member) == 144, "shared layout");
 _Static_assert(sizeof(struct ring_layout) == 104 + RING_MAX_FIELDS * sizeof(struct ring_field) +
-                                                 RING_MOST_PARTS * sizeof(struct ring_part),
+                                                 RING_MOST_PARTS * sizeof(struct ring_part) +
+                                                 RING_MAX_PHASES * sizeof(struct ring_phase),
                "shared layout: no padding, compared byte by byte");
 _Static_assert(sizeof(struct mesh) == 328, "shared layout");
 _Static_assert(sizeof(struct ring_service) == 424, "shared layout");
@@ -209,12 +222,13 @@ static inline bool ring_layout_is_huge(const struct ring_layout *layout)
 }
 
 /* Fills magic, version, offsets and sizes from names, dtypes, shapes, kinds, capacities,
- * offsets_fields, cut axes, numbers and indices of parts, what is absent, batch_size, slot_count,
- * spare_slots and member_count. Pure; *layout is untouched on failure. INVALID: a count is out of
- * its range, a name is empty or has no NUL, two fields have one name, a dtype or a kind is unknown,
- * a dimension is 0, a field of items has no capacity or no field of offsets, another field has
- * either, offsets are not int64 [steps], a part is not within its field, a reserved word is not 0,
- * or the ring is beyond 2^48 bytes. */
+ * offsets_fields, cut axes, numbers and indices of parts, what is absent, phases, batch_size,
+ * slot_count, spare_slots and member_count. Pure; *layout is untouched on failure. INVALID: a count
+ * is out of its range, a name is empty or has no NUL, two fields have one name, a dtype or a
+ * kind is unknown, a dimension is 0, a field of items has no capacity or no field of
+ * offsets, another field has either, offsets are not int64 [steps], a part is not within its field,
+ * phases do not rise from epoch 0, or say of a field more steps than it has or of one that has none
+ * or is cut, or the ring is beyond 2^48 bytes. */
 MUST_USE enum status ring_layout_settle(struct ring_layout *layout, struct error *err);
 
 /* Checks a layout that came from another process: the layout must equal what ring_layout_settle()
@@ -226,6 +240,9 @@ MUST_USE enum status ring_layout_check(const struct ring_layout *layout, uint64_
 
 /* Whether what came for a member makes sense in that layout. */
 bool ring_member_makes_sense(const struct ring_layout *layout, const struct ring_member *member);
+
+/* How many steps of a field samples of an epoch have; 0: as the field's shape says. Pure. */
+uint64_t ring_field_steps(const struct ring_layout *layout, uint32_t field, uint64_t epoch);
 
 /* The layout as a member has it: the fields that it has, and of those that are cut its part alone,
  * with the part's shape and offset. Pure. */

@@ -56,7 +56,8 @@ static void touch(const struct penstock_info *info, const struct penstock_batch 
     static volatile unsigned char sink;
     for (uint32_t f = 0; f < info->field_count; f++) {
         const volatile unsigned char *data = batch->data[f];
-        uint64_t bytes = info->fields[f].sample_bytes * penstock_item_count(info, batch, f);
+        uint64_t bytes =
+            penstock_sample_bytes(info, batch, f) * penstock_item_count(info, batch, f);
         for (uint64_t offset = 0; offset < bytes; offset += PAGE_BYTES)
             sink = data[offset];
     }
@@ -67,7 +68,7 @@ static uint64_t batch_bytes(const struct penstock_info *info, const struct penst
 {
     uint64_t bytes = 0;
     for (uint32_t f = 0; f < info->field_count; f++)
-        bytes += info->fields[f].sample_bytes * penstock_item_count(info, batch, f);
+        bytes += penstock_sample_bytes(info, batch, f) * penstock_item_count(info, batch, f);
     return bytes;
 }
 

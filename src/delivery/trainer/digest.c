@@ -58,8 +58,8 @@ static void add_field(struct digest *digest, const struct penstock_info *info,
         add_lengths(digest, field, (const int64_t *)batch->data[f] + sample * field->steps);
         return;
     }
-    XXH3_64bits_update(digest->state, data + begin * field->sample_bytes,
-                       (end - begin) * field->sample_bytes);
+    uint64_t bytes = penstock_sample_bytes(info, batch, f);
+    XXH3_64bits_update(digest->state, data + begin * bytes, (end - begin) * bytes);
 }
 
 static uint64_t sample_digest(struct digest *digest, const struct penstock_info *info,
