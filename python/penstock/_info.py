@@ -167,11 +167,11 @@ def _cut(raw, mesh):
 
 def _items(field, raw, fields, mesh):
     """`field` with what C says of a ragged one, or of one that is cut. `fields`: all of them, as C has them."""
+    if raw.is_padded:
+        return replace(field, is_padded=True)
     cuts = tuple(_cut(cut, mesh) for cut in raw.cuts[: raw.cut_count])
     offsets = fields[raw.offsets_field].name.decode() if raw.most_items else ""
-    return replace(
-        field, most_items=raw.most_items, steps=raw.steps, offsets=offsets, is_padded=bool(raw.is_padded), cuts=cuts
-    )
+    return replace(field, most_items=raw.most_items, steps=raw.steps, offsets=offsets, cuts=cuts)
 
 
 def info_of(library, connection):

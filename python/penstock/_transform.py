@@ -11,7 +11,7 @@ import numpy as np
 from . import _library
 from ._batch import Fields
 from ._errors import OK, Ended, Invalid, error_for
-from ._info import _field, _numpy_dtype
+from ._info import _field, _items, _numpy_dtype
 from ._ragged import Csr
 
 _VARIABLE = "PENSTOCK_TRANSFORM"
@@ -165,13 +165,7 @@ def _view(address, dtype, shape):
 def _fields_of(library, raw):
     """The inputs, as Fields know them."""
     fields = [_field(library, raw.fields[i]) for i in range(raw.input_count)]
-    for i, field in enumerate(fields):
-        c_field = raw.fields[i]
-        offsets = fields[c_field.offsets_field].name if c_field.most_items and not c_field.is_padded else ""
-        object.__setattr__(field, "steps", c_field.steps)
-        object.__setattr__(field, "offsets", offsets)
-        object.__setattr__(field, "is_padded", bool(c_field.is_padded))
-    return tuple(fields)
+    return tuple(_items(field, raw.fields[i], raw.fields, ()) for i, field in enumerate(fields))
 
 
 def _batch_of(library, raw):

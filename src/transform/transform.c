@@ -237,12 +237,12 @@ static enum status tell_session(const struct transform *t, uint32_t w, struct er
     message->process = w;
     message->count = t->ring_count;
     message->shape = t->shape;
-    enum status status = board_send(socket, message, fds, 0, err);
+    enum status status = board_send(socket, message, fds, MSG_DONTWAIT, err);
     message->type = BOARD_RING;
     for (uint32_t r = 0; status == STATUS_OK && r < t->ring_count; r++) {
         const int ring_fds[BOARD_MOST_FDS] = {t->rings[r]->memfd, -1, -1};
         message->count = r;
-        status = board_send(socket, message, ring_fds, 0, err);
+        status = board_send(socket, message, ring_fds, MSG_DONTWAIT, err);
     }
     free(message);
     return status;
@@ -539,6 +539,8 @@ enum status transform_progress(struct transform *t, bool looks, bool *active, st
             t->workers[w].begun = true;
             if (status == STATUS_LOST)
                 status = STATUS_OK; /* found by hear() */
+            if (status == STATUS_TIMEOUT)
+                status = replace(t, w, "reads no messages", err);
         }
     if (status == STATUS_OK && failed > 0)
         status = error_set(err, STATUS_INVALID, "delivery.transform failed, and did not say why");
