@@ -16,14 +16,15 @@ endif()
 foreach(component IN LISTS man_programs)
   list(APPEND man_arguments ${component}=$<TARGET_FILE:penstock-${component}>)
 endforeach()
-set(man_header ${PROJECT_SOURCE_DIR}/src/include/penstock.h)
+set(man_headers ${PROJECT_SOURCE_DIR}/src/include/penstock.h ${PROJECT_SOURCE_DIR}/src/include/penstock_transform.h)
+list(TRANSFORM man_headers PREPEND client= OUTPUT_VARIABLE man_clients)
 list(TRANSFORM man_programs PREPEND penstock- OUTPUT_VARIABLE man_targets)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man/made
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
   COMMAND ${PENSTOCK_MAN_PYTHON} -B ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man
-          client=${man_header} ${man_arguments}
+          ${man_clients} ${man_arguments}
   COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man/made
-  DEPENDS ${man_targets} ${man_header} ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_SOURCE_DIR}/launch/penstock-run
+  DEPENDS ${man_targets} ${man_headers} ${PROJECT_SOURCE_DIR}/packaging/man.py ${PROJECT_SOURCE_DIR}/launch/penstock-run
   COMMENT "Making manual pages" VERBATIM)
 add_custom_target(penstock-man ALL DEPENDS ${PROJECT_BINARY_DIR}/man/made)
 foreach(component client ${man_programs})

@@ -227,13 +227,14 @@ def declarations(text):
     return re.findall(r"/\*((?:(?!\*/).)*)\*/\s*((?:struct|enum|PENSTOCK_API)[^;{]*(?:\{.*?\n\})?;)", text, re.DOTALL)
 
 
-def header_pages(header, version, output):
+def header_pages(headers, version, output):
+    """One page of all: the first header says what the library is."""
     folder = output / "client" / "man3"
     folder.mkdir(parents=True, exist_ok=True)
-    text = pathlib.Path(header).read_text(encoding="utf-8")
-    story = re.match(r"/\*(.*?)\*/", text, re.DOTALL).group(1)
+    texts = [pathlib.Path(header).read_text(encoding="utf-8") for header in headers]
+    story = re.match(r"/\*(.*?)\*/", texts[0], re.DOTALL).group(1)
     types, functions = [], []
-    for comment, declaration in declarations(text):
+    for comment, declaration in (found for text in texts for found in declarations(text)):
         declaration = re.sub(r"\s*/\*.*?\*/", "", declaration, flags=re.DOTALL) if "PENSTOCK_API" in declaration else declaration
         name = re.search(r"\b(penstock_\w+)\(", declaration) if "PENSTOCK_API" in declaration else None
         shown = re.sub(r"PENSTOCK_API\s+", "", declaration)
@@ -260,11 +261,10 @@ def header_pages(header, version, output):
 
 def main():
     version, output, *sources = sys.argv[1:]
+    header_pages([source.partition("=")[2] for source in sources if source.startswith("client=")], version, pathlib.Path(output))
     for source in sources:
         component, _, path = source.partition("=")
-        if component == "client":
-            header_pages(path, version, pathlib.Path(output))
-        else:
+        if component != "client":
             program_pages(component, path, version, pathlib.Path(output))
 
 

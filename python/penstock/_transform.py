@@ -114,6 +114,8 @@ class Rng:
 
     def integers(self, low, high, *shape):
         """int64 [samples, *shape] in [low, high): at most 2^32 numbers."""
+        if not 0 < high - low <= 2**32:
+            raise Invalid(f"integers from {low} on and below {high}: there may be 1 to 2^32")
         scaled = (self._bits(shape) >> np.uint64(32)) * np.uint64(high - low) >> np.uint64(32)
         return low + scaled.astype(np.int64)
 
@@ -210,7 +212,10 @@ class _SampleFailed(Exception):
 
 def _array(name, value):
     if hasattr(value, "detach"):  # a tensor of PyTorch
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        is_bfloat16 = str(value.dtype) == "torch.bfloat16"
+        value = value.contiguous().view(dtype=getattr(__import__("torch"), "int16")).numpy() if is_bfloat16 else value.numpy()
+        value = value.view(_numpy_dtype("bfloat16", name)) if is_bfloat16 else value
     array = np.asarray(value)
     if array.dtype.name not in _DTYPES:
         raise Invalid(f"output '{name}' has dtype {array.dtype}; there may be {', '.join(_DTYPES)}")
@@ -222,7 +227,8 @@ def _rows(name, value, count):
     rows = [_array(name, row) for row in value]
     if len(rows) != count:
         raise Invalid(f"output '{name}' has {len(rows)} samples; the batch has {count}")
-    return (np.concatenate(rows) if rows else None), np.array([len(row) for row in rows], np.int64)
+    full = [row for row in rows if len(row)] or rows  # NumPy has a dtype of its own for []
+    return np.concatenate(full), np.array([len(row) for row in rows], np.int64)
 
 
 class _Worker:
@@ -276,16 +282,24 @@ class _Worker:
     def _try_apart(self, batch, whole):
         """Each sample of the trial by itself has to come to the same: but for rounding, since libraries may add up numbers
         in another order."""
-        for i in range(len(batch.indices)):
+        count = len(batch.indices)
+        for name, value in whole.items():
+            if name not in self._ragged and value is not batch.get(name) and _array(name, value).shape[:1] != (count,):
+                raise Invalid(f"output '{name}' has shape {_array(name, value).shape}; its first axis is that of the {count} samples")
+        for i in range(count):
             one = batch._cut(i, i + 1)
             for name, value in self._make(one).items():
                 if name not in whole or whole[name] is batch.get(name):
                     continue
                 alone, together = _array(name, value[0]), _array(name, whole[name][i])
-                same = alone.shape == together.shape and alone.dtype == together.dtype
-                if not same or not np.allclose(
+                same = alone.shape == together.shape and (alone.dtype == together.dtype or alone.size == 0)
+                if alone.dtype.kind in "biu":
+                    same = same and np.array_equal(alone, together)
+                elif same and not np.allclose(
                     alone.astype(np.complex128), together.astype(np.complex128), rtol=1e-3, atol=1e-6, equal_nan=True
                 ):
+                    same = False
+                if not same:
                     raise Invalid(
                         f"output '{name}' of a sample is another one when the sample comes alone, or a second time: what is "
                         "made of a sample depends on that sample and its rng alone; random numbers come from rng"
@@ -293,7 +307,7 @@ class _Worker:
 
     def _tell(self, batch, outputs):
         """Answers the trial."""
-        count, names = len(batch.indices), list(batch)
+        count, names = len(batch.indices), [field.name for field in batch._fields]
         told = (COutput * max(len(outputs), 1))()
         for c_output, (name, value) in zip(told, outputs.items()):
             c_output.name, c_output.same_as = name.encode(), -1
@@ -305,8 +319,6 @@ class _Worker:
                 c_output.most_items = self._ragged[name]
             else:
                 array = _array(name, value)
-                if array.shape[:1] != (count,):
-                    raise Invalid(f"output '{name}' has shape {array.shape}; its first axis is that of the {count} samples")
             c_output.dtype, c_output.rank = _DTYPES.index(array.dtype.name) + 1, array.ndim - 1
             c_output.shape[: array.ndim - 1] = array.shape[1:]
         self._call("tell", told, len(outputs))
@@ -321,12 +333,10 @@ class _Worker:
                     _view(raw.result_offsets[place], np.dtype(np.int64), (1,))[0] = 0
             return
         try:
-            made, failed = self._make(batch), None
-        except Exception as error:  # whatever the function raises
-            made, failed = None, error
-        if failed is None:
-            self._put(raw, places, batch, made, 0, count)
+            self._put(raw, places, batch, self._make(batch), 0, count)
             return
+        except Exception as error:  # whatever the function raises
+            failed = error
         for i in range(count):
             self._try_one(batch, i, raw, places)
         if batch.valid.all():  # each sample alone did not fail
@@ -338,6 +348,8 @@ class _Worker:
             one = batch._cut(i, i + 1)
             self._put(raw, places, one, self._make(one), i, 1)
         except Exception as error:
+            if batch.valid[i] and isinstance(error, _SampleFailed):
+                raise
             if batch.valid[i]:
                 raise _SampleFailed(i, _said(error)[:_TEXT_BYTES]) from error
             for place in places.values():
@@ -387,10 +399,11 @@ class _Worker:
             )
         offsets[begin + 1 :] = offsets[begin] + np.cumsum(lengths)
         dtype, shape = _numpy_dtype(_DTYPES[output.dtype - 1], name), tuple(output.shape[: output.rank])
-        if items.dtype != dtype or items.shape[1:] != shape:
+        if len(items) and (items.dtype != dtype or items.shape[1:] != shape):
             raise Invalid(f"output '{name}' has items {items.dtype} {items.shape[1:]}, and after its trial should have {dtype} {shape}")
         target = _view(raw.results[place], dtype, (int(offsets[-1]), *shape))
-        target[offsets[begin] :] = items
+        if len(items):
+            target[offsets[begin] :] = items
 
 
 def transform(function=None, *, ragged=None):

@@ -12,7 +12,7 @@
  *             penstock_transform_tell(t, outputs, output_count);
  *         else {
  *             for (uint32_t i = 0; i < batch.sample_count; i++)
- *                 ...                              from batch.inputs[k] to batch.outputs[k]
+ *                 ...                              from batch.data[k] to batch.results[k]
  *             penstock_transform_done(t);
  *         }
  *     }

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_TRIES = 3, STOP_MS = 1000 };
+enum { MOST_TRIES = 3, MOST_DEATHS = 10, STOP_MS = 1000 };
 static const uint64_t warning_ns = UINT64_C(30000000000);
 
 /* What the reader knows of a task itself: processes can write to the board. */
@@ -36,8 +36,9 @@ struct task {
 struct worker {
     struct transform_process process;
     uint64_t start_ns;
-    uint32_t deaths; /* in a row, before it was ready */
-    bool begun;      /* it has been told of the session */
+    uint32_t deaths;   /* in a row, without a batch that it did */
+    uint64_t stuck_ns; /* since when it has had a batch of a session that is over; 0: it has not */
+    bool begun;        /* it has been told of the session */
     bool warned;
 };
 
@@ -55,7 +56,7 @@ struct transform {
     /* Of a session: */
     const struct ring **rings; /* [ring_count]; each borrowed */
     struct steps *steps;       /* [ring_count] */
-    uint32_t ring_count;
+    uint32_t ring_count, session;
     struct ring_layout layout;
     struct board *board; /* NULL: there is no session */
     uint32_t task_count; /* as made: the board is others' to write to, too */
@@ -80,9 +81,22 @@ static void withdraw(const struct transform *t)
     }
 }
 
+/* Who still has a batch of a session that ends: nobody looks at its tasks any more. */
+static void note_stuck(struct transform *t)
+{
+    for (uint32_t i = 0; i < t->live_count; i++) {
+        uint64_t word = atomic_load(&t->board->tasks[t->live[i]].word);
+        uint32_t w = board_process_of(word);
+        if (board_state_of(word) == BOARD_TAKEN && w < t->options.count &&
+            t->workers[w].stuck_ns == 0)
+            t->workers[w].stuck_ns = clock_now_ns();
+    }
+}
+
 void transform_end(struct transform *t)
 {
     withdraw(t);
+    note_stuck(t);
     for (uint32_t r = 0; r < t->ring_count; r++)
         free(t->steps[r].left);
     if (t->board)
@@ -144,6 +158,7 @@ enum status transform_begin(struct transform *t, const struct ring *const *rings
                             const struct ring_layout *layout, struct error *err)
 {
     transform_end(t);
+    t->session++;
     t->layout = *layout;
     t->rings = calloc(count + 1u, sizeof(struct ring *));
     t->steps = calloc(count + 1u, sizeof *t->steps);
@@ -211,8 +226,12 @@ void transform_free(struct transform *t)
     transform_end(t);
     for (uint32_t w = 0; w < t->options.count; w++) /* all hear it, before one is waited for */
         fd_close(&t->workers[w].process.socket);
-    for (uint32_t w = 0; w < t->options.count; w++)
-        transform_process_stop(&t->workers[w].process, STOP_MS);
+    const uint64_t ms_ns = 1000000, start_ns = clock_now_ns();
+    for (uint32_t w = 0; w < t->options.count; w++) {
+        uint64_t passed_ms = (clock_now_ns() - start_ns) / ms_ns;
+        transform_process_stop(&t->workers[w].process,
+                               (uint32_t)(passed_ms < STOP_MS ? STOP_MS - passed_ms : 0));
+    }
     free(t->workers);
     free(t);
 }
@@ -235,6 +254,7 @@ static enum status tell_session(const struct transform *t, uint32_t w, struct er
     const int fds[BOARD_MOST_FDS] = {t->board_fd, t->token_fd, t->done_fd};
     message->type = BOARD_BEGIN;
     message->process = w;
+    message->session = t->session;
     message->count = t->ring_count;
     message->shape = t->shape;
     enum status status = board_send(socket, message, fds, MSG_DONTWAIT, err);
@@ -268,6 +288,7 @@ static void show(const struct transform *t, uint32_t index)
     shown->count = task->count;
     shown->serial = task->serial;
     atomic_store(&shown->word, BOARD_READY);
+    atomic_fetch_add(&t->board->shown, 1);
 }
 
 bool transform_slot_free(const struct transform *t, uint32_t ring, uint64_t sequence)
@@ -348,10 +369,13 @@ static bool count_done(struct transform *t)
     for (uint32_t i = 0; i < t->live_count;) {
         const struct task *task = &t->tasks[t->live[i]];
         struct board_task *shown = &t->board->tasks[t->live[i]];
-        if (board_state_of(atomic_load(&shown->word)) != BOARD_DONE) {
+        uint64_t word = atomic_load(&shown->word);
+        if (board_state_of(word) != BOARD_DONE) {
             i++;
             continue;
         }
+        if (board_process_of(word) < t->options.count)
+            t->workers[board_process_of(word)].deaths = 0;
         t->spent_ns += min_u64(atomic_load(&shown->spent_ns), t->options.timeout_ns);
         t->steps[task->ring].left[task->slot]--;
         atomic_store(&shown->word, BOARD_FREE);
@@ -430,16 +454,16 @@ static enum status replace(struct transform *t, uint32_t w, const char *what, st
 {
     struct worker *worker = &t->workers[w];
     bool was_ready = worker->process.ready;
+    bool may_again = was_ready || transform_process_was_killed(&worker->process);
     char said[128];
     snprintf(said, sizeof said, "%s", what);
+    transform_process_stop(&worker->process, 0); /* before others get what it had */
     enum status status = give_back(t, w, said, err);
-    worker->deaths = was_ready ? 0 : worker->deaths + 1;
-    bool again = transform_process_was_killed(&worker->process) && worker->deaths < MOST_TRIES;
-    if (status == STATUS_OK && !was_ready && !again)
-        status = error_set(err, STATUS_LOST,
-                           "a process of delivery.transform %s before it was ready: '%s'", said,
-                           text_shown(t->options.command.text).text);
-    transform_process_stop(&worker->process, 0);
+    worker->stuck_ns = 0;
+    if (status == STATUS_OK && (!may_again || ++worker->deaths >= MOST_DEATHS))
+        status = error_set(
+            err, STATUS_LOST, "a process of delivery.transform %s before it %s: '%s'", said,
+            was_ready ? "had done a batch" : "was ready", text_shown(t->options.command.text).text);
     if (status != STATUS_OK)
         return status;
     fprintf(stderr, "penstock-reader: %s: a process of delivery.transform %s; started again\n",
@@ -459,15 +483,20 @@ static enum status hear(struct transform *t, uint32_t w, bool *active, struct er
     while ((status = board_receive(worker->process.socket, message, NULL, MSG_DONTWAIT, &heard)) ==
            STATUS_OK) {
         *active = true;
-        worker->process.ready |= message->type == BOARD_HELLO;
-        if (message->type == BOARD_TROUBLE) {
+        if (message->type == BOARD_HELLO) {
+            worker->process.ready = true;
+            worker->stuck_ns = 0;
+        }
+        if (message->type == BOARD_TROUBLE && message->session == t->session && t->board) {
             status = report(t, message, err);
             break;
         }
     }
     free(message);
-    if (status == STATUS_TIMEOUT)
+    if (status == STATUS_TIMEOUT && !transform_process_has_ended(&worker->process))
         return STATUS_OK;
+    if (status == STATUS_TIMEOUT) /* what it has started has its socket */
+        status = STATUS_LOST;
     if (status == STATUS_INVALID)
         return status;
     if (status != STATUS_LOST)
@@ -507,6 +536,11 @@ static enum status check_times(struct transform *t, struct error *err)
             worker->warned = true;
         }
         if (held_ns > t->options.timeout_ns)
+            return replace(t, w, "hung", err);
+    }
+    for (uint32_t w = 0; w < t->options.count; w++) {
+        uint64_t stuck_ns = t->workers[w].stuck_ns;
+        if (stuck_ns > 0 && now_ns - stuck_ns > t->options.timeout_ns)
             return replace(t, w, "hung", err);
     }
     for (uint32_t w = 0; w < t->options.count; w++)

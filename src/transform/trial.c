@@ -42,6 +42,10 @@ static enum status find_inputs(const char *fields, const struct dataset *dataset
                                text_shown(name.data).text);
     }
     text_done(&name);
+    for (size_t f = 0; f < dataset->field_count; f++) /* columns of a ragged field come together */
+        for (size_t g = 0; g < dataset->field_count && (chosen >> f & 1); g++)
+            if (dataset->fields[f].ragged && dataset->fields[g].ragged == dataset->fields[f].ragged)
+                chosen |= UINT64_C(1) << g;
     for (uint32_t f = 0; f < dataset->field_count; f++) {
         struct board_input *input = &shape->inputs[shape->input_count];
         if (!(chosen >> f & 1))
@@ -78,8 +82,8 @@ static bool is_taken(const struct board_shape *shape, const struct dataset *data
 }
 
 /* An input that is handed on takes along what comes beside it. */
-static enum status hand_on(struct board_shape *shape, struct board_output *output,
-                           struct error *err)
+static enum status hand_on(struct board_shape *shape, const struct dataset *dataset,
+                           const struct board_output *output, struct error *err)
 {
     struct board_input *input = &shape->inputs[output->same_as - 1];
     if (strcmp(input->name, output->name) != 0)
@@ -87,8 +91,10 @@ static enum status hand_on(struct board_shape *shape, struct board_output *outpu
                          "delivery.transform: it returned its input '%s' as '%s': an input that is "
                          "handed on keeps its name; return a copy",
                          input->name, output->name);
+    const struct ragged *ragged = dataset->fields[input->field].ragged;
     for (uint32_t i = 0; i < shape->input_count; i++)
-        if (belongs_to(shape->inputs[i].name, output->name, strlen(output->name)))
+        if (belongs_to(shape->inputs[i].name, output->name, strlen(output->name)) ||
+            (ragged && shape->inputs[i].field == ragged->lengths_field))
             shape->inputs[i].is_delivered = 1;
     return STATUS_OK;
 }
@@ -97,6 +103,9 @@ static enum status take_outputs(const struct board_shape *told, const struct dat
                                 struct board_shape *shape, struct error *err)
 {
     uint32_t next = (uint32_t)dataset->field_count;
+    if (told->output_count > RING_MAX_FIELDS)
+        return error_set(err, STATUS_PROTOCOL, "delivery.transform: %" PRIu32 " outputs",
+                         told->output_count);
     shape->output_count = told->output_count;
     for (uint32_t o = 0; o < told->output_count; o++) {
         struct board_output *output = &shape->outputs[o];
@@ -111,7 +120,7 @@ static enum status take_outputs(const struct board_shape *told, const struct dat
             return error_set(err, STATUS_PROTOCOL, "delivery.transform: there is no input %" PRIu32,
                              output->same_as);
         if (output->same_as > 0) {
-            enum status status = hand_on(shape, output, err);
+            enum status status = hand_on(shape, dataset, output, err);
             if (status != STATUS_OK)
                 return status;
             continue;

@@ -58,7 +58,7 @@ class Example(LoopsTest):
                                   **{f"dataset.fields.{name}": array for name, array in fields.items()}},
                               (sys.executable, path), ["--quiet"], env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
         self.assertEqual(outcome.code, 0, outcome.output)
-        self.assertEqual(re.findall(r"^(\d) [-\d.e]+ \{'version': \d+", outcome.output, re.MULTILINE), ["0", "1"], outcome.output)
+        self.assertEqual(re.findall(r"^(\d) [-\d.e]+$", outcome.output, re.MULTILINE), ["0", "1"], outcome.output)
 
     def test_stops_when_asked(self):
         """All trainers leave after the same step, here the first, and have saved."""

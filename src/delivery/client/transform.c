@@ -12,6 +12,7 @@
 #include "delivery/ring/wakeup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ enum duty { DUTY_NONE, DUTY_TRIAL, DUTY_TASK };
 
 struct penstock_transform {
     int socket, token_fd, done_fd; /* owned; -1: none */
-    uint32_t process;
+    uint32_t process, session;
     struct ring *rings; /* [ring_count], owned */
     uint32_t ring_count, ring_room;
     struct ring_layout layout; /* of all rings */
@@ -88,6 +89,7 @@ static enum status begin(struct penstock_transform *t, const struct board_messag
 {
     leave_session(t);
     t->process = message->process;
+    t->session = message->session;
     t->shape = message->shape;
     t->token_fd = fds[1];
     t->done_fd = fds[2];
@@ -226,16 +228,16 @@ static struct board_task *find_task(const struct penstock_transform *t)
 
 static bool take_task(struct penstock_transform *t)
 {
-    struct board_task *task;
-    uint64_t ready = BOARD_READY;
-    do {
-        task = find_task(t);
-        ready = BOARD_READY;
-    } while (task && !atomic_compare_exchange_strong(&task->word, &ready,
-                                                     board_word(BOARD_TAKEN, t->process)));
-    if (!task)
-        return false;
-    t->task = task;
+    for (;;) {
+        uint64_t shown = atomic_load(&t->board->shown), ready = BOARD_READY;
+        struct board_task *task = find_task(t);
+        t->task = task;
+        if (task && atomic_compare_exchange_strong(&task->word, &ready,
+                                                   board_word(BOARD_TAKEN, t->process)))
+            break;
+        if (!task && atomic_load(&t->board->shown) == shown)
+            return false;
+    }
     t->start_ns = clock_now_ns();
     t->duty = DUTY_TASK;
     return true;
@@ -279,15 +281,19 @@ static enum status hear(struct penstock_transform *t, struct error *err)
     if (!message)
         return error_set(err, STATUS_NO_MEMORY, "transform: no memory for a message");
     enum status status = board_receive(t->socket, message, fds, MSG_DONTWAIT, err);
-    if (status == STATUS_OK && message->type == BOARD_TRIAL)
+    const struct board_message here = {.type = BOARD_HELLO};
+    if (status == STATUS_OK && message->type == BOARD_TRIAL) {
         status = start_trial(t, message, fds, err);
-    else if (status == STATUS_OK && message->type == BOARD_BEGIN)
+    } else if (status == STATUS_OK && message->type == BOARD_BEGIN) {
         status = begin(t, message, fds, err);
-    else if (status == STATUS_OK && message->type == BOARD_RING)
+        if (status == STATUS_OK)
+            status = board_send(t->socket, &here, NULL, 0, err);
+    } else if (status == STATUS_OK && message->type == BOARD_RING) {
         status = add_ring(t, fds, err);
-    else if (status == STATUS_OK)
+    } else if (status == STATUS_OK) {
         status =
             error_set(err, STATUS_PROTOCOL, "transform: a message of type %" PRIu32, message->type);
+    }
     for (int i = 0; i < BOARD_MOST_FDS; i++)
         fd_close(&fds[i]);
     free(message);
@@ -360,6 +366,7 @@ enum penstock_status penstock_transform_open(struct penstock_transform **ret_tra
     const struct board_message hello = {.type = BOARD_HELLO};
     if (status == STATUS_OK) {
         *t = (struct penstock_transform){.socket = socket, .token_fd = -1, .done_fd = -1};
+        (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
         prctl(PR_SET_PDEATHSIG,
               SIGTERM); /* of the reader, where its shell has become this process */
         status = board_send(socket, &hello, NULL, 0, &error);
@@ -396,6 +403,10 @@ static enum status check_output(const struct penstock_transform *t,
         return error_set(err, STATUS_INVALID,
                          "output '%s': a name has 1 to %d bytes, of which the first is no '<'",
                          name ? name : "", RING_NAME_BYTES - 1);
+    if (output->most_items > 0 && strlen(name) + sizeof ".offsets" > RING_NAME_BYTES)
+        return error_set(err, STATUS_INVALID,
+                         "output '%s': the name of a ragged field has %zu bytes at most", name,
+                         RING_NAME_BYTES - sizeof ".offsets");
     if (output->same_as >= (int32_t)t->shape.input_count)
         return error_set(err, STATUS_INVALID, "output '%s': there is no input %" PRId32, name,
                          output->same_as);
@@ -474,7 +485,8 @@ static enum status check_offsets(const struct penstock_transform *t, struct erro
 static void answer(struct penstock_transform *t, enum board_state state)
 {
     atomic_store(&t->task->spent_ns, clock_now_ns() - t->start_ns);
-    atomic_store(&t->task->word, board_word(state, t->process));
+    uint64_t taken = board_word(BOARD_TAKEN, t->process); /* unless it was given to another one */
+    atomic_compare_exchange_strong(&t->task->word, &taken, board_word(state, t->process));
     wakeup_signal(t->done_fd);
     t->duty = DUTY_NONE;
 }
@@ -504,6 +516,7 @@ enum penstock_status penstock_transform_fail(struct penstock_transform *t, int64
                                                "transform: there is no batch to fail at");
     }
     message->type = BOARD_TROUBLE;
+    message->session = t->session;
     message->task = t->duty == DUTY_TASK ? (uint64_t)(t->task - t->board->tasks) : 0;
     message->sample =
         sample < 0 ? UINT32_MAX : (uint32_t)sample + (t->duty == DUTY_TASK ? t->task->begin : 0);

@@ -45,6 +45,8 @@ struct board_task {
 struct board {
     uint64_t magic;
     uint32_t version, task_count;
+    _Atomic uint64_t shown; /* how often a task became BOARD_READY: who finds none looks again if it
+                             * has grown meanwhile */
     struct board_task tasks[];
 };
 
@@ -94,7 +96,7 @@ struct board_shape {
 
 /* Messages, in packets of the socket, which both sides send. */
 enum board_message_type {
-    BOARD_HELLO = 1, /* from a process that is ready */
+    BOARD_HELLO = 1, /* from a process that is ready, and once it has come to a session */
     BOARD_TRIAL,     /* to it, with a ring of one slot: it answers with BOARD_OUTPUTS */
     BOARD_OUTPUTS,   /* shape: what the trial has come to */
     BOARD_BEGIN, /* to it: a session begins, with the board, and eventfds for tokens and results */
@@ -109,7 +111,7 @@ struct board_message {
     uint32_t count;   /* BEGIN: rings; RING: its number */
     uint64_t task;    /* TROUBLE: its index */
     uint32_t sample;  /* TROUBLE: within the slot; UINT32_MAX: of none */
-    uint32_t reserved;
+    uint32_t session; /* BEGIN: its number; TROUBLE: in which it was */
     union {
         struct board_shape shape;    /* TRIAL, OUTPUTS, BEGIN */
         char text[BOARD_TEXT_BYTES]; /* TROUBLE: what the transform said */
