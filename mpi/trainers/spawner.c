@@ -3,13 +3,12 @@
  */
 #include "trainers/spawner.h"
 
+#include "base/spawn.h"
 #include "trainers/user_path.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,27 +89,6 @@ char **spawner_plain_environment(void)
     return environment;
 }
 
-static int start_program(char *const *arguments, char *const *environment, pid_t *ret_pid)
-{
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int failure =
-        posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, arguments, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return failure;
-}
-
 static char **child_arguments(char *const *command)
 {
     size_t count = 0;
@@ -182,7 +160,7 @@ enum status spawner_start(const struct spawner *spawner, uint32_t index, pid_t *
     arguments[ARGUMENT_PARENT] = parent;
     arguments[ARGUMENT_CPUSET] = cpus.data ? cpus.data : "";
     describe_child(options, index, added);
-    int failure = start_program(arguments, environment, ret_pid);
+    int failure = spawn_program("/proc/self/exe", arguments, environment, -1, -1, ret_pid);
     text_done(&cpus);
     if (failure) {
         errno = failure;

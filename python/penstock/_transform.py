@@ -10,14 +10,13 @@ import numpy as np
 
 from . import _library
 from ._batch import Fields
+from ._encoder import _NUMBERS
 from ._errors import OK, Ended, Invalid, error_for
 from ._info import _field, _items, _numpy_dtype
 from ._ragged import Csr
 
 _VARIABLE = "PENSTOCK_TRANSFORM"
-_DTYPES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
-)
+_DTYPES = tuple(_NUMBERS)  # number n is the n-th, from 1
 _TEXT_BYTES = 3000
 
 
@@ -213,9 +212,10 @@ class _SampleFailed(Exception):
 def _array(name, value):
     if hasattr(value, "detach"):  # a tensor of PyTorch
         value = value.detach().cpu()
-        is_bfloat16 = str(value.dtype) == "torch.bfloat16"
-        value = value.contiguous().view(dtype=getattr(__import__("torch"), "int16")).numpy() if is_bfloat16 else value.numpy()
-        value = value.view(_numpy_dtype("bfloat16", name)) if is_bfloat16 else value
+        if str(value.dtype) == "torch.bfloat16":  # NumPy takes its bits
+            import torch
+
+            value = value.contiguous().view(torch.int16).numpy().view(_numpy_dtype("bfloat16", name))
     array = np.asarray(value)
     if array.dtype.name not in _DTYPES:
         raise Invalid(f"output '{name}' has dtype {array.dtype}; there may be {', '.join(_DTYPES)}")
@@ -319,7 +319,7 @@ class _Worker:
                 c_output.most_items = self._ragged[name]
             else:
                 array = _array(name, value)
-            c_output.dtype, c_output.rank = _DTYPES.index(array.dtype.name) + 1, array.ndim - 1
+            c_output.dtype, c_output.rank = _NUMBERS[array.dtype.name], array.ndim - 1
             c_output.shape[: array.ndim - 1] = array.shape[1:]
         self._call("tell", told, len(outputs))
 

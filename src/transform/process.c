@@ -3,15 +3,13 @@
 #include "transform/process.h"
 
 #include "base/clock.h"
+#include "base/spawn.h"
 #include "delivery/ring/fdpass.h"
 #include "topology/topology.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,28 +54,6 @@ static char **child_environment(char *const *given)
     return entries;
 }
 
-static int spawn(const char *text, char *const *environment, int socket, pid_t *ret_pid)
-{
-    char *const words[] = {"sh", "-c", (char *)(uintptr_t)text, NULL};
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, socket, CHILD_SOCKET);
-    int failure = posix_spawn(ret_pid, "/bin/sh", &actions, &attributes, words, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return failure;
-}
-
 /* Where the child may run. Failures leave it where this thread may. */
 static int spawn_on(const struct transform_command *command, char *const *environment, int socket,
                     pid_t *ret_pid)
@@ -87,7 +63,8 @@ static int spawn_on(const struct transform_command *command, char *const *enviro
     struct error ignored;
     bool moved = command->cpus && own && sched_getaffinity(0, size, own) == 0 &&
                  topology_bind_self(command->cpus, &ignored) == STATUS_OK;
-    int failure = spawn(command->text, environment, socket, ret_pid);
+    char *const words[] = {"sh", "-c", (char *)(uintptr_t)command->text, NULL};
+    int failure = spawn_program("/bin/sh", words, environment, socket, CHILD_SOCKET, ret_pid);
     if (moved)
         (void)sched_setaffinity(0, size, own);
     CPU_FREE(own);

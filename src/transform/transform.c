@@ -134,8 +134,11 @@ static enum status make_board(struct transform *t, struct error *err)
     t->part_count = parts_of(t, t->layout.batch_size);
     uint64_t count = max_u64((uint64_t)t->ring_count * t->layout.slot_count * t->part_count, 1);
     t->board_fd = memfd_create("penstock-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (count > UINT32_MAX / 2 || t->board_fd < 0 ||
-        posix_fallocate(t->board_fd, 0, (off_t)board_bytes((uint32_t)count)) != 0)
+    if (t->board_fd >= 0)
+        errno = count > UINT32_MAX / 2
+                    ? EOVERFLOW
+                    : posix_fallocate(t->board_fd, 0, (off_t)board_bytes((uint32_t)count));
+    if (t->board_fd < 0 || errno != 0)
         return error_set_errno(err, STATUS_NO_MEMORY, "make a board of %" PRIu64 " tasks", count);
     enum status status = sealed_make(t->board_fd, err);
     if (status != STATUS_OK)
