@@ -14,7 +14,8 @@ import sys
 # The packages to install, what has to be there to import afterwards, and the oldest Python. MosaicML Streaming needs
 # PyTorch and torchvision of one build, and insitubatch a newer Python than Debian 12's.
 ENVIRONMENTS = {
-    "torch": (["numpy", "zarr>=3", "torch==2.13.0", "tensorstore", "zarrs", "obstore", "fsspec", "aiohttp", "grain", "tokenizers"],
+    "torch": (["numpy", "zarr>=3", "torch==2.13.0", "tensorstore", "zarrs", "obstore", "fsspec", "aiohttp", "grain", "tokenizers",
+               "spdl", "litdata"],
               ["torch", "zarr", "tensorstore"], (3, 9)),
     "insitubatch": (["insitubatch"], ["insitubatch"], (3, 12)),
     "xbatcher": (["numpy", "zarr>=3", "torch==2.13.0", "xarray", "xbatcher"], ["torch", "zarr", "xbatcher"], (3, 11)),

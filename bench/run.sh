@@ -30,8 +30,8 @@ Usage: bench/run.sh WHAT [OPTION...]
   csr            rows of AnnData's sparse matrix beside decoding, anndata, scDataset and annbatch (options of its own)
   groups         four trainers that share each batch, beside four with a quarter each, and beside a broadcast of PyTorch (options
                  of its own)
-  transform      a transform that hands samples on, and one that flips and cuts pictures, beside workers of a PyTorch DataLoader and
-                 of grain (options of its own)
+  transform      a transform that hands samples on, and one that flips and cuts pictures, beside workers of a PyTorch DataLoader,
+                 grain, SPDL and LitData (options of its own)
   ingest         penstock ingest video beside FFmpeg's decoder alone, and beside PyAV and zarr-python in a process pool (options of
                  its own)
   layouts        stored size, decoding, samples/s and memory by chunk length, codec, level and filter, on latents (options of its

@@ -5,8 +5,8 @@
 
   none, identity  samples of 160 KiB from memory, taken by penstock-trainer: without a transform, and through one that hands
                   them on
-  flip            pictures, flipped, cut and made float16 by NumPy in `--processes` processes: of Penstock, of a PyTorch DataLoader, and
-                  of grain. All keep decoded data; the first epoch does not count
+  flip            pictures, flipped, cut and made float16 by NumPy in `--processes` processes: of Penstock, of a PyTorch DataLoader, of
+                  grain, of SPDL (threads), and of LitData. All keep decoded data; the first epoch does not count
   tokens          texts through PyPI's tokenizers, where that is installed
 
 Samples a second, and samples for each second of CPU time of all processes of the loader and the trainer; of flip also the
@@ -28,6 +28,7 @@ import jobs
 from programs import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
+PEERS = ("dataloader", "grain", "spdl", "litdata")
 
 
 def settle(arguments):
@@ -108,7 +109,7 @@ def measure(arguments, datasets, peers, figures):
         figures.setdefault(what or "none", []).append(from_memory(arguments, datasets["latents"], what))
     for what in arguments.steps:
         found = {"penstock": through_penstock(arguments, datasets[what], what)}
-        for name in ("dataloader", "grain") if peers else ():
+        for name in PEERS if peers else ():
             try:
                 found[name] = through_peer(arguments, datasets[what], what, name, peers)
             except Failed as reason:
@@ -140,7 +141,7 @@ def summary(figures):
         told = figures.get(("flip", name))
         return median(value(one) for one in told) if told else None
 
-    a_second = {name: of(name, lambda one: one["samples"] / one["cpu_seconds"]) for name in ("penstock", "dataloader", "grain")}
+    a_second = {name: of(name, lambda one: one["samples"] / one["cpu_seconds"]) for name in ("penstock", *PEERS)}
     own = [of(name, lambda one: one["own_cpu_seconds"] / one["samples"]) for name in ("penstock", "without")]
     peers = [value for name, value in a_second.items() if name != "penstock" and value]
     return {"identity_share": round(median(figures["identity"]) / median(figures["none"]), 3), "penstock": round(a_second["penstock"]),

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """A training loop in Python that only touches its batches, over one loader: see transform.py.
 
-    transform_loop.py penstock|dataloader|grain --what flip|tokens --dataset DIR --batch B --workers N --epochs E --result FILE
+    transform_loop.py penstock|dataloader|grain|spdl|litdata --what flip|tokens --dataset DIR --batch B --workers N --epochs E --result FILE
 
 FILE gets {"samples", "seconds", "cpu_seconds", "own_cpu_seconds"} of all epochs but the first: CPU time of this process and its
 workers, and of this process alone. Of penstock the workers' time is that of the readers, which transform.py adds.
   dataloader  a PyTorch DataLoader over tensorstore, which keeps decoded chunks, with `workers` processes that call the function
               for whole batches
   grain       grain's MapDataset over the same, with mp_prefetch and as many processes
+  spdl        SPDL's pipeline over the same, with as many threads of this process: its own way
+  litdata     LitData's StreamingDataLoader over files of its own format, with as many processes, and the function in collate_fn
 """
 import argparse
 import json
@@ -45,10 +47,16 @@ class Reader:
 
     def batch(self, indices):
         self.open()
-        rows = numpy.asarray(self.array.oindex[list(indices)].read().result())
+        return self.step(numpy.asarray(self.array.oindex[list(indices)].read().result()), int(indices[0]))
+
+    def collate(self, samples):
+        self.open()
+        return self.step(numpy.stack(samples), int(samples[0].reshape(-1)[0]))
+
+    def step(self, rows, seed):
         if self.made:
             return transform_step.tokens(self.made, rows)
-        rng = numpy.random.default_rng(int(indices[0]))
+        rng = numpy.random.default_rng(seed)
         origins = rng.integers(0, transform_step.SIDE - transform_step.CUT + 1, (len(rows), 2))
         return transform_step.flip(rows, rng.random(len(rows)) < 0.5, origins[:, 0], origins[:, 1])
 
@@ -84,6 +92,42 @@ def grain(arguments):
             library.MultiprocessingOptions(num_workers=arguments.workers, per_worker_buffer_size=4))
 
     return epoch
+
+
+def spdl(arguments):
+    from spdl.pipeline import PipelineBuilder
+
+    reader = Reader(arguments)
+    reader.open()
+
+    def epoch(number):
+        order = numpy.random.default_rng(number).permutation(arguments.samples)[: arguments.samples // arguments.batch * arguments.batch]
+        steps = PipelineBuilder().add_source(order.reshape(-1, arguments.batch)).pipe(reader.batch, concurrency=arguments.workers)
+        pipeline = steps.add_sink(4).build(num_threads=arguments.workers)
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    return epoch
+
+
+def litdata(arguments):
+    import litdata as library
+
+    reader = Reader(arguments)
+    folder = pathlib.Path(f"{arguments.dataset}.litdata")
+    if not (folder / "index.json").exists():
+        import tensorstore
+
+        whole = tensorstore.open({"driver": "zarr", "kvstore": {"driver": "file", "path": f"{arguments.dataset}/data/"}}, read=True).result()
+        rows = whole.read().result()
+        library.optimize(rows.__getitem__, list(range(arguments.samples)), str(folder), chunk_bytes="64MB", num_workers=1, verbose=False)
+    dataset = library.StreamingDataset(str(folder), shuffle=True, drop_last=True)
+    loader = library.StreamingDataLoader(dataset, batch_size=arguments.batch, num_workers=arguments.workers, prefetch_factor=4,
+                                         shuffle=True, drop_last=True, persistent_workers=True, collate_fn=reader.collate)
+    return lambda number: loader
+
+
+PEERS = {"dataloader": dataloader, "grain": grain, "spdl": spdl, "litdata": litdata}
 
 
 def cpu(who):
@@ -135,7 +179,7 @@ def penstock_loop(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("loader", choices=("penstock", "dataloader", "grain"))
+    parser.add_argument("loader", choices=("penstock", *PEERS))
     parser.add_argument("--what", default="flip")
     parser.add_argument("--dataset")
     parser.add_argument("--samples", type=int, default=0)
@@ -147,7 +191,7 @@ def main():
     if arguments.loader == "penstock":
         result = penstock_loop(arguments)
     else:
-        result = consume(arguments.epochs, {"dataloader": dataloader, "grain": grain}[arguments.loader](arguments))
+        result = consume(arguments.epochs, PEERS[arguments.loader](arguments))
     arguments.result.write_text(json.dumps(result), encoding="utf-8")
 
 
