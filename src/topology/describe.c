@@ -62,15 +62,32 @@ void topology_describe(const struct placement *placement, struct text *out)
     describe_trainers(placement, out);
 }
 
+/* What can be lowered; nothing where all are one. */
+static void advise_crowd(const struct placement *placement, struct text *out)
+{
+    const char *before = "; lower", *between = " or";
+    if (placement->all_workers > placement->all_readers) {
+        text_append(out, "%s readers.threads", before);
+        before = between;
+    }
+    if (placement->all_readers > 1) {
+        text_append(out, "%s the readers of a node", before);
+        before = between;
+    }
+    if (placement->all_trainers > 1)
+        text_append(out, "%s the trainers of a node", before);
+}
+
 void topology_describe_crowd(const struct placement *placement, struct text *out)
 {
     if (!placement->crowded)
         return;
     text_append(out,
                 "%u reader%s with %u worker thread%s and %u trainer%s share %u core%s: they take "
-                "turns; lower readers.threads, or start fewer readers or trainers here",
+                "turns",
                 placement->all_readers, count_plural(placement->all_readers),
                 placement->all_workers, count_plural(placement->all_workers),
                 placement->all_trainers, count_plural(placement->all_trainers),
                 placement->all_cores, count_plural(placement->all_cores));
+    advise_crowd(placement, out);
 }

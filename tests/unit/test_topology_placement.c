@@ -226,7 +226,7 @@ static void test_describe(void **state)
         "   3 workers on NUMA node 1, a core each of cpus 4-6\n"
         "   2 trainers on any cpu\n"
         "1 reader with 7 worker threads and 2 trainers share 8 cores: they take turns; lower "
-        "readers.threads, or start fewer readers or trainers here");
+        "readers.threads or the trainers of a node");
     text_done(&text);
     topology_free(topology);
 }
