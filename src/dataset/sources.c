@@ -37,7 +37,7 @@ size_t dataset_own_store(const struct dataset *dataset, const char *uri)
 const char *dataset_field_store(const struct dataset *dataset, size_t field)
 {
     const struct field_origin *origin = &dataset->private->origins[field];
-    size_t i = origin->ragged ? origin->ragged->own_store : origin->own_store;
+    size_t i = origin->is_items ? origin->ragged->own_store : origin->own_store;
     const char *name;
     return i > 0 ? store_uri(store_joined_at(dataset->private->store, i, &name)) : NULL;
 }
