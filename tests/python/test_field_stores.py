@@ -146,8 +146,11 @@ class Fingerprint(Case):
         self.assertNotEqual(self.said(fields("b.zarr", "b.zarr")), one)
         own = {"s": {"array": "x", "align": "time"}, "t": {"array": "x"}}
         self.assertNotEqual(self.said(own), one)
-        self.put("b.zarr", hours(*range(0, 24, 3)), units=UNITS)  # another four frames have items
-        self.assertNotEqual(self.said(fields("b.zarr", "c.zarr")), one)
+        near = {"s": {"store": "b.zarr", "array": "x", "align": "time", "method": "nearest"}}
+        before = self.said(near)
+        self.put("b.zarr", hours(*range(0, 24, 3)), units=UNITS)  # frames have other items
+        self.assertNotEqual(self.said(near)[0], before[0])
+        self.assertEqual(self.said(near)[1], before[1])
 
 
 class XArray(Case):
