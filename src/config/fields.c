@@ -20,6 +20,7 @@ void config_free_field(struct dataset_field_spec *field)
 {
     free((char *)field->name);
     free((char *)field->array);
+    free((char *)field->store);
     free((char *)field->index);
     free((char *)field->align);
     free((char *)field->sample_axis);
@@ -107,11 +108,11 @@ enum status config_put_field(struct config *config, const char *name, const char
     return STATUS_OK;
 }
 
-enum { FIELD_PROPERTIES = 21 };
+enum { FIELD_PROPERTIES = 22 };
 static const char *const field_properties[FIELD_PROPERTIES] = {
-    "array",    "index",  "cast",    "scale",     "offset", "sample_axis", "cf",
-    "mean",     "std",    "stats",   "normalise", "steps",  "slice",       "crop",
-    "segments", "ragged", "deliver", "cut",       "only",   "align",       "method"};
+    "array",   "index", "cast",      "scale", "offset", "sample_axis", "cf",       "mean",
+    "std",     "stats", "normalise", "steps", "slice",  "crop",        "segments", "ragged",
+    "deliver", "cut",   "only",      "align", "method", "store"};
 
 enum property_kind config_property_kind(const char *property)
 {
@@ -296,6 +297,8 @@ static enum status put_property(struct dataset_field_spec *field, const char *pr
         return error_set(err, STATUS_INVALID, "the value is empty");
     if (is_array || strcmp(property, "index") == 0)
         return config_put_text(is_array ? &field->array : &field->index, value, err);
+    if (strcmp(property, "store") == 0)
+        return config_put_text(&field->store, value, err);
     if (strcmp(property, "align") == 0)
         return config_put_text(&field->align, value, err);
     if (strcmp(property, "method") == 0)
@@ -355,7 +358,7 @@ enum status config_check_property(const char *name, const char *property, struct
     return error_set(err, STATUS_INVALID,
                      "unknown key 'dataset.fields.%s.%s': a field has array, index, cast, scale, "
                      "offset, sample_axis, cf, mean, std, stats, normalise, steps, slice, crop, "
-                     "segments, ragged, deliver, cut, only, align, method",
+                     "segments, ragged, deliver, cut, only, align, method, store",
                      name, property);
 }
 

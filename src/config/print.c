@@ -91,6 +91,7 @@ static void print_fields(const struct config *config, struct text *out)
         print_quoted(field->name, out);
         text_append(out, ": {array: ");
         print_quoted(field->array, out);
+        print_text("store", field->store, out);
         print_text("index", field->index, out);
         print_text("align", field->align, out);
         if (field->match != MATCH_EXACT)
@@ -162,7 +163,7 @@ void config_help(struct text *out)
                 "count]");
     text_append(
         out, "  %-26s %s\n", "dataset.fields.NAME.PROPERTY",
-        "PROPERTY of a field: array, index, align, method (exact, nearest or previous), "
+        "PROPERTY of a field: array, store, index, align, method (exact, nearest or previous), "
         "sample_axis, cast (float16, bfloat16, float32 or "
         "float64), scale, offset, cf, mean, std, stats, normalise (mean/std or min/max), steps "
         "(a:b or a list), steps.EPOCH (the same from that epoch on), slice.AXIS (a:b, a list, "
@@ -192,7 +193,7 @@ void config_help_markdown(struct text *out)
     text_append(
         out,
         "| `dataset.fields` | every array whose sample axis has the sample count | a map from "
-        "names to `A` or `{array: A, index: I, align: T, method: M, cast: "
+        "names to `A` or `{array: A, store: U, index: I, align: T, method: M, cast: "
         "D, scale: S, offset: O, sample_axis: X, "
         "cf: true, mean: M, std: D, stats: store, normalise: mean/std or min/max, steps: \"a:b\", "
         "a list, or {EPOCH: \"a:b\" or a list}, slice: {AXIS: \"a:b\", a list, "

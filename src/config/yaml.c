@@ -87,7 +87,7 @@ static bool node_text(struct yaml_reader *reader, const yaml_node_t *node, struc
 static bool names_store(const char *property, const char *value)
 {
     static const char *const may[] = {"mean", "std", "scale", "offset"};
-    bool names = strcmp(property, "stats") == 0;
+    bool names = strcmp(property, "stats") == 0 || strcmp(property, "store") == 0;
     for (size_t i = 0; i < sizeof may / sizeof may[0]; i++)
         names = names || (strcmp(property, may[i]) == 0 && strstr(value, "::"));
     return names;

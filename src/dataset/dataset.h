@@ -9,7 +9,8 @@
  *
  * The arrays may lie in several stores with the same fields. The frames of one store follow those
  * of the store before. An index counts in the array of its own store. No row goes on across the end
- * of a store.
+ * of a store. A field may have a store of its own: one array for the frames of all stores, found by
+ * an index or a coordinate, or for those of a single store, one after another.
  *
  * A field's source decides where its bytes live:
  *
@@ -167,6 +168,7 @@ struct dataset {
     uint64_t row_chunks;                       /* how many chunks of the leading array a row has */
     uint64_t row_count;                        /* M: ceil(f / C) of each store with f frames */
     size_t store_count;
+    size_t opened_count;           /* of these stores, and those that fields have of their own */
     const uint64_t *store_frames;  /* [store_count + 1]: the first frame of each store; then F */
     const uint64_t *store_rows;    /* [store_count + 1]: the first row of each store; then M */
     const struct anchors *anchors; /* which frames are samples; NULL: each frame */
@@ -466,8 +468,12 @@ struct zarr_array;
 const struct zarr_array *dataset_field_array(const struct dataset *dataset, size_t field);
 const struct zarr_array *dataset_field_index_array(const struct dataset *dataset, size_t field);
 
+/* The uri of the store that the field has of its own; NULL: it lies in the dataset's. Borrowed from
+ * the dataset, which is no mix. */
+const char *dataset_field_store(const struct dataset *dataset, size_t field);
+
 /* Of a field that is aligned by its index array: the element of the array that each frame has, in
- * the frame's store, or -1: [frame_count], borrowed. Else NULL. */
+ * the frame's store or the field's own, or -1: [frame_count], borrowed. Else NULL. */
 const int64_t *dataset_field_matches(const struct dataset *dataset, size_t field);
 
 /* The axis of the field's view that `text` names, by the number of the axis in the array or by the

@@ -31,13 +31,15 @@ struct field_slice {
 /* What a field is made of. A made field has no arrays, and those of a ragged field are in its
  * ragged_origin. */
 struct field_origin {
-    const struct zarr_node *array; /* in the first store; NULL: a made field */
+    const struct zarr_node *array; /* in the first store, or the own one; NULL: a made field */
     const struct zarr_node *index; /* in the first store; NULL for a direct field */
     enum dataset_match match;      /* of an aligned field, whose index is a coordinate */
     int64_t *matches; /* owned, [frames]: the element in the frame's store, or -1. NULL: the field
                        * is not aligned */
     bool is_aligned;
-    int axis; /* of the array: the sample axis */
+    size_t own_store; /* the number of a store that has the array for all frames; 0: each store of
+                       * the dataset has one for its own frames */
+    int axis;         /* of the array: the sample axis */
     struct convert convert;
     struct field_slice slices[ZARR_MAX_RANK]; /* of the array's axes */
     uint64_t crops[ZARR_MAX_RANK]; /* of the array's axes: lengths of a random crop; 0: whole */
@@ -68,7 +70,8 @@ struct field_origin {
 struct dataset_private {
     struct dataset_constant constants[DATASET_MAX_CONSTANTS]; /* their members are owned */
     char *uri;                                                /* owned: the list of uris */
-    size_t store_count;
+    size_t store_count;    /* of the dataset's own stores, whose frames are counted */
+    size_t opened_count;   /* of all stores: behind those, the stores of single fields */
     uint64_t *first_frame; /* [store_count + 1]: the first sample of each store; then N */
     uint64_t *first_row;   /* [store_count + 1]: the first row of each store; then M */
     uint64_t source_rows[DATASET_MAX_SOURCES + 1]; /* a mix: the first row of each source; then M */
@@ -92,7 +95,7 @@ struct dataset_private {
     uint64_t
         cache_identity; /* the identity under which chunks are cached; 0 without a disk cache */
     struct disk_cache *cache;         /* NULL: none */
-    struct store *store;              /* owned; a joined store if there are several */
+    struct store *store;              /* owned; a joined store if several are opened */
     bool missing_is_bad, fills_empty; /* as the options say; the latter false after unpacking */
     uint32_t retries;
     struct store_settings settings;
@@ -104,7 +107,7 @@ struct dataset_private {
     struct zarr_read_options read;       /* its cache of indices is owned, by the mix if any */
     struct store_watch *watch;           /* borrowed; NULL: none */
     struct bad_log *bad_log;             /* borrowed; NULL: none */
-    struct zarr_hierarchy **hierarchies; /* [store_count] */
+    struct zarr_hierarchy **hierarchies; /* [opened_count] */
     const unsigned char *held; /* borrowed; NULL before dataset_hold() or dataset_attach() */
     struct field_origin origins[DATASET_MAX_FIELDS]; /* parallel to dataset->fields */
     _Atomic uint64_t filled[DATASET_MAX_FIELDS];     /* see dataset_filled_chunks() */
@@ -113,6 +116,22 @@ struct dataset_private {
     struct ragged raggeds[RAGGED_MAX_FIELDS];
     struct ragged_origin ragged_origins[RAGGED_MAX_FIELDS]; /* parallel to dataset->ragged */
 };
+
+/* The number of the store that has a field's array for the frames of store `s` of the dataset.
+ * `own_store`: of the field's origin. */
+static inline size_t dataset_store_at(size_t own_store, size_t s)
+{
+    return own_store > 0 ? own_store : s;
+}
+
+/* How many arrays a field is made of, one in each store, all of different elements. */
+static inline size_t dataset_part_count(const struct dataset *dataset, size_t own_store)
+{
+    return own_store > 0 ? 1 : dataset->private->store_count;
+}
+
+/* sources.c: the number of the store that a field has of its own by that uri; 0: `uri` is NULL. */
+size_t dataset_own_store(const struct dataset *dataset, const char *uri);
 
 /* sources.c: how messages call store number `i`: "'a.zarr'". */
 struct store_text {

@@ -102,6 +102,11 @@ struct dataset_field_spec {
     const char *name;  /* as trainers see it */
     const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
+    /* Uri of another store, which has the field's array (and the coordinate of it) at paths from
+     * the root. `index` and `align` stay in the dataset's own stores. Without these, element i of
+     * the array belongs to frame i of the dataset, which has one store then. NULL: the dataset's
+     * stores. */
+    const char *store;
     /* Instead: path of an array with a coordinate for each frame, which is compared with that of
      * the field's own array, named as its sample axis and in its group. NULL: none. */
     const char *align;

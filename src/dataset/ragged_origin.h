@@ -8,7 +8,7 @@
 
 /* One array of a ragged field. */
 struct ragged_array {
-    const struct zarr_node *node; /* in the first store */
+    const struct zarr_node *node; /* in the first store, or the own one */
     struct zarr_array *views;     /* [store_count], owned: named by the store where there are
                                    * several; of values converted */
     uint64_t *versions;           /* [store_count], owned: as store_field.version */
@@ -20,6 +20,7 @@ struct ragged_origin {
     struct dataset_deliver_spec deliver;
     char group[ZARR_PATH_BYTES]; /* the sparse group that it is */
     bool is_group;
+    size_t own_store; /* as of field_origin; its dataset has one store; the index lies there */
     struct ragged_array offsets, columns[RAGGED_MAX_COLUMNS]; /* indices first, values last */
     struct ragged_array index; /* joined: which entry a frame has; its node is NULL otherwise */
     size_t column_count, index_count;

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 const struct dataset *dataset_source(const struct dataset *dataset, uint32_t source)
 {
@@ -22,6 +23,23 @@ uint32_t dataset_source_of_row(const struct dataset *dataset, uint64_t row,
     uint64_t source = find_last_u64(first, 0, dataset->source_count, row);
     *ret_row_in_source -= first[source];
     return (uint32_t)source;
+}
+
+size_t dataset_own_store(const struct dataset *dataset, const char *uri)
+{
+    const char *name;
+    size_t i = uri ? dataset->private->store_count : 0;
+    while (uri && strcmp(store_uri(store_joined_at(dataset->private->store, i, &name)), uri) != 0)
+        i++;
+    return i;
+}
+
+const char *dataset_field_store(const struct dataset *dataset, size_t field)
+{
+    const struct field_origin *origin = &dataset->private->origins[field];
+    size_t i = origin->is_items ? origin->ragged->own_store : origin->own_store;
+    const char *name;
+    return i > 0 ? store_uri(store_joined_at(dataset->private->store, i, &name)) : NULL;
 }
 
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i)

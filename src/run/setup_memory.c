@@ -39,7 +39,7 @@ static uint64_t connection_memory(const struct config *config, const struct data
 {
     enum { MOST_CONNECTIONS = 256, CONNECTION_BYTES = 64 << 10 };
     uint64_t count = config->store_requests ? config->store_requests : MOST_CONNECTIONS;
-    return dataset->store_count * count * CONNECTION_BYTES;
+    return dataset->opened_count * count * CONNECTION_BYTES;
 }
 
 /* The fewest rows that the fetch stage may have on their way: each worker reads one, and as many

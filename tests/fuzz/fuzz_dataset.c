@@ -113,9 +113,7 @@ static enum status settle(struct world *world, const struct dataset_options *opt
                           struct error *err)
 {
     struct dataset *dataset = &world->dataset;
-    enum status status =
-        select_fields(world->hierarchies[0], options, world->private.origins, &dataset->field_count,
-                      world->private.ragged_origins, &dataset->ragged_count, err);
+    enum status status = select_fields(dataset, options, err);
     if (status == STATUS_OK)
         status = store_fields_settle(dataset, err);
     if (status == STATUS_OK)
@@ -135,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     take_bytes(&input, take_byte(&input) % (FIELDS + 1) * (size_t)5, &skipped);
     memory_store_fill(&world.memory, &input);
     private->store = &world.memory.store;
+    private->opened_count = private->store_count;
     private->hierarchies = world.hierarchies;
     private->first_frame = world.first_sample;
     private->first_row = world.first_row;

@@ -160,22 +160,29 @@ class World(test_samples.World):
         if len(self.counts) > 1:
             self.samples.pop("continuous", None)
 
+    def movable(self):
+        """Of ragged fields all but the index."""
+        ragged = {name: [path for path in self.stores[0] if path.startswith(f"{name}/") and path != field.get("index")]
+                  for name, field in self.ragged.items() if len(self.stores) == 1 and name in self.fields}
+        return {name: arrays for name, arrays in super().movable().items() if name not in self.ragged} | ragged
+
     def write_stores(self):
-        for i, store in enumerate(self.stores):
-            kept = {name: array for name, array in store.items() if not name.startswith("frames of")}
-            test_samples.write_store(self.uri(i), kept, self.chunks, self.shards, self.compressors(), self.dimensions)
+        super().write_stores(self.compressors())
 
     def configured_fields(self):
-        return {name: self.ragged.get(name, field) for name, field in self.fields.items()}
+        fields = super().configured_fields()
+        return {name: {**self.ragged.get(name, {}), **({"store": field["store"]} if "store" in field else {})} if name in self.ragged else field
+                for name, field in fields.items()}
 
     def damage(self, folder=False):
         """Removes a chunk of a column, but of one that is read at the start. Returns the anchors whose samples are bad then."""
-        name = self.rng.choice([name for name, field in self.ragged.items() if "index" not in field])  # others are held
+        name = self.rng.choice([name for name, field in self.ragged.items()  # others are held
+                                if "index" not in field and not (self.place_of(name) or "").endswith(".zip")])
         field, store = self.ragged[name], self.rng.randrange(len(self.stores))
         path = self.rng.choice([path for path in ragged_oracle.columns_of(field) if path != ragged_oracle.sliced(field)[0]])
         length = self.shards.get(path, self.chunks[path])[0]
         chunk = self.rng.randrange(-(-len(self.stores[store][path]) // length))
-        file = os.path.join(self.folder, f"store{store}.zarr", path, "c", str(chunk))
+        file = os.path.join(self.folder_of(path, store), "c", str(chunk))
         while os.path.isdir(file):
             file = os.path.join(file, os.listdir(file)[0])
         os.remove(file)

@@ -102,6 +102,14 @@ class RemoteTest(JobTest):
             array.pop("stored_estimated")
         self.assertEqual(*arrays)
 
+    def check_fields(self, uri, name="v2", env=None, **more):
+        """A directory delivers the same where two of its fields are read from `uri`: one row by row, one held."""
+        fields = {"dataset.fields.a": "base_frames", "dataset.fields.b": "segment_to_video", "dataset.fields.c": "clip_emb[segment_to_video]"}
+        stores = {"dataset.fields.a.store": uri, "dataset.fields.c.store": uri}
+        directory = os.path.join(self.datasets, name)
+        expected = self.lines(1, self.settings(directory, **fields), self.env())
+        self.assertEqual(self.lines(2, self.settings(directory, **fields, **stores, **more), env or self.env()), expected)
+
     def proxy(self, port, **faults):
         proxy = servers.Proxy(port, servers.Faults(**faults))
         self.addCleanup(proxy.close)
@@ -132,6 +140,9 @@ class Zip(RemoteTest):
 
     def test_stored(self):
         self.check(self.archive())
+
+    def test_fields(self):
+        self.check_fields(self.archive("v3", zipfile.ZIP_DEFLATED), "v3")
 
     def test_stored_v3(self):
         self.check("file://" + self.archive("v3"), "v3", readers=(2,))
@@ -284,6 +295,17 @@ class Http(RemoteTest):
             again = self.server.requests()[before:].count(f"GET /{name}/base_frames/")
             with self.subTest(name):
                 self.assertLess(again, 5, "what is in the cache was asked for again")
+
+    def test_fields(self):
+        """Of another store than the dataset's, with faults; the disk cache has what it has."""
+        proxy = self.proxy(self.server.port, chunks_only=True, busy=0.05, broken=0.05, cut=0.05)
+        more = {"readers.cache_dir": os.path.join(self.folder, "cache"), "readers.cache": "off", "store.retries": 8}
+        self.check_fields(proxy.url + "/v2", **more)
+        before = len(self.server.requests())
+        self.check_fields(proxy.url + "/v2", **more)
+        self.assertLess(self.server.requests()[before:].count("GET /v2/base_frames/"), 5)
+        self.refused("'clip' in the store '.*/v2'; there are 'base_frames'",
+                     self.settings(os.path.join(self.datasets, "v2"), **{"dataset.fields.a": "base_frames", "dataset.fields.clip.store": proxy.url + "/v2"}))
 
     def test_held_arrays(self):
         """A joined array of more chunks than are fetched at once."""
@@ -565,6 +587,9 @@ class S3(RemoteTest):
 
     def test_shards(self):
         self.check(self.uri("shards"), "shards", env=self.signed(), readers=(2,))
+
+    def test_fields(self):
+        self.check_fields(self.uri(), env=self.signed())
 
     def test_same_digests_of_v3_by_settings(self):
         self.check(self.uri("v3"), "v3", env=self.env(**self.server.environment()), readers=(2,),

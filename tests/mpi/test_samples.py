@@ -45,7 +45,8 @@ LARGE = ("f4", (9000,))  # of more than 32 KiB a frame: zero-copy
 
 
 def write_store(path, arrays, chunks, shards, compressors=None, dimensions=None):
-    group = zarr.open_group(path, mode="w")
+    archive = zarr.storage.ZipStore(path, mode="w") if path.endswith(".zip") else None
+    group = zarr.open_group(archive or path, mode="w")
     for name, values in arrays.items():
         options = {"shards": shards[name]} if name in shards else {}
         options |= {"dimension_names": dimensions[name]} if name in (dimensions or {}) else {}
@@ -53,6 +54,8 @@ def write_store(path, arrays, chunks, shards, compressors=None, dimensions=None)
         array = group.create_array(name, shape=values.shape, chunks=chunks[name], dtype=values.dtype,
                                    config={"write_empty_chunks": True}, **options)
         array[:] = values
+    if archive:
+        archive.close()
 
 
 class World:
@@ -83,6 +86,7 @@ class World:
             self.make_aligned(random.Random(7 * sum(self.counts) + len(self.fields)))
         self.make_samples()
         self.dated = self.by_dates(random.Random(sum(self.counts)))
+        self.places = self.move(random.Random(11 * sum(self.counts) + len(self.fields)))
         self.model = Samples(self.stores, self.samples, self.fields)
 
     def make_store(self, count):
@@ -149,19 +153,49 @@ class World:
         if rng.random() < 0.6:
             return
         kinds = rng.choice((("i8", "i4"), ("f8", "f4"), ("M8[s]", "M8[ns]"), ("M8[h]", "M8[ms]")))
-        method = rng.choice(("exact", "nearest", "previous"))
+        method, own = rng.choice(("exact", "nearest", "previous")), None
+        self.is_one = rng.random() < 0.5  # the same items for all stores
         for store, count in zip(self.stores, self.counts):
             frames = np.cumsum([rng.choice((1, 1, 2, 6)) for _ in range(count)]) + 400000
-            own = {int(t) + rng.choice((0, 0, 1, -1)) for t in frames if rng.random() < 0.5} | {400001} | set(frames[:3].tolist())
+            if not (own and self.is_one):
+                own = {int(t) + rng.choice((0, 0, 1, -1)) for t in frames if rng.random() < 0.5} | {400001} | set(frames[:3].tolist())
             if rng.random() < 0.3:
                 rng.shuffle(frames)
             store["at"], store["slow/when"] = (np.array(numbers, "M8[h]" if kinds[0][0] == "M" else "i8") for numbers in (frames, sorted(own)))
             store["at"], store["slow/when"] = store["at"].astype(kinds[0]), store["slow/when"].astype(kinds[1])
-            store["slow/x"] = self.numbers.integers(0, 99, (len(own), 2)).astype("f4")
+            first = store if not self.is_one else self.stores[0]
+            store["slow/x"] = first["slow/x"] if "slow/x" in first else self.numbers.integers(0, 99, (len(own), 2)).astype("f4")
         self.chunks |= {"at": (7,), "slow/when": (5,), "slow/x": (3, 2)}
         self.dimensions = (self.dimensions or {}) | {"slow/x": ("when", "y"), "slow/when": ("when",)}
         steps = {"steps": rng.choice(("0:2", "-2:1"))} if rng.random() < 0.5 else {}
         self.fields["slow"] = {"array": "slow/x", "align": "at", "method": method} | steps
+
+    def movable(self):
+        """Arrays of each field that may lie in another store than the dataset's: it has them for the frames of all stores."""
+        found = {name: [field["array"], *["slow/when"] * ("align" in field)] for name, field in self.fields.items()}
+        if len(self.stores) > 1:
+            found = {name: arrays for name, arrays in found.items() if "slow/when" in arrays and self.is_one}
+        return found
+
+    def move(self, rng):
+        """In some worlds the stores of some fields' arrays, by array. One field at least stays where the frames are counted."""
+        movable, places = self.movable(), {}
+        if rng.random() < 0.4:
+            return {}
+        for name in sorted(movable):
+            place = rng.choice((None, "other.zarr", "other.zarr", "more/store0.zarr", "a,b.zip")[:5 - bool(places)])
+            if place and movable[name][0] not in places:
+                places |= dict.fromkeys(movable[name], place)
+        stay = movable[min(movable)] if movable and all(movable.get(name, [None])[0] in places for name in self.fields) else []
+        return {array: place for array, place in places.items() if array not in stay}
+
+    def place_of(self, name):
+        """The store that the field has of its own; None: it has none."""
+        return self.places.get(self.movable().get(name, [None])[0])
+
+    def folder_of(self, array, store):
+        """Where an array lies."""
+        return os.path.join(self.folder, self.places.get(array, f"store{store}.zarr"), array)
 
     def make_crop(self, i, array, crops):
         """A random crop. Fields of one array share a group; some fields have one of their own."""
@@ -271,13 +305,19 @@ class World:
     def uri(self, store):
         return os.path.join(self.folder, f"store{store}.zarr")
 
-    def write_stores(self):
+    def write_stores(self, compressors=None):
         for i, store in enumerate(self.stores):
-            write_store(self.uri(i), store, self.chunks, self.shards, dimensions=self.dimensions)
+            kept = {name: array for name, array in store.items() if name not in self.places and not name.startswith("frames of")}
+            write_store(self.uri(i), kept, self.chunks, self.shards, compressors, self.dimensions)
+        for place in set(self.places.values()):
+            path = os.path.join(self.folder, place)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            arrays = {name: self.stores[0][name] for name in self.places if self.places[name] == place}
+            write_store(path, arrays, self.chunks, self.shards, compressors, self.dimensions)
 
     def configured_fields(self):
-        """As in a configuration."""
-        return self.fields
+        """As in a configuration. A store is relative to its folder."""
+        return {name: field | ({"store": self.place_of(name)} if self.place_of(name) else {}) for name, field in self.fields.items()}
 
     def document(self):
         """The configuration."""
@@ -303,11 +343,15 @@ class World:
 
     def damage(self, folder=False):
         """Removes a chunk of a field's array, or puts a folder in its place. Returns the anchors whose samples are bad then."""
-        array = self.rng.choice([field["array"] for field in self.fields.values() if field["array"] not in self.shards])
+        arrays = [array for array in (field["array"] for field in self.fields.values())
+                  if array not in self.shards and not self.places.get(array, "").endswith(".zip")]
+        if not arrays:
+            return set()
+        array = self.rng.choice(arrays)
         store = self.rng.randrange(len(self.stores))
         length = self.chunks[array][0]
         chunk = self.rng.randrange(-(-self.counts[store] // length))
-        path = os.path.join(self.folder, f"store{store}.zarr", array, "c", str(chunk))
+        path = os.path.join(self.folder_of(array, store), "c", str(chunk))
         if os.path.isdir(path):
             path = next(os.path.join(inner, files[0]) for inner, _, files in os.walk(path) if files)
         os.remove(path)
@@ -324,7 +368,7 @@ class World:
 
     def __str__(self):
         return json.dumps({"counts": self.counts, "samples": self.samples, "fields": self.fields,
-                           "chunks": self.chunks, "shards": self.shards})
+                           "chunks": self.chunks, "shards": self.shards, "places": self.places})
 
 
 def make_world(rng, folder, kind=World):

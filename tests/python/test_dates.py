@@ -118,7 +118,7 @@ class Messages(Case):
         self.refuse("there is no array of times along the sample axis 'time'", "2015-01:")
         self.put("a.zarr", hours(0, 1), units=units)
         self.put("b.zarr", hours(0, 1), units=units, calendar="noleap")
-        self.refuse("it cannot be compared with that of the store before, which is of another kind or calendar", "2015-01:", "a.zarr", "b.zarr")
+        self.refuse("it cannot be compared with 'a.zarr/time', which is of another kind or calendar", "2015-01:", "a.zarr", "b.zarr")
 
     def align(self, field, samples=None, **more):
         group = zarr.open_group(str(self.folder / "a.zarr"))
@@ -146,8 +146,8 @@ class Messages(Case):
                  ({"align": "time"}, (hours(0, 2, 2), {"units": units}), "item 2 is 2015-01-01 02:00, after 2015-01-01 02:00: the coordinate of a field "
                                                                          "that is aligned has to rise"),
                  ({"align": "time"}, (hours(0, 6), {"units": units}), "array 'sst/when' of the store '{a}': the array has 2 items"),
-                 ({"align": "time"}, (hours(0, 6, 12), {}), "array 'time' of the store '{a}': it cannot be compared with that of"),
-                 ({"align": "time"}, (hours(0, 6, 12), {"units": units, "calendar": "noleap"}), "it cannot be compared with that of"),
+                 ({"align": "time"}, (hours(0, 6, 12), {}), "array 'time' of the store '{a}': it cannot be compared with 'sst/when'"),
+                 ({"align": "time"}, (hours(0, 6, 12), {"units": units, "calendar": "noleap"}), "it cannot be compared with 'sst/when'"),
                  ({"align": "time"}, (hours(1, 2, 3), {"units": units}), "no sample")]
         for field, values, message in cases:
             if values:

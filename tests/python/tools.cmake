@@ -41,3 +41,13 @@ if(PENSTOCK_ZARR3_PYTHON)
   endforeach()
   set_tests_properties(python.dates_long PROPERTIES LABELS "python;long" TIMEOUT 900 ENVIRONMENT PENSTOCK_TEST_RUNS=2000)
 endif()
+
+# Fields of other stores than the dataset's, and xarray's reindex() and align(); a Python without zarr-python 3 skips, saying why.
+if(PENSTOCK_ZARR3_PYTHON)
+  foreach(part field_stores field_stores_long)
+    add_test(NAME python.${part}
+      COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_field_stores.py --penstock $<TARGET_FILE:penstock-cli>)
+    set_tests_properties(python.${part} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
+  set_tests_properties(python.field_stores_long PROPERTIES LABELS "python;long" ENVIRONMENT PENSTOCK_TEST_LONG=1)
+endif()

@@ -93,6 +93,7 @@ static void secrets_are_refused_anywhere(void **state)
                                        "dataset.fields.a.mean",
                                        "dataset.fields.a.std",
                                        "dataset.fields.a.stats",
+                                       "dataset.fields.a.store",
                                        "dataset.fields.a.scale",
                                        "dataset.fields.a.offset",
                                        "dataset.fields.a.slice.0",

@@ -28,21 +28,21 @@ static struct config good(const char *text)
 static void every_section(void **state)
 {
     (void)state;
-    struct config c =
-        good("dataset:\n"
-             "  uri: latents.zarr   # a comment\n"
-             "  fields:\n"
-             "    latents: {array: base_frames}\n"
-             "    text:    {array: clip_emb, index: segment_to_video}\n"
-             "    plain: other\n"
-             "    near: {stats: s.zarr, scale: s.zarr::near/scale, offset: t/offset}\n"
-             "    far: {mean: '/s.zarr::/far/mean', std: 's3://b/s::far/std'}\n"
-             "batch:   {global_size: 512, last: pad}\n"
-             "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
-             "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
-             "delivery: {trainers: 8, slots: 6, run_dir: auto}\n"
-             "exchange: {steps_per_round: 2}\n"
-             "errors:  {bad_sample: fail}\n");
+    struct config c = good(
+        "dataset:\n"
+        "  uri: latents.zarr   # a comment\n"
+        "  fields:\n"
+        "    latents: {array: base_frames}\n"
+        "    text:    {array: clip_emb, index: segment_to_video}\n"
+        "    plain: other\n"
+        "    near: {stats: s.zarr, store: sst.zarr, scale: s.zarr::near/scale, offset: t/offset}\n"
+        "    far: {mean: '/s.zarr::/far/mean', std: 's3://b/s::far/std'}\n"
+        "batch:   {global_size: 512, last: pad}\n"
+        "order:   {seed: 18446744073709551615, shuffle: false, window_rows: auto, epochs: 3}\n"
+        "readers: {threads: auto, bind: core, memory_limit: 32GiB, cache: off}\n"
+        "delivery: {trainers: 8, slots: 6, run_dir: auto}\n"
+        "exchange: {steps_per_round: 2}\n"
+        "errors:  {bad_sample: fail}\n");
     assert_string_equal(c.uri, "/data/runs/latents.zarr");
     assert_int_equal(c.field_count, 5);
     assert_string_equal(c.fields[0].name, "latents");
@@ -51,6 +51,7 @@ static void every_section(void **state)
     assert_string_equal(c.fields[1].index, "segment_to_video");
     assert_string_equal(c.fields[2].array, "other");
     assert_string_equal(c.fields[3].stats, "/data/runs/s.zarr"); /* as the uri */
+    assert_string_equal(c.fields[3].store, "/data/runs/sst.zarr");
     assert_string_equal(c.fields[3].scale_at, "/data/runs/s.zarr::near/scale");
     assert_string_equal(c.fields[3].offset_at, "t/offset");
     assert_string_equal(c.fields[4].mean, "/s.zarr::/far/mean");
@@ -239,8 +240,9 @@ static void dates(void **state)
         text_done(&printed);
     }
     config_done(&c);
-    c = good("dataset: {fields: {s: {array: a/b, align: time, method: previous}}}\n"
-             "samples: {split: {range: \"2015-01:2016-12-31T18\"}}\n");
+    c = good(
+        "dataset: {fields: {s: {array: a/b, store: s3://b/s, align: time, method: previous}}}\n"
+        "samples: {split: {range: \"2015-01:2016-12-31T18\"}}\n");
     config_print(&c, &printed);
     config_done(&c);
     c = good(printed.data);
@@ -248,6 +250,7 @@ static void dates(void **state)
                         "2015-01:2016-12-31T18");
     assert_int_equal(c.split_range.end, 0);
     assert_string_equal(c.fields[0].align, "time");
+    assert_string_equal(c.fields[0].store, "s3://b/s");
     assert_int_equal(c.fields[0].match, MATCH_PREVIOUS);
     text_done(&printed);
     config_done(&c);

@@ -21,7 +21,8 @@ static bool starts_with(const char *text, const char *start)
 static const char *advice_on_storage(const struct error *err, const char *uri)
 {
     if (err->status == STATUS_NOT_FOUND)
-        return "check dataset.uri, and that the file system is mounted on this node";
+        return "check dataset.uri and the stores of fields, and that the file system is mounted on "
+               "this node";
     if (starts_with(uri, "s3:") || starts_with(uri, "http"))
         return "check the address, credentials and proxies as this node has them (AWS_*, "
                "https_proxy), and 'penstock inspect' with the same uri";
@@ -145,6 +146,12 @@ static enum status read_configuration(const struct cli_settings *settings, const
     return run ? config_check_beside(ret_config, err) : config_check(ret_config, err);
 }
 
+static void add_store_needs(const char *uri, struct needs *needs)
+{
+    needs->remote |= starts_with(uri, "s3:") || starts_with(uri, "http");
+    needs->signs |= starts_with(uri, "s3:");
+}
+
 /* False: it is wrong, as a finding says. */
 static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *settings,
                       const char *run, struct needs *needs)
@@ -159,8 +166,9 @@ static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *se
     } else {
         if (!run)
             needs->trainers = config.trainers;
-        needs->remote |= starts_with(config.uri, "s3:") || starts_with(config.uri, "http");
-        needs->signs |= starts_with(config.uri, "s3:");
+        add_store_needs(config.uri, needs);
+        for (size_t i = 0; i < config.field_count; i++)
+            add_store_needs(config.fields[i].store ? config.fields[i].store : "", needs);
     }
     config_done(&config);
     return status == STATUS_OK;

@@ -59,6 +59,13 @@ static void describe_reads(const struct dataset *dataset, size_t f, struct text 
                     field->decode_amplification);
 }
 
+static void describe_store(const struct dataset *dataset, size_t f, struct text *out)
+{
+    const char *store = dataset_field_store(dataset, f);
+    if (store)
+        text_append(out, ", of the store '%s'", text_shown(store).text);
+}
+
 static void describe_matches(const struct dataset *dataset, size_t f, struct text *out)
 {
     const int64_t *matches = dataset_field_matches(dataset, f);
@@ -87,6 +94,7 @@ static void describe_fields(const struct dataset *dataset, struct text *out)
         text_append(out, ", %s %s, %s", size_format(field->sample_bytes).text,
                     items ? "an item" : "a sample", source_text(field));
         describe_reads(dataset, f, out);
+        describe_store(dataset, f, out);
         describe_matches(dataset, f, out);
         text_append(out, "\n");
     }

@@ -8,7 +8,8 @@
  *                  calendar those that there are, as text,
  *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
  *      "dataset": {"frames", "samples", "sample_bytes", "row_length", "rows", "row_bytes",
- * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held"}],
+ * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held",
+ * "store": of its own, if it has one}],
  * "ragged": [{"name", "items", "sample_items": of all samples, "most_frame_items", "item_bytes",
  * "page_items", "page_bytes", "most_row_pages", "decode_amplification"}], "cost":
  * {"window_rows", "window_bytes", "memory_bytes", "stored_bytes", "read_bytes": of a sample, null:
@@ -116,14 +117,18 @@ static struct json_object *array_json(const struct zarr_node *node,
     return object;
 }
 
-static struct json_object *field_json(const struct dataset_field *field)
+static struct json_object *field_json(const struct dataset *dataset, size_t f)
 {
+    const struct dataset_field *field = &dataset->fields[f];
+    const char *store = dataset_field_store(dataset, f);
     struct json_object *object = json_object_new_object();
     add_text(object, "name", field->name);
     add_text(object, "dtype", dtype_name(field->dtype));
     add_shape(object, "shape", field->shape, field->rank);
     add_count(object, "sample_bytes", field->sample_bytes);
     add_flag(object, "held", field->source == FIELD_HELD);
+    if (store)
+        add_text(object, "store", store);
     return object;
 }
 
@@ -199,7 +204,7 @@ static struct json_object *dataset_json(const struct inspection *inspection)
     add_text(object, "fingerprint", fingerprint);
     struct json_object *fields = json_object_new_array();
     for (size_t i = 0; i < dataset->field_count; i++)
-        json_object_array_add(fields, field_json(&dataset->fields[i]));
+        json_object_array_add(fields, field_json(dataset, i));
     json_object_object_add(object, "fields", fields);
     if (dataset->ragged_count > 0)
         json_object_object_add(object, "ragged", ragged_json(dataset));

@@ -448,9 +448,11 @@ static void print_dataset(const struct inspection *inspection)
     text_done(&samples);
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct dataset_field *field = &dataset->fields[i];
-        printf("  field %-20s %s [%s], %s, %s\n", field->name, dtype_name(field->dtype),
+        const char *store = dataset_field_store(dataset, i);
+        printf("  field %-20s %s [%s], %s, %s%s%s\n", field->name, dtype_name(field->dtype),
                format_shape(field->shape, field->rank, ", ").text,
-               size_format(field->sample_bytes).text, source_text(field));
+               size_format(field->sample_bytes).text, source_text(field),
+               store ? ", of the store " : "", store ? text_shown(store).text : "");
     }
     print_ragged(dataset);
     print_cost(inspection);

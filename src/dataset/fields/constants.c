@@ -31,7 +31,7 @@ static bool has_sample_axis(const struct dataset *dataset, const struct zarr_nod
 
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
-        if (!origin->array || origin->index)
+        if (!origin->array || origin->index || origin->own_store > 0)
             continue;
         if (!named || !zarr_node_axis_names(origin->array, &names) || !names.names[origin->axis][0])
             return node->array.shape[0] == dataset->store_frames[1];

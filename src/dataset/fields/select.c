@@ -24,16 +24,31 @@ static void list_arrays(const struct zarr_hierarchy *hierarchy, struct text *out
         text_append(out, " and %zu more", hierarchy->node_count - MESSAGE_ARRAYS);
 }
 
-static enum status refuse_unknown(const struct zarr_hierarchy *hierarchy, const char *path,
-                                  struct error *err)
+/* Lists arrays of the store: those that are known may be the named ones alone. */
+static enum status refuse_unknown(const struct choice *choice, const char *path, struct error *err)
 {
+    const struct zarr_wanted some = {.group = choice->group, .most = MESSAGE_ARRAYS};
+    struct zarr_hierarchy *opened = NULL;
     struct text list = {0};
+    const char *name;
+    enum status status = zarr_hierarchy_open_wanted(
+        store_joined_at(choice->dataset->private->store, choice->store, &name), &some, &opened,
+        NULL);
+    const struct zarr_hierarchy *hierarchy = status == STATUS_OK ? opened : choice->hierarchy;
+    text_append(&list, "there is no array '%s'", path);
+    if (choice->store > 0)
+        text_append(&list, " in the store %s",
+                    dataset_store_text(choice->dataset, choice->store).text);
     if (hierarchy->node_count == 0)
-        return error_set(err, STATUS_NOT_FOUND, "there is no array '%s': the group is empty%s",
-                         path, select_store_advice(path));
+        text_append(&list, ": the group is empty");
+    else
+        text_append(&list, "; there are ");
     list_arrays(hierarchy, &list);
-    error_set(err, STATUS_NOT_FOUND, "there is no array '%s'; there are %s%s", path, list.data,
-              select_store_advice(path));
+    error_set(err, STATUS_NOT_FOUND, "%s%s", list.data,
+              strstr(path, "::") ? "; STORE::ARRAY is for mean, std, scale and offset alone: set "
+                                   "store: STORE and array: ARRAY of the field"
+                                 : "");
+    zarr_hierarchy_free(opened);
     text_done(&list);
     return STATUS_NOT_FOUND;
 }
@@ -76,7 +91,7 @@ enum status select_array(const struct choice *choice, const char *path,
     const char *full = whole.text;
     const struct zarr_node *node = zarr_hierarchy_find(choice->hierarchy, full);
     if (!node)
-        return refuse_unknown(choice->hierarchy, full, err);
+        return refuse_unknown(choice, full, err);
     if (node->status != STATUS_OK)
         return error_set(err, node->status, "array '%s': %s", full, node->reason);
     *ret_node = node;
@@ -208,12 +223,43 @@ enum status select_sort(struct field_origin *origins, size_t count, struct error
     return STATUS_OK;
 }
 
+/* Where the field's own array is chosen from. */
+static struct choice choice_of(const struct choice *choice, const struct dataset_field_spec *spec)
+{
+    struct choice own = *choice;
+    if (!spec->store)
+        return own;
+    own.store = dataset_own_store(choice->dataset, spec->store);
+    own.hierarchy = choice->dataset->private->hierarchies[own.store];
+    own.group[0] = '\0';
+    return own;
+}
+
+/* INVALID: a store of the field's own, and several that its items would be matched with one by
+ * one. */
+static enum status check_store(const struct choice *choice, const struct dataset_field_spec *spec,
+                               struct error *err)
+{
+    size_t stores = choice->dataset->store_count;
+    if (!spec->store || stores == 1)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "store: item i is that of frame i, which takes one store in dataset.uri, and "
+                     "there are %zu: find items by align or index (no ragged ones), or write them "
+                     "into each of these stores",
+                     stores);
+}
+
 static enum status find_field(const struct choice *choice, const struct dataset_field_spec *spec,
                               struct field_origin *origin, struct error *err)
 {
+    const struct choice own = choice_of(choice, spec);
     const char *index = spec->align ? spec->align : spec->index;
     const char *axis = spec->sample_axis ? spec->sample_axis : index ? "0" : choice->axis;
-    enum status status = select_array(choice, spec->array, &origin->array, err);
+    enum status status = index ? STATUS_OK : check_store(choice, spec, err);
+    origin->own_store = own.store;
+    if (status == STATUS_OK)
+        status = select_array(&own, spec->array, &origin->array, err);
     if (status == STATUS_OK && spec->align && spec->index)
         status = error_set(err, STATUS_INVALID,
                            "index and align are both set: frames are found by one of them");
@@ -295,7 +341,10 @@ static enum status select_ragged(const struct choice *choice,
                          RAGGED_MAX_FIELDS);
     qsort(specs, count, sizeof *specs, compare_specs);
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        status = ragged_select(choice, specs[i], &ragged[i], origins, origin_count, err);
+        const struct choice own = choice_of(choice, specs[i]);
+        status = check_store(choice, specs[i], err);
+        if (status == STATUS_OK)
+            status = ragged_select(choice, &own, specs[i], &ragged[i], origins, origin_count, err);
         if (status != STATUS_OK)
             return error_prefix(err, status, "field '%s': ", specs[i]->name);
     }
@@ -322,7 +371,8 @@ static enum status select_configured(const struct choice *choice,
             "dataset.exclude is for the default fields: remove it, and leave unwanted fields "
             "out of dataset.fields");
     for (size_t i = 0; i < spec_count; i++) {
-        if (ragged_is_asked(choice, &specs[i])) {
+        const struct choice own = choice_of(choice, &specs[i]);
+        if (ragged_is_asked(&own, &specs[i])) {
             asked[asked_count++] = &specs[i];
             continue;
         }
@@ -365,19 +415,20 @@ struct select_path select_path(const struct dataset_options *options, const char
     return select_full_path(&choice, path);
 }
 
-enum status select_fields(const struct zarr_hierarchy *hierarchy,
-                          const struct dataset_options *options, struct field_origin *origins,
-                          size_t *ret_count, struct ragged_origin *ragged, size_t *ret_ragged_count,
+enum status select_fields(struct dataset *dataset, const struct dataset_options *options,
                           struct error *err)
 {
+    struct dataset_private *private = dataset->private;
     struct choice choice;
     enum status status = select_begin(options, &choice, err);
     if (status != STATUS_OK)
         return status;
-    choice.hierarchy = hierarchy;
+    choice.dataset = dataset;
+    choice.hierarchy = private->hierarchies[0];
     return options->fields ? select_configured(&choice, options->fields, options->field_count,
-                                               origins, ret_count, ragged, ret_ragged_count, err)
-                           : select_default(&choice, origins, ret_count, err);
+                                               private->origins, &dataset->field_count,
+                                               private->ragged_origins, &dataset->ragged_count, err)
+                           : select_default(&choice, private->origins, &dataset->field_count, err);
 }
 
 const struct zarr_node *select_find(const struct dataset_options *options,
@@ -387,30 +438,6 @@ const struct zarr_node *select_find(const struct dataset_options *options,
     if (select_begin(options, &choice, NULL) != STATUS_OK)
         return NULL;
     return zarr_hierarchy_find(hierarchy, select_full_path(&choice, path).text);
-}
-
-enum status select_refuse(const struct dataset_options *options, const struct store *store,
-                          struct error *err)
-{
-    struct field_origin *origins = calloc(DATASET_MAX_FIELDS, sizeof *origins);
-    struct ragged_origin *ragged = calloc(RAGGED_MAX_FIELDS, sizeof *ragged);
-    struct zarr_hierarchy *hierarchy;
-    struct choice choice;
-    struct error better;
-    size_t count;
-    if (origins && ragged && select_begin(options, &choice, NULL) == STATUS_OK) {
-        struct zarr_wanted some = {.group = choice.group, .most = MESSAGE_ARRAYS};
-        if (zarr_hierarchy_open_wanted(store, &some, &hierarchy, NULL) == STATUS_OK) {
-            if (select_fields(hierarchy, options, origins, &count, ragged, &count, &better) ==
-                    STATUS_NOT_FOUND &&
-                err)
-                *err = better;
-            zarr_hierarchy_free(hierarchy);
-        }
-    }
-    free(origins);
-    free(ragged);
-    return STATUS_NOT_FOUND;
 }
 
 struct field_origin *dataset_origin(const struct dataset *dataset, const char *name)

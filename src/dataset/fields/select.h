@@ -7,22 +7,21 @@
 
 struct choice;
 
-/* Chooses the arrays of the first store that are the fields. Fills `origins` (name, array, index,
- * axis, convert) and `ragged` ([RAGGED_MAX_FIELDS]), each in order of name; *ret_count and
- * *ret_ragged_count are their numbers. Names, paths and axes are checked; sample counts are not.
- * Errors as of dataset_open(). */
-MUST_USE enum status select_fields(const struct zarr_hierarchy *hierarchy,
-                                   const struct dataset_options *options,
-                                   struct field_origin *origins, size_t *ret_count,
-                                   struct ragged_origin *ragged, size_t *ret_ragged_count,
+/* Chooses the arrays that are the fields, of the first store, or of the one that a field has of its
+ * own. Fills the dataset's origins (name, array, index, axis, convert) and ragged origins, each in
+ * order of name, and counts them. Names, paths and axes are checked; sample counts are not. Of an
+ * array that is not there, the message lists some that are. Errors as of dataset_open(). */
+MUST_USE enum status select_fields(struct dataset *dataset, const struct dataset_options *options,
                                    struct error *err);
 
 /* The origin of the field of that name; NULL: none, but a ragged field. */
 struct field_origin *dataset_origin(const struct dataset *dataset, const char *name);
 
-/* select_open.c: opens the hierarchy of one store: the arrays that fields name, or all arrays in
- * the group. */
-MUST_USE enum status select_open(const struct dataset_options *options, const struct store *store,
+/* select_open.c: opens the hierarchy of store number `store`, of the dataset or of single fields:
+ * the arrays that fields name there, or all arrays in the group. INVALID, too: no field lies in the
+ * dataset's stores. */
+MUST_USE enum status select_open(const struct dataset *dataset,
+                                 const struct dataset_options *options, size_t store,
                                  struct zarr_hierarchy **ret_hierarchy, struct error *err);
 
 /* What a message of an array that is not there adds if its name has a store in front: "; ..."; "":
@@ -39,11 +38,6 @@ MUST_USE enum status select_open_arrays(const struct dataset_options *options,
                                         struct error *err);
 const struct zarr_node *select_find(const struct dataset_options *options,
                                     const struct zarr_hierarchy *hierarchy, const char *path);
-
-/* Adds to *err (NOT_FOUND) some of the arrays that are there, if these can be listed. Returns
- * NOT_FOUND. */
-enum status select_refuse(const struct dataset_options *options, const struct store *store,
-                          struct error *err);
 
 /* The axis that `text` means: its number, or the name of its dimension; -1: none of the array. */
 int select_axis(const struct zarr_node *node, const char *text);

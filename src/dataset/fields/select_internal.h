@@ -7,6 +7,8 @@
 
 /* What fields are chosen from. */
 struct choice {
+    const struct dataset *dataset;
+    size_t store; /* its number; above 0: that of single fields, which has no group */
     const struct zarr_hierarchy *hierarchy;
     char group[ZARR_PATH_BYTES]; /* without '/' at either end; "": the root */
     const char *axis;            /* of direct fields */
@@ -58,9 +60,10 @@ MUST_USE enum status ragged_list_paths(const struct dataset_field_spec *spec,
  * group. */
 bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spec *spec);
 
-/* select_ragged.c: chooses the arrays of a ragged field, and appends the origins of the columns, or
- * of the tensor, that are delivered. Errors as of dataset_open(). */
-MUST_USE enum status ragged_select(const struct choice *choice,
+/* select_ragged.c: chooses the arrays of a ragged field, an index from `choice` and the others from
+ * `own`, and appends the origins of the columns, or of the tensor, that are delivered. Errors as of
+ * dataset_open(). */
+MUST_USE enum status ragged_select(const struct choice *choice, const struct choice *own,
                                    const struct dataset_field_spec *spec,
                                    struct ragged_origin *ragged, struct field_origin *origins,
                                    size_t *count, struct error *err);

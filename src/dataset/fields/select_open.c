@@ -43,6 +43,14 @@ static void want_ragged(const struct choice *choice, const struct dataset_field_
         want(choice, paths.columns[i], wanted);
 }
 
+/* The coordinate or index by which frames of the dataset's stores find a field's items. */
+static void want_index(const struct choice *choice, const struct dataset_field_spec *spec,
+                       struct wanted *wanted)
+{
+    if (choice->store == 0 && (spec->index || spec->align))
+        want(choice, spec->align ? spec->align : spec->index, wanted);
+}
+
 /* With a hierarchy in the choice, also the arrays of sparse groups of the names of arrays that are
  * not there. Returns whether there is such a name. */
 static bool want_all(const struct choice *choice, const struct dataset_options *options,
@@ -53,6 +61,9 @@ static bool want_all(const struct choice *choice, const struct dataset_options *
     bool found = false;
     for (size_t i = 0; i < fields; i++) {
         const struct dataset_field_spec *spec = &options->fields[i];
+        want_index(choice, spec, wanted);
+        if (dataset_own_store(choice->dataset, spec->store) != choice->store)
+            continue;
         bool is_group =
             choice->hierarchy && !ragged_has_keys(spec) && !select_has(choice, spec->array);
         found = found || is_group;
@@ -60,8 +71,6 @@ static bool want_all(const struct choice *choice, const struct dataset_options *
             want_ragged(choice, spec, wanted);
         if (!ragged_has_keys(spec))
             want(choice, spec->array, wanted);
-        if (spec->index || spec->align)
-            want(choice, spec->align ? spec->align : spec->index, wanted);
     }
     return found;
 }
@@ -94,16 +103,35 @@ static enum status open_named(struct choice *choice, const struct dataset_option
     return STATUS_OK;
 }
 
-enum status select_open(const struct dataset_options *options, const struct store *store,
-                        struct zarr_hierarchy **ret_hierarchy, struct error *err)
+static bool has_field_without_store(const struct dataset_options *options)
 {
+    for (size_t i = 0; i < options->field_count; i++)
+        if (!options->fields[i].store)
+            return true;
+    return options->field_count == 0;
+}
+
+enum status select_open(const struct dataset *dataset, const struct dataset_options *options,
+                        size_t store, struct zarr_hierarchy **ret_hierarchy, struct error *err)
+{
+    const char *name;
+    const struct store *from = store_joined_at(dataset->private->store, store, &name);
     struct choice choice;
     enum status status = select_begin(options, &choice, err);
     if (status != STATUS_OK)
         return status;
+    choice.dataset = dataset;
+    choice.store = store < dataset->store_count ? 0 : store;
+    if (choice.store > 0)
+        choice.group[0] = '\0';
     if (!options->fields)
-        return zarr_hierarchy_open_wanted(store, &(struct zarr_wanted){.group = choice.group},
+        return zarr_hierarchy_open_wanted(from, &(struct zarr_wanted){.group = choice.group},
                                           ret_hierarchy, err);
+    if (!has_field_without_store(options))
+        return error_set(
+            err, STATUS_INVALID,
+            "dataset.fields: all fields have a store of their own: frames are those of "
+            "dataset.uri, of which one field at least is to be read");
     status = check_ragged_keys(options, err);
     if (status != STATUS_OK)
         return status;
@@ -113,7 +141,7 @@ enum status select_open(const struct dataset_options *options, const struct stor
     if (!wanted.paths || !wanted.texts)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for the names of arrays");
     else
-        status = open_named(&choice, options, store, &wanted, ret_hierarchy, err);
+        status = open_named(&choice, options, from, &wanted, ret_hierarchy, err);
     free(wanted.paths);
     free(wanted.texts);
     return status;

@@ -271,6 +271,8 @@ static enum status check_spec(const struct dataset_field_spec *spec, struct erro
                          "steps by epoch are not for ragged fields: give one list of steps");
     if (spec->sample_axis)
         return refuse_key("sample_axis", "offsets and columns lie along axis 0", err);
+    if (spec->align)
+        return refuse_key("align", "name an index array, or write an entry for each frame", err);
     return STATUS_OK;
 }
 
@@ -377,9 +379,9 @@ static enum status add_origin(const struct ragged_origin *ragged, size_t column,
     return select_set_name(origin, name, err);
 }
 
-enum status ragged_select(const struct choice *choice, const struct dataset_field_spec *spec,
-                          struct ragged_origin *ragged, struct field_origin *origins, size_t *count,
-                          struct error *err)
+enum status ragged_select(const struct choice *choice, const struct choice *own,
+                          const struct dataset_field_spec *spec, struct ragged_origin *ragged,
+                          struct field_origin *origins, size_t *count, struct error *err)
 {
     struct ragged_paths paths;
     struct field_origin named;
@@ -387,18 +389,19 @@ enum status ragged_select(const struct choice *choice, const struct dataset_fiel
     *ragged = (struct ragged_origin){.deliver = spec->deliver,
                                      .steps = spec->steps,
                                      .step_count = spec->step_count,
-                                     .is_group = !ragged_has_keys(spec)};
+                                     .is_group = !ragged_has_keys(spec),
+                                     .own_store = own->store};
     if (status == STATUS_OK)
         status = select_set_name(&named, spec->name, err);
     if (status == STATUS_OK)
         status = steps_check(spec, err);
-    const struct zarr_node *vlen = find_vlen(choice, spec);
+    const struct zarr_node *vlen = find_vlen(own, spec);
     if (status == STATUS_OK && vlen)
         status = take_vlen(vlen, spec, ragged, err);
     if (status == STATUS_OK && !vlen)
         status = ragged_list_paths(spec, &paths, err);
     if (status == STATUS_OK && !vlen)
-        status = find_arrays(choice, &paths, ragged, err);
+        status = find_arrays(own, &paths, ragged, err);
     if (status == STATUS_OK && spec->index)
         status = take_index(choice, spec, ragged, err);
     if (status == STATUS_OK && spec->slice_count > 0)

@@ -158,7 +158,8 @@ static enum status check_stores(const struct dataset *dataset, const struct fiel
 {
     const struct field_slice *first = &origin->slices[axis];
     enum status status = STATUS_OK;
-    for (size_t s = 1; s < dataset->private->store_count && status == STATUS_OK; s++) {
+    for (size_t s = 1; s < dataset_part_count(dataset, origin->own_store) && status == STATUS_OK;
+         s++) {
         struct field_slice here = {0};
         const char *name;
         struct sliced_axis there = {
@@ -207,9 +208,11 @@ static enum status settle_slice(const struct dataset *dataset, struct field_orig
                                 const struct dataset_slice_spec *spec, struct error *err)
 {
     const char *name;
-    struct sliced_axis axis = {.dataset = dataset,
-                               .store = store_joined_at(dataset->private->store, 0, &name),
-                               .node = origin->array};
+    struct sliced_axis axis = {
+        .dataset = dataset,
+        .store =
+            store_joined_at(dataset->private->store, dataset_store_at(origin->own_store, 0), &name),
+        .node = origin->array};
     enum status status = find_axis(origin, spec, &axis.axis, err);
     if (status != STATUS_OK)
         return status;

@@ -136,7 +136,8 @@ static enum status align_store(struct aligning *aligning, size_t s, struct error
     aligning->keys = calloc(aligning->count, sizeof *aligning->keys);
     if (!aligning->keys)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the frames of an aligned field");
-    status = read_coordinate(aligning, s, path, aligning->count, NULL, take_elements, &own, err);
+    status = read_coordinate(aligning, dataset_store_at(origin->own_store, s), path,
+                             aligning->count, NULL, take_elements, &own, err);
     if (status == STATUS_OK)
         status = read_coordinate(aligning, s, origin->index->array.path, FRAME_COORDINATE_FRAMES,
                                  &own, take_frames, &frames, err);

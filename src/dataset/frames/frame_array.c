@@ -27,14 +27,15 @@ enum status frame_array_init(const struct dataset *dataset, size_t store, const 
                              const struct zarr_node *node, struct frame_array *ret_array,
                              struct error *err)
 {
-    const uint64_t *first = dataset->store_frames + store;
+    bool has_frames = store < dataset->store_count;
+    const uint64_t *first = dataset->store_frames + (has_frames ? store : 0);
     struct zarr_view view = {.convert.from = node->array.dtype};
     struct frame_array array = {.dataset = dataset,
                                 .node = node,
                                 .option = option,
                                 .store = store,
                                 .first = first[0],
-                                .frames = first[1] - first[0]};
+                                .frames = has_frames ? first[1] - first[0] : 0};
     enum status status = node->status;
     if (status != STATUS_OK)
         error_set(err, status, "%s", node->reason);

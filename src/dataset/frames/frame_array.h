@@ -12,7 +12,8 @@ struct frame_array {
     const struct zarr_node *node;  /* borrowed */
     const char *option;            /* that names the array: "samples.where"; borrowed */
     size_t store;
-    uint64_t first, frames; /* of the store: its first frame, and how many it has */
+    uint64_t first, frames; /* of the store: its first frame, and how many it has; of a store of
+                             * single fields 0 */
     bool may_be_empty;      /* no chunk need be there */
     struct zarr_array view;
 };

@@ -37,7 +37,7 @@ static bool find_axis(const struct dataset *dataset, struct sample_axis *ret)
     for (size_t i = 0; i < dataset->field_count; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
         struct zarr_axis_names names;
-        if (!origin->array || origin->index)
+        if (!origin->array || origin->index || origin->own_store > 0)
             continue;
         const char *path = origin->array->array.path, *slash = strrchr(path, '/');
         (void)zarr_node_axis_names(origin->array, &names);

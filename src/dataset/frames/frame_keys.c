@@ -40,8 +40,8 @@ enum status frame_keys_expect(const struct frame_coordinate *coordinate,
                                                                      coordinate->scale.calendar)
                                              : is_integer(before) != is_integer(coordinate))))
         status = error_set(err, STATUS_INVALID,
-                           "it cannot be compared with that of the store before, which is of "
-                           "another kind or calendar");
+                           "it cannot be compared with '%s', which is of another kind or calendar",
+                           before->array.view.path);
     return status == STATUS_OK ? status : frame_array_name(&coordinate->array, status, err);
 }
 

@@ -200,9 +200,11 @@ static enum status find_in_store(const struct dataset *dataset, size_t s, uint64
 /* Samples along another axis than the first are not by date. */
 static bool is_by_date(const struct dataset *dataset)
 {
-    for (size_t i = 0; i < dataset->field_count; i++)
-        if (dataset->private->origins[i].array && dataset->private->origins[i].axis != 0)
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+        if (origin->array && origin->own_store == 0 && origin->axis != 0)
             return false;
+    }
     return true;
 }
 

@@ -33,8 +33,8 @@ static void add_index(struct held_list *list, struct join join, int64_t *out)
     add_array(list, join.index, join_items(&join, out));
 }
 
-/* The arrays of all stores lie one after another; those of a joined field are followed by all
- * indices, which count in them all. */
+/* The arrays of all stores lie one after another (one alone, of a field's own store); those of a
+ * joined field are followed by all indices, which count in them all. */
 static void add_field(struct held_list *list, const struct dataset *dataset,
                       const struct field_origin *origin, unsigned char *memory)
 {
@@ -43,7 +43,8 @@ static void add_field(struct held_list *list, const struct dataset *dataset,
     int64_t *indices = (int64_t *)(void *)(memory + origin->index_offset);
     for (size_t s = 0; s < private->store_count; s++) {
         const struct store_field *here = &origin->store_fields[s];
-        add_array(list, &here->array, elements);
+        if (s < dataset_part_count(dataset, origin->own_store))
+            add_array(list, &here->array, elements);
         elements += here->array.total_bytes;
         if (origin->index)
             add_index(list,
@@ -205,7 +206,8 @@ static uint64_t count_chunks(const struct dataset *dataset)
         if (dataset->fields[i].source != FIELD_HELD || dataset->fields[i].row_leader != i)
             continue;
         for (size_t s = 0; s < dataset->store_count; s++) {
-            count += hold_chunks(&origin->store_fields[s].array);
+            if (s < dataset_part_count(dataset, origin->own_store))
+                count += hold_chunks(&origin->store_fields[s].array);
             count += origin->index ? hold_chunks(&origin->store_fields[s].index) : 0;
         }
     }

@@ -132,6 +132,7 @@ static void add_source(struct dataset *mix, uint32_t d)
     mix->row_length = max_u64(mix->row_length, source->row_length);
     mix->row_chunks = max_u64(mix->row_chunks, source->row_chunks);
     mix->store_count += source->store_count;
+    mix->opened_count += source->opened_count;
     mix->row_bytes = max_u64(mix->row_bytes, source->row_bytes);
     mix->order_row_bytes = max_u64(mix->order_row_bytes, source->order_row_bytes);
     mix->record_bytes = max_u64(mix->record_bytes, source->record_bytes);

@@ -47,6 +47,22 @@ static void append_crop(const struct dataset_crop *crop, struct text *out)
                     crop->choices[k], crop->group);
 }
 
+/* A field with a store of its own: the first field that has the store, wherever that lies, and
+ * which items frames have. */
+static void append_own_store(const struct dataset *dataset, size_t own_store,
+                             const int64_t *matches, struct text *text)
+{
+    const struct field_origin *first = dataset->private->origins;
+    if (own_store == 0)
+        return;
+    while (own_store != (first->ragged ? first->ragged->own_store : first->own_store))
+        first++;
+    text_append(text, " of the store of '%s'", first->name);
+    if (matches)
+        text_append(text, " matches %016" PRIx64,
+                    XXH3_64bits(matches, dataset->frame_count * sizeof *matches));
+}
+
 static void append_array(const struct zarr_array *array, struct text *aspects)
 {
     append_shape(array->shape, 1, array->rank, &aspects[2]);
@@ -109,6 +125,7 @@ static void describe_aspects(const struct dataset *dataset, struct text *aspects
         if (!origin->array)
             continue;
         text_append(&aspects[0], "'%s' '%s'", origin->name, origin->array->array.path);
+        append_own_store(dataset, origin->own_store, NULL, &aspects[0]);
         append_array(&origin->store_fields[0].array, aspects);
         if (!origin->index)
             continue;
@@ -164,6 +181,7 @@ static void describe_ragged(const struct dataset *dataset, size_t r, struct text
         text_append(text, " index '%s' ", origin->index.node->array.path);
         zarr_array_identify(&origin->index.views[s], text);
     }
+    append_own_store(dataset, origin->own_store, NULL, text);
     text_append(text, "\n");
 }
 
@@ -179,6 +197,7 @@ static void describe_all(const struct dataset *dataset, struct text *text)
         text_append(text, "field '%s' ", origin->name);
         for (size_t store = 0; origin->array && store < dataset->private->store_count; store++)
             describe_store(origin, store, text);
+        append_own_store(dataset, origin->own_store, origin->matches, text);
         append_steps(origin, text);
         append_crop(dataset->fields[i].crop, text);
         text_append(text, "\n");

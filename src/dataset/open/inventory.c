@@ -66,11 +66,12 @@ static enum status add_ragged(struct inventory *inventory, const struct dataset 
                               const struct ragged_origin *origin, struct error *err)
 {
     bool empty = !ragged_has_items(origin, s);
+    size_t at = dataset_store_at(origin->own_store, s);
     enum status status =
-        add_array(inventory, dataset, s, origin->offsets.node, origin->name, empty, err);
+        add_array(inventory, dataset, at, origin->offsets.node, origin->name, empty, err);
     for (size_t c = 0; status == STATUS_OK && c < origin->column_count; c++)
         status =
-            add_array(inventory, dataset, s, origin->columns[c].node, origin->name, empty, err);
+            add_array(inventory, dataset, at, origin->columns[c].node, origin->name, empty, err);
     if (status == STATUS_OK && origin->index.node)
         status = add_array(inventory, dataset, s, origin->index.node, origin->name, empty, err);
     return status;
@@ -88,9 +89,10 @@ static enum status add_dataset(struct inventory *inventory, const struct dataset
         for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
             const struct field_origin *origin = &dataset->private->origins[i];
             if (origin->array) {
-                bool empty = zarr_sparse_group_is_empty(dataset->private->hierarchies[s],
+                size_t at = dataset_store_at(origin->own_store, s);
+                bool empty = zarr_sparse_group_is_empty(dataset->private->hierarchies[at],
                                                         &origin->array->array);
-                status = add_array(inventory, dataset, s, origin->array, origin->name, empty, err);
+                status = add_array(inventory, dataset, at, origin->array, origin->name, empty, err);
             }
             if (status == STATUS_OK && origin->index)
                 status = add_array(inventory, dataset, s, origin->index, origin->name, false, err);

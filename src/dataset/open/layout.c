@@ -249,7 +249,7 @@ static double decode_amplification(const struct dataset *dataset, size_t i)
 static uint64_t total_bytes(const struct dataset *dataset, const struct field_origin *origin)
 {
     uint64_t total = 0;
-    for (size_t s = 0; s < dataset->private->store_count; s++)
+    for (size_t s = 0; s < dataset_part_count(dataset, origin->own_store); s++)
         if (__builtin_add_overflow(total, origin->store_fields[s].array.total_bytes, &total))
             return UINT64_MAX;
     return total;

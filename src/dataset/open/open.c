@@ -105,15 +105,9 @@ static enum status settle_fields(struct dataset *dataset, const struct dataset_o
     const struct dataset_options *options = &placed;
     struct dataset_field_spec *fields;
     enum status status = normals_read_scales(dataset, given, &fields, err);
-    const char *name;
     placed.fields = fields ? fields : given->fields;
     if (status == STATUS_OK)
-        status =
-            select_fields(private->hierarchies[0], options, private->origins, &dataset->field_count,
-                          private->ragged_origins, &dataset->ragged_count, err);
-
-    if (status == STATUS_NOT_FOUND)
-        status = select_refuse(options, store_joined_at(private->store, 0, &name), err);
+        status = select_fields(dataset, options, err);
     if (status == STATUS_OK && dataset->ragged_count > 0)
         status = check_ragged(dataset, options, err);
     if (status == STATUS_OK)
@@ -176,6 +170,31 @@ static enum status cut_uris(const char *list, char *ret_uris[DATASET_MAX_STORE_F
     return status;
 }
 
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Adds the uris that fields have of their own, each once: in order, so that all ranks number them
+ * alike. */
+static enum status add_own_uris(const struct dataset_options *options, char **uris, size_t *count,
+                                struct error *err)
+{
+    const char *own[DATASET_MAX_FIELDS];
+    size_t own_count = 0;
+    for (size_t i = 0; options->fields && i < options->field_count && i < DATASET_MAX_FIELDS; i++)
+        if (options->fields[i].store)
+            own[own_count++] = options->fields[i].store;
+    qsort(own, own_count, sizeof *own, compare_texts);
+    for (size_t i = 0; i < own_count; i++)
+        if (i == 0 || strcmp(own[i], own[i - 1]) != 0) {
+            if (!(uris[*count] = strdup(own[i])))
+                return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
+            ++*count;
+        }
+    return STATUS_OK;
+}
+
 /* What is read beyond need rather than asking once more, and by one request at most: where that was
  * not said, what bench/run.sh shards found. */
 static void settle_coalescing(struct zarr_read_options *read, bool remote)
@@ -187,34 +206,39 @@ static void settle_coalescing(struct zarr_read_options *read, bool remote)
         read->coalesce_bytes = (remote ? 4096 : 256) * kib;
 }
 
-enum status dataset_open_stores(struct dataset *dataset, struct error *err)
+enum status dataset_open_stores(struct dataset *dataset, const struct dataset_options *from,
+                                struct error *err)
 {
     struct dataset_private *private = dataset->private;
     struct store_options options = {.retries = private->retries,
                                     .watch = private->watch,
                                     .settings = &private->settings,
                                     .second_room = private->second_room};
-    char *uris[DATASET_MAX_STORE_FIELDS];
+    char *uris[DATASET_MAX_STORE_FIELDS + DATASET_MAX_FIELDS];
     size_t count;
     enum status status = cut_uris(private->uri, uris, &count, err);
+    private->store_count = count > 1 ? count : 1;
+    if (status == STATUS_OK && count > 0)
+        status = add_own_uris(from, uris, &count, err);
     if (status == STATUS_OK)
         status = count > 1
                      ? store_open_joined((const char *const *)uris, count, &options,
                                          &private->store, err)
                      : store_open_with(count == 1 ? uris[0] : "", &options, &private->store, err);
-    private->store_count = count > 1 ? count : 1;
+    private->opened_count = count > 1 ? count : 1;
     for (size_t i = 0; i < count; i++)
         free(uris[i]);
     if (status != STATUS_OK)
         return status;
     dataset->remote = store_is_remote(private->store);
     settle_coalescing(&private->read, dataset->remote);
-    private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);
+    private->hierarchies = calloc(private->opened_count, sizeof *private->hierarchies);
     private->first_frame = calloc(private->store_count + 1, sizeof *private->first_frame);
     private->first_row = calloc(private->store_count + 1, sizeof *private->first_row);
     if (!private->hierarchies || !private->first_frame || !private->first_row)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the dataset");
     dataset->store_count = private->store_count;
+    dataset->opened_count = private->opened_count;
     dataset->store_frames = private->first_frame;
     dataset->store_rows = private->first_row;
     return STATUS_OK;
@@ -225,11 +249,8 @@ static enum status open_hierarchies(struct dataset *dataset, const struct datase
 {
     struct dataset_private *private = dataset->private;
     enum status status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < private->store_count; i++) {
-        const char *name;
-        const struct store *store = store_joined_at(private->store, i, &name);
-        status = select_open(options, store, &private->hierarchies[i], err);
-    }
+    for (size_t i = 0; status == STATUS_OK && i < private->opened_count; i++)
+        status = select_open(dataset, options, i, &private->hierarchies[i], err);
     return status;
 }
 
@@ -265,7 +286,7 @@ enum status dataset_open_source(const struct dataset_options *options, struct da
     if (status != STATUS_OK)
         return status;
     dataset_join_mix(dataset, mix, source);
-    status = dataset_open_stores(dataset, err);
+    status = dataset_open_stores(dataset, options, err);
     if (status == STATUS_OK)
         status = open_hierarchies(dataset, options, err);
     if (status == STATUS_OK)
@@ -373,7 +394,7 @@ void dataset_free(struct dataset *dataset)
     }
     for (size_t r = 0; r < RAGGED_MAX_FIELDS; r++)
         ragged_origin_free(&private->ragged_origins[r]);
-    for (size_t i = 0; private->hierarchies && i < private->store_count; i++)
+    for (size_t i = 0; private->hierarchies && i < private->opened_count; i++)
         zarr_hierarchy_free(private->hierarchies[i]);
     free(private->hierarchies);
     constants_free(dataset);

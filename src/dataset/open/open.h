@@ -18,8 +18,10 @@ MUST_USE enum status dataset_open_source(const struct dataset_options *options, 
                                          uint32_t source, struct dataset **ret_dataset,
                                          struct error *err);
 
-/* Opens the stores. Errors as of store_open_joined(). */
-MUST_USE enum status dataset_open_stores(struct dataset *dataset, struct error *err);
+/* Opens the stores, and behind them those that fields of `options` have of their own. Errors as of
+ * store_open_joined(). */
+MUST_USE enum status dataset_open_stores(struct dataset *dataset,
+                                         const struct dataset_options *options, struct error *err);
 
 /* With the hierarchies in place, settles fields, versions and caches; with `identifies`, also the
  * identity under which chunks are cached. Errors as of dataset_open(). */

@@ -11,16 +11,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The index or coordinate of a joined field. */
+static enum status make_index(const struct dataset *dataset, size_t store,
+                              const struct field_origin *origin, struct error *err)
+{
+    struct store_field *here = &origin->store_fields[store];
+    const struct zarr_node *index = NULL;
+    struct zarr_view view = {0};
+    enum status status =
+        store_fields_find(dataset, store, origin->index->array.path, false, &index, err);
+    (void)store_joined_at(dataset->private->store, store, &view.prefix);
+    if (status == STATUS_OK)
+        status = zarr_view_make(&index->array, &view, &here->index, err);
+    if (status == STATUS_OK)
+        status = store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].index,
+                                      &here->index, err);
+    if (status == STATUS_OK && store > 0 && origin->own_store == 0)
+        here->first_element = here[-1].first_element + here[-1].array.shape[0];
+    return status;
+}
+
 static enum status make_store_field(const struct dataset *dataset, size_t store,
                                     const struct field_origin *origin, struct error *err)
 {
     struct store_field *here = &origin->store_fields[store];
-    const struct zarr_node *array, *index = NULL;
+    const struct zarr_node *array;
     struct zarr_view view = {
         .first_axis = origin->axis, .convert = origin->convert, .normal = origin->normal};
+    size_t at = dataset_store_at(origin->own_store, store);
     enum status status =
-        store_fields_find(dataset, store, origin->array->array.path, false, &array, err);
-    (void)store_joined_at(dataset->private->store, store, &view.prefix);
+        store_fields_find(dataset, at, origin->array->array.path, false, &array, err);
+    (void)store_joined_at(dataset->private->store, at, &view.prefix);
     if (status == STATUS_OK && array->array.rank != origin->array->array.rank)
         return store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
                                     &array->array, err);
@@ -35,29 +56,16 @@ static enum status make_store_field(const struct dataset *dataset, size_t store,
     if (status == STATUS_OK)
         status = store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].array,
                                       &here->array, err);
-    if (status == STATUS_OK && store > 0)
+    if (status == STATUS_OK && at > 0 && origin->own_store == 0)
         status = encoding_check(dataset, store, origin, array, err);
-    if (status != STATUS_OK || !origin->index)
-        return status;
-    view.first_axis = 0;
-    view.convert = (struct convert){0};
-    view.normal = NULL;
-    memset(view.selections, 0, sizeof view.selections);
-    status = store_fields_find(dataset, store, origin->index->array.path, false, &index, err);
-    if (status == STATUS_OK)
-        status = zarr_view_make(&index->array, &view, &here->index, err);
-    if (status == STATUS_OK)
-        status = store_fields_compare(dataset, store, origin->name, &origin->store_fields[0].index,
-                                      &here->index, err);
-    if (status == STATUS_OK && store > 0)
-        here->first_element = here[-1].first_element + here[-1].array.shape[0];
-    return status;
+    return status != STATUS_OK || !origin->index ? status : make_index(dataset, store, origin, err);
 }
 
 /* What the samples of a field are counted by: an array, and how many the array says there are. */
 struct counted {
     const char *field, *path;
     uint64_t samples;
+    bool has_own_store;
     bool by_offsets; /* the array has one item more */
 };
 
@@ -65,7 +73,10 @@ static struct counted count_field(const struct field_origin *origin, size_t stor
 {
     const struct store_field *here = &origin->store_fields[store];
     const struct zarr_array *array = origin->index ? &here->index : &here->array;
-    return (struct counted){.field = origin->name, .path = array->path, .samples = array->shape[0]};
+    return (struct counted){.field = origin->name,
+                            .path = array->path,
+                            .samples = array->shape[0],
+                            .has_own_store = origin->own_store > 0 && !origin->index};
 }
 
 static struct counted count_ragged(const struct ragged_origin *origin, size_t store)
@@ -73,6 +84,7 @@ static struct counted count_ragged(const struct ragged_origin *origin, size_t st
     return (struct counted){.field = origin->name,
                             .path = ragged_counted(origin, store)->path,
                             .samples = ragged_store_frames(origin, store),
+                            .has_own_store = origin->own_store > 0 && !origin->index.node,
                             .by_offsets = !origin->is_vlen && !origin->index.node};
 }
 
@@ -86,11 +98,15 @@ static enum status compare_counts(struct counted *first, const struct counted *o
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "fields differ in their number of samples: '%s' (array '%s') has %" PRIu64
-                     ", '%s' (array '%s') has %" PRIu64 "%s",
+                     ", '%s' (array '%s') has %" PRIu64 "%s%s",
                      first->field, first->path, first->samples, other->field, other->path,
                      other->samples,
                      first->by_offsets || other->by_offsets
                          ? "; offsets have one item more than there are samples"
+                         : "",
+                     first->has_own_store != other->has_own_store
+                         ? "; a field with a store of its own has an item for each frame of "
+                           "dataset.uri, or finds them by align"
                          : "");
 }
 

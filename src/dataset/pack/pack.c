@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char pack_magic[] = "penstock dataset 12";
+static const char pack_magic[] = "penstock dataset 13";
 
 static void put_slices(struct text *out, const struct field_origin *origin)
 {
@@ -42,6 +42,7 @@ static void put_spec(struct text *out, const struct dataset *dataset,
     pack_string(out, origin->array->array.path);
     packed_put_number(out, (origin->index != NULL) + (uint64_t)origin->is_aligned);
     pack_string(out, origin->index ? origin->index->array.path : "");
+    pack_own_store(out, dataset, origin->own_store);
     pack_string(out, axis);
     packed_put_number(out, origin->convert.to);
     pack_real(out, origin->convert.scale);
@@ -114,7 +115,7 @@ enum status dataset_pack(const struct dataset *dataset, void **ret_bytes, size_t
     put_specs(&out, dataset);
     ragged_pack(&out, dataset);
     constants_pack(dataset, &out);
-    for (size_t i = 0; i < dataset->private->store_count; i++) {
+    for (size_t i = 0; i < dataset->private->opened_count; i++) {
         struct text documents = {0};
         zarr_hierarchy_pack(dataset->private->hierarchies[i], &documents);
         packed_put_run(&out, documents.data, documents.length);
@@ -225,9 +226,10 @@ static bool take_specs(struct packed *packed, struct dataset_field_spec *specs,
         void *steps;
         if (!packed_take_string(packed, &spec.name) || !packed_take_string(packed, &spec.array) ||
             !packed_take_number(packed, &has_index) || !packed_take_string(packed, &spec.index) ||
-            !packed_take_string(packed, &spec.sample_axis) || !packed_take_number(packed, &cast) ||
-            !unpack_real(packed, &spec.scale) || !unpack_real(packed, &spec.offset) ||
-            !take_slices(packed, &spec) || !take_normal(packed, &normals[i], &spec) ||
+            !unpack_text(packed, &spec.store) || !packed_take_string(packed, &spec.sample_axis) ||
+            !packed_take_number(packed, &cast) || !unpack_real(packed, &spec.scale) ||
+            !unpack_real(packed, &spec.offset) || !take_slices(packed, &spec) ||
+            !take_normal(packed, &normals[i], &spec) ||
             !unpack_items(packed, sizeof *spec.steps, &steps, &spec.step_count))
             return false;
         spec.steps = specs[i].steps = steps;
@@ -250,7 +252,7 @@ static enum status unpack_hierarchies(struct dataset *dataset, struct packed *pa
                                       struct error *err)
 {
     enum status status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < dataset->private->store_count; i++) {
+    for (size_t i = 0; status == STATUS_OK && i < dataset->private->opened_count; i++) {
         const char *documents;
         size_t size;
         if (!packed_take_run(packed, &documents, &size))
@@ -332,7 +334,7 @@ static enum status settle(struct dataset *dataset, struct packed *packed, struct
                           struct error *err)
 {
     struct dataset_private *private = dataset->private;
-    enum status status = dataset_open_stores(dataset, err);
+    enum status status = dataset_open_stores(dataset, &from->options, err);
     private->cache_identity = from->identity;
     private->document_ends = from->document_ends; /* now the dataset's */
     private->document_count = from->document_count;

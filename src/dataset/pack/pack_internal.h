@@ -14,6 +14,25 @@ static inline void pack_string(struct text *out, const char *string)
     packed_put_run(out, string, strlen(string));
 }
 
+/* The uri of the store that a field has of its own; "" for none. */
+static inline void pack_own_store(struct text *out, const struct dataset *dataset, size_t own_store)
+{
+    const char *name;
+    pack_string(out, own_store > 0
+                         ? store_uri(store_joined_at(dataset->private->store, own_store, &name))
+                         : "");
+}
+
+/* A string; NULL for "". */
+static inline bool unpack_text(struct packed *packed, const char **ret_text)
+{
+    if (!packed_take_string(packed, ret_text))
+        return false;
+    if (!**ret_text)
+        *ret_text = NULL;
+    return true;
+}
+
 static inline void pack_real(struct text *out, double number)
 {
     uint64_t bits;

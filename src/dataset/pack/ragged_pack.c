@@ -31,7 +31,8 @@ static void put_panel(struct text *out, const struct ragged_panel *panel)
     text_done(&indices);
 }
 
-static void put_ragged(struct text *out, const struct ragged_origin *origin)
+static void put_ragged(struct text *out, const struct dataset *dataset,
+                       const struct ragged_origin *origin)
 {
     bool is_dense = origin->deliver.form == RAGGED_DENSE;
     size_t others = origin->column_count - origin->has_values;
@@ -41,6 +42,7 @@ static void put_ragged(struct text *out, const struct ragged_origin *origin)
     put_columns(out, origin, origin->index_count > 0 ? 0 : others);
     pack_string(out, origin->has_values ? ragged_path(&origin->columns[others]) : "");
     pack_string(out, origin->index.node ? ragged_path(&origin->index) : "");
+    pack_own_store(out, dataset, origin->own_store);
     packed_put_run(out, &origin->deliver, sizeof origin->deliver);
     packed_put_number(out, is_dense ? origin->cell : origin->convert.to);
     pack_real(out, origin->has_values ? origin->convert.scale : 0);
@@ -54,16 +56,7 @@ void ragged_pack(struct text *out, const struct dataset *dataset)
 {
     packed_put_number(out, dataset->ragged_count);
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        put_ragged(out, &dataset->private->ragged_origins[r]);
-}
-
-static bool take_text(struct packed *packed, const char **ret_text)
-{
-    if (!packed_take_string(packed, ret_text))
-        return false;
-    if (!**ret_text)
-        *ret_text = NULL;
-    return true;
+        put_ragged(out, dataset, &dataset->private->ragged_origins[r]);
 }
 
 static bool take_panel(struct packed *packed, struct dataset_field_spec *spec)
@@ -91,12 +84,12 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
     const char *deliver;
     void *steps, *lengths;
     uint64_t cast;
-    if (!packed_take_string(packed, &spec->name) || !take_text(packed, &ragged->offsets) ||
-        !take_text(packed, &ragged->index) || !take_text(packed, &ragged->columns) ||
-        !take_text(packed, &ragged->values) || !take_text(packed, &spec->index) ||
-        !packed_take_run(packed, &deliver, &size) || size != sizeof spec->deliver ||
-        !packed_take_number(packed, &cast) || !unpack_real(packed, &spec->scale) ||
-        !unpack_real(packed, &spec->offset) ||
+    if (!packed_take_string(packed, &spec->name) || !unpack_text(packed, &ragged->offsets) ||
+        !unpack_text(packed, &ragged->index) || !unpack_text(packed, &ragged->columns) ||
+        !unpack_text(packed, &ragged->values) || !unpack_text(packed, &spec->index) ||
+        !unpack_text(packed, &spec->store) || !packed_take_run(packed, &deliver, &size) ||
+        size != sizeof spec->deliver || !packed_take_number(packed, &cast) ||
+        !unpack_real(packed, &spec->scale) || !unpack_real(packed, &spec->offset) ||
         !unpack_items(packed, sizeof *spec->steps, &steps, &spec->step_count))
         return false;
     memcpy(&spec->deliver, deliver, size);

@@ -133,13 +133,16 @@ enum status panel_names_read(const struct dataset *dataset, const struct dataset
     struct coordinates names = {0};
     char path[2 * ZARR_PATH_BYTES];
     enum status status = STATUS_OK;
+    store = dataset_store_at(origin->own_store, store);
     if (origin->is_group && (is_number || strcmp(axis, "var") == 0))
         status = find_var(dataset, store, origin->group, path, &found, err);
     *ret_names = names;
     if (status != STATUS_OK || (is_number && !found))
         return status;
     if (!found) {
-        memcpy(path, select_path(options, axis).text, sizeof path);
+        snprintf(path, sizeof path, "%s",
+                 origin->own_store > 0 ? axis + strspn(axis, "/")
+                                       : select_path(options, axis).text);
         status = find_index(dataset, store, path, &found, err);
     }
     if (status == STATUS_OK)

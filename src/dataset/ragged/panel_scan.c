@@ -116,7 +116,7 @@ enum status panel_scan(const struct dataset *dataset, struct ragged_origin *orig
         struct frame_array array = {.dataset = dataset,
                                     .node = column->node,
                                     .option = "slice",
-                                    .store = s,
+                                    .store = dataset_store_at(origin->own_store, s),
                                     .may_be_empty = !ragged_has_items(origin, s),
                                     .view = column->views[s]};
         scan.first_item = origin->first_item[s];

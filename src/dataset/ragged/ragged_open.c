@@ -38,10 +38,11 @@ static enum status read_group(const struct dataset *dataset, size_t store,
 {
     struct dataset_deliver_spec *deliver = &origin->deliver;
     struct zarr_sparse_group group;
+    size_t at = dataset_store_at(origin->own_store, store);
     const char *name;
-    enum status status = zarr_sparse_group_read(
-        store_joined_at(dataset->private->store, store, &name),
-        dataset->private->hierarchies[store]->format, origin->group, &group, err);
+    enum status status = zarr_sparse_group_read(store_joined_at(dataset->private->store, at, &name),
+                                                dataset->private->hierarchies[at]->format,
+                                                origin->group, &group, err);
     if (status == STATUS_OK)
         status = check_encoding(origin, &group, err);
     if (status != STATUS_OK || group.column_count == 0)
@@ -118,8 +119,9 @@ static enum status open_array(const struct dataset *dataset, const struct ragged
     for (size_t s = 0; s < stores && status == STATUS_OK; s++) {
         struct zarr_view view = {.convert = *convert};
         const struct zarr_node *node;
-        (void)store_joined_at(dataset->private->store, s, &view.prefix);
-        status = store_fields_find(dataset, s, array->node->array.path, may_be_empty, &node, err);
+        size_t at = array == &origin->index ? s : dataset_store_at(origin->own_store, s);
+        (void)store_joined_at(dataset->private->store, at, &view.prefix);
+        status = store_fields_find(dataset, at, array->node->array.path, may_be_empty, &node, err);
         if (status == STATUS_OK) {
             view.convert.from = node->array.dtype;
             status = zarr_view_make(&node->array, &view, &array->views[s], err);

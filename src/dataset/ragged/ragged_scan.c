@@ -27,14 +27,15 @@ static enum status copy_items(void *argument, const struct frame_array *array, u
     return STATUS_OK;
 }
 
-static enum status read_array(const struct dataset *dataset, const char *option, size_t store,
-                              const struct ragged_array *of, bool may_be_empty,
+/* `own_store`: of the array, as of ragged_origin. */
+static enum status read_array(const struct dataset *dataset, const char *option, size_t own_store,
+                              size_t store, const struct ragged_array *of, bool may_be_empty,
                               unsigned char *items, struct error *err)
 {
     struct frame_array array = {.dataset = dataset,
                                 .node = of->node,
                                 .option = option,
-                                .store = store,
+                                .store = dataset_store_at(own_store, store),
                                 .may_be_empty = may_be_empty,
                                 .view = of->views[store]};
     return frame_array_read(&array, copy_items, items, err);
@@ -48,8 +49,8 @@ static enum status read_store(const struct dataset *dataset, const struct ragged
     uint64_t *out = offsets + ragged_entries_before(origin, store);
     unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
     bool empty = !ragged_has_items(origin, store);
-    enum status status =
-        read_array(dataset, "ragged.offsets", store, &origin->offsets, empty, items, err);
+    enum status status = read_array(dataset, "ragged.offsets", origin->own_store, store,
+                                    &origin->offsets, empty, items, err);
     return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
 }
 
@@ -75,7 +76,7 @@ static enum status read_entries(const struct dataset *dataset, const struct ragg
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct join join = ragged_join(origin, s);
         int64_t *out = entries + dataset->store_frames[s];
-        status = read_array(dataset, "index", s, &origin->index, !ragged_has_items(origin, s),
+        status = read_array(dataset, "index", 0, s, &origin->index, !ragged_has_items(origin, s),
                             (unsigned char *)join_items(&join, out), err);
         if (status == STATUS_OK)
             status = join_settle(&join, out, err);

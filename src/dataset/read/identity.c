@@ -168,7 +168,7 @@ enum status dataset_identify(const struct dataset *dataset, uint64_t *ret_identi
     const struct dataset_private *private = dataset->private;
     struct text text = {0};
     enum status status = store_identify(private->store, &text, err);
-    for (size_t s = 0; status == STATUS_OK && s < private->store_count; s++)
+    for (size_t s = 0; status == STATUS_OK && s < private->opened_count; s++)
         status = identify_store(dataset, s, &text, err);
     if (status == STATUS_OK)
         *ret_identity = XXH3_64bits(text.data, text.length);

@@ -87,7 +87,8 @@ struct digest_text stats_make_request(const struct stats *stats, const char *uri
                 dataset->fingerprint, dataset->anchors ? anchors_hash(dataset->anchors) : 0);
     for (size_t f = 0; f < stats->field_count; f++) {
         const struct stats_field *field = &stats->fields[f];
-        text_append(&text, "%s", field->name);
+        const char *store = dataset_field_store(dataset, field->number);
+        text_append(&text, "%s%s%s", field->name, store ? " of " : "", store ? store : "");
         for (int axis = 0; axis < field->rank; axis++)
             text_append(&text, " %" PRIu64 "%s", field->lengths[axis],
                         field->kept[axis] ? "+" : "");
