@@ -1,0 +1,297 @@
+/* See workers.h. */
+#include "transform/workers.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "delivery/ring/fdpass.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { MOST_TRIES = 3, MOST_DEATHS = 10, STOP_MS = 1000 };
+static const uint64_t warning_ns = UINT64_C(30000000000);
+
+static enum status start(const struct workers *workers, struct worker *worker, struct error *err)
+{
+    worker->start_ns = clock_now_ns();
+    worker->begun = worker->warned = false;
+    return transform_process_start(&workers->options.command, &worker->process, err);
+}
+
+enum status workers_init(struct workers *workers, const struct transform_options *options,
+                         const struct board_shape *shape, struct tasks *tasks, struct error *err)
+{
+    *workers = (struct workers){.options = *options, .shape = *shape, .tasks = tasks};
+    workers->list = calloc(options->count, sizeof *workers->list);
+    if (!workers->list)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a transform");
+    for (uint32_t w = 0; w < options->count; w++)
+        workers->list[w].process.socket = -1;
+    enum status status = STATUS_OK;
+    for (uint32_t w = 0; status == STATUS_OK && w < options->count; w++)
+        status = start(workers, &workers->list[w], err);
+    return status;
+}
+
+void workers_done(struct workers *workers)
+{
+    const uint64_t ms_ns = 1000000, start_ns = clock_now_ns();
+    uint32_t count = workers->list ? workers->options.count : 0;
+    for (uint32_t w = 0; w < count; w++) /* all hear it, before one is waited for */
+        fd_close(&workers->list[w].process.socket);
+    for (uint32_t w = 0; w < count; w++) {
+        uint64_t passed_ms = (clock_now_ns() - start_ns) / ms_ns;
+        transform_process_stop(&workers->list[w].process,
+                               (uint32_t)(passed_ms < STOP_MS ? STOP_MS - passed_ms : 0));
+    }
+    free(workers->list);
+    workers->list = NULL;
+}
+
+/* Sessions
+ * ------------------------------------------------------------------------------------------- */
+
+/* Who still has a batch: nobody looks at its tasks any more. */
+static void note_stuck(struct workers *workers)
+{
+    const struct tasks *tasks = workers->tasks;
+    for (uint32_t i = 0; i < tasks->live_count; i++) {
+        uint64_t word = tasks_word(tasks, i);
+        uint32_t w = board_process_of(word);
+        if (board_state_of(word) == BOARD_TAKEN && w < workers->options.count &&
+            workers->list[w].stuck_ns == 0)
+            workers->list[w].stuck_ns = clock_now_ns();
+    }
+}
+
+void workers_end_session(struct workers *workers)
+{
+    tasks_withdraw(workers->tasks);
+    note_stuck(workers);
+    for (uint32_t w = 0; w < workers->options.count; w++)
+        workers->list[w].begun = false;
+}
+
+void workers_begin_session(struct workers *workers)
+{
+    workers->session++;
+}
+
+static enum status tell_session(const struct workers *workers, uint32_t w, struct error *err)
+{
+    const struct tasks *tasks = workers->tasks;
+    int socket = workers->list[w].process.socket;
+    struct board_message *message = calloc(1, sizeof *message);
+    if (!message)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a message");
+    const int fds[BOARD_MOST_FDS] = {tasks->board_fd, tasks->token_fd, tasks->done_fd};
+    message->type = BOARD_BEGIN;
+    message->process = w;
+    message->session = workers->session;
+    message->count = tasks->ring_count;
+    message->shape = workers->shape;
+    enum status status = board_send(socket, message, fds, MSG_DONTWAIT, err);
+    message->type = BOARD_RING;
+    for (uint32_t r = 0; status == STATUS_OK && r < tasks->ring_count; r++) {
+        const int ring_fds[BOARD_MOST_FDS] = {tasks->rings[r]->memfd, -1, -1};
+        message->count = r;
+        status = board_send(socket, message, ring_fds, MSG_DONTWAIT, err);
+    }
+    free(message);
+    return status;
+}
+
+/* Those that die or hang
+ * ------------------------------------------------------------------------------------------- */
+
+/* Whether nobody has a task once process `w` is gone: it had the task, or has left nonsense there.
+ */
+static bool is_lost(const struct workers *workers, uint64_t word, uint32_t w)
+{
+    enum board_state state = board_state_of(word);
+    uint32_t process = board_process_of(word);
+    bool is_taken = state == BOARD_TAKEN && process < workers->options.count;
+    return is_taken ? process == w
+                    : state != BOARD_READY && state != BOARD_DONE && state != BOARD_FAILED;
+}
+
+/* A process is gone: what it had is for another one. */
+static enum status give_back(struct workers *workers, uint32_t w, const char *what,
+                             struct error *err)
+{
+    struct tasks *tasks = workers->tasks;
+    enum status status = STATUS_OK;
+    uint64_t again = 0;
+    for (uint32_t i = 0; i < tasks->live_count; i++) {
+        struct task *task = &tasks->all[tasks->live[i]];
+        if (!is_lost(workers, tasks_word(tasks, i), w))
+            continue;
+        if (++task->tries == MOST_TRIES && status == STATUS_OK) {
+            struct text which = {0};
+            tasks_append(tasks, task, &which);
+            status =
+                error_set(err, STATUS_LOST,
+                          "a process of delivery.transform %s, as %d before it did at the same "
+                          "batch: %s",
+                          what, MOST_TRIES - 1, which.data ? which.data : "");
+            text_done(&which);
+        }
+        tasks_show_again(tasks, i);
+        again++;
+    }
+    /* It may have read a token and taken no task. */
+    if (tasks->board)
+        tasks_give_tokens(tasks, again + 1);
+    return status;
+}
+
+static enum status replace(struct workers *workers, uint32_t w, const char *what, struct error *err)
+{
+    struct worker *worker = &workers->list[w];
+    bool was_ready = worker->process.ready;
+    bool may_again = was_ready || transform_process_was_killed(&worker->process);
+    const char *command = workers->options.command.text;
+    char said[128];
+    snprintf(said, sizeof said, "%s", what);
+    transform_process_stop(&worker->process, 0); /* before others get what it had */
+    enum status status = give_back(workers, w, said, err);
+    worker->stuck_ns = 0;
+    if (status == STATUS_OK && (!may_again || ++worker->deaths >= MOST_DEATHS))
+        status =
+            error_set(err, STATUS_LOST, "a process of delivery.transform %s before it %s: '%s'",
+                      said, was_ready ? "had done a batch" : "was ready", text_shown(command).text);
+    if (status != STATUS_OK)
+        return status;
+    fprintf(stderr, "penstock-reader: %s: a process of delivery.transform %s; started again\n",
+            workers->options.who, said);
+    return start(workers, worker, err);
+}
+
+/* What they say
+ * ------------------------------------------------------------------------------------------- */
+
+/* A sample, or a batch, that a process cannot do. */
+static enum status report(const struct workers *workers, const struct board_message *message,
+                          struct error *err)
+{
+    struct text where = {0};
+    tasks_append_sample(workers->tasks, message->task, message->sample, &where);
+    error_set(err, STATUS_INVALID, "delivery.transform failed%s: %s", where.data ? where.data : "",
+              message->text);
+    text_done(&where);
+    return STATUS_INVALID;
+}
+
+/* What comes from a process, until there is nothing. */
+static enum status hear(struct workers *workers, uint32_t w, bool *active, struct error *err)
+{
+    struct worker *worker = &workers->list[w];
+    struct board_message *message = malloc(sizeof *message);
+    if (!message)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a message");
+    enum status status;
+    struct error heard;
+    while ((status = board_receive(worker->process.socket, message, NULL, MSG_DONTWAIT, &heard)) ==
+           STATUS_OK) {
+        *active = true;
+        if (message->type == BOARD_HELLO) {
+            worker->process.ready = true;
+            worker->stuck_ns = 0;
+        }
+        if (message->type == BOARD_TROUBLE && message->session == workers->session &&
+            workers->tasks->board) {
+            status = report(workers, message, err);
+            break;
+        }
+    }
+    free(message);
+    if (status == STATUS_TIMEOUT && !transform_process_has_ended(&worker->process))
+        return STATUS_OK;
+    if (status == STATUS_TIMEOUT) /* what it has started has its socket */
+        status = STATUS_LOST;
+    if (status == STATUS_INVALID)
+        return status;
+    if (status != STATUS_LOST)
+        return error_set(err, status, "%s", heard.message);
+    *active = true;
+    for (int i = 0; i < 200 && !transform_process_has_ended(&worker->process); i++)
+        clock_sleep_ns(1000000);
+    return replace(workers, w,
+                   worker->process.ended ? transform_process_ending(&worker->process)
+                                         : "has closed its socket",
+                   err);
+}
+
+/* The clock
+ * ------------------------------------------------------------------------------------------- */
+
+static void warn(const struct workers *workers, struct worker *worker, const struct task *task)
+{
+    struct text which = {0};
+    tasks_append(workers->tasks, task, &which);
+    fprintf(stderr,
+            "penstock-reader: %s: a process of delivery.transform (pid %d) has had %s for %.0f s; "
+            "after %.0f s it is started again (delivery.transform.timeout)\n",
+            workers->options.who, (int)worker->process.pid, which.data ? which.data : "a batch",
+            (double)warning_ns / 1e9, (double)workers->options.timeout_ns / 1e9);
+    text_done(&which);
+    worker->warned = true;
+}
+
+/* Who has had a batch for too long. */
+static enum status check_tasks(struct workers *workers, uint64_t now_ns, struct error *err)
+{
+    const struct tasks *tasks = workers->tasks;
+    for (uint32_t i = 0; i < tasks->live_count; i++) {
+        struct task *task = &tasks->all[tasks->live[i]];
+        uint64_t word = tasks_word(tasks, i);
+        uint32_t w = board_process_of(word);
+        if (board_state_of(word) != BOARD_TAKEN || w >= workers->options.count)
+            continue;
+        if (task->since_ns == 0)
+            task->since_ns = now_ns;
+        uint64_t held_ns = now_ns - task->since_ns;
+        if (held_ns > warning_ns && !workers->list[w].warned)
+            warn(workers, &workers->list[w], task);
+        if (held_ns > workers->options.timeout_ns)
+            return replace(workers, w, "hung", err);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_times(struct workers *workers, struct error *err)
+{
+    const uint64_t now_ns = clock_now_ns(), timeout_ns = workers->options.timeout_ns;
+    enum status status = check_tasks(workers, now_ns, err);
+    for (uint32_t w = 0; status == STATUS_OK && w < workers->options.count; w++) {
+        const struct worker *worker = &workers->list[w];
+        if (worker->stuck_ns > 0 && now_ns - worker->stuck_ns > timeout_ns)
+            return replace(workers, w, "hung", err);
+        if (!worker->process.ready && now_ns > worker->start_ns + timeout_ns)
+            return error_set(err, STATUS_TIMEOUT,
+                             "a process of delivery.transform was not ready after %.0f s "
+                             "(delivery.transform.timeout): does '%s' call penstock.transform?",
+                             (double)timeout_ns / 1e9,
+                             text_shown(workers->options.command.text).text);
+    }
+    return status;
+}
+
+enum status workers_look(struct workers *workers, bool *active, struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t w = 0; status == STATUS_OK && w < workers->options.count; w++)
+        status = hear(workers, w, active, err);
+    for (uint32_t w = 0; status == STATUS_OK && workers->tasks->board && w < workers->options.count;
+         w++)
+        if (workers->list[w].process.ready && !workers->list[w].begun) {
+            status = tell_session(workers, w, err);
+            workers->list[w].begun = true;
+            if (status == STATUS_LOST)
+                status = STATUS_OK; /* found by hear() */
+            if (status == STATUS_TIMEOUT)
+                status = replace(workers, w, "reads no messages", err);
+        }
+    return status == STATUS_OK ? check_times(workers, err) : status;
+}
