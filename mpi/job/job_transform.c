@@ -37,6 +37,27 @@ enum status job_try_transform(const struct job *job, struct board_shape **ret_ma
     return status;
 }
 
+/* What is zero of a sample at which the transform fails: what is zero of one that cannot be read,
+ * and what the transform makes. */
+static struct mask_rule rule_of(const struct job *job)
+{
+    struct mask_rule rule = {.log = masks_log(job->masks)};
+    const struct dataset *dataset = job->dataset;
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const struct dataset_field *field = &dataset->fields[f];
+        if (field->source == FIELD_ROW || field->source == FIELD_RAGGED)
+            rule.fields |= UINT64_C(1) << f;
+        if (field->source == FIELD_MADE && field->made == MADE_SOURCE) {
+            rule.has_source = 1;
+            rule.source = (uint32_t)f;
+        }
+    }
+    for (uint32_t o = 0; o < job->made->output_count; o++)
+        if (job->made->outputs[o].same_as == 0)
+            rule.fields |= UINT64_C(1) << job->made->outputs[o].field;
+    return rule;
+}
+
 enum status job_start_transform(struct job *job, struct error *err)
 {
     const struct config *config = &job->config;
@@ -54,7 +75,8 @@ enum status job_start_transform(struct job *job, struct error *err)
         .count = config->transform_processes ? (uint32_t)config->transform_processes
                                              : placement->worker_count,
         .timeout_ns = config->transform_timeout_s * second_ns,
-        .who = job->name};
+        .who = job->name,
+        .rule = rule_of(job)};
     enum status status = transform_new(&options, job->made, &job->transform, err);
     if (status == STATUS_OK)
         job->environment = environment;

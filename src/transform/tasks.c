@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <linux/memfd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,10 +21,12 @@
 /* Sessions
  * ------------------------------------------------------------------------------------------- */
 
-void tasks_init(struct tasks *tasks, uint32_t process_count, bool divides)
+void tasks_init(struct tasks *tasks, uint32_t process_count, bool divides,
+                const struct mask_rule *rule)
 {
     *tasks = (struct tasks){.process_count = process_count,
                             .divides = divides,
+                            .rule = *rule,
                             .board_fd = -1,
                             .token_fd = -1,
                             .done_fd = -1};
@@ -40,6 +43,7 @@ void tasks_end(struct tasks *tasks)
     free(tasks->rings);
     free(tasks->all);
     free(tasks->live);
+    free(tasks->bad);
     fd_close(&tasks->board_fd);
     fd_close(&tasks->token_fd);
     fd_close(&tasks->done_fd);
@@ -47,6 +51,7 @@ void tasks_end(struct tasks *tasks)
     tasks->steps = NULL;
     tasks->all = NULL;
     tasks->live = NULL;
+    tasks->bad = NULL;
     tasks->board = NULL;
     tasks->ring_count = tasks->live_count = 0;
 }
@@ -105,6 +110,9 @@ enum status tasks_begin(struct tasks *tasks, const struct ring *const *rings, ui
         tasks->ring_count = r + 1;
         fits = tasks->steps[r].left != NULL;
     }
+    if (fits && tasks->rule.log)
+        fits = (tasks->bad =
+                    calloc(count * (uint64_t)layout->slot_count + 1, layout->batch_size)) != NULL;
     if (!fits)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the steps of a transform");
     tasks->token_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
@@ -141,9 +149,26 @@ static void show(const struct tasks *tasks, uint32_t index)
     atomic_fetch_add(&tasks->board->shown, 1);
 }
 
+/* Of the samples of a slot; NULL: nothing is masked. */
+static unsigned char *bad_of(const struct tasks *tasks, const struct task *task)
+{
+    uint64_t slot = (uint64_t)task->ring * tasks->layout.slot_count + task->slot;
+    return tasks->bad ? tasks->bad + slot * tasks->layout.batch_size : NULL;
+}
+
+static void forget_bad(const struct tasks *tasks, const struct task *task)
+{
+    unsigned char *bad = bad_of(tasks, task);
+    if (bad)
+        memset(bad + task->begin, 0, task->count);
+}
+
 void tasks_show_again(struct tasks *tasks, uint32_t i)
 {
-    tasks->all[tasks->live[i]].since_ns = 0;
+    struct task *task = &tasks->all[tasks->live[i]];
+    task->since_ns = 0;
+    task->is_partly = false;
+    forget_bad(tasks, task);
     show(tasks, tasks->live[i]);
 }
 
@@ -193,15 +218,44 @@ bool tasks_cancel(struct tasks *tasks)
     for (uint32_t i = 0; i < tasks->live_count; i++)
         if (board_state_of(tasks_word(tasks, i)) == BOARD_TAKEN)
             return false;
+    for (uint32_t i = 0; i < tasks->live_count; i++)
+        forget_bad(tasks, &tasks->all[tasks->live[i]]);
     tasks->live_count = 0;
     for (uint32_t r = 0; r < tasks->ring_count; r++)
         tasks->steps[r].filled = tasks->steps[r].base = tasks->steps[r].taken;
     return true;
 }
 
+enum status tasks_note_bad(struct tasks *tasks, uint32_t process, uint64_t index, uint32_t sample,
+                           const struct error *cause, struct error *err)
+{
+    if (!tasks->board || index >= tasks->count || !tasks->bad)
+        return STATUS_OK;
+    const struct task *task = &tasks->all[index];
+    uint64_t word = atomic_load(&tasks->board->tasks[index].word);
+    bool has_it = board_process_of(word) == process &&
+                  (board_state_of(word) == BOARD_TAKEN || board_state_of(word) == BOARD_PARTLY);
+    if (!has_it || sample < task->begin || sample - task->begin >= task->count)
+        return STATUS_OK;
+    bad_of(tasks, task)[sample] = 1;
+    return mask_list(&tasks->rule, &tasks->layout, ring_slot(tasks->rings[task->ring], task->slot),
+                     sample, cause, err);
+}
+
+static void mask_bad(const struct tasks *tasks, const struct task *task)
+{
+    const unsigned char *bad = bad_of(tasks, task);
+    for (uint32_t i = task->begin; bad && i < task->begin + task->count; i++)
+        if (bad[i])
+            mask_sample(&tasks->rule, &tasks->layout,
+                        ring_slot(tasks->rings[task->ring], task->slot), i);
+    forget_bad(tasks, task);
+}
+
 void tasks_finish(struct tasks *tasks, uint32_t i)
 {
     const struct task *task = &tasks->all[tasks->live[i]];
+    mask_bad(tasks, task);
     tasks->steps[task->ring].left[task->slot]--;
     atomic_store(&tasks->board->tasks[tasks->live[i]].word, BOARD_FREE);
     tasks->live[i] = tasks->live[--tasks->live_count];

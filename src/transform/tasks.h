@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "delivery/ring/board.h"
 #include "delivery/ring/ring.h"
+#include "transform/mask.h"
 
 #include <stdbool.h>
 
@@ -20,6 +21,7 @@ struct task {
     uint64_t serial;
     uint32_t tries;    /* processes that had it and died */
     uint64_t since_ns; /* when it was first seen taken; 0: it is not */
+    bool is_partly;    /* it was seen to be BOARD_PARTLY, before processes were heard last */
 };
 
 /* Steps of one ring. */
@@ -30,7 +32,8 @@ struct steps {
 
 struct tasks {
     uint32_t process_count;
-    bool divides; /* a step may be several tasks */
+    bool divides;          /* a step may be several tasks */
+    struct mask_rule rule; /* for samples that processes call bad */
     /* Of a session: */
     const struct ring **rings; /* [ring_count]; each borrowed */
     struct steps *steps;       /* [ring_count] */
@@ -45,9 +48,11 @@ struct tasks {
     uint32_t *live;                  /* [live_count] indices of tasks that are not done */
     uint32_t live_count;
     uint64_t submitted;
+    unsigned char *bad; /* [ring_count, slots, batch_size] of tasks that are not done: 1: bad */
 };
 
-void tasks_init(struct tasks *tasks, uint32_t process_count, bool divides);
+void tasks_init(struct tasks *tasks, uint32_t process_count, bool divides,
+                const struct mask_rule *rule);
 
 /* A session begins, over the one before: `rings` ([count]) are borrowed until tasks_end().
  * NO_MEMORY, IO. */
@@ -71,7 +76,13 @@ void tasks_take(struct tasks *tasks, uint32_t ring);
 /* The word of the i-th live task. */
 uint64_t tasks_word(const struct tasks *tasks, uint32_t i);
 
-/* The i-th live task is done: it is live no more. Another one takes its place in the list. */
+/* Process `process` calls a sample of a slot bad, at a task that it has: the sample is listed, and
+ * masked when the task is done. Else nothing happens. Errors of mask_list(). */
+MUST_USE enum status tasks_note_bad(struct tasks *tasks, uint32_t process, uint64_t index,
+                                    uint32_t sample, const struct error *cause, struct error *err);
+
+/* The i-th live task is done: its bad samples are masked, and it is live no more. Another one takes
+ * its place in the list. */
 void tasks_finish(struct tasks *tasks, uint32_t i);
 
 /* The i-th live task, which nobody has any more, is for another process. Its token is the caller's

@@ -23,7 +23,7 @@ enum status transform_new(const struct transform_options *options, const struct 
         return error_set(err, STATUS_NO_MEMORY, "no memory for a transform");
     for (uint32_t o = 0; o < shape->output_count; o++)
         divides &= shape->outputs[o].most_items == 0;
-    tasks_init(&t->tasks, options->count, divides);
+    tasks_init(&t->tasks, options->count, divides, &options->rule);
     enum status status = workers_init(&t->workers, options, shape, &t->tasks, err);
     if (status == STATUS_OK)
         *ret_transform = t;
@@ -93,17 +93,22 @@ bool transform_owns(const struct transform *t, pid_t pid)
     return false;
 }
 
-/* Marks what is done, in any order. *ret_failed: how many have failed. */
-static bool count_done(struct transform *t, uint64_t *ret_failed)
+/* Marks what is done, in any order. What is done but for bad samples waits until these are heard
+ * of. *ret_failed: how many have failed; *ret_partly: how many wait. */
+static bool count_done(struct transform *t, uint64_t *ret_failed, uint64_t *ret_partly)
 {
     struct tasks *tasks = &t->tasks;
     uint32_t before = tasks->live_count;
-    *ret_failed = 0;
+    *ret_failed = *ret_partly = 0;
     for (uint32_t i = 0; i < tasks->live_count;) {
         const struct board_task *shown = &tasks->board->tasks[tasks->live[i]];
         uint64_t word = tasks_word(tasks, i);
+        struct task *task = &tasks->all[tasks->live[i]];
+        bool was_partly = task->is_partly;
+        task->is_partly = board_state_of(word) == BOARD_PARTLY;
         *ret_failed += board_state_of(word) == BOARD_FAILED;
-        if (board_state_of(word) != BOARD_DONE) {
+        *ret_partly += task->is_partly && !was_partly;
+        if (board_state_of(word) != BOARD_DONE && !(task->is_partly && was_partly)) {
             i++;
             continue;
         }
@@ -117,13 +122,14 @@ static bool count_done(struct transform *t, uint64_t *ret_failed)
 
 enum status transform_progress(struct transform *t, bool looks, bool *active, struct error *err)
 {
-    uint64_t failed = 0;
+    uint64_t failed = 0, partly = 0;
     if (t->tasks.board)
         wakeup_drain(t->tasks.done_fd);
-    if (t->tasks.board && count_done(t, &failed))
+    if (t->tasks.board && count_done(t, &failed, &partly))
         *active = true;
-    if (!looks && failed == 0)
+    if (!looks && failed + partly == 0)
         return STATUS_OK;
+    *active |= partly > 0; /* they are done in the next turn */
     enum status status = workers_look(&t->workers, active, err);
     if (status == STATUS_OK && failed > 0)
         status = error_set(err, STATUS_INVALID, "delivery.transform failed, and did not say why");

@@ -90,6 +90,7 @@ static enum status tell_session(const struct workers *workers, uint32_t w, struc
     message->process = w;
     message->session = workers->session;
     message->count = tasks->ring_count;
+    message->masks = workers->options.rule.log != NULL;
     message->shape = workers->shape;
     enum status status = board_send(socket, message, fds, MSG_DONTWAIT, err);
     message->type = BOARD_RING;
@@ -113,7 +114,8 @@ static bool is_lost(const struct workers *workers, uint64_t word, uint32_t w)
     uint32_t process = board_process_of(word);
     bool is_taken = state == BOARD_TAKEN && process < workers->options.count;
     return is_taken ? process == w
-                    : state != BOARD_READY && state != BOARD_DONE && state != BOARD_FAILED;
+                    : state != BOARD_READY && state != BOARD_DONE && state != BOARD_PARTLY &&
+                          state != BOARD_FAILED;
 }
 
 /* A process is gone: what it had is for another one. */
@@ -171,15 +173,19 @@ static enum status replace(struct workers *workers, uint32_t w, const char *what
 /* What they say
  * ------------------------------------------------------------------------------------------- */
 
-/* A sample, or a batch, that a process cannot do. */
-static enum status report(const struct workers *workers, const struct board_message *message,
-                          struct error *err)
+/* A sample, or a batch, that process `w` cannot do. */
+static enum status report(const struct workers *workers, uint32_t w,
+                          const struct board_message *message, struct error *err)
 {
     struct text where = {0};
+    struct error said;
     tasks_append_sample(workers->tasks, message->task, message->sample, &where);
-    error_set(err, STATUS_INVALID, "delivery.transform failed%s: %s", where.data ? where.data : "",
-              message->text);
+    error_set(&said, STATUS_INVALID, "delivery.transform failed%s: %s",
+              where.data ? where.data : "", message->text);
     text_done(&where);
+    if (message->type == BOARD_BAD)
+        return tasks_note_bad(workers->tasks, w, message->task, message->sample, &said, err);
+    *err = said;
     return STATUS_INVALID;
 }
 
@@ -190,7 +196,7 @@ static enum status hear(struct workers *workers, uint32_t w, bool *active, struc
     struct board_message *message = malloc(sizeof *message);
     if (!message)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a message");
-    enum status status;
+    enum status status, reported = STATUS_OK;
     struct error heard;
     while ((status = board_receive(worker->process.socket, message, NULL, MSG_DONTWAIT, &heard)) ==
            STATUS_OK) {
@@ -199,19 +205,18 @@ static enum status hear(struct workers *workers, uint32_t w, bool *active, struc
             worker->process.ready = true;
             worker->stuck_ns = 0;
         }
-        if (message->type == BOARD_TROUBLE && message->session == workers->session &&
-            workers->tasks->board) {
-            status = report(workers, message, err);
+        bool is_report = message->type == BOARD_TROUBLE || message->type == BOARD_BAD;
+        if (is_report && message->session == workers->session && workers->tasks->board &&
+            (reported = report(workers, w, message, err)) != STATUS_OK)
             break;
-        }
     }
     free(message);
+    if (reported != STATUS_OK)
+        return reported;
     if (status == STATUS_TIMEOUT && !transform_process_has_ended(&worker->process))
         return STATUS_OK;
     if (status == STATUS_TIMEOUT) /* what it has started has its socket */
         status = STATUS_LOST;
-    if (status == STATUS_INVALID)
-        return status;
     if (status != STATUS_LOST)
         return error_set(err, status, "%s", heard.message);
     *active = true;

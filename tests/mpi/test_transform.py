@@ -3,6 +3,7 @@ processes; and each thing that goes wrong is one message."""
 
 import glob
 import importlib.util
+import json
 import os
 import random
 import signal
@@ -152,6 +153,34 @@ class Transforms(JobTest):
         self.assertEqual(outcome.code, 0, outcome.output)
         self.check(self.got(), "new", 10, 10 * 90)
         self.assertGreater(outcome.output.count("started again"), 0, f"killed {killed}")
+
+    def test_bad_samples_are_masked(self):
+        """errors.bad_sample: mask: a sample at which the function fails is zeros with valid 0, is listed once, and counts."""
+        array, odd, report = zarr.open_group(self.uri)["image"], [7, 41, 88], os.path.join(self.folder, "bad.jsonl")
+        more = {"errors.bad_sample": "mask", "errors.report": report}
+        array.set_orthogonal_selection(odd, np.full((3, 4, 3), 77, np.uint8))
+        try:
+            outcome = self.start(2, self.settings("odd", **more, **{"batch.last": "partial", "delivery.trainers": 2}), "new")
+            self.assertEqual(outcome.code, 0, outcome.output)
+            samples = self.got()
+            bad = [one for one in samples if not one[4]]
+            self.assertEqual(sorted((epoch, index) for epoch, _, index, *_ in bad), [(e, i) for e in (0, 1) for i in odd])
+            for one in bad:
+                for name, value in one[5].items():
+                    self.assertFalse(np.any(value) and name != "id", f"{name} of {one}")
+            self.check([one for one in samples if one[4]], "new", 2, 2 * 87)
+            with open(report, encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            self.assertEqual(sorted(line["samples"] for line in lines), [[i, i + 1] for i in odd])
+            self.assertEqual({line["array"] for line in lines}, {"delivery.transform"})
+            for line in lines:
+                self.assertRegex(line["error"], r"delivery.transform failed at the sample with index \d+ \(epoch \d step \d+\): ValueError: "
+                                                r"this one is odd; at .*transform_program.py:\d+ \(change\)")
+            outcome = self.start(1, self.settings("odd", **more, **{"errors.max_bad": 2}), "new")
+            self.assertNotEqual(outcome.code, 0)
+            self.assertRegex(outcome.output, r"more than errors.max_bad 2 bad samples; the last, of reader 0 on .*: delivery.transform failed at")
+        finally:
+            array[...] = self.images
 
     def test_what_fails(self):
         odd = self.images[41].copy()

@@ -184,29 +184,50 @@ enum penstock_status penstock_transform_done(struct penstock_transform *t)
                                                "transform: there is no batch to be done with");
     enum status status = check_offsets(t, &t->error);
     if (status == STATUS_OK)
-        answer(t, BOARD_DONE);
+        answer(t, t->is_partly ? BOARD_PARTLY : BOARD_DONE);
     return (enum penstock_status)status;
 }
 
-enum penstock_status penstock_transform_fail(struct penstock_transform *t, int64_t sample,
-                                             const char *text)
+/* A message about the task or the trial. `text` may be penstock_transform_error()'s. */
+static enum status send_trouble(struct penstock_transform *t, enum board_message_type type,
+                                int64_t sample, const char *text)
 {
     struct board_message *message = calloc(1, sizeof *message);
-    if (message) /* before the error is cleared: `text` may be penstock_transform_error()'s */
-        snprintf(message->text, sizeof message->text, "%s", text);
+    if (!message)
+        return error_set(&t->error, STATUS_NO_MEMORY, "transform: no memory");
+    snprintf(message->text, sizeof message->text, "%s", text);
     error_clear(&t->error);
-    if (t->duty == DUTY_NONE || !message) {
-        free(message);
-        return (enum penstock_status)error_set(&t->error, STATUS_INVALID,
-                                               "transform: there is no batch to fail at");
-    }
-    message->type = BOARD_TROUBLE;
+    message->type = type;
     message->session = t->session;
     message->task = t->duty == DUTY_TASK ? (uint64_t)(t->task - t->board->tasks) : 0;
     message->sample =
         sample < 0 ? UINT32_MAX : (uint32_t)sample + (t->duty == DUTY_TASK ? t->task->begin : 0);
     enum status status = board_send(t->socket, message, NULL, 0, &t->error);
     free(message);
+    return status;
+}
+
+enum penstock_status penstock_transform_mask(struct penstock_transform *t, uint32_t sample,
+                                             const char *text)
+{
+    if (t->duty != DUTY_TASK || !t->masks || sample >= t->batch.sample_count)
+        return (enum penstock_status)error_set(
+            &t->error, STATUS_INVALID, "transform: sample %" PRIu32 " cannot be masked: %s", sample,
+            t->duty != DUTY_TASK || sample >= t->batch.sample_count
+                ? "there is no such sample"
+                : "errors.bad_sample is not mask");
+    enum status status = send_trouble(t, BOARD_BAD, sample, text);
+    t->is_partly |= status == STATUS_OK;
+    return (enum penstock_status)status;
+}
+
+enum penstock_status penstock_transform_fail(struct penstock_transform *t, int64_t sample,
+                                             const char *text)
+{
+    if (t->duty == DUTY_NONE)
+        return (enum penstock_status)error_set(&t->error, STATUS_INVALID,
+                                               "transform: there is no batch to fail at");
+    enum status status = send_trouble(t, BOARD_TROUBLE, sample, text);
     if (t->duty == DUTY_TASK)
         answer(t, BOARD_FAILED);
     else

@@ -26,7 +26,9 @@ struct penstock_transform {
     struct board *board; /* mapped; NULL: no session has begun */
     uint64_t board_bytes;
     uint32_t task_count; /* as checked */
+    bool masks;          /* samples may be bad */
     enum duty duty;
+    bool is_partly; /* the task has bad samples */
     struct board_task *task;
     uint64_t start_ns;
     struct penstock_transform_batch batch;

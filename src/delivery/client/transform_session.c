@@ -56,6 +56,7 @@ static enum status begin(struct penstock_transform *t, const struct board_messag
     transform_leave(t);
     t->process = message->process;
     t->session = message->session;
+    t->masks = message->masks != 0;
     t->shape = message->shape;
     t->token_fd = fds[1];
     t->done_fd = fds[2];
@@ -134,6 +135,7 @@ static bool take_task(struct penstock_transform *t)
     }
     t->start_ns = clock_now_ns();
     t->duty = DUTY_TASK;
+    t->is_partly = false;
     return true;
 }
 
