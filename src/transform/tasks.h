@@ -20,6 +20,7 @@ struct task {
     uint32_t ring, slot, begin, count;
     uint64_t serial;
     uint32_t tries;    /* processes that had it and died */
+    int first_ending;  /* of the first of them: process.h */
     uint64_t since_ns; /* when it was first seen taken; 0: it is not */
     bool is_partly;    /* it was seen to be BOARD_PARTLY, before processes were heard last */
 };

@@ -112,8 +112,7 @@ static bool count_done(struct transform *t, uint64_t *ret_failed, uint64_t *ret_
             i++;
             continue;
         }
-        if (board_process_of(word) < t->workers.options.count)
-            t->workers.list[board_process_of(word)].deaths = 0;
+        workers_note_done(&t->workers, board_process_of(word));
         t->spent_ns += min_u64(atomic_load(&shown->spent_ns), t->workers.options.timeout_ns);
         tasks_finish(tasks, i);
     }

@@ -308,7 +308,8 @@ static void trouble_is_told(void **state)
     ends_with("fall", true, STATUS_INVALID,
               "at epoch 0 step 3: output 'rows': its offsets do not begin with 0, fall,");
     ends_with("always", true, STATUS_LOST,
-              "was killed by signal 9 (Killed), as 2 before it did at the same batch");
+              "3 processes of delivery.transform died at the same batch, 3 samples of epoch 0 step "
+              "3, the first with index 3000: each was killed by signal 9 (Killed)");
 }
 
 /* Listed once and more: a process that dies has said so, too. */

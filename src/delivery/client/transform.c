@@ -9,11 +9,9 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,16 +50,16 @@ enum penstock_status penstock_transform_open(struct penstock_transform **ret_tra
     if (status == STATUS_OK) {
         *t = (struct penstock_transform){.socket = socket, .token_fd = -1, .done_fd = -1};
         (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
-        prctl(PR_SET_PDEATHSIG,
-              SIGTERM); /* of the reader, where its shell has become this process */
         status = board_send(socket, &hello, NULL, 0, &error);
     }
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        transform_watch(t);
         *ret_transform = t;
-    else
+    } else {
         free(t);
+    }
     return (enum penstock_status)status;
 }
 
@@ -244,6 +242,7 @@ void penstock_transform_close(struct penstock_transform *t)
 {
     if (!t)
         return;
+    transform_watch_end(t);
     transform_leave(t);
     fd_close(&t->socket);
     free(t);
