@@ -253,7 +253,9 @@ int main(int argc, char **argv)
 {
     setlinebuf(stderr); /* a line is one write: lines of several processes do not mix */
     if (argc > 4 && strcmp(argv[1], "--exec-trainer") == 0)
-        return spawner_exec(argv + 2);
+        return spawner_exec(SPAWN_TRAINER, argv + 2);
+    if (argc > 4 && strcmp(argv[1], "--exec-transform") == 0)
+        return spawner_exec(SPAWN_TRANSFORM, argv + 2);
     if (argc == 2 && strcmp(argv[1], "--check-mpi") == 0)
         return check_mpi();
     struct arguments arguments = {0};

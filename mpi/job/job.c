@@ -297,6 +297,7 @@ void job_done(struct job *job, struct session *session)
     free(job->seats);
     free(job->made);
     free(job->environment);
+    free(job->through);
     config_done(&job->config);
     /* A signal may still come: nothing is left to stop. */
     *job = (struct job){.comm = job->comm};

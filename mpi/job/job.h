@@ -83,6 +83,7 @@ struct job {
                                   * none */
     struct transform *transform; /* likewise */
     char **environment;          /* of its processes; owned */
+    char **through;              /* words that start them; owned */
     char name[64 + COMM_NODE_NAME_BYTES]; /* "reader 0 on n1"; set with the transform */
     struct pool *pool;
     struct row_store *store;

@@ -20,6 +20,7 @@ enum status service_cancel_transform(const struct job *job, struct error *err)
     bool active;
     while (job->transform && status == STATUS_OK && !transform_cancel(job->transform)) {
         comm_heed_signals(&job->comm);
+        comm_move(&job->comm);
         clock_sleep_ns(pause_ns);
         status = transform_progress(job->transform, true, &active, err);
     }

@@ -226,6 +226,12 @@ void comm_heed_signals(const struct comm *comm)
         comm->on_signal(comm->on_signal_argument, number);
 }
 
+void comm_move(const struct comm *comm)
+{
+    int here;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->control, &here, MPI_STATUS_IGNORE);
+}
+
 void comm_back_off(unsigned *idle)
 {
     enum { SHORTEST_NS = 20000, LONGEST_NS = 1000000, DOUBLINGS = 6 };

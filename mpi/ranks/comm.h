@@ -80,6 +80,9 @@ bool comm_take(const struct comm *comm, MPI_Comm where, int tag, void *message, 
 /* Waits for a request: tests, looks for signals, and sleeps. */
 void comm_wait(const struct comm *comm, MPI_Request *request);
 
+/* Lets MPI move what is on its way, in a wait for something else. */
+void comm_move(const struct comm *comm);
+
 /* Collective over `where`, one of comm's: reduces `count` values of all ranks, which become the
  * result. Waits as comm_wait() does, and so does the next one. Values of 64 bits are below 2^63:
  * MPICH 4.0 compares unsigned integers as if they were signed. */

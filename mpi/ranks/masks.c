@@ -67,6 +67,11 @@ enum status masks_new(const struct comm *comm, const struct config *config, stru
     return STATUS_OK;
 }
 
+struct bad_log *masks_log(const struct masks *masks)
+{
+    return masks ? masks->log : NULL;
+}
+
 /* Rank 0: lists what a reader has found, and remembers the first of too many. */
 static void list_entry(struct masks *masks, const struct mask_entry *entry)
 {

@@ -1,6 +1,6 @@
-/* Sends bad chunks from the readers that find them to rank 0, which lists and counts them
- * (run/bad_list.h). Only with errors.bad_sample: mask. Otherwise there is no struct masks, and
- * every function but masks_new() does nothing with NULL.
+/* Sends bad chunks, and samples at which the transform failed, from the readers that find them to
+ * rank 0, which lists and counts them (run/bad_list.h). Only with errors.bad_sample: mask.
+ * Otherwise there is no struct masks, and every function but masks_new() does nothing with NULL.
  *
  * A reader sends an entry each time that it reads a bad chunk. Rank 0 drops entries that it has,
  * and writes the list at most once a second. Main thread only.
@@ -22,6 +22,9 @@ struct masks;
 MUST_USE enum status masks_new(const struct comm *comm, const struct config *config,
                                struct dataset *dataset, struct masks **ret_masks,
                                struct error *err);
+
+/* Where the main thread, too, may add what is masked. Borrowed; NULL for NULL. */
+struct bad_log *masks_log(const struct masks *masks);
 
 /* Moves entries on; never blocks. On rank 0 an error once there are more bad samples than
  * errors.max_bad: the message names reader and node. Cheap when nothing is bad. */

@@ -170,10 +170,32 @@ enum status spawner_start(const struct spawner *spawner, uint32_t index, pid_t *
     return STATUS_OK;
 }
 
-int spawner_exec(char *const *arguments)
+char **spawner_through(const struct cpuset *cpus)
+{
+    enum { WORDS = 4, PID_BYTES = 24 };
+    struct text set = {0};
+    if (cpus)
+        cpuset_print(cpus, &set);
+    const size_t head = (WORDS + 1) * sizeof(char *) + PID_BYTES;
+    char **words = calloc(1, head + set.length + 1);
+    if (words) {
+        static char program[] = "/proc/self/exe", command[] = "--exec-transform";
+        words[0] = program;
+        words[1] = command;
+        words[2] = (char *)(words + WORDS + 1);
+        words[3] = words[2] + PID_BYTES;
+        snprintf(words[2], PID_BYTES, "%d", (int)getpid());
+        memcpy(words[3], set.data ? set.data : "", set.length);
+    }
+    text_done(&set);
+    return words;
+}
+
+int spawner_exec(enum spawner_kind kind, char *const *arguments)
 {
     pid_t parent = (pid_t)strtol(arguments[0], NULL, 10);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    bool is_trainer = kind == SPAWN_TRAINER;
+    prctl(PR_SET_PDEATHSIG, is_trainer ? SIGTERM : SIGKILL);
     if (getppid() != parent)
         return 1;             /* it died before we could ask */
     signal(SIGUSR2, SIG_IGN); /* srun sends it to all of a step; it is meant for the readers */
@@ -182,12 +204,15 @@ int spawner_exec(char *const *arguments)
     struct error err;
     if (*arguments[1] && (cpuset_parse(arguments[1], &seat, &err) != STATUS_OK ||
                           topology_bind_self(&seat, &err) != STATUS_OK)) {
-        fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], err.message);
+        fprintf(stderr, "penstock: start %s '%s': %s\n", is_trainer ? "trainer" : "transform",
+                command[0], err.message);
         return 127;
     }
     user_path_restore();
-    close_range(STDERR_FILENO + 1, ~0U, 0); /* the launcher's sockets are no business of trainers */
+    /* The launcher's sockets are no business of trainers. */
+    close_range(STDERR_FILENO + (is_trainer ? 1 : 2), ~0U, 0);
     execvp(command[0], command);
-    fprintf(stderr, "penstock: start trainer '%s': %s\n", command[0], strerror(errno));
+    fprintf(stderr, "penstock: start %s '%s': %s\n", is_trainer ? "trainer" : "transform",
+            command[0], strerror(errno));
     return 127;
 }

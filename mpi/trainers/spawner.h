@@ -11,7 +11,7 @@
  *     reader --posix_spawn--> penstock-reader --exec-trainer PARENT CPUSET CMD... --exec--> CMD
  *
  * penstock-reader runs between the two, since only the child itself can ask for a signal when its
- * parent dies. Main thread only.
+ * parent dies. Processes of a transform are started in the same way. Main thread only.
  */
 #ifndef PENSTOCK_MPI_TRAINERS_SPAWNER_H
 #define PENSTOCK_MPI_TRAINERS_SPAWNER_H
@@ -44,9 +44,18 @@ MUST_USE enum status spawner_start(const struct spawner *spawner, uint32_t index
  * variables, with PENSTOCK_LIBRARY. The caller frees the array, not its texts. NULL: no memory. */
 char **spawner_plain_environment(void);
 
-/* The body of the hidden command `penstock-reader --exec-trainer PARENT CPUSET CMD…`: arranges for
- * SIGTERM when PARENT dies, binds itself to CPUSET unless that is "", then executes CMD. Returns
- * only on failure, with the exit code for main(). */
-int spawner_exec(char *const *arguments);
+/* Words that start a process of a transform, bound to `cpus` (NULL: anywhere), through
+ * penstock-reader: the caller puts its command behind, and frees them. NULL: no memory. */
+char **spawner_through(const struct cpuset *cpus);
+
+enum spawner_kind {
+    SPAWN_TRAINER,   /* gets SIGTERM when its reader dies, and no descriptor but 0 to 2 */
+    SPAWN_TRANSFORM, /* gets SIGKILL: it may hang; and its socket, descriptor 3, too */
+};
+
+/* The body of the hidden commands `penstock-reader --exec-trainer PARENT CPUSET CMD…` and
+ * `--exec-transform`: arranges for a signal when PARENT dies, binds itself to CPUSET unless that is
+ * "", then executes CMD. Returns only on failure, with the exit code for main(). */
+int spawner_exec(enum spawner_kind kind, char *const *arguments);
 
 #endif

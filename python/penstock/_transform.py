@@ -56,6 +56,7 @@ _FUNCTIONS = {
     "penstock_transform_next": (c_int, [c_void_p, POINTER(CTransformBatch)]),
     "penstock_transform_tell": (c_int, [c_void_p, POINTER(COutput), c_uint32]),
     "penstock_transform_done": (c_int, [c_void_p]),
+    "penstock_transform_mask": (c_int, [c_void_p, c_uint32, c_char_p]),
     "penstock_transform_fail": (c_int, [c_void_p, c_int64, c_char_p]),
     "penstock_transform_error": (c_char_p, [c_void_p]),
     "penstock_transform_close": (None, [c_void_p]),
@@ -192,9 +193,13 @@ def _batch_of(library, raw):
     return batch
 
 
-def _said(error):
-    """An exception in a line: what it says, and the lines that led there. The whole of it goes to standard error."""
+def _show(error):
+    """The whole of it, on standard error."""
     traceback.print_exception(type(error), error, error.__traceback__)
+
+
+def _said(error):
+    """An exception in a line: what it says, and the lines that led there."""
     here = os.path.dirname(os.path.abspath(__file__))
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not os.path.abspath(f.filename).startswith(here)]
     lines = ", from ".join(f"{frame.filename}:{frame.lineno} ({frame.name})" for frame in reversed(frames[-3:]))
@@ -267,6 +272,7 @@ class _Worker:
                 except _SampleFailed as failed:
                     self._call("fail", failed.sample, failed.text.encode())
                 except Exception as error:  # whatever the function raises
+                    _show(error)
                     self._call("fail", -1, _said(error)[:_TEXT_BYTES].encode())
         except Ended:
             pass
@@ -337,27 +343,35 @@ class _Worker:
             return
         except Exception as error:  # whatever the function raises
             failed = error
-        for i in range(count):
-            self._try_one(batch, i, raw, places)
-        if batch.valid.all():  # each sample alone did not fail
-            raise failed
+        if sum(self._try_one(batch, i, raw, places) for i in range(count)) == count and batch.valid.all():
+            raise failed  # which sample it was nobody can say
 
     def _try_one(self, batch, i, raw, places):
-        """Nobody trains on a sample that is not valid: zeros will do."""
+        """Whether sample i can be made. Nobody trains on one that is not valid: zeros will do."""
         try:
             one = batch._cut(i, i + 1)
             self._put(raw, places, one, self._make(one), i, 1)
+            return True
         except Exception as error:
-            if batch.valid[i] and isinstance(error, _SampleFailed):
-                raise
             if batch.valid[i]:
-                raise _SampleFailed(i, _said(error)[:_TEXT_BYTES]) from error
+                self._mask(i, error)
             for place in places.values():
                 if raw.result_offsets[place]:
                     offsets = _view(raw.result_offsets[place], np.dtype(np.int64), (i + 2,))
                     offsets[0], offsets[i + 1] = 0, offsets[i] if i else 0
                 elif raw.results[place]:
                     self._result(raw, place, i, 1)[:] = 0
+            return False
+
+    def _mask(self, i, error):
+        """errors.bad_sample says what becomes of sample i."""
+        text = error.text if isinstance(error, _SampleFailed) else _said(error)[:_TEXT_BYTES]
+        try:
+            self._call("mask", i, text.encode())
+        except Invalid:
+            if not isinstance(error, _SampleFailed):
+                _show(error)
+            raise _SampleFailed(i, text) from error
 
     @staticmethod
     def _result(raw, place, begin, count):

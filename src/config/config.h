@@ -249,7 +249,7 @@ struct config_range {
       "absolute path of a file NAME.prom for node_exporter's textfile collector, written every 5 " \
       "s on each node; {rank} stands for the reader's rank; \"\": none")                           \
     X("errors.bad_sample", bad_sample, CHOICE_BAD_SAMPLE, "fail", 0, 0, KEEPS_ORDER,               \
-      "when a chunk cannot be read: fail, or mask (its samples are zeros, and invalid)")           \
+      "when a chunk or a transform fails: fail, or mask (its samples are zeros, and invalid)")     \
     X("errors.max_bad", max_bad, U64, "1000", 0, 10000000, KEEPS_ORDER,                            \
       "most masked samples, over all readers; with one more the run fails")                        \
     X("errors.missing_chunk", missing_chunk, CHOICE_MISSING_CHUNK, "auto", 0, 0, KEEPS_ORDER,      \

@@ -88,6 +88,13 @@ PENSTOCK_API enum penstock_status penstock_transform_tell(struct penstock_transf
  * give a sample more than most_items. */
 PENSTOCK_API enum penstock_status penstock_transform_done(struct penstock_transform *transform);
 
+/* A sample of the part cannot be done, `text` says why, and the others can: with errors.bad_sample:
+ * mask it goes to trainers with `valid` 0 and zeros, and its results are not looked at, but that
+ * offsets are sound. Call penstock_transform_done() then. INVALID: errors.bad_sample is not mask,
+ * or there is no such sample. */
+PENSTOCK_API enum penstock_status penstock_transform_mask(struct penstock_transform *transform,
+                                                          uint32_t sample, const char *text);
+
 /* The batch, or the trial, cannot be done: the run ends with `text`, of which the first 3071 bytes
  * count. `sample`: which one of the part it is; -1: none. */
 PENSTOCK_API enum penstock_status penstock_transform_fail(struct penstock_transform *transform,

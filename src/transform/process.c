@@ -1,14 +1,11 @@
-/* See process.h. A process with MPI and threads must not fork(), and posix_spawn() cannot set an
- * affinity: this thread takes the child's for a moment. */
+/* See process.h. */
 #include "transform/process.h"
 
 #include "base/clock.h"
 #include "base/spawn.h"
 #include "delivery/ring/fdpass.h"
-#include "topology/topology.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,21 +51,22 @@ static char **child_environment(char *const *given)
     return entries;
 }
 
-/* Where the child may run. Failures leave it where this thread may. */
-static int spawn_on(const struct transform_command *command, char *const *environment, int socket,
-                    pid_t *ret_pid)
+/* The words of the child; the caller frees the array, not its texts. */
+static char **child_words(const struct transform_command *command)
 {
-    cpu_set_t *own = CPU_ALLOC(CPUSET_MAX_CPUS);
-    size_t size = CPU_ALLOC_SIZE(CPUSET_MAX_CPUS);
-    struct error ignored;
-    bool moved = command->cpus && own && sched_getaffinity(0, size, own) == 0 &&
-                 topology_bind_self(command->cpus, &ignored) == STATUS_OK;
-    char *const words[] = {"sh", "-c", (char *)(uintptr_t)command->text, NULL};
-    int failure = spawn_program("/bin/sh", words, environment, socket, CHILD_SOCKET, ret_pid);
-    if (moved)
-        (void)sched_setaffinity(0, size, own);
-    CPU_FREE(own);
-    return failure;
+    static char sh[] = "/bin/sh", option[] = "-c";
+    size_t count = 0;
+    while (command->through && command->through[count])
+        count++;
+    char **words = calloc(count + 4, sizeof *words);
+    if (!words)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        words[i] = command->through[i];
+    words[count] = sh;
+    words[count + 1] = option;
+    words[count + 2] = (char *)(uintptr_t)command->text;
+    return words;
 }
 
 enum status transform_process_start(const struct transform_command *command,
@@ -78,14 +76,20 @@ enum status transform_process_start(const struct transform_command *command,
     pid_t pid = 0;
     char **environment =
         child_environment(command->environment ? command->environment : (char *const *)environ);
-    if (!environment)
+    char **words = child_words(command);
+    if (!environment || !words) {
+        free(environment);
+        free(words);
         return error_set(err, STATUS_NO_MEMORY, "no memory to start a transform");
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
         free(environment);
+        free(words);
         return error_set_errno(err, STATUS_IO, "make a socket for a transform");
     }
-    int failure = spawn_on(command, environment, ends[1], &pid);
+    int failure = spawn_program(words[0], words, environment, ends[1], CHILD_SOCKET, &pid);
     free(environment);
+    free(words);
     close(ends[1]);
     if (failure) {
         close(ends[0]);
@@ -104,7 +108,7 @@ bool transform_process_has_ended(struct transform_process *process)
     if (found == 0 || (found < 0 && errno == EINTR))
         return false;
     if (found < 0)
-        process->status = -1;
+        process->status = ENDING_UNKNOWN;
     process->ended = true;
     return true;
 }
@@ -112,23 +116,34 @@ bool transform_process_has_ended(struct transform_process *process)
 bool transform_process_was_killed(const struct transform_process *process)
 {
     int status = process->status;
-    return process->ended && (status == -1 || WIFSIGNALED(status) || WEXITSTATUS(status) > 128);
+    return process->ended &&
+           (status == ENDING_UNKNOWN || WIFSIGNALED(status) || WEXITSTATUS(status) > 128);
 }
 
-const char *transform_process_ending(const struct transform_process *process)
+struct transform_ending transform_ending(int status)
 {
-    static char text[96];
-    int status = process->status;
-    if (status == -1)
-        snprintf(text, sizeof text, "ended");
+    static const char *const texts[] = {"ended", "hung", "has closed its socket",
+                                        "reads no messages"};
+    struct transform_ending ending;
+    char *text = ending.text;
+    const size_t size = sizeof ending.text;
+    if (status < 0)
+        snprintf(text, size, "%s", texts[ENDING_UNKNOWN - status]);
     else if (WIFSIGNALED(status))
-        snprintf(text, sizeof text, "was killed by signal %d (%s)", WTERMSIG(status),
+        snprintf(text, size, "was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == 127)
-        snprintf(text, sizeof text, "ended with exit code 127: the shell found no such command");
+        snprintf(text, size, "ended with exit code 127: the shell found no such command");
     else
-        snprintf(text, sizeof text, "ended with exit code %d", WEXITSTATUS(status));
-    return text;
+        snprintf(text, size, "ended with exit code %d", WEXITSTATUS(status));
+    return ending;
+}
+
+void transform_process_kill(struct transform_process *process)
+{
+    fd_close(&process->socket);
+    if (process->pid > 0)
+        kill(-process->pid, SIGKILL); /* also what it may have left */
 }
 
 void transform_process_stop(struct transform_process *process, uint32_t patience_ms)
@@ -139,7 +154,7 @@ void transform_process_stop(struct transform_process *process, uint32_t patience
         return;
     while (!transform_process_has_ended(process) && clock_now_ns() - start_ns < patience_ms * ms_ns)
         clock_sleep_ns(ms_ns);
-    kill(-process->pid, SIGKILL); /* also what it may have left */
+    transform_process_kill(process);
     while (!transform_process_has_ended(process))
         clock_sleep_ns(ms_ns);
     *process = (struct transform_process){.socket = -1};

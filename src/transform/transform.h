@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "delivery/ring/board.h"
 #include "delivery/ring/ring.h"
+#include "transform/mask.h"
 #include "transform/process.h"
 
 #include <poll.h>
@@ -25,9 +26,10 @@ enum { TRANSFORM_MOST_PROCESSES = 512 };
 
 struct transform_options {
     struct transform_command command;
-    uint32_t count;      /* processes, 1 to TRANSFORM_MOST_PROCESSES */
-    uint64_t timeout_ns; /* until a process is ready, and for one task */
-    const char *who;     /* "reader 0 on n1", for the log; borrowed */
+    uint32_t count;        /* processes, 1 to TRANSFORM_MOST_PROCESSES */
+    uint64_t timeout_ns;   /* until a process is ready, and for one task */
+    const char *who;       /* "reader 0 on n1", for the log; borrowed */
+    struct mask_rule rule; /* for samples at which it fails */
 };
 
 struct transform;

@@ -31,15 +31,20 @@ static enum status find_inputs(const char *fields, const struct dataset *dataset
     struct text name = {0};
     enum status status = STATUS_OK;
     for (const char *at = fields; status == STATUS_OK && text_list_take(&at, &name);) {
-        uint64_t before = chosen;
+        uint64_t found = 0;
         for (size_t f = 0; f < dataset->field_count; f++)
             if (belongs_to(dataset->fields[f].name, name.data, name.length))
-                chosen |= UINT64_C(1) << f;
-        if (chosen == before)
+                found |= UINT64_C(1) << f;
+        if (found == 0)
+            status =
+                error_set(err, STATUS_INVALID, "delivery.transform.fields: there is no field '%s'",
+                          text_shown(name.data).text);
+        else if (*fields && (found & chosen) != 0)
             status = error_set(err, STATUS_INVALID,
-                               "delivery.transform.fields: there is no field '%s', or it is named "
-                               "twice",
-                               text_shown(name.data).text);
+                               "delivery.transform.fields: field '%s' is named twice: what comes "
+                               "beside a field is with it",
+                               dataset->fields[__builtin_ctzll(found & chosen)].name);
+        chosen |= found;
     }
     text_done(&name);
     for (size_t f = 0; f < dataset->field_count; f++) /* columns of a ragged field come together */
@@ -68,17 +73,50 @@ static bool is_input(const struct board_shape *shape, uint32_t field)
     return false;
 }
 
-/* A name that trainers have already: of a field that is no input, or of an output before. */
-static bool is_taken(const struct board_shape *shape, const struct dataset *dataset,
-                     const char *name, uint32_t before)
+/* Whether an output has a name: its own, or that of its offsets. */
+static bool has_name(const struct board_output *output, const char *name)
 {
+    size_t length = strlen(output->name);
+    return strcmp(output->name, name) == 0 ||
+           (output->most_items > 0 && strncmp(output->name, name, length) == 0 &&
+            strcmp(name + length, ".offsets") == 0);
+}
+
+/* A name of output `number` that trainers have already: of a field that is no input, or is handed
+ * on, or of an output before; NULL: none. */
+static const char *taken_name(const struct board_shape *shape, const struct dataset *dataset,
+                              uint32_t number)
+{
+    const struct board_output *output = &shape->outputs[number];
     for (uint32_t f = 0; f < dataset->field_count; f++)
-        if (!is_input(shape, f) && strcmp(dataset->fields[f].name, name) == 0)
-            return true;
-    for (uint32_t o = 0; o < before; o++)
-        if (strcmp(shape->outputs[o].name, name) == 0)
-            return true;
-    return false;
+        if (!is_input(shape, f) && has_name(output, dataset->fields[f].name))
+            return dataset->fields[f].name;
+    for (uint32_t i = 0; i < shape->input_count; i++) /* beside one that is handed on, say */
+        if (shape->inputs[i].is_delivered && output->same_as == 0 &&
+            has_name(output, shape->inputs[i].name))
+            return shape->inputs[i].name;
+    for (uint32_t o = 0; o < number; o++) {
+        if (has_name(output, shape->outputs[o].name))
+            return shape->outputs[o].name;
+        if (has_name(&shape->outputs[o], output->name))
+            return output->name;
+    }
+    return NULL;
+}
+
+static enum status check_names(const struct board_shape *shape, const struct dataset *dataset,
+                               struct error *err)
+{
+    for (uint32_t o = 0; o < shape->output_count; o++) {
+        const char *name = taken_name(shape, dataset, o);
+        if (name)
+            return error_set(err, STATUS_INVALID,
+                             "delivery.transform: there is a field '%s' already (output '%s'): "
+                             "give the output another name, or list the field in "
+                             "delivery.transform.fields",
+                             name, shape->outputs[o].name);
+    }
+    return STATUS_OK;
 }
 
 /* An input that is handed on takes along what comes beside it. */
@@ -111,11 +149,6 @@ static enum status take_outputs(const struct board_shape *told, const struct dat
         struct board_output *output = &shape->outputs[o];
         *output = told->outputs[o];
         output->name[sizeof output->name - 1] = '\0';
-        if (is_taken(shape, dataset, output->name, o))
-            return error_set(err, STATUS_INVALID,
-                             "delivery.transform: there is a field '%s' already: give the output "
-                             "another name, or list the field in delivery.transform.fields",
-                             output->name);
         if (output->same_as > shape->input_count)
             return error_set(err, STATUS_PROTOCOL, "delivery.transform: there is no input %" PRIu32,
                              output->same_as);
@@ -133,7 +166,7 @@ static enum status take_outputs(const struct board_shape *told, const struct dat
                              "%d at most",
                              next, RING_MAX_FIELDS);
     }
-    return STATUS_OK;
+    return check_names(shape, dataset, err);
 }
 
 /* The call
@@ -148,6 +181,10 @@ static enum status await(const struct trial_options *options, struct transform_p
     for (;;) {
         struct pollfd fd = {.fd = process->socket, .events = POLLIN};
         (void)poll(&fd, 1, 100);
+        if (options->is_interrupted && options->is_interrupted(options->argument))
+            return error_set(err, STATUS_INTERRUPTED,
+                             "delivery.transform: a signal came before '%s' had said what it makes",
+                             text_shown(options->command.text).text);
         enum status status = board_receive(process->socket, ret_message, NULL, MSG_DONTWAIT, err);
         if (status == STATUS_OK && ret_message->type == (uint32_t)type)
             return STATUS_OK;
@@ -162,7 +199,7 @@ static enum status await(const struct trial_options *options, struct transform_p
             return error_set(
                 err, STATUS_LOST, "delivery.transform: '%s' %s before it had said what it makes",
                 text_shown(options->command.text).text,
-                process->ended ? transform_process_ending(process) : "closed its socket");
+                transform_ending(process->ended ? process->status : ENDING_CLOSED).text);
         }
         if (status != STATUS_OK && status != STATUS_TIMEOUT)
             return status;
@@ -207,7 +244,7 @@ enum status trial_run(const struct trial_options *options, const struct dataset 
         if (status == STATUS_OK)
             status = call(options, &process, memfd, shape, message, err);
         bool again = status == STATUS_LOST && transform_process_was_killed(&process);
-        transform_process_stop(&process, STOP_MS);
+        transform_process_stop(&process, status == STATUS_INTERRUPTED ? 0 : STOP_MS);
         if (status == STATUS_OK || !again || tries == MOST_TRIES)
             break;
         status = STATUS_OK;

@@ -3,15 +3,17 @@ processes; and each thing that goes wrong is one message."""
 
 import glob
 import importlib.util
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
-from job import BIN, MARK, SANITIZED, JobTest, environment, python_words
+from job import ALONE, BIN, MARK, SANITIZED, JobTest, environment, leftovers, python_words
 
 for module in ("numpy", "zarr"):
     if importlib.util.find_spec(module) is None:
@@ -153,6 +155,34 @@ class Transforms(JobTest):
         self.check(self.got(), "new", 10, 10 * 90)
         self.assertGreater(outcome.output.count("started again"), 0, f"killed {killed}")
 
+    def test_bad_samples_are_masked(self):
+        """errors.bad_sample: mask: a sample at which the function fails is zeros with valid 0, is listed once, and counts."""
+        array, odd, report = zarr.open_group(self.uri)["image"], [7, 41, 88], os.path.join(self.folder, "bad.jsonl")
+        more = {"errors.bad_sample": "mask", "errors.report": report}
+        array.set_orthogonal_selection(odd, np.full((3, 4, 3), 77, np.uint8))
+        try:
+            outcome = self.start(2, self.settings("odd", **more, **{"batch.last": "partial", "delivery.trainers": 2}), "new")
+            self.assertEqual(outcome.code, 0, outcome.output)
+            samples = self.got()
+            bad = [one for one in samples if not one[4]]
+            self.assertEqual(sorted((epoch, index) for epoch, _, index, *_ in bad), [(e, i) for e in (0, 1) for i in odd])
+            for one in bad:
+                for name, value in one[5].items():
+                    self.assertFalse(np.any(value) and name != "id", f"{name} of {one}")
+            self.check([one for one in samples if one[4]], "new", 2, 2 * 87)
+            with open(report, encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            self.assertEqual(sorted(line["samples"] for line in lines), [[i, i + 1] for i in odd])
+            self.assertEqual({line["array"] for line in lines}, {"delivery.transform"})
+            for line in lines:
+                self.assertRegex(line["error"], r"delivery.transform failed at the sample with index \d+ \(epoch \d step \d+\): ValueError: "
+                                                r"this one is odd; at .*transform_program.py:\d+ \(change\)")
+            outcome = self.start(1, self.settings("odd", **more, **{"errors.max_bad": 2}), "new")
+            self.assertNotEqual(outcome.code, 0)
+            self.assertRegex(outcome.output, r"more than errors.max_bad 2 bad samples; the last, of reader 0 on .*: delivery.transform failed at")
+        finally:
+            array[...] = self.images
+
     def test_what_fails(self):
         odd = self.images[41].copy()
         zarr.open_group(self.uri)["image"][41] = np.full_like(odd, 77)
@@ -171,8 +201,12 @@ class Transforms(JobTest):
                 ("sleep 100", r"'sleep 100' has said nothing for 1 s \(delivery.transform.timeout\): does it call penstock.transform\?",
                  {"delivery.transform_timeout": 1}),
                 (command(), r"delivery.transform.fields: there is no field 'nothing'", {"delivery.transform_fields": "nothing"}),
-                (command(), r"KeyError: \"no field 'image'; there are id\"; at .*transform_program.py", {"delivery.transform_fields": "id"})):
-            outcome = self.reader(1, {**self.settings(), "delivery.transform_run": run, **more}, [], ["--quiet", "-c", self.run_yaml("new")],
+                (command(), r"KeyError: \"no field 'image'; there are id\"; at .*transform_program.py", {"delivery.transform_fields": "id"}),
+                (command(), r"delivery.transform.fields: field 'text.offsets' is named twice: what comes beside a field is with it",
+                 {"delivery.transform_fields": "text,image,text.offsets"}),
+                (command("clash"), r"delivery.transform: there is a field 'rows.offsets' already \(output 'rows.offsets'\): give",
+                 {"delivery.transform_fields": "image"})):
+            outcome = self.reader(1, {**self.settings(), "delivery.transform_run": run, **more}, [], ["--quiet", "-c", self.run_yaml("rows")],
                                   env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
             self.assertNotEqual(outcome.code, 0)
             self.assertRegex(outcome.output, words)
@@ -184,6 +218,33 @@ class Transforms(JobTest):
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertIn("a process of delivery.transform hung; started again", outcome.output)
         self.check(self.got(), "new", 2, 2 * 84)
+
+    def ends_alone(self, settings, when, number):
+        """A reader that gets a signal leaves no process of its transform."""
+        before = leftovers()
+        outcome = self.reader(ALONE, settings, (*python_words(), PROGRAM, os.path.join(self.folder, "got")),
+                              ["--quiet", "-c", self.run_yaml("new")], send=(when, number),
+                              env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+        deadline = time.monotonic() + 10
+        while left := [name for name in leftovers() - before if name.startswith("/proc/")]:
+            self.assertLess(time.monotonic(), deadline, f"left behind: {left}")
+            time.sleep(0.05)
+        return outcome
+
+    def test_a_signal_in_the_trial(self):
+        started = os.path.join(self.folder, "started")
+        settings = {**self.settings(), "delivery.transform_run": "touch started; sleep 100; true"}
+        outcome = self.ends_alone(settings, lambda: os.path.exists(started), signal.SIGTERM)
+        self.assertEqual(outcome.code, 128 + signal.SIGTERM, outcome.output)
+        self.assertLess(outcome.seconds, 20)
+
+    def test_a_process_hangs_and_its_reader_dies(self):
+        hang = os.path.join(self.folder, "hang")
+        with open(hang, "w", encoding="ascii"):
+            pass
+        settings = {**self.settings(), "delivery.transform_run": command("hang") + "; true", "delivery.transform_fields": "image"}
+        outcome = self.ends_alone(settings, lambda: not os.path.exists(hang), signal.SIGKILL)
+        self.assertEqual(outcome.code, -signal.SIGKILL)
 
     def fails(self, mode, words):
         outcome = self.start(1, self.settings(mode), mode)

@@ -6,6 +6,7 @@
   odd    fails at the sample whose image begins with 77
   other  another shape after the trial
   hang   `new`, but one batch never ends
+  clash  a field of a name that is there already
 """
 
 import json
@@ -39,6 +40,8 @@ def change(batch, rng):
         time.sleep(100)
     if MODE == "odd" and (images.reshape(len(images), -1)[:, 0] == 77).any():
         raise ValueError("this one is odd")
+    if MODE == "clash":
+        return {"rows": [np.zeros(1)] * len(images), "rows.offsets": images[:, 0, 0]}
     if MODE == "rows":
         csr, numbers = batch.csr("text"), rng.random() is not None and rng.integers(-5, 9, 3)
         rows = [csr.values[a:b] for a, b in zip(csr.offsets, csr.offsets[1:])]

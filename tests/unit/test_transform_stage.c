@@ -43,6 +43,11 @@ static void make(const struct penstock_transform_batch *batch)
     }
 }
 
+static bool is_odd(int32_t x)
+{
+    return x % 3 == 1;
+}
+
 /* Fills the board with nonsense, as no library would, and dies. */
 static void scribble(void)
 {
@@ -88,6 +93,14 @@ static int work(const char *mode, const char *file)
             continue;
         }
         make(&batch);
+        for (uint32_t i = 0; strcmp(mode, "bad") == 0 && i < batch.sample_count; i++)
+            if (is_odd(((const int32_t *)batch.data[0])[i]) &&
+                penstock_transform_mask(transform, i, "odd") != PENSTOCK_OK)
+                return 1;
+        if (strcmp(mode, "bad") == 0 && batch.step == 5 && is_first(file))
+            raise(SIGKILL); /* after it has said what is bad */
+        if (penstock_transform_mask(transform, batch.sample_count, "none") != PENSTOCK_INVALID)
+            return 1;
         if (strcmp(mode, "fall") == 0 && batch.step == 3) {
             batch.result_offsets[1][2] = -1;
             if (penstock_transform_done(transform) != PENSTOCK_INVALID)
@@ -110,6 +123,7 @@ struct scene {
     struct ring rings[RINGS];
     struct board_shape shape;
     struct transform *transform;
+    struct bad_log *log; /* NULL: nothing is masked */
     char command[512], file[64];
 };
 
@@ -146,6 +160,8 @@ static void open_scene(struct scene *scene, const char *mode, bool has_rows, uin
     struct error err = {0};
     *scene = (struct scene){0};
     lay_out(scene, has_rows);
+    if (strcmp(mode, "bad") == 0)
+        assert_int_equal(bad_log_new(&scene->log, NULL), STATUS_OK);
     snprintf(scene->file, sizeof scene->file, "/tmp/penstock-test-%d", (int)getpid());
     FILE *file = fopen(scene->file, "w");
     assert_non_null(file);
@@ -162,7 +178,8 @@ static void open_scene(struct scene *scene, const char *mode, bool has_rows, uin
     const struct transform_options options = {.command = {.text = scene->command},
                                               .count = processes,
                                               .timeout_ns = UINT64_C(60000000000),
-                                              .who = "reader 0"};
+                                              .who = "reader 0",
+                                              .rule = {.log = scene->log, .fields = 0xf}};
     if (transform_new(&options, &scene->shape, &scene->transform, &err) != STATUS_OK ||
         transform_begin(scene->transform, rings, RINGS, &scene->layout, &err) != STATUS_OK)
         fail_msg("%s", err.message);
@@ -171,6 +188,7 @@ static void open_scene(struct scene *scene, const char *mode, bool has_rows, uin
 static void close_scene(struct scene *scene)
 {
     transform_free(scene->transform);
+    bad_log_free(scene->log);
     for (int r = 0; r < RINGS; r++)
         ring_done(&scene->rings[r]);
     unlink(scene->file);
@@ -186,6 +204,7 @@ static void fill(struct scene *scene, uint32_t ring, uint64_t step)
         ((int32_t *)(void *)(slot + scene->layout.fields[FIELD_X].slot_offset))[i] =
             (int32_t)(100 * step + 10 * ring + i);
         ((uint64_t *)(void *)(slot + scene->layout.indices_offset))[i] = 1000 * step + i;
+        slot[scene->layout.valid_offset + i] = 1;
     }
     transform_submit(scene->transform, ring, count);
 }
@@ -193,17 +212,21 @@ static void fill(struct scene *scene, uint32_t ring, uint64_t step)
 static void check(const struct scene *scene, uint32_t ring, uint64_t step, bool has_rows)
 {
     const unsigned char *slot = ring_slot(&scene->rings[ring], step);
+    const int32_t *of_x = (const void *)(slot + scene->layout.fields[FIELD_X].slot_offset);
     const int32_t *y = (const void *)(slot + scene->layout.fields[FIELD_Y].slot_offset);
     const int32_t *rows = (const void *)(slot + scene->layout.fields[FIELD_ROWS].slot_offset);
     const int64_t *offsets = (const void *)(slot + scene->layout.fields[FIELD_OFFSETS].slot_offset);
     int64_t at = 0;
     for (uint32_t i = 0; i < step % (BATCH + 1); i++) {
         int32_t x = (int32_t)(100 * step + 10 * ring + i);
-        assert_int_equal(y[i], 2 * x);
+        bool is_bad = scene->log && is_odd(x);
+        assert_int_equal(slot[scene->layout.valid_offset + i], !is_bad);
+        assert_int_equal(of_x[i], is_bad ? 0 : x);
+        assert_int_equal(y[i], is_bad ? 0 : 2 * x);
         if (has_rows)
             assert_int_equal(offsets[i], at);
         for (int32_t k = 0; has_rows && k < x % 5; k++)
-            assert_int_equal(rows[at++], x);
+            assert_int_equal(rows[at++], is_bad ? 0 : x);
     }
     if (has_rows)
         assert_int_equal(offsets[step % (BATCH + 1)], at);
@@ -285,7 +308,38 @@ static void trouble_is_told(void **state)
     ends_with("fall", true, STATUS_INVALID,
               "at epoch 0 step 3: output 'rows': its offsets do not begin with 0, fall,");
     ends_with("always", true, STATUS_LOST,
-              "was killed by signal 9 (Killed), as 2 before it did at the same batch");
+              "3 processes of delivery.transform died at the same batch, 3 samples of epoch 0 step "
+              "3, the first with index 3000: each was killed by signal 9 (Killed)");
+}
+
+/* Listed once and more: a process that dies has said so, too. */
+static void bad_samples_are_masked(void **state)
+{
+    struct error err = {0};
+    (void)state;
+    for (uint32_t processes = 1; processes <= 5; processes += 2) {
+        struct scene scene;
+        struct bad_chunk bad;
+        uint32_t listed = 0, expected = 0;
+        open_scene(&scene, "bad", processes != 5, processes);
+        if (run_steps(&scene, processes != 5, &err) != STATUS_OK)
+            fail_msg("%u processes: %s", processes, err.message);
+        for (uint32_t n = 0; n < RINGS * STEPS; n++)
+            for (uint32_t i = 0; i < n / 2 % (BATCH + 1); i++)
+                expected += is_odd((int32_t)(100 * (n / 2) + 10 * (n % 2) + i));
+        for (; bad_log_take(scene.log, &bad); listed++) {
+            char words[128];
+            snprintf(words, sizeof words,
+                     "delivery.transform failed at the sample with index %llu (epoch 0 step %llu): "
+                     "odd",
+                     (unsigned long long)bad.first_sample,
+                     (unsigned long long)bad.first_sample / 1000);
+            assert_string_equal(bad.cause.message, words);
+            assert_string_equal(bad.array, "delivery.transform");
+        }
+        assert_in_range(listed, expected, expected + BATCH);
+        close_scene(&scene);
+    }
 }
 
 static void steps_are_forgotten(void **state)
@@ -330,6 +384,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_dead_process_had_is_done_again),
         cmocka_unit_test(nonsense_on_the_board_is_done_again),
         cmocka_unit_test(trouble_is_told),
+        cmocka_unit_test(bad_samples_are_masked),
         cmocka_unit_test(steps_are_forgotten),
         cmocka_unit_test(a_process_of_nobody_is_refused),
     };

@@ -14,6 +14,7 @@ static size_t bytes_of(uint32_t type)
     case BOARD_BEGIN:
         return sizeof(struct board_message);
     case BOARD_TROUBLE:
+    case BOARD_BAD:
         return offsetof(struct board_message, text) + BOARD_TEXT_BYTES;
     default:
         return offsetof(struct board_message, text);
@@ -53,7 +54,8 @@ enum status board_receive(int socket, struct board_message *ret_message, int *re
         status =
             error_set(err, STATUS_PROTOCOL, "transform: a message of %zu bytes of type %" PRIu32,
                       size, ret_message->type);
-    if (status == STATUS_OK && ret_message->type == BOARD_TROUBLE)
+    if (status == STATUS_OK &&
+        (ret_message->type == BOARD_TROUBLE || ret_message->type == BOARD_BAD))
         ret_message->text[BOARD_TEXT_BYTES - 1] = '\0';
     for (size_t i = 0; i < count; i++)
         if (status != STATUS_OK || !ret_fds || i >= BOARD_MOST_FDS)

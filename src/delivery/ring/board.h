@@ -5,6 +5,8 @@
  *       BOARD_READY   a batch, or a part of it, is there
  *                                          BOARD_TAKEN  by a process that has read a token
  *                                          BOARD_DONE   its outputs are in the slot
+ *                                          BOARD_PARTLY the same, but of samples that messages
+ *                                                       before have named (BOARD_BAD)
  *       BOARD_FREE    the step goes to trainers when all of its tasks are done
  *
  * A process reads fields of a slot, its inputs, and writes others, its outputs. It writes no input:
@@ -24,14 +26,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { BOARD_VERSION = 1, BOARD_TEXT_BYTES = 3072 };
+enum { BOARD_VERSION = 2, BOARD_TEXT_BYTES = 3072 };
 
 #define BOARD_MAGIC UINT64_C(0x4452414f424e4550) /* "PENBOARD", little endian */
 
 /* Names the socket's descriptor to a process that the reader has started. */
 #define BOARD_SOCKET_VARIABLE "PENSTOCK_TRANSFORM"
 
-enum board_state { BOARD_FREE, BOARD_READY, BOARD_TAKEN, BOARD_DONE, BOARD_FAILED };
+enum board_state { BOARD_FREE, BOARD_READY, BOARD_TAKEN, BOARD_DONE, BOARD_FAILED, BOARD_PARTLY };
 
 /* Samples [begin, begin + count) of a slot. */
 struct board_task {
@@ -102,6 +104,7 @@ enum board_message_type {
     BOARD_BEGIN, /* to it: a session begins, with the board, and eventfds for tokens and results */
     BOARD_RING,  /* to it: one of the session's rings, in order */
     BOARD_TROUBLE, /* from it: the task, or the trial, has failed; before BOARD_FAILED */
+    BOARD_BAD,     /* from it: a sample of its task cannot be done, and is to be masked */
 };
 
 struct board_message {
@@ -109,12 +112,13 @@ struct board_message {
     uint32_t version, type;
     uint32_t process; /* TRIAL, BEGIN: its number */
     uint32_t count;   /* BEGIN: rings; RING: its number */
-    uint64_t task;    /* TROUBLE: its index */
-    uint32_t sample;  /* TROUBLE: within the slot; UINT32_MAX: of none */
-    uint32_t session; /* BEGIN: its number; TROUBLE: in which it was */
+    uint64_t task;    /* TROUBLE, BAD: its index */
+    uint32_t sample;  /* TROUBLE, BAD: within the slot; UINT32_MAX: of none */
+    uint32_t session; /* BEGIN: its number; TROUBLE, BAD: in which it was */
+    uint64_t masks;   /* BEGIN: 1: samples may be BAD */
     union {
         struct board_shape shape;    /* TRIAL, OUTPUTS, BEGIN */
-        char text[BOARD_TEXT_BYTES]; /* TROUBLE: what the transform said */
+        char text[BOARD_TEXT_BYTES]; /* TROUBLE, BAD: what the transform said */
     };
 };
 
