@@ -71,7 +71,7 @@ skipped() {
 # What builds need comes first, the rest while they go on. Debian's zarr is 2.x and belongs to /usr/bin/python3,
 # whatever else comes first in PATH.
 mapfile -t packages < <(build_packages)
-packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}")
+packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}" "${IMAGE_PACKAGES[@]}")
 more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd ffmpeg mandoc groff-base prometheus)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 [[ ! $debian13 ]] || more_packages+=(mmdebstrap)

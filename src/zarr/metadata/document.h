@@ -61,6 +61,9 @@ MUST_USE enum status document_set_chunks(struct zarr_array *array, struct error 
 MUST_USE enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                           struct error *err);
 
+/* Fits the codecs to the chunks, once both are settled: codec_chain_settle(). */
+MUST_USE enum status document_settle_codecs(struct zarr_array *array, struct error *err);
+
 /* Sets the dtype, and the members that follow from dtype and shape. */
 MUST_USE enum status document_set_dtype(struct zarr_array *array, enum dtype dtype,
                                         bool little_endian, struct error *err);

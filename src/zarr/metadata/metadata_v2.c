@@ -185,7 +185,7 @@ static enum status parse_codecs(struct json_object *root, struct zarr_array *arr
     if (compressor)
         status = add_codec(compressor, "compressor", array, err);
     if (status == STATUS_OK)
-        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
+        status = document_settle_codecs(array, err);
     return status;
 }
 
