@@ -103,6 +103,7 @@ fill_venv() {
     [[ -x build/venv/bin/pip ]] || "$python" -m venv build/venv >build/venv.log 2>&1 || return 0
     has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
     has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
+    has_module build/venv/bin/python imagecodecs || in_venv imagecodecs || true
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
     has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
     has_module build/venv/bin/python mkdocs || in_venv 'mkdocs<2' || true

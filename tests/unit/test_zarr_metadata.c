@@ -172,7 +172,7 @@ static const struct refusal {
     {ZARR_V2, "compressor", NULL, STATUS_CORRUPT, "'compressor' is missing"},
     {ZARR_V2, "compressor", "\"zstd\"", STATUS_CORRUPT, "'compressor' is neither null"},
     {ZARR_V2, "compressor", "{}", STATUS_CORRUPT, "'compressor': 'id' is missing"},
-    {ZARR_V2, "compressor", "{\"id\": \"jpeg\"}", STATUS_UNSUPPORTED, "jpeg"},
+    {ZARR_V2, "compressor", "{\"id\": \"pcodec\"}", STATUS_UNSUPPORTED, "pcodec"},
     {ZARR_V2, "dimension_separator", "\"-\"", STATUS_CORRUPT, "separator is \"-\""},
     {ZARR_V2, "fill_value", "\"x\"", STATUS_CORRUPT,
      "'fill_value' \"x\" is not a value of type float16"},

@@ -3,6 +3,7 @@
  * several images, and those of (C, H, W). */
 #include "codec/image/image.h"
 
+#include <json-c/json.h>
 #include <jxl/decode.h>
 
 enum { KEEPS_ORIENTATION = CODEC_PARAMETERS - 1 };
@@ -11,11 +12,10 @@ static enum status parse(struct json_object *configuration, size_t item_bytes,
                          struct codec_step *step, struct error *err)
 {
     (void)item_bytes;
-    enum status status = image_refuse_setting(configuration, "index", err);
-    if (status == STATUS_OK)
-        status = codec_setting_bool(configuration, "keeporientation",
-                                    &step->parameters[KEEPS_ORIENTATION], err);
-    return status;
+    struct json_object *keeps = NULL;
+    json_object_object_get_ex(configuration, "keeporientation", &keeps);
+    step->parameters[KEEPS_ORIENTATION] = json_object_get_boolean(keeps);
+    return image_refuse_setting(configuration, "index", err);
 }
 
 static enum status state_new(size_t decoded_bytes, void **ret_state, struct error *err)
