@@ -84,6 +84,11 @@ MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_arr
 MUST_USE enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
                                          struct zarr_array *array, struct error *err);
 
+/* For metadata_v3_parse(): 'chunk_grid', which gives chunk_shape: of shards, until the codecs are
+ * read. */
+MUST_USE enum status metadata_v3_grid(struct json_object *root, struct zarr_array *array,
+                                      struct error *err);
+
 /* For metadata_v3_parse(): 'codecs', levels of shards included, and the chunk grid that comes of
  * them. */
 MUST_USE enum status metadata_v3_codecs(struct json_object *root, struct zarr_array *array,
