@@ -31,3 +31,28 @@ if(PENSTOCK_INGEST)
 else()
   set(FFMPEG_FOUND FALSE) # an earlier configuration of this folder may have found them
 endif()
+
+# Codecs that a build may lack: which library each takes, and its Debian package.
+set(PENSTOCK_IMAGES AUTO CACHE STRING "codecs of images, which need libraries of their own: AUTO (those whose libraries are there), ON (all) or OFF")
+set_property(CACHE PENSTOCK_IMAGES PROPERTY STRINGS AUTO ON OFF)
+set(PENSTOCK_IMAGE_CODECS)
+foreach(codec "JPEG libturbojpeg libturbojpeg0-dev" "JPEGXL libjxl>=0.7 libjxl-dev" "JPEG2K libopenjp2>=2.5 libopenjp2-7-dev"
+              "PNG libpng>=1.6 libpng-dev" "WEBP libwebp libwebp-dev")
+  separate_arguments(codec)
+  list(GET codec 0 name)
+  list(GET codec 1 library)
+  list(GET codec 2 package)
+  if(PENSTOCK_IMAGES)
+    pkg_check_modules(IMAGE_${name} QUIET IMPORTED_TARGET ${library})
+  else()
+    set(IMAGE_${name}_FOUND FALSE) # an earlier configuration of this folder may have found it
+  endif()
+  string(TOLOWER ${name} lower)
+  if(IMAGE_${name}_FOUND)
+    list(APPEND PENSTOCK_IMAGE_CODECS ${name})
+  elseif(PENSTOCK_IMAGES STREQUAL "ON")
+    message(FATAL_ERROR "PENSTOCK_IMAGES is ON, and ${library} is not there (Debian: ${package})")
+  else()
+    message(STATUS "Codec ${lower} is left out (library ${library}; Debian: ${package})")
+  endif()
+endforeach()

@@ -106,7 +106,7 @@ run_demo() {
 run_unit_tests() {
     in_root "$there" sh -c "cd /source/penstock && PENSTOCK_SYSROOT=/sysroot && export PENSTOCK_SYSROOT &&
         cmake -G Ninja -S . -B build/tests -DCMAKE_TOOLCHAIN_FILE=/source/penstock/cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release \
-            -DBUILD_TESTING=ON -DPENSTOCK_INGEST=OFF -DPENSTOCK_MPI=OFF && cmake --build build/tests &&
+            -DBUILD_TESTING=ON -DPENSTOCK_INGEST=OFF -DPENSTOCK_IMAGES=OFF -DPENSTOCK_MPI=OFF && cmake --build build/tests &&
         ctest --test-dir build/tests -L '^unit\$' -E '$NOT_BY_QEMU' -j $(nproc)" >"$there.log" 2>&1 ||
         { tail -n 40 "$there.log" >&2 && fail "unit tests fail by qemu-user, see $there.log"; }
     grep 'tests passed' "$there.log" >&2

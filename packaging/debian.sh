@@ -42,7 +42,7 @@ make_tree() {
     (cd "$root" && git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents -P -t "$source")
     cp -r "$root/packaging/debian" "$source/debian"
     rm "$source/debian/control.in"
-    list=$(printf '%s, ' "${BUILD_PACKAGES[@]}" "${INGEST_PACKAGES[@]}")
+    list=$(printf '%s, ' "${BUILD_PACKAGES[@]}" "${INGEST_PACKAGES[@]}" "${IMAGE_PACKAGES[@]}")
     sed -e "s|@MAINTAINER@|$maintainer|" -e "s|@BUILD_PACKAGES@|$(printf '%s' "${list%, }" | sed 's/\(gcc\|libc6-dev\), //g')|" \
         "$root/packaging/debian/control.in" >"$source/debian/control"
     printf 'penstock (%s) unstable; urgency=medium\n\n  * CHANGELOG.md, which is changelog.gz here, says what is new.\n\n -- %s  %s\n' \
@@ -51,7 +51,7 @@ make_tree() {
 }
 
 mapfile -t needed < <(build_packages)
-install_packages "${needed[@]}" "${INGEST_PACKAGES[@]}" "${TOOLS[@]}"
+install_packages "${needed[@]}" "${INGEST_PACKAGES[@]}" "${IMAGE_PACKAGES[@]}" "${TOOLS[@]}"
 source=$(make_tree)
 names=(libpenstock0 libpenstock-dev python3-penstock penstock penstock-reader-openmpi penstock-reader-mpich)
 for name in "${names[@]}"; do

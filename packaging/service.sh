@@ -84,7 +84,7 @@ find_abi() {
 build_with() {
     local mpi=$1
     shift
-    CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DCMAKE_INSTALL_LIBDIR=lib
+    CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DPENSTOCK_IMAGES=OFF -DCMAKE_INSTALL_LIBDIR=lib
         -DMPIEXEC_EXECUTABLE=mpiexec "-DCMAKE_C_FLAGS=-ffile-prefix-map=$root=."
         -DCMAKE_EXE_LINKER_FLAGS=-Wl,--exclude-libs,ALL)
     [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake")

@@ -52,7 +52,7 @@ find_python
 if [[ ! $library ]]; then
     CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_MPI=OFF
         -DCMAKE_C_FLAGS="-ffile-prefix-map=$root=.")
-    [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" -DPENSTOCK_INGEST=OFF)
+    [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" -DPENSTOCK_INGEST=OFF -DPENSTOCK_IMAGES=OFF)
     configure build/wheel -S . -B build/wheel
     build_directory build/wheel penstock
     library=$root/build/wheel/lib/libpenstock.so

@@ -71,7 +71,7 @@ skipped() {
 # What builds need comes first, the rest while they go on. Debian's zarr is 2.x and belongs to /usr/bin/python3,
 # whatever else comes first in PATH.
 mapfile -t packages < <(build_packages)
-packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}")
+packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}" "${IMAGE_PACKAGES[@]}")
 more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd ffmpeg mandoc groff-base prometheus)
 [[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
 [[ ! $debian13 ]] || more_packages+=(mmdebstrap)
@@ -103,6 +103,7 @@ fill_venv() {
     [[ -x build/venv/bin/pip ]] || "$python" -m venv build/venv >build/venv.log 2>&1 || return 0
     has_module build/venv/bin/python zarr || in_venv numpy xxhash 'zarr>=3' || true
     has_module build/venv/bin/python tensorstore || in_venv tensorstore || true
+    has_module build/venv/bin/python imagecodecs || in_venv imagecodecs || true
     has_module build/venv/bin/python moto.server || in_venv 'moto[server]' || true
     has_module build/venv/bin/python auditwheel || in_venv wheel auditwheel || true
     has_module build/venv/bin/python mkdocs || in_venv 'mkdocs<2' || true

@@ -5,8 +5,10 @@
  */
 #include "base/error.h"
 #include "base/spelling.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
+#include "codec/codec.h"
 #include "penstock.h"
 #include "workshop/commands/commands.h"
 
@@ -69,8 +71,11 @@ static void print_help(FILE *out)
 
 static void print_version(void)
 {
-    printf("penstock %d.%d.%d\n", PENSTOCK_VERSION_MAJOR, PENSTOCK_VERSION_MINOR,
-           PENSTOCK_VERSION_PATCH);
+    struct text codecs = {0};
+    codec_list_optional(&codecs);
+    printf("penstock %d.%d.%d\n%s\n", PENSTOCK_VERSION_MAJOR, PENSTOCK_VERSION_MINOR,
+           PENSTOCK_VERSION_PATCH, codecs.data);
+    text_done(&codecs);
 }
 
 static const struct command *find_command(const char *name)

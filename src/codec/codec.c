@@ -20,9 +20,6 @@ static const struct {
      "store byte strings of fixed length, or decode them into an array"},
     {"vlen-array", "arrays of variable length",
      "store all values in one flat array, and the ends in another"},
-    {"jpegxl", "images compressed by JPEG XL", "store pixels through blosc or zstd"},
-    {"jpeg2k", "images compressed by JPEG 2000", "store pixels through blosc or zstd"},
-    {"jpeg", "images compressed by JPEG", "store pixels through blosc or zstd"},
     {"pickle", "Python objects", "store arrays of numbers"},
     {"json2", "objects as JSON", "store arrays of numbers"},
     {"json", "objects as JSON", "store arrays of numbers"},
@@ -43,6 +40,9 @@ static const struct {
 /* zarr-python's v3 names for the codecs of numcodecs. */
 static const char v3_prefix[] = "numcodecs.";
 
+/* imagecodecs' names, in both formats. */
+static const char image_prefix[] = "imagecodecs_";
+
 size_t codec_index(const struct codec *codec)
 {
     size_t index = 0;
@@ -55,12 +55,44 @@ static const struct codec *find(enum codec_format format, const char *name)
 {
     bool prefixed = format == CODEC_ZARR_V3 && strncmp(name, v3_prefix, strlen(v3_prefix)) == 0;
     const char *bare = prefixed ? name + strlen(v3_prefix) : name;
+    bool of_images = strncmp(bare, image_prefix, strlen(image_prefix)) == 0;
+    bare += of_images ? strlen(image_prefix) : 0;
     for (size_t i = 0; i < CODEC_COUNT; i++) {
-        bool named = format == CODEC_ZARR_V2 || prefixed || table[i]->is_zarr_v3_core;
+        bool named = of_images ? table[i]->is_image
+                               : format == CODEC_ZARR_V2 || prefixed || table[i]->is_zarr_v3_core;
         if (named && strcmp(table[i]->name, bare) == 0)
             return table[i];
     }
     return NULL;
+}
+
+bool codec_is_image(enum codec_format format, const char *name)
+{
+    const struct codec *codec = find(format, name);
+    return codec && codec->is_image;
+}
+
+static bool list_images(bool built, const char *title, struct text *out)
+{
+    const char *between = title;
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        const struct codec *codec = table[i];
+        if (!codec->is_image || built != !codec->package)
+            continue;
+        text_append(out, "%s%s", between, codec->name);
+        if (codec->package)
+            text_append(out, " (%s)", codec->package);
+        between = ", ";
+    }
+    return between != title;
+}
+
+void codec_list_optional(struct text *out)
+{
+    text_append(out, "codecs of images: ");
+    if (!list_images(true, "", out))
+        text_append(out, "none");
+    list_images(false, "; left out: ", out);
 }
 
 bool codec_is_filter(const char *v3_name)
@@ -120,6 +152,15 @@ enum status codec_chain_add(struct codec_chain *chain, enum codec_format format,
         return codec_refuse(name, err);
     if (chain->step_count == CODEC_MAX_STEPS)
         return error_set(err, STATUS_UNSUPPORTED, "more than %d codecs in a row", CODEC_MAX_STEPS);
+    if (codec->package)
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "codec '%.60s' was left out when this Penstock was built: install Debian's "
+            "%s, and build Penstock again",
+            name, codec->package);
+    if (codec->is_image && chain->step_count > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "codec '%.60s' behind another one: images are made of values alone", name);
     if (configuration && !json_object_is_type(configuration, json_type_object))
         return error_set(err, STATUS_CORRUPT, "codec '%s': its configuration is not an object",
                          name);
@@ -166,12 +207,16 @@ size_t codec_chain_bound_after(const struct codec_chain *chain, size_t step_coun
     return bytes;
 }
 
-enum status codec_chain_check(const struct codec_chain *chain, size_t decoded_bytes,
-                              struct error *err)
+enum status codec_chain_settle(struct codec_chain *chain, const struct codec_chunk *chunk,
+                               struct error *err)
 {
-    size_t bytes = decoded_bytes;
+    size_t bytes = chunk->bytes;
     for (size_t i = 0; i < chain->step_count; i++) {
-        const struct codec_step *step = &chain->steps[i];
+        struct codec_step *step = &chain->steps[i];
+        enum status status =
+            step->codec->settle ? step->codec->settle(step, chunk, err) : STATUS_OK;
+        if (status != STATUS_OK)
+            return error_prefix(err, status, "codec '%s': ", step->codec->name);
         if (!step->codec->is_filter)
             return STATUS_OK; /* from here on sizes are not known beforehand */
         size_t unit = step->codec->decoded_unit ? step->codec->decoded_unit(step) : 1;
@@ -188,6 +233,11 @@ enum status codec_chain_check(const struct codec_chain *chain, size_t decoded_by
 size_t codec_chain_stored_bound(const struct codec_chain *chain, size_t decoded_bytes)
 {
     return codec_chain_bound_after(chain, chain->step_count, decoded_bytes);
+}
+
+bool codec_chain_is_image(const struct codec_chain *chain)
+{
+    return chain->step_count > 0 && chain->steps[0].codec->is_image;
 }
 
 bool codec_chain_is_raw(const struct codec_chain *chain)

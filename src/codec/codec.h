@@ -4,7 +4,8 @@
  * A chain is the list of codecs of one array, in the order of encoding: v2's `filters` and
  * `compressor`; v3's `codecs`, but for those that move items (`transpose`, `sharding_indexed`) or
  * only name the byte order (`bytes`). All of them are steps from bytes to bytes, filters too: these
- * take the values of a chunk in the order of memory, whatever its axes are. The sizes between
+ * take the values of a chunk in the order of memory, whatever its axes are. Images alone look at
+ * the axes. The sizes between
  * filters follow from the decoded size, so that each step decodes into a known size. A chain is
  * immutable once built and shared by threads; each thread decodes with a `struct codec_context` of
  * its own, which holds reused decompressors and scratch memory, so that decoding allocates nothing;
@@ -17,6 +18,7 @@
 #ifndef PENSTOCK_CODEC_CODEC_H
 #define PENSTOCK_CODEC_CODEC_H
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/narrow.h"
 #include "base/text.h"
@@ -27,7 +29,7 @@
 
 struct json_object; /* json-c */
 
-enum { CODEC_MAX_STEPS = 8, CODEC_PARAMETERS = 16, CODEC_REALS = 2 };
+enum { CODEC_MAX_STEPS = 8, CODEC_PARAMETERS = 16, CODEC_REALS = 2, CODEC_MAX_RANK = 8 };
 
 struct codec; /* one row of the table */
 
@@ -63,15 +65,33 @@ enum status codec_refuse(const char *name, struct error *err);
  * v3's list, and is added to the chain all the same. */
 bool codec_is_filter(const char *v3_name);
 
+/* Whether a codec of that name stores a chunk as images: in v3 it stands in the place of 'bytes'.
+ * Such a codec is the first of its chain. */
+bool codec_is_image(enum codec_format format, const char *name);
+
+/* Appends which codecs this build has of those whose libraries a build may lack, and what the
+ * others want: "codecs of images: jpeg, png; left out: webp (libwebp-dev)". */
+void codec_list_optional(struct text *out);
+
 /* Whether the values that the chain decodes to are in the other endianness than this machine's, as
  * the first filter says; `fallback` for a chain that does not start with a filter that says it. In
  * v3 that counts, not 'bytes'; in v2 the array's dtype counts. */
 bool codec_chain_swapped(const struct codec_chain *chain, bool fallback);
 
-/* CORRUPT: chunks of `decoded_bytes` cannot have come through these filters, whose values have
- * other sizes. */
-MUST_USE enum status codec_chain_check(const struct codec_chain *chain, size_t decoded_bytes,
-                                       struct error *err);
+/* The chunks of an array, decoded. */
+struct codec_chunk {
+    size_t bytes;
+    enum dtype dtype;                 /* DTYPE_NONE: items are not of one plain value each */
+    bool is_swapped;                  /* values are in the other endianness than this machine's */
+    int rank;                         /* 0: not known */
+    uint64_t lengths[CODEC_MAX_RANK]; /* of axes as they lie in memory, outermost first */
+};
+
+/* The last step of building a chain: fits it to the chunks of its array. CORRUPT: such chunks
+ * cannot have come through these filters, whose values have other sizes. UNSUPPORTED: images cannot
+ * hold such values. */
+MUST_USE enum status codec_chain_settle(struct codec_chain *chain, const struct codec_chunk *chunk,
+                                        struct error *err);
 
 /* "zstd(level 3) crc32c"; "none" for an empty chain. */
 void codec_chain_describe(const struct codec_chain *chain, struct text *out);
@@ -83,6 +103,9 @@ void codec_chain_identify(const struct codec_chain *chain, struct text *out);
 /* The most bytes that `decoded_bytes` can take when stored, with room for encoders less tight than
  * ours: the size of a read buffer. */
 size_t codec_chain_stored_bound(const struct codec_chain *chain, size_t decoded_bytes);
+
+/* Whether chunks are stored as images. */
+bool codec_chain_is_image(const struct codec_chain *chain);
 
 /* Whether stored bytes are the decoded bytes. */
 bool codec_chain_is_raw(const struct codec_chain *chain);
@@ -128,8 +151,8 @@ bool codec_chain_may_be_narrow(const struct codec_chain *chain);
  * the output's end may have been written. On failure *output.width is NARROW_NOT.
  *
  * CORRUPT: whatever is wrong with the bytes, e.g. "blosc: header says 163840 bytes, chunk holds
- * 81920". UNSUPPORTED: a compressor that this libblosc lacks. INVALID: the context was made for
- * other chains or smaller chunks. */
+ * 81920". UNSUPPORTED: a compressor that this libblosc lacks, a kind of image. INVALID: the context
+ * was made for other chains or smaller chunks. */
 MUST_USE enum status codec_decode(const struct codec_chain *chain, struct codec_context *context,
                                   const void *stored, size_t stored_size,
                                   struct codec_output output, struct error *err);

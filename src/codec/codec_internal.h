@@ -22,11 +22,18 @@ struct codec {
     bool is_filter;       /* changes values, not bytes: in v3 it stands before 'bytes' */
     bool trims;           /* decoding gives a part of its input and writes nothing */
     bool narrows;         /* decoding knows codec_output.width */
+    bool is_image;        /* from array to bytes: v3 has it in the place of 'bytes'. Known as
+                             "imagecodecs_" and the name, too */
+    const char *package;  /* Debian's, with the library that this build lacks; NULL: all is there */
 
     /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
      * on entry. NULL: the codec has no settings. */
     enum status (*parse)(struct json_object *configuration, size_t item_bytes,
                          struct codec_step *step, struct error *err);
+
+    /* Fits the step to the chunks: codec_chain_settle(). NULL: they do not matter. */
+    enum status (*settle)(struct codec_step *step, const struct codec_chunk *chunk,
+                          struct error *err);
 
     /* The most bytes that `decoded_bytes` can take; a filter's exact number. */
     size_t (*stored_bound)(const struct codec_step *step, size_t decoded_bytes);
@@ -39,7 +46,7 @@ struct codec {
     enum status (*state_new)(size_t decoded_bytes, void **ret_state, struct error *err);
     void (*state_free)(void *state);
     size_t state_bytes;                         /* about what it takes, for budgets */
-    size_t (*state_room)(size_t decoded_bytes); /* and what it takes for chunks; NULL: nothing */
+    size_t (*state_room)(size_t decoded_bytes); /* and what decoding takes; NULL: nothing */
 
     /* Decodes into `room`, whose *width, if any, is NARROW_NOT, or, if it trims, returns a part of
      * `stored`. Allocates nothing itself. Whether the size is the right one is for the caller to
@@ -73,12 +80,13 @@ struct codec {
     void (*write_json)(const struct codec_step *step, enum codec_format format, struct text *out);
 };
 
-/* All codecs, each `codec_<name>`: compressors, checksums, filters. */
+/* All codecs, each `codec_<name>`: compressors, checksums, filters, images. */
 // clang-format off
 #define CODEC_TABLE(X)                                                                     \
     X(blosc) X(zstd) X(gzip) X(zlib) X(lz4) X(bz2) X(lzma)                                 \
     X(crc32c) X(crc32) X(adler32) X(fletcher32)                                            \
-    X(shuffle) X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits)
+    X(shuffle) X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits) \
+    X(jpeg) X(jpegxl) X(jpeg2k) X(png) X(webp)
 // clang-format on
 
 #define CODEC_DECLARE(name) extern const struct codec codec_##name;

@@ -15,7 +15,7 @@
 enum { SCRATCH_COUNT = 2 };
 
 struct codec_context {
-    const struct codec *codecs[CODEC_COUNT]; /* that have a state, by codec_index(); else NULL */
+    const struct codec *codecs[CODEC_COUNT]; /* that take memory, by codec_index(); else NULL */
     void *states[CODEC_COUNT];
     uint8_t *scratch[SCRATCH_COUNT];
     size_t scratch_count;
@@ -38,7 +38,7 @@ static void add_chain(struct demand *demand, const struct codec_chain *chain, si
         const struct codec *codec = chain->steps[i].codec;
         size_t index = codec_index(codec);
         size_t bytes = codec_chain_bound_after(chain, i, decoded_bytes);
-        if (codec->state_new) {
+        if (codec->state_new || codec->state_room) {
             demand->codecs[index] = codec;
             demand->decoded_bytes[index] = max_u64(bytes, demand->decoded_bytes[index]);
         }
@@ -94,7 +94,7 @@ static enum status fill(struct codec_context *context, const struct demand *dema
     enum status status = STATUS_OK;
     for (size_t i = 0; i < CODEC_COUNT && status == STATUS_OK; i++) {
         context->codecs[i] = demand->codecs[i];
-        if (demand->codecs[i])
+        if (demand->codecs[i] && demand->codecs[i]->state_new)
             status =
                 demand->codecs[i]->state_new(demand->decoded_bytes[i], &context->states[i], err);
     }

@@ -157,8 +157,8 @@ enum status codec_decode_unsized(const struct codec_chain *chain, const void *st
         const struct codec_step *step = &chain->steps[i];
         const struct codec *codec = step->codec;
         struct part next = {0};
-        if (codec->is_filter)
-            status = error_set(err, STATUS_UNSUPPORTED, "a filter of values of unknown number");
+        if (codec->is_filter || codec->is_image)
+            status = error_set(err, STATUS_UNSUPPORTED, "made of values of unknown number");
         else if (codec->trims)
             status = codec->decode(step, NULL, data, (struct codec_output){.capacity = data.size},
                                    &data, err);

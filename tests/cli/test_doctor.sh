@@ -25,7 +25,7 @@ finds() {
 mkdir here
 cp "$bin/penstock" here/penstock
 doctor=$PWD/here/penstock
-version=$("$penstock" --version | cut -d ' ' -f 2)
+version=$("$penstock" --version | sed -n '1s/penstock //p')
 stand_in() {
     printf '#!/bin/sh\n%s\n' "$2" >"here/$1"
     chmod +x "here/$1"

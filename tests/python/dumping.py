@@ -17,9 +17,9 @@ class Dump:
         self.process.stdout.close()
         self.process.wait()
 
-    def read(self, folder):
-        """The items of the array at the root of the store, and None; or None, and the message that it is refused with."""
-        self.process.stdin.write(f"{folder}\n".encode())
+    def read(self, folder, array=""):
+        """The items of an array, that at the root of the store, and None; or None, and the message that it is refused with."""
+        self.process.stdin.write(f"{folder}\t{array}\n".encode())
         self.process.stdin.flush()
         verdict, _, size = self.process.stdout.readline().decode().partition(" ")
         if verdict not in ("ok", "error"):

@@ -106,3 +106,26 @@ if(PENSTOCK_ZARR3_PYTHON)
   set_tests_properties(python.sample_peers PROPERTIES
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# Data types that NumPy has as something else, or not.
+if(PENSTOCK_ZARR3_PYTHON)
+  add_test(NAME python.dtypes
+    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_dtypes.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(python.dtypes PROPERTIES LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
+# Images in chunks, against imagecodecs: what it wrote elsewhere, and what it writes here, where it is installed.
+if(PENSTOCK_ZARR3_PYTHON)
+  foreach(mode corpus matrix)
+    set(name python.images)
+    if(mode STREQUAL corpus)
+      set(name conformance.images)
+    endif()
+    add_test(NAME ${name}
+      COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_images.py
+              --dump $<TARGET_FILE:dump_array> --${mode})
+    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
+  set_property(TEST python.images APPEND PROPERTY LABELS matrix)
+endif()

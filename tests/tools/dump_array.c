@@ -4,7 +4,7 @@
  *
  * Reads STEP (default: all) indices along axis 0 at a time, so that regions cut chunks in different
  * ways. Without arguments, the whole array at the root of each store whose path is a line of
- * standard input, answered by "ok BYTES" and the items, or "error BYTES" and the message: one
+ * standard input, or that which a tab and its path name there, answered by "ok BYTES" and the items, or "error BYTES" and the message: one
  * process for a thousand arrays. */
 #include "zarr/chunk/chunk.h"
 #include "zarr/hierarchy/hierarchy.h"
@@ -66,7 +66,7 @@ static enum status dump_store(const char *uri, const char *path, uint64_t step, 
     return status;
 }
 
-static void answer(const char *uri)
+static void answer(const char *uri, const char *path)
 {
     char *items = NULL;
     size_t size = 0;
@@ -74,7 +74,7 @@ static void answer(const char *uri)
     FILE *out = open_memstream(&items, &size);
     if (!out)
         abort();
-    enum status status = dump_store(uri, "", 0, out, &err);
+    enum status status = dump_store(uri, path, 0, out, &err);
     fclose(out);
     if (status == STATUS_OK)
         printf("ok %zu\n", size);
@@ -92,7 +92,10 @@ int main(int argc, char **argv)
     if (argc == 1) {
         for (char line[4096]; fgets(line, sizeof line, stdin);) {
             line[strcspn(line, "\n")] = 0;
-            answer(line);
+            char *tab = strchr(line, '\t');
+            if (tab)
+                *tab = 0;
+            answer(line, tab ? tab + 1 : "");
         }
         return 0;
     }

@@ -1,6 +1,7 @@
 /* Programs and MPI, for `penstock doctor`: see doctor.h. */
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/output_of.h"
+#include "codec/codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,9 @@ void doctor_programs(struct diagnosis *diagnosis)
     diagnosis_add(diagnosis, same ? FINDING_OK : FINDING_FAILURE, "versions",
                   same ? NULL : "have all of Penstock from one release, first in PATH", "%s",
                   all.data);
+    text_done(&all);
+    codec_list_optional(&all);
+    diagnosis_add(diagnosis, FINDING_OK, "codecs", NULL, "%s", all.data);
     if (!doctor_find_program("penstock-reader", path))
         diagnosis_add(diagnosis, FINDING_WARNING, "programs",
                       "build with PENSTOCK_MPI=ON, or install the package of readers; trainers "

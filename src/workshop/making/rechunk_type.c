@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NumPy's letter for a type that `dtype` does not say: S, U, V, M, m; 'r' for v3's raw types; '\0'
- * for numbers. */
+/* NumPy's letter for a type that `dtype` does not say: S, U, V, M, m; 'r' for v3's raw types, 'f'
+ * for floats of a byte or less; '\0' for numbers. */
 static char kind_of(const struct zarr_array *source)
 {
-    return source->stored_type[0] == 'r' ? 'r'
-           : source->stored_type[0]      ? source->stored_type[1]
-                                         : '\0';
+    char first = source->stored_type[0];
+    return first == 'r' || first == 'f' ? first : first ? source->stored_type[1] : '\0';
 }
 
 static struct json_object *configured(const char *name, const char *key, struct json_object *value)
@@ -60,8 +59,9 @@ struct json_object *target_type(const struct zarr_array *source)
     }
     if (kind_of(source) == 'M' || kind_of(source) == 'm')
         return time_type(source);
-    return json_object_new_string(kind_of(source) == 'r' ? source->stored_type
-                                                         : dtype_name(source->dtype));
+    return json_object_new_string(kind_of(source) == 'r' || kind_of(source) == 'f'
+                                      ? source->stored_type
+                                      : dtype_name(source->dtype));
 }
 
 /* Fill values
@@ -199,6 +199,8 @@ struct json_object *target_fill(const struct zarr_array *source, struct json_obj
         return unicode(source->fill, source->item_bytes / 4);
     case 'r':
         return byte_list(source->fill, source->item_bytes);
+    case 'f':
+        return bits_json(source->fill, 1);
     case 'M':
     case 'm':
         return target_value_json(DTYPE_INT64, source->fill);

@@ -207,6 +207,25 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
     return status == STATUS_OK ? document_set_chunks(array, err) : status;
 }
 
+/* v2's order F turns the axes of an image round when zarr-python reads it, not when it writes it.
+ */
+enum status document_settle_codecs(struct zarr_array *array, struct error *err)
+{
+    bool is_plain = array->item_length == 0 && array->member_count == 0;
+    struct codec_chunk chunk = {.bytes = array->chunk_bytes,
+                                .dtype = is_plain ? array->dtype : DTYPE_NONE,
+                                .is_swapped = array->byte_swapped,
+                                .rank = array->is_scalar ? 0 : array->rank};
+    _Static_assert((int)ZARR_MAX_RANK == (int)CODEC_MAX_RANK, "axes fit");
+    bool is_turned = array->format == ZARR_V2 && array->rank > 1 && array->storage_axes[0] != 0;
+    if (is_turned && codec_chain_is_image(&array->codecs))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "images in order F: such arrays are not read as they were written");
+    for (int i = 0; i < chunk.rank; i++)
+        chunk.lengths[i] = array->chunk_shape[array->storage_axes[i]];
+    return codec_chain_settle(&array->codecs, &chunk, err);
+}
+
 enum status document_separator(struct json_object *value, char *ret_separator, struct error *err)
 {
     const char *text =

@@ -61,6 +61,9 @@ MUST_USE enum status document_set_chunks(struct zarr_array *array, struct error 
 MUST_USE enum status document_chunk_shape(struct json_object *list, struct zarr_array *array,
                                           struct error *err);
 
+/* Fits the codecs to the chunks, once both are settled: codec_chain_settle(). */
+MUST_USE enum status document_settle_codecs(struct zarr_array *array, struct error *err);
+
 /* Sets the dtype, and the members that follow from dtype and shape. */
 MUST_USE enum status document_set_dtype(struct zarr_array *array, enum dtype dtype,
                                         bool little_endian, struct error *err);
@@ -80,6 +83,11 @@ MUST_USE enum status metadata_v3_parse(struct json_object *root, struct zarr_arr
  * `array` has its format and path. Never OK for such an array: UNSUPPORTED, or CORRUPT. */
 MUST_USE enum status metadata_vlen_parse(struct json_object *root, bool *ret_is_vlen,
                                          struct zarr_array *array, struct error *err);
+
+/* For metadata_v3_parse(): 'chunk_grid', which gives chunk_shape: of shards, until the codecs are
+ * read. */
+MUST_USE enum status metadata_v3_grid(struct json_object *root, struct zarr_array *array,
+                                      struct error *err);
 
 /* For metadata_v3_parse(): 'codecs', levels of shards included, and the chunk grid that comes of
  * them. */

@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "zarr/metadata/document.h"
+#include "zarr/metadata/small_float.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,16 @@ enum status item_by_text(const char *text, struct item *ret_item, struct error *
     }
     *ret_item = item;
     return STATUS_OK;
+}
+
+bool item_by_small_float(const char *name, struct item *ret_item)
+{
+    struct item item = {.dtype = DTYPE_UINT8, .bytes = 1, .little_endian = true};
+    if (!small_float_is_named(name))
+        return false;
+    strcpy(item.text, name); /* one of the known names */
+    *ret_item = item;
+    return true;
 }
 
 enum status item_set(struct zarr_array *array, const struct item *item, size_t record_bytes,
@@ -201,20 +212,58 @@ static enum status parse_date(struct json_object *value, struct zarr_array *arra
     return STATUS_OK;
 }
 
-enum status item_parse_fill(struct json_object *value, struct zarr_array *array, struct error *err)
+static enum status parse_small_float(struct json_object *value, struct zarr_array *array,
+                                     struct error *err)
+{
+    if (small_float_parse(array->stored_type, value, array->fill))
+        return STATUS_OK;
+    return error_set(err, STATUS_CORRUPT, "'fill_value' %.60s is not a value of type %s",
+                     json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN),
+                     array->stored_type);
+}
+
+/* A record in base64, or the item's part of it. */
+static enum status parse_record(struct json_object *value, struct zarr_array *array,
+                                size_t record_bytes, size_t offset, struct error *err)
+{
+    enum status status =
+        fill_parse_record(value, record_bytes, offset, array->item_bytes, array->fill, err);
+    if (status == STATUS_OK && array->byte_swapped)
+        convert_swap(array->fill, array->item_bytes, dtype_swap_bytes(array->dtype));
+    return status;
+}
+
+static enum status parse_alone(struct json_object *value, struct zarr_array *array,
+                               struct error *err)
 {
     char kind = array->stored_type[0] ? array->stored_type[1] : '\0';
-    bool is_record = array->member_count > 0 || kind == 'S' || kind == 'V';
-    if (is_record) {
-        enum status status = fill_parse_record(value, array->stored_item_bytes, array->item_offset,
-                                               array->item_bytes, array->fill, err);
-        if (status == STATUS_OK && array->byte_swapped)
-            convert_swap(array->fill, array->item_bytes, dtype_swap_bytes(array->dtype));
-        return status;
-    }
+    if (kind == 'S' || kind == 'V')
+        return parse_record(value, array, array->item_bytes, 0, err);
+    if (small_float_is_named(array->stored_type))
+        return parse_small_float(value, array, err);
     if (kind == 'U')
         return fill_parse_unicode(value, array->item_length, array->fill, err);
     if (kind == 'M' || kind == 'm')
         return parse_date(value, array, err);
     return fill_parse(array->format, array->dtype, value, array->fill, err);
+}
+
+/* v3's 'struct': {"x": 0, "y": "NaN"}. */
+static enum status parse_member_fill(struct json_object *map, struct zarr_array *array,
+                                     struct error *err)
+{
+    const char *name = array->path + array->key_path_bytes + (array->key_path_bytes > 0);
+    struct json_object *value;
+    if (!json_object_object_get_ex(map, name, &value))
+        return error_set(err, STATUS_CORRUPT, "'fill_value' has no '%.40s'", name);
+    return parse_alone(value, array, err);
+}
+
+enum status item_parse_fill(struct json_object *value, struct zarr_array *array, struct error *err)
+{
+    if (array->member_count > 0 && json_object_is_type(value, json_type_object))
+        return parse_member_fill(value, array, err);
+    if (array->member_count == 0)
+        return parse_alone(value, array, err);
+    return parse_record(value, array, array->stored_item_bytes, array->item_offset, err);
 }

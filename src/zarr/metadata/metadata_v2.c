@@ -115,8 +115,10 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
         return error_set(err, STATUS_CORRUPT, "'dtype' is not a string");
 
     const char *text = json_object_get_string(value);
-    if (strcmp(text, "bfloat16") == 0) /* as TensorStore writes it */
+    if (strcmp(text, "bfloat16") == 0) /* as TensorStore writes it, and small floats */
         return document_set_dtype(array, DTYPE_BFLOAT16, true, err);
+    if (item_by_small_float(text, &item))
+        return item_set(array, &item, item.bytes, 0, err);
     enum status status = item_by_text(text, &item, err);
     if (status != STATUS_OK)
         return text[0] && text[1] == 'O' ? refuse_objects(root, status, err) : status;
@@ -185,7 +187,7 @@ static enum status parse_codecs(struct json_object *root, struct zarr_array *arr
     if (compressor)
         status = add_codec(compressor, "compressor", array, err);
     if (status == STATUS_OK)
-        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
+        status = document_settle_codecs(array, err);
     return status;
 }
 

@@ -63,24 +63,6 @@ static enum status refuse_transformers(struct json_object *root, struct error *e
     return error_set(err, STATUS_UNSUPPORTED, "storage transformer '%.60s'", name);
 }
 
-/* The values' lengths: chunks or, before the codecs tell that there are such, shards. */
-static enum status parse_grid(struct json_object *root, struct zarr_array *array, struct error *err)
-{
-    struct json_object *grid, *configuration, *lengths;
-    const char *name;
-    if (!json_object_object_get_ex(root, "chunk_grid", &grid))
-        return error_set(err, STATUS_CORRUPT, "'chunk_grid' is missing");
-    enum status status = document_named(grid, "chunk_grid", &name, &configuration, err);
-    if (status != STATUS_OK)
-        return status;
-    if (strcmp(name, "regular") != 0)
-        return error_set(err, STATUS_UNSUPPORTED, "chunk grid '%.60s' (only regular)", name);
-    status = document_member(configuration, "chunk_shape", json_type_array, &lengths, err);
-    if (status != STATUS_OK)
-        return error_prefix(err, status, "'chunk_grid': ");
-    return document_lengths(lengths, array, array->chunk_shape, err);
-}
-
 /* "dimension_names": null, or for each axis a name or null. */
 static enum status check_names(struct json_object *root, const struct zarr_array *array,
                                struct error *err)
@@ -147,7 +129,7 @@ enum status metadata_v3_parse(struct json_object *root, struct zarr_array *array
     if (status == STATUS_OK)
         status = metadata_v3_dtype(root, array, err);
     if (status == STATUS_OK)
-        status = parse_grid(root, array, err);
+        status = metadata_v3_grid(root, array, err);
     if (status == STATUS_OK)
         status = metadata_v3_codecs(root, array, err);
     if (status == STATUS_OK)

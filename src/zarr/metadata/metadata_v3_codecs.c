@@ -137,6 +137,11 @@ static enum status parse_array_codec(const char *name, struct json_object *confi
         codecs->is_flat = true;
         return STATUS_OK;
     }
+    if (codec_is_image(CODEC_ZARR_V3, name)) {
+        codecs->has_bytes = true;
+        return codec_chain_add(&codecs->array->codecs, CODEC_ZARR_V3, name, configuration,
+                               codecs->array->stored_item_bytes, err);
+    }
     if (strcmp(name, "transpose") == 0)
         return parse_transpose(configuration, codecs->array, err);
     if (strcmp(name, "sharding_indexed") == 0)
@@ -158,6 +163,10 @@ static enum status parse_codec(struct json_object *value, struct v3_codecs *code
         return parse_array_codec(name, configuration, codecs, err);
     if (strcmp(name, "bytes") == 0)
         return error_set(err, STATUS_CORRUPT, "codec 'bytes' stands twice");
+    if (codec_is_image(CODEC_ZARR_V3, name))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "codec '%.60s' behind 'bytes': images are made of values, in its place",
+                         name);
     return codec_chain_add(&codecs->array->codecs, CODEC_ZARR_V3, name, configuration,
                            codecs->array->stored_item_bytes, err);
 }
@@ -190,7 +199,7 @@ enum status metadata_v3_codecs(struct json_object *root, struct zarr_array *arra
     if (status == STATUS_OK)
         status = document_set_chunks(array, err);
     if (status == STATUS_OK)
-        status = codec_chain_check(&array->codecs, array->chunk_bytes, err);
+        status = document_settle_codecs(array, err);
     for (int level = array->shard_level_count - 1; status == STATUS_OK && level >= 0; level--)
         for (int i = 0; i < array->rank; i++) {
             bool inner = level + 1 < array->shard_level_count;

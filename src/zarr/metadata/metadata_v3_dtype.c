@@ -159,9 +159,6 @@ static enum status refuse_type(const char *name, struct error *err)
         {"int4", "numbers of less than a byte", "store them as int8"},
         {"uint2", "numbers of less than a byte", "store them as uint8"},
         {"uint4", "numbers of less than a byte", "store them as uint8"},
-        {"float4_", "numbers of a byte or less", "store their bits as uint8"},
-        {"float6_", "numbers of a byte or less", "store their bits as uint8"},
-        {"float8_", "numbers of a byte or less", "store their bits as uint8"},
         {"complex_", "complex numbers of small floats",
          "store real and imaginary parts along one more axis"},
     };
@@ -188,6 +185,8 @@ static enum status parse_item(const char *name, struct json_object *configuratio
     if (text[0])
         return item_by_text(text, ret_item, err);
     bool plain = !configuration || json_object_object_length(configuration) == 0;
+    if (plain && item_by_small_float(name, ret_item))
+        return STATUS_OK;
     enum dtype dtype = plain ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)
         return refuse_type(name, err);
@@ -195,23 +194,33 @@ static enum status parse_item(const char *name, struct json_object *configuratio
     return STATUS_OK;
 }
 
-/* ["x", "int32"] */
+/* zarr-python's name of before 3.2, and that of since. */
+static bool is_structure(const char *name)
+{
+    return strcmp(name, "structured") == 0 || strcmp(name, "struct") == 0;
+}
+
+/* 'structured': ["x", "int32"]; 'struct': {"name": "x", "data_type": "int32"}. */
 static enum status parse_field(struct json_object *field, const char **ret_name,
                                struct item *ret_item, struct error *err)
 {
-    struct json_object *name = NULL, *configuration;
+    struct json_object *name = NULL, *data_type = NULL, *configuration;
     const char *type;
-    if (json_object_is_type(field, json_type_array) && json_object_array_length(field) == 2)
+    if (json_object_is_type(field, json_type_array) && json_object_array_length(field) == 2) {
         name = json_object_array_get_idx(field, 0);
+        data_type = json_object_array_get_idx(field, 1);
+    } else if (json_object_is_type(field, json_type_object)) {
+        json_object_object_get_ex(field, "name", &name);
+        json_object_object_get_ex(field, "data_type", &data_type);
+    }
     if (!json_object_is_type(name, json_type_string))
         return error_set(err, STATUS_CORRUPT,
                          "data type 'structured': a field is not a list of name and type");
     enum status status = structure_member_name(name, ret_name, err);
     if (status != STATUS_OK)
         return status;
-    status = document_named(json_object_array_get_idx(field, 1), "data_type", &type, &configuration,
-                            err);
-    if (status == STATUS_OK && strcmp(type, "structured") == 0)
+    status = document_named(data_type, "data_type", &type, &configuration, err);
+    if (status == STATUS_OK && is_structure(type))
         status = error_set(err, STATUS_UNSUPPORTED, "structured dtype within another");
     else if (status == STATUS_OK)
         status = parse_item(type, configuration, ret_item, err);
@@ -253,7 +262,7 @@ enum status metadata_v3_dtype(struct json_object *root, struct zarr_array *array
     bool plain = !configuration || json_object_object_length(configuration) == 0;
     if (plain && raw_bytes(name) > 0)
         return set_raw(array, raw_bytes(name), err);
-    if (strcmp(name, "structured") == 0)
+    if (is_structure(name))
         return parse_structure(configuration, array, err);
     status = parse_item(name, configuration, &item, err);
     return status == STATUS_OK ? item_set(array, &item, item.bytes, 0, err) : status;

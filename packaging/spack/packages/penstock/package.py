@@ -17,6 +17,7 @@ class Penstock(CMakePackage):
     variant("man", default=True, description="manual pages")
 
     variant("ingest", default=False, description="penstock ingest, which cuts segments out of videos")
+    variant("images", default=False, description="codecs of images: JPEG, JPEG XL, JPEG 2000, PNG, WebP")
 
     depends_on("c", type="build")
     depends_on("cmake@3.25:", type="build")
@@ -25,6 +26,12 @@ class Penstock(CMakePackage):
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("libmicrohttpd", when="+mpi")
     depends_on("ffmpeg@5:", when="+ingest")
+    with when("+images"):
+        depends_on("libjpeg-turbo")
+        depends_on("libjxl@0.7:")
+        depends_on("openjpeg@2.5:")
+        depends_on("libpng@1.6:")
+        depends_on("libwebp")
     depends_on("c-blosc")
     depends_on("zstd")
     depends_on("libdeflate")
@@ -52,6 +59,7 @@ class Penstock(CMakePackage):
             self.define_from_variant("PENSTOCK_MPI", "mpi"),
             self.define_from_variant("PENSTOCK_MAN", "man"),
             self.define("PENSTOCK_INGEST", "ON" if "+ingest" in self.spec else "OFF"),
+            self.define("PENSTOCK_IMAGES", "ON" if "+images" in self.spec else "OFF"),
             self.define_from_variant("PENSTOCK_INSTALL_PYTHON", "python"),
             self.define("PENSTOCK_PYTHON_DIR", python_platlib if "+python" in self.spec else "lib/python"),
         ]
