@@ -298,6 +298,11 @@ static enum status fill_hash(struct anchors *anchors, struct error *err)
             run = runs_to_bits(anchors, run, from, part, words);
         XXH3_64bits_update(state, source, part * sizeof *words);
     }
+    if (anchors->weight_sums) {
+        XXH3_64bits_update(state, &anchors->header->weights, sizeof(uint64_t));
+        XXH3_64bits_update(state, anchors->weight_sums,
+                           (anchors->header->samples + 1) * sizeof(uint64_t));
+    }
     anchors->header->hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return STATUS_OK;
@@ -352,8 +357,11 @@ enum status anchors_build(const struct anchors_options *options, struct anchors 
         assert(anchors);
         anchors->header->samples = counts.samples;
         fill_tables(anchors, options, &episodes);
-        status = fill_hash(anchors, err);
+        if (options->weights)
+            status = anchors_weigh(&anchors, options->weights, options->draws, err);
     }
+    if (status == STATUS_OK)
+        status = fill_hash(anchors, err);
     if (status != STATUS_OK)
         anchors_free(anchors);
     else
