@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t BLOCK_MAGIC = UINT64_C(0x31726f68636e6170); /* "panchor1" */
+static const uint64_t BLOCK_MAGIC = UINT64_C(0x32726f68636e6170); /* "panchor2" */
 
 static uint64_t block_count(uint64_t frames)
 {
@@ -23,6 +23,8 @@ uint64_t anchors_block_bytes(const struct anchors_header *sizes)
     words += sizes->runs ? 2 * (sizes->runs + 1)
                          : bits_words(sizes->frames) + block_count(sizes->frames) + 1;
     words += size_divide_up(sizes->rows, 2);
+    if (sizes->weights)
+        words = add_sat(words, sizes->samples + 1);
     bytes = add_sat(sizeof *sizes, mul_sat(words, sizeof(uint64_t)));
     return bytes;
 }
@@ -46,6 +48,8 @@ static void locate(void *block, struct anchors *ret)
         next = ret->ranks + block_count(header->frames) + 1;
     }
     ret->row_samples = (uint32_t *)next;
+    if (header->weights)
+        ret->weight_sums = next + size_divide_up(header->rows, 2);
 }
 
 enum status anchors_new(const struct anchors_header *sizes, struct anchors **ret, struct error *err)
@@ -86,7 +90,8 @@ static enum status check_packed(const void *bytes, size_t size, struct error *er
         fits = header.magic == BLOCK_MAGIC && header.bytes == size && header.row_length > 0 &&
                header.stride > 0 && (header.runs > 0 || header.frames / 64 <= size) &&
                header.stores < size && header.episodes < size && header.runs < size &&
-               header.rows < size && anchors_block_bytes(&header) == size;
+               header.rows < size && header.samples <= header.frames &&
+               header.weights <= WEIGHTS_REPLACED && anchors_block_bytes(&header) == size;
     }
     if (!fits)
         return error_set(err, STATUS_CORRUPT,

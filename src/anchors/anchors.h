@@ -13,10 +13,13 @@
  * anchors, from none to row_length. An anchor's place is a row and an offset: how many anchors of
  * the row come before.
  *
+ * Samples may have weights: an epoch then has anchors_draws() samples, each as often as its weight
+ * says (plan/order/weights.h), and a frame of weight 0 is no anchor.
+ *
  * Two encodings, of which the smaller is chosen: runs of anchors at distances of the stride (16
  * bytes a run), or a bitmap with the rank of each 512th frame (1.125 bits a frame). Besides, 4
- * bytes a row and 8 an episode. All is one run of bytes without pointers, for other ranks, or for
- * all ranks of a node in shared memory.
+ * bytes a row, 8 an episode, and with weights 8 a sample. All is one run of bytes without pointers,
+ * for other ranks, or for all ranks of a node in shared memory.
  *
  * Immutable once built: any thread. Nothing allocates after the start.
  */
@@ -30,7 +33,7 @@
 #include <stdint.h>
 
 /* Steps are within -ANCHORS_MOST_STEP .. ANCHORS_MOST_STEP. */
-enum { ANCHORS_MOST_STEP = (1 << 24) - 1 };
+enum { ANCHORS_MOST_STEP = (1 << 24) - 1, ANCHORS_MOST_DRAWS = INT32_MAX };
 
 /* AUTO takes the smaller one; the others are for tests. Places and hash do not depend on this. */
 enum anchors_encoding { ANCHORS_AUTO, ANCHORS_RUNS, ANCHORS_BITMAP };
@@ -52,6 +55,11 @@ struct anchors_options {
     uint64_t pad_before, pad_after; /* together fewer than the steps */
     const uint64_t *blocked; /* bitmap [frames], bit i of word i / 64; NULL: no frame is blocked */
     const uint64_t *wanted;  /* bitmap [frames]; NULL: all frames are wanted */
+    /* [frames], finite, above 0 for anchors. NULL: none. A sample of weight w comes w times in an
+     * epoch, rounded up or down; or, with `draws` (up to ANCHORS_MOST_DRAWS), so many are drawn
+     * with replacement. */
+    const double *weights;
+    uint64_t draws;
     enum anchors_encoding encoding;
 };
 
@@ -69,7 +77,7 @@ struct anchors;
  * rows.
  * INVALID: ends that fall, or lie beyond the frames or across a store's end, or leave frames out;
  * steps that do not rise or are out of range; a stride of 0; pads as long as the window; nothing
- * left, with the counts. NO_MEMORY. */
+ * left, with the counts; weights of more than ANCHORS_MOST_DRAWS samples. NO_MEMORY. */
 MUST_USE enum status anchors_build(const struct anchors_options *options, struct anchors **ret,
                                    struct anchors_counts *ret_counts, struct error *err);
 void anchors_free(struct anchors *anchors);
@@ -91,6 +99,18 @@ uint64_t anchors_frame_at(const struct anchors *anchors, uint64_t row, uint32_t 
 /* The inverse. UINT64_MAX: the frame is no anchor; *ret_row is set all the same. */
 uint64_t anchors_offset_of(const struct anchors *anchors, uint64_t frame, uint64_t *ret_row);
 
+/* Whether there are weights; and whether samples are drawn with replacement. */
+bool anchors_are_weighted(const struct anchors *anchors);
+bool anchors_are_replaced(const struct anchors *anchors);
+
+/* The samples of an epoch: with weights their sum, else all. */
+uint64_t anchors_draws(const struct anchors *anchors);
+
+/* With weights: n + 1 numbers for the n anchors of a row, which rise from one to the next by the
+ * anchor's weight, in units of 2^-32. Weights are changed a little: the sum of those of all rows
+ * that weigh less than 1 is whole, and so is that of the others. Borrowed. */
+const uint64_t *anchors_row_weights(const struct anchors *anchors, uint64_t row);
+
 /* The episode of a frame: its frames [first, end), and its number over all stores. O(log
  * episodes). */
 struct anchors_episode {
@@ -98,8 +118,8 @@ struct anchors_episode {
 };
 struct anchors_episode anchors_episode_of(const struct anchors *anchors, uint64_t frame);
 
-/* 64 bits of the anchors, the stores' and the episodes' ends: equal for equal ones, whatever the
- * encoding and the rows. */
+/* 64 bits of the anchors, their weights, the stores' and the episodes' ends: equal for equal ones,
+ * whatever the encoding and the rows. */
 uint64_t anchors_hash(const struct anchors *anchors);
 
 /* All of the anchors as one run of bytes: borrowed, aligned to 8, the same on machines of one byte

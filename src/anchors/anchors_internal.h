@@ -10,12 +10,16 @@
  *     u64 store_frames[stores + 1], store_rows[stores + 1], episode_ends[episodes]
  *     struct run[runs + 1], where runs > 0; the last one's rank is the number of anchors
  *     u64 words[bits_words(frames)], ranks[blocks + 1], where runs = 0
- *     u32 row_samples[rows], and zeros up to a multiple of 8. */
+ *     u32 row_samples[rows], and zeros up to a multiple of 8
+ *     u64 weight_sums[samples + 1], with weights. */
 struct anchors_header {
     uint64_t magic, bytes;
     uint64_t frames, stores, episodes, rows, row_length, stride;
     uint64_t samples, runs, hash;
+    uint64_t weights; /* enum weights_kind */
 };
+
+enum weights_kind { WEIGHTS_NONE, WEIGHTS_WHOLE, WEIGHTS_REPLACED };
 
 /* The anchors first + j * stride, of which the first is the rank-th of all. */
 struct run {
@@ -31,6 +35,7 @@ struct anchors {
     struct run *runs;        /* NULL: a bitmap */
     uint64_t *words, *ranks; /* ranks[b]: anchors before frame b * RANK_BLOCK */
     uint32_t *row_samples;
+    uint64_t *weight_sums; /* of the anchors before, in units of 2^-32; NULL: no weights */
     struct divider row_divider;
     void *owned; /* the block, where anchors_free() frees it */
 };
@@ -53,6 +58,11 @@ struct run_list {
     uint64_t stride, count, samples, next;
 };
 void run_list_add(struct run_list *list, uint64_t first, uint64_t count);
+
+/* weights.c: replaces the anchors, all but their hash, by the same with weights. Errors as of
+ * anchors_build(). */
+MUST_USE enum status anchors_weigh(struct anchors **anchors, const double *weights, uint64_t draws,
+                                   struct error *err);
 
 /* existence.c: the anchors of one episode after another, as far as stride and ends decide. */
 struct episodes {

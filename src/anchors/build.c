@@ -97,30 +97,31 @@ static enum status check(const struct anchors_options *o, struct error *err)
 }
 
 /* What to do where no sample is left: about the reason that excludes most frames. */
-static const char *advice(const struct anchors_counts *c)
+static const char *advice(const struct anchors_options *o, const struct anchors_counts *c)
 {
     if (c->frames == 0)
         return "the arrays are empty";
     if (c->at_ends >= c->blocked && c->at_ends >= c->unwanted)
         return "episodes are too short for the steps: take fewer steps, or larger samples.pad";
-    return c->blocked >= c->unwanted ? "look at samples.missing and samples.split"
-                                     : "look at samples.where";
+    if (c->blocked >= c->unwanted)
+        return "look at samples.missing and samples.split";
+    return o->weights ? "look at samples.weight and samples.where" : "look at samples.where";
 }
 
 static enum status nothing_left(const struct anchors_options *o, const struct anchors_counts *c,
                                 struct error *err)
 {
-    return error_set(err, STATUS_INVALID,
-                     "no sample is left of %s frame%s in %s episode%s: %s are not at the stride of "
-                     "%s, %s are too "
-                     "near an end of their episode, %s touch a frame that is missing or outside "
-                     "the split's part, "
-                     "and %s are not in samples.where; %s",
-                     count_format(c->frames).text, count_plural(c->frames),
-                     count_format(c->episodes).text, count_plural(c->episodes),
-                     count_format(c->off_stride).text, count_format(o->stride).text,
-                     count_format(c->at_ends).text, count_format(c->blocked).text,
-                     count_format(c->unwanted).text, advice(c));
+    return error_set(
+        err, STATUS_INVALID,
+        "no sample is left of %s frame%s in %s episode%s: %s are not at the stride of "
+        "%s, %s are too "
+        "near an end of their episode, %s touch a frame that is missing or outside "
+        "the split's part, "
+        "and %s are %snot in samples.where; %s",
+        count_format(c->frames).text, count_plural(c->frames), count_format(c->episodes).text,
+        count_plural(c->episodes), count_format(c->off_stride).text, count_format(o->stride).text,
+        count_format(c->at_ends).text, count_format(c->blocked).text,
+        count_format(c->unwanted).text, o->weights ? "of weight 0 or " : "", advice(o, c));
 }
 
 void run_list_add(struct run_list *list, uint64_t first, uint64_t count)
@@ -298,6 +299,11 @@ static enum status fill_hash(struct anchors *anchors, struct error *err)
             run = runs_to_bits(anchors, run, from, part, words);
         XXH3_64bits_update(state, source, part * sizeof *words);
     }
+    if (anchors->weight_sums) {
+        XXH3_64bits_update(state, &anchors->header->weights, sizeof(uint64_t));
+        XXH3_64bits_update(state, anchors->weight_sums,
+                           (anchors->header->samples + 1) * sizeof(uint64_t));
+    }
     anchors->header->hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return STATUS_OK;
@@ -352,8 +358,11 @@ enum status anchors_build(const struct anchors_options *options, struct anchors 
         assert(anchors);
         anchors->header->samples = counts.samples;
         fill_tables(anchors, options, &episodes);
-        status = fill_hash(anchors, err);
+        if (options->weights)
+            status = anchors_weigh(&anchors, options->weights, options->draws, err);
     }
+    if (status == STATUS_OK)
+        status = fill_hash(anchors, err);
     if (status != STATUS_OK)
         anchors_free(anchors);
     else

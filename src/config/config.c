@@ -445,6 +445,8 @@ static struct dataset_samples_spec samples_spec(const struct config *config)
                                          .fill = config->fill,
                                          .missing = config->missing,
                                          .where = config->where,
+                                         .weight = config->weight,
+                                         .draws = config->draws,
                                          .split_part = config->split_part,
                                          .split_by = config->split_by,
                                          .split_parts = config->split_parts.parts,

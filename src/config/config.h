@@ -82,6 +82,11 @@ struct config_range {
       "frames; or dates")                                                                          \
     X("samples.where", where, LIST, "", 0, 0, CHANGES_ORDER,                                       \
       "frames at which there may be samples: array of a truth value for each; or dates")           \
+    X("samples.weight", weight, STRING, "", 0, 0, CHANGES_ORDER,                                   \
+      "array of a weight for each frame: how often its sample comes in an epoch, rounded up or "   \
+      "down; 0: never")                                                                            \
+    X("samples.draws", draws, U64, "0", 0, INT32_MAX, CHANGES_ORDER,                               \
+      "instead, so many samples of an epoch are drawn by weight, with replacement")                \
     X("samples.split_part", split_part, STRING, "", 0, 0, CHANGES_ORDER,                           \
       "the part of split_parts whose samples are delivered")                                       \
     X("samples.split_by", split_by, STRING, "episode", 0, 0, CHANGES_ORDER,                        \

@@ -54,6 +54,11 @@ enum status config_check_samples(const struct config *config, struct error *err)
                          "more than one of samples.episodes_ends, samples.episodes_id and "
                          "samples.episodes_jumps is set: episodes are told by their ends, by their "
                          "numbers, or by jumps of the time");
+    if (config->draws > 0 && !*config->weight)
+        return error_set(
+            err, STATUS_INVALID,
+            "samples.draws is set without samples.weight, the array of weights by which "
+            "samples are drawn");
     enum status status = check_split(config, err);
     if (status == STATUS_OK)
         status = check_ranges("samples.missing", config->missing, err);

@@ -53,6 +53,10 @@ struct dataset_samples_spec {
                           * own attribute missing_dates, which counts without `missing`, is not read */
     const char *where;   /* array of bool, one a frame: frames that may be anchors; or a list of
                           * ranges */
+    const char *weight;  /* array of numbers, one a frame, at least 0: how often in an epoch the
+                          * sample there comes, rounded up or down */
+    uint64_t draws;      /* instead so many samples an epoch, drawn in proportion with replacement;
+                          * 0: no */
     /* Split into parts by groups of frames; split_part NULL: no such split. */
     const char *split_part; /* the part whose samples the dataset has */
     const char *split_by;   /* "episode" (NULL as well), "sample", or an array of integers, one a

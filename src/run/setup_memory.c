@@ -236,7 +236,7 @@ static enum status settle_fetching(const struct config *config, const struct dat
 
 static bool keeps_all(const struct run_setup *setup)
 {
-    return setup->budget.keep_rows * setup->demand.reader_count >= setup->plan.row_count;
+    return setup->budget.keep_rows * setup->demand.reader_count >= setup->plan.ever_rows;
 }
 
 /* Settles the budget of setup->demand. Where fetches take the memory for the last rows, they get as

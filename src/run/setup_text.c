@@ -28,7 +28,7 @@ void run_describe_epochs(const struct config *config, struct text *out)
 void run_setup_describe_cache(const struct run_setup *setup, struct text *out)
 {
     uint64_t kept = setup->budget.keep_rows * setup->demand.reader_count;
-    uint64_t rows = setup->plan.row_count;
+    uint64_t rows = setup->plan.ever_rows;
     if (kept == 0)
         text_append(out, "no rows stay for later epochs");
     else

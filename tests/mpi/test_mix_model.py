@@ -88,6 +88,12 @@ class Part(World):
         lead = self.fields[max(direct, key=frame_bytes)]["array"]
         return min(self.chunks[lead][0] * self.samples["row_chunks"], max(self.counts))
 
+    def list_anchors(self):
+        return self.model.anchors()
+
+    def source(self):
+        return Source(rows_of(self.counts, self.row_length(), set(self.anchors)), self.window_rows, self.shuffled)
+
     def document(self):
         return super().document() | {"order": {"window_rows": self.window_rows, "shuffle": self.shuffled, "seed": 999, "epochs": 7},
                                      "batch": {"global_size": 77}}
@@ -110,7 +116,7 @@ def make_part(rng, folder, number, first=None, kind=Part):
         part = kind(rng, folder, number, first)
         if sum(part.samples.get("pad", {}).values()) >= len(part.model.union):
             continue
-        anchors, split = part.model.anchors(), part.samples.get("split", {})
+        anchors, split = part.list_anchors(), part.samples.get("split", {})
         if anchors and ("parts" not in split or len(set(part.model.groups(split["by"]))) > 1):
             part.anchors = anchors
             return part
@@ -128,8 +134,7 @@ class MixedWorld:
             self.parts.append(make_part(rng, folder, number, self.parts[0], self.kind))
         self.weights = [rng.choice((1, 2, 3, 5, 7, 11, 17)) for _ in self.parts]
         self.texts = self.write_weights(rng)
-        sources = [Source(rows_of(part.counts, part.row_length(), set(part.anchors)), part.window_rows, part.shuffled)
-                   for part in self.parts]
+        sources = [part.source() for part in self.parts]
         self.samples = rng.choice((None, rng.randint(4, 150)))
         divisor = math.gcd(*self.weights)
         self.schedule = self.make_schedule(rng) if rng.random() < 0.5 else []

@@ -4,6 +4,7 @@ penstock_unit_test(plan order LINKS plan)
 target_compile_definitions(test_plan_order PRIVATE
   GOLDEN_FOLDER="${PROJECT_SOURCE_DIR}/tests/golden")
 penstock_unit_test(plan anchors LINKS plan)
+penstock_unit_test(plan weights LINKS plan)
 penstock_unit_test(plan round LINKS plan)
 penstock_unit_test(plan mix LINKS plan)
 penstock_unit_test(plan mix_budget LINKS plan)

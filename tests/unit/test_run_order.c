@@ -76,6 +76,8 @@ static const struct walk {
     {"samples.fill", {"edge", "zero"}, WINDOW " samples.pad_after=1"},
     {"samples.missing", {"", "missing"}, NULL},
     {"samples.where", {"", "where"}, NULL},
+    {"samples.weight", {"", "id"}, NULL},
+    {"samples.draws", {"0", "7000"}, "samples.weight=id"},
     {"samples.split_part", {"a", "b"}, SPLIT " samples.split_parts=a:.5,b:.5"},
     {"samples.split_by", {"episode", "sample"}, SPLIT " samples.split_parts=a:.5,b:.5"},
     {"samples.split_parts", {"a:.5", "a:.25"}, SPLIT},

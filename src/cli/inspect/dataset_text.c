@@ -129,7 +129,10 @@ void plan_describe_samples(const struct dataset *dataset, const char *before, st
     describe_reason(counts.at_ends, "too near an end of their episode", &reasons);
     describe_reason(counts.blocked, "with a step that is missing or outside the split's part",
                     &reasons);
-    describe_reason(counts.unwanted, "not in samples.where", &reasons);
+    describe_reason(counts.unwanted,
+                    anchors_are_weighted(dataset->anchors) ? "of weight 0 or not in samples.where"
+                                                           : "not in samples.where",
+                    &reasons);
     if (reasons.data)
         text_append(out, "%s", reasons.data + strlen(", "));
     text_done(&reasons);

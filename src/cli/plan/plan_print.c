@@ -6,6 +6,7 @@
 #include "cli/inspect/dataset_text.h"
 #include "cli/plan/plan_ragged.h"
 #include "cli/plan/plan_schedule.h"
+#include "cli/plan/plan_weights.h"
 #include "plan/order/mix.h"
 #include "transform/trial.h"
 
@@ -294,6 +295,7 @@ void plan_print_json(const struct config *config, const struct dataset *dataset,
     text_append(&memory, ",");
     plan_ragged_json(dataset, setup, &memory);
     plan_schedule_json(config, &setup->plan, &memory);
+    plan_weights_json(&setup->plan, &memory);
     printf("%s", memory.data);
     text_done(&memory);
     print_sources(&setup->plan);
@@ -313,6 +315,7 @@ void plan_print_summary(const struct config *config, const struct dataset *datas
     plan_describe_ragged(dataset, setup, &out);
     describe_order(config, setup, &out);
     plan_describe_schedule(config, &setup->plan, &out);
+    plan_describe_weights(config, &setup->plan, &out);
     describe_rounds(setup, &out);
     describe_partitions(setup, &out);
     if (setup->shares.transform) {

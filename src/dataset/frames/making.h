@@ -18,6 +18,7 @@ struct making {
     struct frame_times times;         /* of frames, where these tell episodes */
     struct range_list missing, where; /* as the spec has them; empty: arrays, or nothing */
     uint64_t *blocked, *wanted;       /* owned bitmaps of frames; NULL: none blocked, all wanted */
+    double *weights;                  /* owned, of frames; NULL: there are none */
     bool continuous;
 };
 
@@ -41,6 +42,11 @@ MUST_USE enum status making_split(struct making *making, struct error *err);
 MUST_USE enum status making_mark(struct making *making, const char *option,
                                  const struct range_list *list, enum dataset_part_kind kind,
                                  uint64_t *bits, struct error *err);
+
+/* frame_weights.c: reads the weights, if the spec names any, and leaves frames of weight 0 out of
+ * `wanted`. INVALID: a weight is negative or not finite, or all are 0. NO_MEMORY. Errors as of
+ * making_use_arrays(). */
+MUST_USE enum status making_weigh(struct making *making, struct error *err);
 
 /* Whether the parts of the split are ranges. */
 bool making_has_ranges(const struct dataset_samples_spec *spec);

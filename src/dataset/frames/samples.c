@@ -23,8 +23,9 @@ static bool is_plain(const struct dataset *dataset, const struct dataset_samples
     return !dataset->private->has_steps && spec->more_step_count == 0 &&
            !is_set(spec->episodes_ends) && !is_set(spec->episodes_id) &&
            !is_set(spec->episodes_jumps) && spec->stride <= 1 && !is_set(spec->missing) &&
-           !is_set(spec->where) && !is_set(spec->split_part) && spec->split_end == 0 &&
-           !is_set(spec->split_range) && spec->pad_before + spec->pad_after == 0;
+           !is_set(spec->where) && !is_set(spec->weight) && !is_set(spec->split_part) &&
+           spec->split_end == 0 && !is_set(spec->split_range) &&
+           spec->pad_before + spec->pad_after == 0;
 }
 
 /* Arrays
@@ -44,6 +45,7 @@ static size_t list_paths(const struct making *making, const char *ret_paths[SELE
                          spec->episodes_jumps,
                          making->missing.count > 0 ? NULL : spec->missing,
                          making->where.count > 0 ? NULL : spec->where,
+                         spec->weight,
                          spec->segments,
                          splits_by_array(spec) ? spec->split_by : NULL};
     size_t count = 0;
@@ -309,6 +311,8 @@ static enum status build(struct making *making, struct error *err)
         .pad_after = spec->pad_after,
         .blocked = making->blocked,
         .wanted = making->wanted,
+        .weights = making->weights,
+        .draws = spec->draws,
     };
     int32_t *steps;
     enum status status = steps_union(dataset, SIZE_MAX, &steps, &options.step_count, err);
@@ -334,6 +338,8 @@ static enum status make(struct making *making, struct error *err)
         status = find_documents(making, err);
     if (status == STATUS_OK)
         status = find_masks(making, err);
+    if (status == STATUS_OK)
+        status = making_weigh(making, err);
     if (status == STATUS_OK)
         status = making_split(making, err);
     if (status == STATUS_OK)
@@ -380,6 +386,7 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
     free(making.hierarchies);
     free(making.blocked);
     free(making.wanted);
+    free(making.weights);
     frame_runs_done(&making.episodes);
     frame_runs_done(&making.groups);
     frame_runs_done(&making.documents);

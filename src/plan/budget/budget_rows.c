@@ -64,7 +64,7 @@ void budget_rows_count(const struct budget_demand *demand, struct budget_rows *r
     const struct plan *plan = d->plan;
     struct budget_rows rows = {.source_count = plan_source_count(plan),
                                .single = plan->row_samples == 1,
-                               .all = size_divide_up(plan->row_count, d->reader_count) + 1};
+                               .all = size_divide_up(plan->ever_rows, d->reader_count) + 1};
     bool any_single = false;
     for (uint32_t i = 0; i < rows.source_count; i++) {
         const struct plan *source = plan_source(plan, i);
@@ -77,7 +77,7 @@ void budget_rows_count(const struct budget_demand *demand, struct budget_rows *r
         if (!s->single)
             count_windows(d, i, s);
         if (plan->mix)
-            s->least = min_u64(s->least, source->row_count);
+            s->least = min_u64(s->least, source->ever_rows);
         rows.least = add_sat(rows.least, s->least);
         rows.enough = add_sat(rows.enough, s->enough);
     }
@@ -85,7 +85,7 @@ void budget_rows_count(const struct budget_demand *demand, struct budget_rows *r
         rows.preferred = add_sat(mul_sat(rows.least, 2), read_behind(d, rows.least));
     if (any_single)
         add_singles(d, &rows);
-    uint64_t epoch = d->reader_count == 1 ? rows.all : plan->row_count;
+    uint64_t epoch = d->reader_count == 1 ? rows.all : plan->ever_rows;
     rows.least = min_u64(rows.least, epoch);
     rows.preferred = min_u64(rows.preferred, epoch);
     *ret_rows = rows;
@@ -132,7 +132,7 @@ uint64_t budget_pages(const struct budget_demand *demand, uint64_t buffers)
 {
     const struct plan_ragged *ragged = &demand->ragged;
     return ragged->page_bytes > 0
-               ? ragged->most_pages(ragged->dataset, min_u64(buffers, demand->plan->row_count))
+               ? ragged->most_pages(ragged->dataset, min_u64(buffers, demand->plan->ever_rows))
                : 0;
 }
 

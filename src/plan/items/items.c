@@ -77,6 +77,8 @@ static void add_block(struct collector *c)
 {
     uint64_t positions[BLOCK];
     plan_positions_of(c->window, c->block, c->block_count, positions);
+    if (c->window->weighted)
+        plan_offsets_settle(c->window, c->block, c->block_count);
     for (size_t i = 0; i < c->block_count; i++)
         add_item(c, c->block[i], positions[i]);
     c->block_count = 0;

@@ -11,7 +11,9 @@ enum plan_key {
     KEY_MATCHES = 4, /* random_u64(this, 0, step): see locality.h */
     KEY_DRAWS = 5,   /* random_u64(this, 0, step): the order of a step's draws, of a mix */
     KEY_STEPS = 7,   /* random_u64(this, 0, window): the order of a window's steps, with cuts */
-    KEY_SOURCES = 6, /* random_u64(seed, this, source) is the seed of a source of a mix */
+    KEY_WEIGHED_ROWS = 8,    /* how many samples each row has, with weights (weights.h) */
+    KEY_WEIGHED_SAMPLES = 9, /* random_u64(this, 0, row): which ones these are */
+    KEY_SOURCES = 6,         /* random_u64(seed, this, source) is the seed of a source of a mix */
 };
 
 #endif

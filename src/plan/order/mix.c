@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "plan/order/keys.h"
 #include "plan/order/mix_pieces.h"
+#include "plan/order/rows_internal.h"
 #include "plan/order/tables.h"
 
 #include <assert.h>
@@ -63,7 +64,7 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
 {
     uint64_t sample_count = o->sample_count;
     for (uint32_t d = 0; d < o->source_count && o->sample_count == 0; d++)
-        sample_count = add_sat(sample_count, o->sources[d].sample_count);
+        sample_count = add_sat(sample_count, plan_rows_samples(&o->sources[d]));
     const struct plan_options options = {.sample_count = sample_count,
                                          .row_length = 1,
                                          .window_rows = 1,
@@ -78,7 +79,8 @@ static enum status init_outer(struct plan_mix *mix, const struct plan_mix_option
     mix->outer.source = PLAN_ALL_SOURCES;
     mix->outer.sample_count = mix->outer.epoch_samples = mix->outer.position_count;
     mix->end_step = mul_sat(o->epochs, mix->outer.steps_per_epoch);
-    mix->outer.row_count = mix->outer.all_rows = mix->outer.window_count = 0;
+    mix->outer.row_count = mix->outer.ever_rows = mix->outer.all_rows = 0;
+    mix->outer.window_count = 0;
     mix->outer.window_least = UINT64_MAX;
     mix->outer.window_most = 0;
     return status;
@@ -154,6 +156,7 @@ static void add_to_outer(struct plan *outer, const struct plan *source)
 {
     outer->shuffle |= source->shuffle;
     outer->row_count += source->row_count;
+    outer->ever_rows += source->ever_rows;
     outer->all_rows += source->all_rows;
     outer->row_length = max_u64(outer->row_length, source->row_length);
     outer->row_samples = max_u64(outer->row_samples, source->row_samples);

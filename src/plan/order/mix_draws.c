@@ -46,7 +46,10 @@ void plan_mix_most(const struct plan *plan, uint64_t positions, struct plan_mix_
         const struct plan *source = &plan->mix->sources[d];
         uint64_t parts = most_parts(plan, d, positions);
         ret_most->draws[d] = mul_sat(parts, most_samples(source));
-        ret_most->copies[d] = parts > 1 ? 1 + size_divide_up(parts - 1, pass_length(source)) : 1;
+        uint64_t passes = parts > 1 ? 1 + size_divide_up(parts - 1, pass_length(source)) : 1;
+        ret_most->copies[d] = source->copies == 1
+                                  ? passes
+                                  : max_u64(1, min_u64(mul_sat(passes, source->copies), parts));
     }
 }
 

@@ -12,6 +12,7 @@
 #include "plan/order/keys.h"
 #include "plan/order/mix.h"
 #include "plan/order/order_internal.h"
+#include "plan/order/weights.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -82,6 +83,7 @@ void plan_epoch_init(struct plan_epoch *ret_epoch, const struct plan *plan, uint
         ret_epoch->plan.first_step = epoch * plan->steps_per_epoch;
         return;
     }
+    ret_epoch->weight_key = random_u64(plan->seed, KEY_WEIGHED_SAMPLES, epoch);
     ret_epoch->window_key = random_u64(plan->seed, KEY_WINDOWS, epoch);
     ret_epoch->short_count = 0;
     permutation_init(&ret_epoch->rows, plan->row_count, random_u64(plan->seed, KEY_ROWS, epoch));
@@ -115,6 +117,8 @@ uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset)
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
 {
     assert(i < epoch->plan.row_count);
+    if (epoch->plan.weighted)
+        return epoch->plan.row_base + epoch->counts->rows[i];
     uint64_t number = epoch->plan.shuffle ? permutation_apply(&epoch->rows, i) : i;
     if (plan_has_row_table(&epoch->plan))
         number = plan_tables_row(epoch->plan.tables, number);
@@ -159,6 +163,7 @@ void plan_window_at(struct plan_window *ret_window, const struct plan_epoch *epo
         .shorts = &epoch->shorts[first_short],
         .short_count = end_short - first_short,
         .shuffle = plan->shuffle,
+        .weighted = plan->weighted ? epoch : NULL,
     };
     permutation_init(&window.samples, window.sample_count, random_u64(epoch->window_key, 0, index));
     if (epoch->cut) {
@@ -252,6 +257,15 @@ uint64_t plan_window_row_samples(const struct plan_window *window, uint64_t wind
            plan_window_row_lack(window, window_row + 1);
 }
 
+void plan_settle_offset(const struct plan_window *window, struct plan_location *location)
+{
+    const struct plan_epoch *epoch = window->weighted;
+    uint32_t row = epoch->counts->rows[window->first_row_position + location->window_row];
+    location->offset = weights_find(epoch->plan.anchors, row,
+                                    plan_window_row_samples(window, location->window_row),
+                                    location->offset, epoch->weight_key);
+}
+
 /* Of a window that was not in use before, the table comes from memory while the permutation is
  * computed. */
 static void fetch_row_begins(const struct plan_window *window)
@@ -273,7 +287,10 @@ struct plan_location plan_location_at(const struct plan_window *window, uint64_t
         i = permutation_apply(&window->samples, i);
     if (window->row_begins) {
         uint64_t window_row = plan_window_row_of(window, i);
-        return (struct plan_location){window_row, i - window->row_begins[window_row]};
+        struct plan_location location = {window_row, i - window->row_begins[window_row]};
+        if (window->weighted)
+            plan_settle_offset(window, &location);
+        return location;
     }
     i += plan_window_lack(window, i);
     return (struct plan_location){i / window->row_samples, i % window->row_samples};

@@ -11,6 +11,7 @@ struct plan_counts {
     uint64_t epoch;          /* UINT64_MAX: none yet */
     uint64_t *window_begins; /* [window_count + 1] the first position of each window; N */
     uint32_t *row_begins;    /* [row_count] samples of the rows before in the same window */
+    uint32_t *rows;          /* [row_count] which row it is, with weights; else NULL */
 };
 
 /* The steps of one epoch, with cuts. */
@@ -48,13 +49,23 @@ struct plan_cut_tables {
     struct plan_cut epochs[]; /* [count] epoch e at e mod count */
 };
 
+/* With weights: the rows that may have samples, the light ones first. */
+struct plan_weight_tables {
+    struct tables tables; /* those that follow */
+    uint64_t light_count, count;
+    uint32_t *rows;
+    uint64_t *sums;   /* [count + 1] what the rows before weigh, in units of 2^-32 */
+    uint32_t *counts; /* samples of each in the epoch that is being filled */
+};
+
 struct plan_tables {
     uint32_t *rows; /* [row_count] that have samples, rising; NULL: all have, or there are gaps */
     uint32_t *gaps; /* [gap_count] of each row without samples, rising: the rows before with some */
     size_t gap_count;
-    struct plan_cut_tables *cuts; /* NULL: there are no cuts */
-    uint64_t epoch_count;         /* 0: no row has more than one sample */
-    struct plan_counts epochs[];  /* [epoch_count] epoch e at e mod epoch_count */
+    struct plan_cut_tables *cuts;       /* NULL: there are no cuts */
+    struct plan_weight_tables *weights; /* NULL: there are no weights */
+    uint64_t epoch_count;               /* 0: no row has more than one sample */
+    struct plan_counts epochs[];        /* [epoch_count] epoch e at e mod epoch_count */
 };
 
 /* Whether rows are numbered by a table. */
@@ -100,6 +111,23 @@ uint64_t plan_cut_tables_bytes(const struct plan *plan, uint64_t epoch_count,
 struct plan_cut_tables *plan_cut_tables_new(const struct plan *plan, uint64_t epoch_count,
                                             uint64_t window_count);
 void plan_cut_tables_free(struct plan_cut_tables *tables);
+
+/* weight_tables.c: likewise. */
+uint64_t plan_weight_tables_bytes(const struct plan *plan);
+struct plan_weight_tables *plan_weight_tables_new(const struct plan *plan);
+void plan_weight_tables_free(struct plan_weight_tables *tables);
+
+/* The rows of an epoch, whose plan and permutation of rows are set, and the samples of each, by row
+ * position. Draws them anew. */
+void plan_weight_tables_spread(struct plan_weight_tables *tables, const struct plan_epoch *epoch,
+                               uint32_t *ret_rows, uint32_t *ret_samples);
+
+/* What a row weighs, in units of 2^-32. */
+uint64_t plan_row_weight(const struct anchors *anchors, uint64_t row);
+
+/* With weights: replaces the number of a sample within those that its row has in the epoch by the
+ * number of its anchor in the row. */
+void plan_settle_offset(const struct plan_window *window, struct plan_location *location);
 
 /* The samples that short rows of the window lack, added up: over the rows that end at or before
  * sample `number` of the window, counted row after row; and over the rows before `window_row` <=

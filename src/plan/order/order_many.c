@@ -13,7 +13,10 @@ enum { BLOCK = 128 };
 
 void plan_rows_at(const struct plan_epoch *epoch, uint64_t *rows, size_t count)
 {
-    if (epoch->plan.shuffle)
+    if (epoch->plan.weighted)
+        for (size_t i = 0; i < count; i++)
+            rows[i] = epoch->counts->rows[rows[i]];
+    else if (epoch->plan.shuffle)
         permutation_apply_many(&epoch->rows, rows, count);
     if (plan_has_row_table(&epoch->plan))
         for (size_t i = 0; i < count; i++)
@@ -36,6 +39,13 @@ static void locate(const struct plan_window *window, struct divider row_samples,
     }
 }
 
+void plan_offsets_settle(const struct plan_window *window, struct plan_location *locations,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        plan_settle_offset(window, &locations[i]);
+}
+
 static void locate_among_rows(const struct plan_window *window, const uint64_t *numbers,
                               size_t count, struct plan_location *ret_locations)
 {
@@ -44,6 +54,8 @@ static void locate_among_rows(const struct plan_window *window, const uint64_t *
         ret_locations[i] =
             (struct plan_location){window_row, numbers[i] - window->row_begins[window_row]};
     }
+    if (window->weighted)
+        plan_offsets_settle(window, ret_locations, count);
 }
 
 static void look_up(const uint32_t *table, uint64_t *values, size_t count)

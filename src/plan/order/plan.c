@@ -91,13 +91,18 @@ static enum status check_options(const struct plan_options *o, struct error *err
             err, STATUS_INVALID,
             "global batch %llu does not divide evenly among %u trainers: choose a multiple",
             (unsigned long long)o->global_batch, o->trainer_count);
-    if (o->last == PLAN_DROP && o->global_batch > o->sample_count)
+    uint64_t samples = plan_rows_samples(o);
+    if (o->last == PLAN_DROP && o->global_batch > samples)
         return error_set(
             err, STATUS_INVALID,
             "global batch %llu exceeds the dataset's %llu sample%s, so that an epoch has no step: "
             "choose a smaller one, or batch.last pad or partial",
-            (unsigned long long)o->global_batch, (unsigned long long)o->sample_count,
-            count_plural(o->sample_count));
+            (unsigned long long)o->global_batch, (unsigned long long)samples,
+            count_plural(samples));
+    if (o->cuts.items > 0 && o->anchors && anchors_are_weighted(o->anchors))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "samples.weight and batch.budget_field are both set: batches by budget "
+                         "need each sample once in an epoch; take one of them");
     enum status status = check_stores(o, err);
     if (status == STATUS_OK && o->cuts.items > 0)
         status = plan_cuts_check(&o->cuts, err);
@@ -133,16 +138,20 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                : plan_default_window_rows(rows.with_samples, rows.mean_samples,
                                                           o->row_bytes, window_batch);
     uint64_t window_count = size_divide_up(rows.with_samples, window_rows);
-    uint64_t steps = o->last == PLAN_DROP ? o->sample_count / o->global_batch
-                                          : size_divide_up(o->sample_count, o->global_batch);
+    uint64_t samples = plan_rows_samples(o);
+    uint64_t steps =
+        o->last == PLAN_DROP ? samples / o->global_batch : size_divide_up(samples, o->global_batch);
     if (o->cuts.items > 0)
         steps = plan_cuts_steps(&o->cuts, o->global_batch, window_count);
     struct plan plan = {
-        .sample_count = o->sample_count,
-        .epoch_samples = o->sample_count,
+        .sample_count = samples,
+        .epoch_samples = samples,
         .row_length = o->row_length,
         .row_samples = rows.most_samples,
         .row_count = rows.with_samples,
+        .ever_rows = rows.ever,
+        .copies = rows.copies,
+        .weighted = o->anchors && anchors_are_weighted(o->anchors),
         .all_rows = rows.all,
         .store_frames = o->store_frames,
         .store_rows = o->store_rows,
@@ -150,8 +159,8 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .anchors = o->anchors,
         .window_rows = window_rows,
         .window_count = window_count,
-        .window_least = min_u64(plan_rows_least(&rows, window_rows), o->sample_count),
-        .window_most = min_u64(plan_rows_most(&rows, window_rows), o->sample_count),
+        .window_least = min_u64(plan_rows_least(&rows, window_rows), samples),
+        .window_most = min_u64(plan_rows_most(&rows, window_rows), samples),
         .last_least = plan_rows_last_least(o, &rows, (rows.with_samples - 1) % window_rows + 1),
         .seed = o->seed,
         .shuffle = o->shuffle,
@@ -162,7 +171,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .cuts = o->cuts,
         .batch = (uint32_t)(o->global_batch / o->trainer_count),
         .steps_per_epoch = steps,
-        .position_count = o->last == PLAN_PARTIAL ? o->sample_count : steps * o->global_batch,
+        .position_count = o->last == PLAN_PARTIAL ? samples : steps * o->global_batch,
     };
     status = check_window(&plan, err);
     if (status == STATUS_OK)
@@ -175,10 +184,11 @@ uint64_t plan_most_copies(const struct plan *plan, uint64_t positions)
 {
     assert(!plan->mix);
     if (plan->position_count <= plan->sample_count)
-        return 1;
+        return plan->copies == 1 ? 1 : max_u64(min_u64(plan->copies, positions), 1);
     uint64_t repeated = plan->position_count - plan->sample_count;
-    return min_u64(size_divide_up(positions, plan->last_least),
-                   1 + size_divide_up(repeated, plan->last_least));
+    uint64_t windows = min_u64(size_divide_up(positions, plan->last_least),
+                               1 + size_divide_up(repeated, plan->last_least));
+    return plan->copies == 1 ? windows : min_u64(mul_sat(windows, plan->copies), positions);
 }
 
 static void describe_mix(const struct plan *plan, struct text *text)

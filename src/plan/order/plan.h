@@ -14,7 +14,8 @@
  *
  * With anchors (anchors.h) only some frames have samples. A row is then C frames with 0 to C
  * samples; M counts the rows that have any, and no other row is in the order. The tables for this
- * are in tables.h.
+ * are in tables.h. With weights (weights.h) N and M are those of an epoch, which has a sample any
+ * number of times, and a row's samples differ from epoch to epoch.
  *
  * Everything here is a function of its arguments: no I/O, no clock, no MPI, no table of all
  * samples. position -> sample and sample -> position cost O(1), and a search among the short rows
@@ -87,15 +88,19 @@ struct plan_mix;
 struct plan_tables;
 
 struct plan {
-    uint64_t sample_count;                     /* of a mix: position_count */
-    uint64_t epoch_samples;                    /* sample_count; of a mix with cuts, whose epochs
-                                                * have unequal numbers of samples, the mean */
-    uint64_t row_length;                       /* frames of a row */
-    uint64_t row_samples;                      /* the most samples of a row: C without anchors */
-    uint64_t row_count;                        /* rows that have samples */
-    uint64_t all_rows;                         /* rows that have samples, and rows that have none */
-    uint64_t row_base;                         /* the number of the first row: of a source of a mix,
-                                                * the rows of the sources before; else 0 */
+    uint64_t sample_count;  /* of an epoch; of a mix: position_count */
+    uint64_t epoch_samples; /* sample_count; of a mix with cuts, whose epochs
+                             * have unequal numbers of samples, the mean */
+    uint64_t row_length;    /* frames of a row */
+    uint64_t row_samples;   /* the most samples of a row: C without anchors */
+    uint64_t row_count;     /* rows that have samples; with weights in an epoch */
+    uint64_t ever_rows;     /* rows that have samples in any epoch */
+    uint64_t copies;        /* how often an epoch has a sample at most: 1 without
+                             * weights */
+    bool weighted;          /* the anchors have weights: see weights.h */
+    uint64_t all_rows;      /* rows that have samples, and rows that have none */
+    uint64_t row_base;      /* the number of the first row: of a source of a mix,
+                             * the rows of the sources before; else 0 */
     const uint64_t *store_frames, *store_rows; /* as in the options */
     size_t store_count;
     const struct anchors *anchors; /* as in the options */
@@ -126,7 +131,8 @@ struct plan {
 #define PLAN_ALL_SOURCES UINT32_MAX
 
 /* How often a sample comes at most among so many positions of an epoch that follow one another:
- * once, unless PLAN_PAD repeats a short last window. The plan is not of a mix. */
+ * once, unless it has a weight, or PLAN_PAD repeats a short last window. The plan is not of a mix.
+ */
 uint64_t plan_most_copies(const struct plan *plan, uint64_t positions);
 
 /* The default of window_rows, from the dataset and the global batch alone, never from the cluster:
@@ -175,6 +181,7 @@ struct plan_epoch {
     struct plan plan;
     uint64_t epoch;
     uint64_t window_key;
+    uint64_t weight_key; /* of the samples of rows, with weights */
     struct permutation rows;
     const struct plan_counts *counts; /* borrowed from plan.tables; NULL: short rows are enough */
     const struct plan_cut *cut;       /* likewise; NULL without cuts */
@@ -212,6 +219,7 @@ struct plan_window {
     size_t short_count;
     bool shuffle;
     struct permutation samples;
+    const struct plan_epoch *weighted; /* the epoch, with weights; else NULL */
     const uint32_t *numbers; /* [sample_count] with cuts: which sample, counted row after row, is at
                               * each position; NULL: as the permutation says */
     const uint32_t *positions; /* [sample_count] likewise: the position of each sample */
@@ -233,7 +241,9 @@ struct plan_location {
     uint64_t offset;
 };
 
-/* Position (first_position <= p < first_position + sample_count) -> location, and back. */
+/* Position (first_position <= p < first_position + sample_count) -> location, and back: with
+ * weights from the number of the sample within those that its row has in the epoch, instead of the
+ * offset. */
 struct plan_location plan_location_at(const struct plan_window *window, uint64_t position);
 uint64_t plan_position_of(const struct plan_window *window, struct plan_location location);
 
@@ -312,6 +322,9 @@ void plan_locations_of(const struct plan_window *window, const uint64_t *positio
                        struct plan_location *ret_locations);
 void plan_positions_of(const struct plan_window *window, const struct plan_location *locations,
                        size_t count, uint64_t *ret_positions);
+/* With weights: replaces these numbers by offsets. */
+void plan_offsets_settle(const struct plan_window *window, struct plan_location *locations,
+                         size_t count);
 void plan_sample_keys(uint64_t seed, uint64_t epoch, const uint64_t *indices, size_t count,
                       uint64_t *ret_keys);
 

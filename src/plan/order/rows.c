@@ -3,6 +3,8 @@
 
 #include "base/number.h"
 #include "base/size.h"
+#include "plan/order/order_internal.h"
+#include "plan/order/weights.h"
 
 #include <string.h>
 
@@ -18,16 +20,37 @@ uint64_t plan_rows_all(const struct plan_options *options)
                : size_divide_up(plan_rows_frames(options), options->row_length);
 }
 
-void plan_rows_count(const struct plan_options *options, struct plan_rows *ret_rows)
+uint64_t plan_rows_samples(const struct plan_options *options)
 {
-    struct plan_rows *rows = ret_rows;
-    memset(rows, 0, sizeof *rows);
-    rows->all = plan_rows_all(options);
-    if (!options->anchors) {
-        rows->with_samples = rows->all;
-        rows->most_samples = rows->mean_samples = options->row_length;
-        return;
+    return options->anchors ? anchors_draws(options->anchors) : options->sample_count;
+}
+
+/* Heavy rows have what they weigh, rounded up or down, and as many light ones as these weigh have
+ * one sample. */
+static void count_weighted(const struct plan_options *options, struct plan_rows *rows)
+{
+    const uint64_t one = UINT64_C(1) << 32;
+    uint64_t light = 0, most = 0;
+    for (uint64_t row = 0; row < rows->all; row++)
+        most = max_u64(most, plan_row_weight(options->anchors, row));
+    rows->rounds_up = true;
+    rows->most_samples = (most + one - 1) / one;
+    rows->size_step = rows->most_samples / PLAN_ROW_SIZES + 1;
+    for (uint64_t row = 0; row < rows->all; row++) {
+        uint64_t weight = plan_row_weight(options->anchors, row);
+        rows->ever += weight > 0;
+        light += weight < one ? weight : 0;
+        rows->with_samples += weight >= one;
+        rows->sizes[weight / one / rows->size_step] += weight >= one;
     }
+    rows->with_samples += light / one;
+    rows->sizes[1 / rows->size_step] += light / one;
+    rows->mean_samples = plan_rows_samples(options) / rows->with_samples;
+    rows->copies = weights_most_copies(options->anchors);
+}
+
+static void count_plain(const struct plan_options *options, struct plan_rows *rows)
+{
     for (uint64_t row = 0; row < rows->all; row++) {
         uint64_t samples = anchors_row_samples(options->anchors, row);
         rows->with_samples += samples > 0;
@@ -39,6 +62,25 @@ void plan_rows_count(const struct plan_options *options, struct plan_rows *ret_r
         uint64_t samples = anchors_row_samples(options->anchors, row);
         rows->sizes[samples / rows->size_step] += samples > 0;
     }
+}
+
+void plan_rows_count(const struct plan_options *options, struct plan_rows *ret_rows)
+{
+    struct plan_rows *rows = ret_rows;
+    memset(rows, 0, sizeof *rows);
+    rows->all = plan_rows_all(options);
+    rows->copies = 1;
+    if (!options->anchors) {
+        rows->with_samples = rows->ever = rows->all;
+        rows->most_samples = rows->mean_samples = options->row_length;
+        return;
+    }
+    if (anchors_are_weighted(options->anchors)) {
+        count_weighted(options, rows);
+        return;
+    }
+    count_plain(options, rows);
+    rows->ever = rows->with_samples;
 }
 
 uint64_t plan_rows_least(const struct plan_rows *rows, uint64_t window_rows)
@@ -79,7 +121,7 @@ uint64_t plan_rows_most(const struct plan_rows *rows, uint64_t window_rows)
         return mul_sat(window_rows, rows->most_samples);
     for (uint64_t size = PLAN_ROW_SIZES; left > 0 && size-- > 0;) {
         uint64_t count = min_u64(left, rows->sizes[size]);
-        uint64_t most = (size + 1) * rows->size_step - 1;
+        uint64_t most = (size + 1) * rows->size_step - 1 + rows->rounds_up;
         samples += count * min_u64(most, rows->most_samples);
         left -= count;
     }

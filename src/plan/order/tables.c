@@ -11,12 +11,12 @@
 
 static bool has_empty_rows(const struct plan *plan)
 {
-    return plan->row_count < plan->all_rows;
+    return !plan->weighted && plan->row_count < plan->all_rows;
 }
 
 static bool has_unequal_rows(const struct plan *plan)
 {
-    return plan->anchors && plan->row_samples > 1;
+    return plan->weighted || (plan->anchors && plan->row_samples > 1);
 }
 
 /* Windows that follow one another, from the one that a round ends in to the one that the round
@@ -64,9 +64,12 @@ uint64_t plan_tables_bytes(const struct plan *plan, uint64_t epoch_count, uint64
 {
     uint64_t bytes = rows_bytes(plan);
     if (has_unequal_rows(plan)) {
-        uint64_t counts = add_sat(windows_bytes(plan), mul_sat(plan->row_count, sizeof(uint32_t)));
+        uint64_t row = (plan->weighted ? 2 : 1) * sizeof(uint32_t);
+        uint64_t counts = add_sat(windows_bytes(plan), mul_sat(plan->row_count, row));
         bytes = add_sat(bytes, mul_sat(epoch_count, add_sat(counts, sizeof(struct plan_counts))));
     }
+    if (plan->weighted)
+        bytes = add_sat(bytes, plan_weight_tables_bytes(plan));
     if (plan->cuts.items > 0)
         bytes =
             add_sat(bytes, plan_cut_tables_bytes(plan, epoch_count, cut_windows(planned_windows)));
@@ -78,11 +81,16 @@ static bool counts_init(struct plan_counts *counts, const struct plan *plan)
     counts->epoch = UINT64_MAX;
     counts->window_begins = malloc(windows_bytes(plan));
     counts->row_begins = malloc(plan->row_count * sizeof *counts->row_begins);
-    if (!counts->window_begins || !counts->row_begins)
+    counts->rows = plan->weighted ? malloc(plan->row_count * sizeof *counts->rows) : NULL;
+    if (!counts->window_begins || !counts->row_begins || (plan->weighted && !counts->rows))
         return false;
     memory_prefer_huge(counts->row_begins, plan->row_count * sizeof *counts->row_begins);
     memory_touch(counts->window_begins, windows_bytes(plan));
     memory_touch(counts->row_begins, plan->row_count * sizeof *counts->row_begins);
+    if (counts->rows) {
+        memory_prefer_huge(counts->rows, plan->row_count * sizeof *counts->rows);
+        memory_touch(counts->rows, plan->row_count * sizeof *counts->rows);
+    }
     return true;
 }
 
@@ -126,6 +134,8 @@ enum status plan_tables_new(struct plan *plan, uint64_t epoch_count, uint64_t pl
     uint64_t unequal = has_unequal_rows(plan) ? epoch_count : 0;
     struct plan_tables *tables = calloc(1, sizeof *tables + unequal * sizeof tables->epochs[0]);
     bool fine = tables && (!has_empty_rows(plan) || list_rows(tables, plan));
+    if (fine && plan->weighted)
+        fine = (tables->weights = plan_weight_tables_new(plan)) != NULL;
     if (fine && plan->cuts.items > 0)
         fine = (tables->cuts =
                     plan_cut_tables_new(plan, epoch_count, cut_windows(planned_windows))) != NULL;
@@ -150,7 +160,9 @@ void plan_tables_free(struct plan_tables *tables)
     for (uint64_t e = 0; e < tables->epoch_count; e++) {
         free(tables->epochs[e].window_begins);
         free(tables->epochs[e].row_begins);
+        free(tables->epochs[e].rows);
     }
+    plan_weight_tables_free(tables->weights);
     plan_cut_tables_free(tables->cuts);
     free(tables->rows);
     free(tables->gaps);
@@ -181,7 +193,10 @@ static void fill(struct plan_counts *counts, const struct plan_epoch *epoch)
 {
     const struct plan *plan = &epoch->plan;
     uint64_t position = 0;
-    spread_rows(epoch, counts->row_begins);
+    if (plan->weighted)
+        plan_weight_tables_spread(plan->tables->weights, epoch, counts->rows, counts->row_begins);
+    else
+        spread_rows(epoch, counts->row_begins);
     for (uint64_t w = 0; w < plan->window_count; w++) {
         uint64_t end = min_u64((w + 1) * plan->window_rows, plan->row_count);
         uint32_t begin = 0;
