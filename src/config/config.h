@@ -229,7 +229,7 @@ struct config_range {
       "http and s3: statuses that mean that a chunk is not there, separated by commas")            \
     X("store.ca_file", store_ca_file, STRING, "", 0, 0, KEEPS_ORDER,                               \
       "https: file of the certificates to trust, on each node; \"\": the system's certificates")   \
-    X("store.s3_endpoint", s3_endpoint, STRING, "", 0, 0, KEEPS_ORDER,                             \
+    X("store.endpoint", store_endpoint, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "s3: http(s)://HOST[:PORT] of a server; \"\": from AWS_ENDPOINT_URL(_S3) or the profile, "   \
       "else AWS")                                                                                  \
     X("store.s3_region", s3_region, STRING, "", 0, 0, KEEPS_ORDER,                                 \
@@ -237,9 +237,9 @@ struct config_range {
     X("store.s3_addressing", s3_addressing, CHOICE_ADDRESSING, "auto", 0, 0, KEEPS_ORDER,          \
       "s3: path (the bucket is in the path) or virtual (the bucket is in the host's name); auto: " \
       "virtual for AWS")                                                                           \
-    X("store.s3_anonymous", s3_anonymous, BOOL, "false", 0, 0, KEEPS_ORDER,                        \
+    X("store.anonymous", store_anonymous, BOOL, "false", 0, 0, KEEPS_ORDER,                        \
       "s3: true for public buckets: requests are not signed, and no credentials are looked for")   \
-    X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
+    X("store.metadata", store_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
       "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \

@@ -12,7 +12,7 @@
 static const struct {
     const char *scheme, *instead;
 } others[] = {
-    {"gs", "write s3://BUCKET/PATH with store.s3_endpoint: https://storage.googleapis.com and an "
+    {"gs", "write s3://BUCKET/PATH with store.endpoint: https://storage.googleapis.com and an "
            "HMAC key, or https://storage.googleapis.com/BUCKET/PATH if everybody may read it"},
     {"az",
      "write the container's https:// address and PATH if everybody may read it, or copy it to a "

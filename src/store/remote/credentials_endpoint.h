@@ -1,5 +1,5 @@
 /* Credentials from the endpoints that clouds have for their containers and instances. They are
- * asked only where store.s3_metadata allows it. Blocks for 5 s a request at most: one request to a
+ * asked only where store.metadata allows it. Blocks for 5 s a request at most: one request to a
  * container's endpoint, three to an instance's.
  *
  * Sources: AWS, "Container credential provider" and "Instance metadata service version 2".

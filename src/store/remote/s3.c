@@ -137,7 +137,7 @@ static void explain(const struct s3 *s3, const struct fetch *fetch,
     bool elsewhere = is_elsewhere(answer, code, region, sizeof region);
     if (strcmp(code, "NoSuchBucket") == 0)
         error_set(err, status,
-                  "%.600s (there is no bucket '%s' at %s: check its name, and store.s3_endpoint)",
+                  "%.600s (there is no bucket '%s' at %s: check its name, and store.endpoint)",
                   before.message, name, s3->base);
     else if (elsewhere && region[0] && strcmp(region, s3->region) != 0)
         error_set(err, status,
@@ -147,7 +147,7 @@ static void explain(const struct s3 *s3, const struct fetch *fetch,
     else if (elsewhere)
         error_set(err, status,
                   "%.600s (the bucket '%s' is not in region '%s' at %s: set "
-                  "store.s3_region, or store.s3_endpoint)",
+                  "store.s3_region, or store.endpoint)",
                   before.message, name, s3->region, s3->base);
     else if ((answer->status == 403 || answer->status == 401) && s3->credentials.found)
         error_set(err, status, "%.600s (for bucket '%s', key '%s%s'; signed with %s)",
@@ -155,7 +155,7 @@ static void explain(const struct s3 *s3, const struct fetch *fetch,
                   fetch->kind == FETCH_QUERY ? "" : fetch->key, s3->credentials.source);
     else if (answer->status == 403 || answer->status == 401)
         error_set(err, status,
-                  "%.600s (for bucket '%s'; requests are not signed: store.s3_anonymous)",
+                  "%.600s (for bucket '%s'; requests are not signed: store.anonymous)",
                   before.message, name);
 }
 
@@ -187,7 +187,7 @@ static enum status copy_region(struct s3 *s3, const char *region, struct error *
 static enum status check_endpoint(const char *endpoint, struct error *err)
 {
     static const char what[] =
-        "the endpoint for S3 (store.s3_endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)";
+        "the endpoint for S3 (store.endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)";
     char shown[URL_SHOWN_BYTES];
     struct url url;
     enum status status = url_parse(what, endpoint, &url, err);
@@ -260,10 +260,10 @@ static enum status settle_credentials(struct s3 *s3, const struct store_settings
         return status;
     return error_set(err, STATUS_INVALID,
                      "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-                     "AWS_PROFILE; for a public bucket, store.s3_anonymous: true%s",
+                     "AWS_PROFILE; for a public bucket, store.anonymous: true%s",
                      settings->metadata ? ""
                                         : "; for those of the cloud's instance or container, "
-                                          "store.s3_metadata: true");
+                                          "store.metadata: true");
 }
 
 static enum status settle(struct s3 *s3, const char *uri, const struct store_settings *settings,
