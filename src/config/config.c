@@ -429,6 +429,13 @@ enum status config_store_settings(const struct config *config, struct store_sett
     if (status == STATUS_OK)
         status = copy_setting(settings.region, config->s3_region, "store.s3_region", err);
     if (status == STATUS_OK)
+        status = copy_setting(settings.headers, config->store_headers, "store.headers", err);
+    if (status == STATUS_OK)
+        status = copy_setting(settings.proxy, config->store_proxy, "store.proxy", err);
+    if (status == STATUS_OK)
+        status =
+            copy_setting(settings.payer, config->store_requester_pays, "store.requester_pays", err);
+    if (status == STATUS_OK)
         *ret_settings = settings;
     return status;
 }
