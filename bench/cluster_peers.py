@@ -188,7 +188,7 @@ class Cluster:
                   "order.epochs": EPOCHS, "order.seed": 17, "batch.global_size": self.arguments.hosts * self.arguments.batch,
                   "delivery.trainers": self.arguments.hosts, "readers.threads": 1, **settings}
         if kind == "s3":
-            values["store.s3_endpoint"] = self.store.url
+            values["store.endpoint"] = self.store.url
         command = ["env", *CREDENTIALS, f"PENSTOCK_LIBRARY={self.library()}",
                    self.jobs.program("penstock-reader"), "--quiet", "--report", self.run / "report.json"]
         for key, value in values.items():

@@ -131,13 +131,24 @@ static bool is_password(const char *authority)
     return memchr(authority, '@', strcspn(authority, "/?#")) || has_odd_port(authority);
 }
 
+/* In "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net" the container is no user. `end` is that of
+ * the scheme. 0: there is no container. */
+static size_t container_length(const char *text, const char *end)
+{
+    bool is_azure = (end - text >= 4 && memcmp(end - 4, "abfs", 4) == 0) ||
+                    (end - text >= 5 && memcmp(end - 5, "abfss", 5) == 0);
+    size_t name = strspn(end + 3, "abcdefghijklmnopqrstuvwxyz0123456789-$");
+    return is_azure && end[3 + name] == '@' ? name + 1 : 0;
+}
+
 bool text_has_password(const char *text)
 {
     if (strncmp(text, "//", 2) == 0 && is_password(text + 2))
         return true;
     for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
+        const char *scheme = at;
         at += 3;
-        if (is_password(at))
+        if (is_password(at + container_length(text, scheme)))
             return true;
     }
     return false;

@@ -81,7 +81,7 @@ static const char help[] =
     "  penstock verify latents.zarr\n"
     "  penstock verify latents.zarr base_frames --missing fail --json report.json\n"
     "  penstock verify latents.zarr --digest\n"
-    "  penstock verify s3://public/latents.zarr --set store.s3_anonymous=true\n";
+    "  penstock verify s3://public/latents.zarr --set store.anonymous=true\n";
 
 static void take_path(void *input, const struct argp_state *state, const char *option,
                       char *argument)

@@ -418,16 +418,23 @@ enum status config_store_settings(const struct config *config, struct store_sett
                                       .fetch_bytes = config->store_fetch_bytes,
                                       .hedge = config->store_hedge,
                                       .direct = config->store_direct,
-                                      .anonymous = config->s3_anonymous,
-                                      .metadata = config->s3_metadata,
+                                      .anonymous = config->store_anonymous,
+                                      .metadata = config->store_metadata,
                                       .addressing = (uint8_t)config->s3_addressing};
     enum status status = parse_missing(&settings, config->store_missing, err);
     if (status == STATUS_OK)
         status = copy_setting(settings.ca_file, config->store_ca_file, "store.ca_file", err);
     if (status == STATUS_OK)
-        status = copy_setting(settings.endpoint, config->s3_endpoint, "store.s3_endpoint", err);
+        status = copy_setting(settings.endpoint, config->store_endpoint, "store.endpoint", err);
     if (status == STATUS_OK)
         status = copy_setting(settings.region, config->s3_region, "store.s3_region", err);
+    if (status == STATUS_OK)
+        status = copy_setting(settings.headers, config->store_headers, "store.headers", err);
+    if (status == STATUS_OK)
+        status = copy_setting(settings.proxy, config->store_proxy, "store.proxy", err);
+    if (status == STATUS_OK)
+        status =
+            copy_setting(settings.payer, config->store_requester_pays, "store.requester_pays", err);
     if (status == STATUS_OK)
         *ret_settings = settings;
     return status;

@@ -234,18 +234,29 @@ struct config_range {
       "http and s3: statuses that mean that a chunk is not there, separated by commas")            \
     X("store.ca_file", store_ca_file, STRING, "", 0, 0, KEEPS_ORDER,                               \
       "https: file of the certificates to trust, on each node; \"\": the system's certificates")   \
-    X("store.s3_endpoint", s3_endpoint, STRING, "", 0, 0, KEEPS_ORDER,                             \
-      "s3: http(s)://HOST[:PORT] of a server; \"\": from AWS_ENDPOINT_URL(_S3) or the profile, "   \
-      "else AWS")                                                                                  \
+    X("store.headers", store_headers, STRING, "", 0, 0, KEEPS_ORDER,                               \
+      "http(s): where headers of each request are ('Name: value', one a line), such as a "         \
+      "bearer token: absolute path of a file, or env:VARIABLE; read anew before they are old")     \
+    X("store.proxy", store_proxy, STRING, "", 0, 0, KEEPS_ORDER,                                   \
+      "http://HOST:PORT of a proxy for all remote stores; \"\": none, whatever the "               \
+      "environment says")                                                                          \
+    X("store.endpoint", store_endpoint, STRING, "", 0, 0, KEEPS_ORDER,                             \
+      "clouds: http(s)://HOST[:PORT] of a server; \"\": s3: from AWS_ENDPOINT_URL(_S3) or "        \
+      "the profile, else the cloud's own")                                                         \
     X("store.s3_region", s3_region, STRING, "", 0, 0, KEEPS_ORDER,                                 \
       "s3: region; \"\": from AWS_REGION, AWS_DEFAULT_REGION or the profile, else us-east-1")      \
     X("store.s3_addressing", s3_addressing, CHOICE_ADDRESSING, "auto", 0, 0, KEEPS_ORDER,          \
       "s3: path (the bucket is in the path) or virtual (the bucket is in the host's name); auto: " \
       "virtual for AWS")                                                                           \
-    X("store.s3_anonymous", s3_anonymous, BOOL, "false", 0, 0, KEEPS_ORDER,                        \
-      "s3: true for public buckets: requests are not signed, and no credentials are looked for")   \
-    X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
-      "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
+    X("store.anonymous", store_anonymous, BOOL, "false", 0, 0, KEEPS_ORDER,                        \
+      "clouds: true for public data: requests are not signed, and no credentials are looked "      \
+      "for")                                                                                       \
+    X("store.metadata", store_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
+      "clouds: true: the metadata endpoint of container or instance may be asked for "             \
+      "credentials, and Azure's login by workload identity")                                       \
+    X("store.requester_pays", store_requester_pays, STRING, "", 0, 0, KEEPS_ORDER,                 \
+      "s3: true: you pay for requests; gs: the project that pays; \"\": the owner of the "         \
+      "data pays")                                                                                 \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \
       "readers of a node take one port after another; port 0: any, as the run directory "          \

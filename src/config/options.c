@@ -174,7 +174,8 @@ static enum status store_string(const char **member, const struct option *option
                                 struct error *err)
 {
     /* A path may have an '@', an endpoint may not, not even one without its scheme. */
-    bool is_endpoint = strcmp(option->key, "store.s3_endpoint") == 0;
+    bool is_endpoint =
+        strcmp(option->key, "store.endpoint") == 0 || strcmp(option->key, "store.proxy") == 0;
     enum status status = is_endpoint && strchr(text, '@') ? config_refuse_secret(err)
                                                           : config_put_text(member, text, err);
     return status != STATUS_OK ? error_prefix(err, status, "%s: ", option->key) : STATUS_OK;

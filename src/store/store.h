@@ -26,15 +26,20 @@ struct store_watch;
  *     FILE, file:///FILE               a zip archive (zip_directory.h), whatever its name
  *     http://HOST/PATH, https://...    values by HTTP 1.0 or 1.1; no listing
  *     s3://BUCKET/PREFIX               S3, and servers with the protocol of S3
+ *     gs://BUCKET/PREFIX               Google's cloud
+ *     az://CONTAINER/PREFIX, abfs[s]://CONTAINER@ACCOUNT.HOST/PREFIX, https://ACCOUNT.blob.HOST/...
+ *                                      Azure's storage
+ *     hf://[datasets/]OWNER/NAME[@REVISION]/PATH
+ *                                      Hugging Face's hub; no listing
  *
  * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
  * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
- * an s3:// store may ask the cloud for credentials (credentials.h).
+ * a store of a cloud may ask the cloud for credentials (credentials.h).
  *
  * NOT_FOUND: there is no such directory or file. UNSUPPORTED: another kind of uri, which the
  * message names; a zip archive in several parts or with too many values; a profile whose
  * credentials come from elsewhere. INVALID: the path of a plain file; a uri that is empty, is
- * malformed or has credentials in it; no credentials for S3, or an endpoint that is malformed.
+ * malformed or has credentials in it; no credentials, or an endpoint that is malformed.
  * CORRUPT: a zip archive that is damaged. IO: the store cannot be opened. NO_MEMORY. */
 MUST_USE enum status store_open(const char *uri, struct store **ret_store, struct error *err);
 
@@ -55,7 +60,7 @@ struct store_settings {
     uint32_t timeout_s;     /* for one value, all tries together */
     uint64_t fetch_bytes;   /* of values on their way, ahead of decoding (read/fetch_stage.h) */
     uint8_t hedge;          /* a request that takes far longer than usual is sent a second time */
-    uint8_t anonymous;      /* requests to S3 are not signed */
+    uint8_t anonymous;      /* requests to clouds are not signed */
     uint8_t direct;         /* directories: large values are read whole past the page cache */
     uint8_t metadata;       /* the cloud's endpoints may be asked for credentials */
     uint8_t addressing;     /* enum store_addressing: where a url has the bucket's name */
@@ -64,6 +69,9 @@ struct store_settings {
     char ca_file[STORE_TEXT_BYTES];       /* certificates to trust; "": those of the system */
     char endpoint[STORE_TEXT_BYTES]; /* "http://127.0.0.1:9000"; "": of the environment, or AWS */
     char region[STORE_TEXT_BYTES];   /* "": of the environment, or us-east-1 */
+    char headers[STORE_TEXT_BYTES];  /* "env:VARIABLE", or a file of headers; "": none */
+    char proxy[STORE_TEXT_BYTES];    /* "http://HOST:PORT"; "": none */
+    char payer[STORE_TEXT_BYTES]; /* who pays for requests: "true", or a project; "": the owner */
 };
 
 /* 60 s, 128 MiB, hedging on, and 404 alone for a missing value. All other members are 0 or "". */

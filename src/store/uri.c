@@ -12,17 +12,16 @@
 static const struct {
     const char *scheme, *instead;
 } others[] = {
-    {"gs", "write s3://BUCKET/PATH with store.s3_endpoint: https://storage.googleapis.com and an "
-           "HMAC key, or https://storage.googleapis.com/BUCKET/PATH if everybody may read it"},
-    {"az",
-     "write the container's https:// address and PATH if everybody may read it, or copy it to a "
-     "directory"},
+    {"gs", "write gs:// in small letters"},
+    {"gcs", "write gs://BUCKET/PATH"},
+    {"az", "write az://CONTAINER/PATH, with AZURE_STORAGE_ACCOUNT_NAME, or "
+           "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"},
     {"s3", "write s3:// in small letters"},
     {"http", "write http:// in small letters"},
     {"https", "write https:// in small letters"},
     {"s3a", "write s3://BUCKET/PATH"},
     {"memory", "it lies in the memory of one program: write it to a directory"},
-    {"hf", "write https://huggingface.co/datasets/USER/NAME/resolve/main/PATH"},
+    {"hf", "write hf:// in small letters"},
     {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
     {"zip", "write the path of the archive alone: FILE.zip"},
     {"ftp", "copy it to a directory"},
@@ -32,12 +31,12 @@ static const struct {
 
 static const struct {
     const char *scheme, *same;
-} aliases[] = {{"gcs", "gs"},      {"abfs", "az"},    {"abfss", "az"},    {"adl", "az"},
-               {"azure", "az"},    {"wasb", "az"},    {"wasbs", "az"},    {"s3n", "s3a"},
-               {"tar", "zip"},     {"sftp", "ftp"},   {"ftps", "ftp"},    {"ssh", "ftp"},
-               {"scp", "ftp"},     {"hdfs", "ftp"},   {"webhdfs", "ftp"}, {"smb", "ftp"},
-               {"nfs", "ftp"},     {"webdav", "ftp"}, {"gdrive", "ftp"},  {"dbfs", "ftp"},
-               {"dropbox", "ftp"}, {"ipfs", "ftp"}};
+} aliases[] = {{"abfs", "az"},    {"abfss", "az"},    {"adl", "az"},   {"azure", "az"},
+               {"wasb", "az"},    {"wasbs", "az"},    {"s3n", "s3a"},  {"tar", "zip"},
+               {"sftp", "ftp"},   {"ftps", "ftp"},    {"ssh", "ftp"},  {"scp", "ftp"},
+               {"hdfs", "ftp"},   {"webhdfs", "ftp"}, {"smb", "ftp"},  {"nfs", "ftp"},
+               {"webdav", "ftp"}, {"gdrive", "ftp"},  {"dbfs", "ftp"}, {"dropbox", "ftp"},
+               {"ipfs", "ftp"}};
 
 /* fsspec's, which go before another uri: "simplecache::gs://...". */
 static const char *const chains[] = {"zip",        "tar",       "simplecache", "filecache",
@@ -80,7 +79,7 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
             instead = others[i].instead;
     return error_set(err, STATUS_UNSUPPORTED,
                      "store '%s': %.*s stores are not supported%s%s; supported are directories, "
-                     "zip archives, http://, https:// and s3://",
+                     "zip archives, http(s)://, s3://, gs://, az://, abfs[s]:// and hf://",
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 
@@ -153,7 +152,8 @@ static bool names_user(const char *file)
 
 enum status uri_parse(const char *uri, char **ret_path, struct error *err)
 {
-    static const char *const remote[] = {"http://", "https://", "s3://"};
+    static const char *const remote[] = {"http://", "https://", "s3://",    "gs://",
+                                         "az://",   "abfs://",  "abfss://", "hf://"};
     size_t length = scheme_length(uri);
     bool is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
     if (is_file ? names_user(uri) : text_has_secret(uri))
@@ -171,7 +171,7 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     if (is_chain(uri, length))
         return error_set(err, STATUS_UNSUPPORTED,
                          "store '%s': chained uris are not supported: write the last part alone, "
-                         "as a path, http://, https:// or s3://; a zip archive has to be a file "
+                         "as a path or a uri of one scheme; a zip archive has to be a file "
                          "of this machine",
                          uri);
     if (length > 0 && strncmp(uri + length, "://", 3) == 0)

@@ -3,26 +3,26 @@
 #include "fuzz.h"
 
 #include "store/http/http_judge.h"
-#include "store/remote/s3_page.h"
+#include "store/remote/page.h"
 
 static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                         struct error *err)
 {
     (void)is_prefix;
     (void)bytes;
-    CHECK(strlen(key) < S3_KEY_BYTES);
+    CHECK(strlen(key) < PAGE_KEY_BYTES);
     if (++*(uint64_t *)argument < 1000)
         return STATUS_OK;
     return error_set(err, STATUS_ENDED, "enough");
 }
 
-static void read_page(const char *text)
+static void read_page(const struct page_format *format, const char *text)
 {
-    struct s3_page page;
+    struct page page;
     struct error err;
     uint64_t count = 0;
-    if (s3_page_read(text, note, &count, &page, &err) == STATUS_OK)
-        CHECK(!page.more || (page.next[0] && strlen(page.next) < S3_MARK_BYTES));
+    if (page_read(format, text, note, &count, &page, &err) == STATUS_OK)
+        CHECK(!page.more || (page.next[0] && strlen(page.next) < PAGE_MARK_BYTES));
     else
         CHECK(err.message[0]);
 }
@@ -31,7 +31,7 @@ static void read_answer(const char *text, enum fetch_kind kind, unsigned form)
 {
     const struct store_settings settings = {.missing_count = 1, .missing = {404}};
     struct fetch fetch = {.kind = kind, .offset = 10, .size = 5, .own.form = (uint8_t)form};
-    const struct http_try made = {.form = form, .got = 5, .seen = 5};
+    const struct http_try made = {.form = form, .got = 5, .seen = 5, .is_coded = text[0] == 'c'};
     struct http_answer answer = {0};
     struct error err = {0};
     while (*text && *text != '\n') {
@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
     char *text = take_text(&input);
-    read_page(text);
+    read_page(&page_s3, text);
+    read_page(&page_azure, text);
     for (int kind = FETCH_WHOLE; kind <= FETCH_QUERY; kind++)
         for (unsigned form = 0; form < 8; form++)
             read_answer(text, (enum fetch_kind)kind, form);

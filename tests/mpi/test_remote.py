@@ -460,7 +460,7 @@ class Http(RemoteTest):
         """Unsigned requests by path: what any HTTP server takes."""
         env = self.env(AWS_ACCESS_KEY_ID="unused", AWS_SECRET_ACCESS_KEY="unused")
         self.check("s3://v2", env=env, readers=(1,),
-                   **{"store.s3_endpoint": self.server.url, "store.s3_anonymous": "true"})
+                   **{"store.endpoint": self.server.url, "store.anonymous": "true"})
 
     def test_inspect(self):
         outcome = run([program("penstock"), "inspect", self.server.url + "/v2"], env=self.env())
@@ -530,7 +530,7 @@ class OddServers(RemoteTest):
         """Many requests are under way then, and all are made again."""
         server = self.odd(tokens=["old", "old", "new"])
         env = self.env(AWS_ENDPOINT_URL=server.url, AWS_CONTAINER_CREDENTIALS_FULL_URI=server.url + "/credentials")
-        self.check("s3://v2", env=env, readers=(2,), **{"store.s3_metadata": "true", "store.retries": 0})
+        self.check("s3://v2", env=env, readers=(2,), **{"store.metadata": "true", "store.retries": 0})
 
     def many(self, count):
         """An array of `count` chunks of 8 integers, each stored as it is."""
@@ -549,7 +549,7 @@ class OddServers(RemoteTest):
         for listing in (None, servers.s3_refusal("AccessDenied", "no ListBucket")):
             with self.subTest(listing):
                 server = self.odd(**({"listing": listing} if listing else {}))
-                more = {"s3_endpoint": server.url, "s3_anonymous": "true"}
+                more = {"endpoint": server.url, "anonymous": "true"}
                 output = self.tool("inspect", "s3://many", **more)
                 self.assertRegex(output, r"~15[67]\.\d KiB")
                 self.assertEqual("listing failed: " in output and "no ListBucket" in output, bool(listing), output)
@@ -593,14 +593,14 @@ class S3(RemoteTest):
 
     def test_same_digests_of_v3_by_settings(self):
         self.check(self.uri("v3"), "v3", env=self.env(**self.server.environment()), readers=(2,),
-                   **{"store.s3_endpoint": self.server.url, "store.s3_region": "eu-west-1"})
+                   **{"store.endpoint": self.server.url, "store.s3_region": "eu-west-1"})
 
     def test_tools(self):
         """With everything from the environment, and with settings alone."""
         self.check_tools(self.uri(), env=self.signed())
         shutil.rmtree(os.path.join(self.folder, "rechunked.zarr"))
         self.check_tools(self.uri("v3"), "v3", env=self.env(**self.server.environment()),
-                         s3_endpoint=self.server.url, s3_region="eu-west-1", s3_addressing="path")
+                         endpoint=self.server.url, s3_region="eu-west-1", s3_addressing="path")
 
     def test_credentials_of_a_profile(self):
         env = self.env(AWS_PROFILE="team")
@@ -638,7 +638,7 @@ class S3(RemoteTest):
     def test_what_is_not_there_or_not_allowed(self):
         """The message names what to look at: the bucket, the region, the key and whose credentials."""
         message = self.refused("NoSuchBucket", self.settings("s3://no-bucket/v2"), self.signed())
-        self.assertIn(f"there is no bucket 'no-bucket' at {self.server.url}: check its name, and store.s3_endpoint",
+        self.assertIn(f"there is no bucket 'no-bucket' at {self.server.url}: check its name, and store.endpoint",
                       message)
         refusals = (
             (servers.s3_refusal("PermanentRedirect", status=301, headers=[("x-amz-bucket-region", "eu-west-1")]),
@@ -656,8 +656,8 @@ class S3(RemoteTest):
                 output = self.refused(expected, self.settings("s3://bucket/a b/v2"),
                                       self.signed(AWS_ENDPOINT_URL=server.url))
                 self.assertNotIn(self.server.access_key, output)
-        self.refused("AccessDenied.*requests are not signed: store.s3_anonymous",
-                     self.settings("s3://bucket/a b/v2", **{"store.s3_anonymous": "true"}),
+        self.refused("AccessDenied.*requests are not signed: store.anonymous",
+                     self.settings("s3://bucket/a b/v2", **{"store.anonymous": "true"}),
                      self.signed(AWS_ENDPOINT_URL=server.url))
 
     def test_secrets_stay_secret(self):
@@ -691,7 +691,7 @@ class S3(RemoteTest):
                        AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url + "/credentials")
         self.refused("no credentials", self.settings(self.uri()), env)
         self.assertEqual(endpoint.requests(), "")
-        self.check(self.uri(), env=env, readers=(1,), **{"store.s3_metadata": "true"})
+        self.check(self.uri(), env=env, readers=(1,), **{"store.metadata": "true"})
 
     def test_faults(self):
         proxy = self.proxy(self.server.port, busy=0.08, broken=0.05, reset=0.05, cut=0.05)

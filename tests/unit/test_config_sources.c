@@ -86,7 +86,7 @@ static void assignments(void **state)
 static void secrets_are_refused_anywhere(void **state)
 {
     static const char *const keys[] = {"dataset.uri",
-                                       "store.s3_endpoint",
+                                       "store.endpoint",
                                        "dataset.fields.a",
                                        "dataset.fields.a.array",
                                        "dataset.fields.a.index",

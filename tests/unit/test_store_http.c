@@ -59,7 +59,7 @@ static void test_whole_values(void **state)
     expect("HTTP/1.1 100 Continue\nHTTP/1.1 404 Not Found", whole, 0, HTTP_FAILED,
            STATUS_NOT_FOUND);
     expect("HTTP/1.1 403 Forbidden", whole, 0, HTTP_FAILED, STATUS_NOT_FOUND);
-    expect("HTTP/1.1 401 Unauthorized", whole, 0, HTTP_FAILED, STATUS_IO);
+    expect("HTTP/1.1 401 Unauthorized", whole, 0, HTTP_EXPIRED, STATUS_IO);
     expect("HTTP/1.1 410 Gone", whole, 0, HTTP_FAILED, STATUS_IO);
     expect("HTTP/1.1 302 Found\nLocation: http://else/where?secret", whole, 0, HTTP_FAILED,
            STATUS_IO);

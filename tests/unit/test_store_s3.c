@@ -1,6 +1,6 @@
 /* Signatures against the examples of AWS's documentation, listings, and where a bucket lies. */
-#include "store/remote/s3_page.h"
-#include "store/remote/s3_sign.h"
+#include "store/credentials/s3_sign.h"
+#include "store/remote/page.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,9 +91,9 @@ static enum status note(const char *key, bool is_prefix, uint64_t bytes, void *a
 static void expect_page(const char *page, const char *entries, bool more, const char *next)
 {
     struct text noted = {0};
-    struct s3_page read;
+    struct page read;
     struct error err;
-    if (s3_page_read(page, note, &noted, &read, &err) != STATUS_OK)
+    if (page_read(&page_s3, page, note, &noted, &read, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     assert_string_equal(noted.data ? noted.data : "", entries);
     assert_int_equal(read.more, more);
@@ -130,8 +130,8 @@ static void test_pages_that_are_none(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         struct text noted = {0};
-        struct s3_page page;
-        if (s3_page_read(pages[i], note, &noted, &page, NULL) != STATUS_CORRUPT)
+        struct page page;
+        if (page_read(&page_s3, pages[i], note, &noted, &page, NULL) != STATUS_CORRUPT)
             fail_msg("page %zu was taken", i);
         text_done(&noted);
     }

@@ -1,8 +1,8 @@
 /* Urls: what is taken, which host gets the request, and what messages show. Without a network:
  * whatever is refused here was refused before a request. */
+#include "store/credentials/aws.h"
 #include "store/http/http_answer.h"
 #include "store/http/url.h"
-#include "store/remote/credentials_endpoint.h"
 #include "store/store.h"
 
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void test_credentials_are_asked_of_no_other_host(void **state)
         struct credentials credentials = {0};
         struct error err;
         setenv(cases[i].variable, cases[i].value, 1);
-        enum status status = credentials_ask_endpoint(&credentials, &err);
+        enum status status = aws_metadata(&credentials, &err);
         unsetenv(cases[i].variable);
         if (status != STATUS_INVALID || !strstr(err.message, cases[i].variable) ||
             strstr(err.message, "hidden"))

@@ -191,7 +191,7 @@ static void add_settings(const struct cli_command *command, struct argp_option *
                                     .key = command->long_only ? KEY_SET : 's',
                                     .arg = "KEY=VALUE",
                                     .doc = "one option, over the file and the environment, "
-                                           "such as store.s3_endpoint=URL; may be repeated: the "
+                                           "such as store.endpoint=URL; may be repeated: the "
                                            "last of one key counts"};
 }
 

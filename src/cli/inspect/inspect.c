@@ -39,7 +39,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
-    "  penstock inspect s3://bucket/latents.zarr --set store.s3_endpoint=https://minio:9000\n"
+    "  penstock inspect s3://bucket/latents.zarr --set store.endpoint=https://minio:9000\n"
     "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
     "  penstock inspect replay.zarr --set dataset.group=data\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";

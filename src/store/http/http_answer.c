@@ -123,6 +123,18 @@ static void take_location(struct http_answer *answer, const char *value, bool cu
     copy_text(answer->location, sizeof answer->location, shown, '\0');
 }
 
+/* "resolvers";r=0;t=55: what is left, and seconds until there is more. */
+static void read_limit(struct http_answer *answer, const char *value)
+{
+    const char *at = strstr(value, ";t=");
+    uint64_t seconds = 0;
+    if (!at || answer->status != 429 || answer->retry_after_s > 0)
+        return;
+    at += 3;
+    if (take_number(&at, &seconds))
+        answer->retry_after_s = seconds < 3600 ? (uint32_t)seconds : 3600;
+}
+
 void http_answer_line(struct http_answer *answer, const char *bytes, size_t size)
 {
     char line[512];
@@ -142,6 +154,11 @@ void http_answer_line(struct http_answer *answer, const char *bytes, size_t size
         read_encoding(answer, value);
     else if ((value = value_of(line, "x-amz-bucket-region")))
         copy_text(answer->region, sizeof answer->region, value, ' ');
+    else if ((value = value_of(line, "x-ms-error-code")) ||
+             (value = value_of(line, "X-Error-Code")))
+        copy_text(answer->code, sizeof answer->code, value, ' ');
+    else if ((value = value_of(line, "RateLimit")))
+        read_limit(answer, value);
     else if ((value = value_of(line, "ETag")) || (value = value_of(line, "Last-Modified")))
         stir(&answer->version, value);
     else if ((value = value_of(line, "Location")))

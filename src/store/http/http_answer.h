@@ -23,6 +23,7 @@ struct http_answer {
     uint64_t version;       /* of ETag and Last-Modified; 0: neither */
     char location[128];     /* of a redirect, as url_show() shows it */
     char encoding[32];      /* Content-Encoding; "": none */
+    char code[64];          /* what the server calls the failure, in a header; "": not said */
     char region[64];        /* where S3 says that the bucket lies; "": not said */
     char reason[64];        /* of the status line */
     char body[1024];        /* the start of a body that is not the value, NUL-terminated */

@@ -62,6 +62,7 @@ static void start_fetch(struct http_thread *thread, struct fetch *fetch, struct 
         fetch->own.start_ns = now_ns;
         fetch->own.call = store_watch_begin(client->watch, client->uri,
                                             fetch->kind == FETCH_QUERY ? "" : fetch->key);
+        http_redirects_use(&client->redirects, fetch);
     }
     fetch->own.tries++;
     if (transfer) {
@@ -77,7 +78,10 @@ static void start_fetch(struct http_thread *thread, struct fetch *fetch, struct 
         return;
     }
     http_client_let_go(thread);
-    http_client_finish(client, fetch, status);
+    if (status == STATUS_IO) /* credentials cannot be had now */
+        http_client_again(thread, fetch, HTTP_AGAIN, 0);
+    else
+        http_client_finish(client, fetch, status);
 }
 
 static void start_waiting(struct http_thread *thread)
@@ -156,6 +160,10 @@ void http_client_start(struct http_client *client, struct fetch *fetch)
     fetch->own.store = store;
     fetch->got = 0;
     fetch->total = fetch->version = 0;
+    if (client->target.no_end && fetch->kind == FETCH_SUFFIX) {
+        fetch->own.ends = true;
+        fetch->kind = FETCH_STAT;
+    }
     if (!http_client_push(client, fetch))
         end_fetch(client, fetch);
 }
@@ -174,6 +182,13 @@ enum status http_header(struct curl_slist **headers, struct error *err, const ch
         return error_set(err, STATUS_NO_MEMORY, "no memory for a request's headers");
     *headers = longer;
     return STATUS_OK;
+}
+
+void http_headers_forget(struct curl_slist *headers)
+{
+    for (struct curl_slist *line = headers; line; line = line->next)
+        explicit_bzero(line->data, strlen(line->data));
+    curl_slist_free_all(headers);
 }
 
 /* Decrypting takes a core for about two gigabytes a second: a thread for every two cores, but not
@@ -229,6 +244,7 @@ static void release(struct http_client *client)
             http_multi_done(&thread->multi);
         free(thread->transfers);
     }
+    http_redirects_done(&client->redirects);
     pthread_mutex_destroy(&client->mutex);
     free(client->threads);
     free(client);
@@ -248,6 +264,7 @@ enum status http_client_new(const struct http_target *target, const struct store
     client->own_room = SECOND_BYTES;
     client->room = options->second_room ? options->second_room : &client->own_room;
     pthread_mutex_init(&client->mutex, NULL);
+    http_redirects_init(&client->redirects);
     http_pace_init(&client->pace, client->settings.requests);
     enum status status = set_up_client(client, err);
     if (status != STATUS_OK) {

@@ -24,8 +24,8 @@
  * value is read from its start, and the range is kept. No form takes more memory than the fetch
  * has.
  *
- * Redirects are errors, proxies are not used, certificates are verified. No other address than the
- * given one is contacted.
+ * Redirects are followed (http_redirect.h). No proxy is used but the settings', and certificates
+ * are verified. No other address than the given one, and those that it redirects to, is contacted.
  */
 #ifndef PENSTOCK_STORE_HTTP_HTTP_CLIENT_H
 #define PENSTOCK_STORE_HTTP_HTTP_CLIENT_H
@@ -41,6 +41,8 @@ struct http_client;
 struct http_target {
     void *context; /* borrowed; the first argument of each function */
     bool encrypts; /* requests go over TLS */
+    bool no_end; /* the server has no ranges from the end of a value: its size is asked for first */
+    bool is_coded; /* a value is missing only if the answer's code says so (http_judge.h) */
     /* Called for each try. Appends the url to `url`, and adds headers to *headers with
      * http_header(). On failure the fetch is done with the returned status. */
     enum status (*prepare)(void *context, const struct fetch *fetch, struct text *url,
@@ -49,6 +51,9 @@ struct http_target {
      * are newer ones than when the request was made, `sent_ns`, and the fetch is tried again. May
      * block. NULL: never true. */
     bool (*refresh)(void *context, uint64_t sent_ns);
+    /* Called when a server says that what was asked for lies elsewhere, once a fetch at most. True:
+     * prepare() asks there from now on, and the fetch is tried again. NULL: never true. */
+    bool (*moved)(void *context, const struct http_answer *answer);
     /* Called when an answer with a status of 300 or more ends a fetch. May add to the message of
      * *err what this kind of server says of the answer. NULL: adds nothing. */
     void (*explain)(void *context, const struct fetch *fetch, const struct http_answer *answer,
@@ -77,5 +82,13 @@ void http_client_start(struct http_client *client, struct fetch *fetch);
  * line of more than 8191 bytes. */
 MUST_USE enum status http_header(struct curl_slist **headers, struct error *err, const char *format,
                                  ...) PRINTF_LIKE(3, 4);
+
+/* Overwrites and frees a list of headers; NULL is fine. */
+void http_headers_forget(struct curl_slist *headers);
+
+/* Writes the range that the fetch's next request asks for, without "bytes=", for signatures that
+ * count it: "0-9", "-9"; "": none. */
+enum { HTTP_RANGE_BYTES = 64 };
+void http_range(const struct fetch *fetch, char ret_range[HTTP_RANGE_BYTES]);
 
 #endif

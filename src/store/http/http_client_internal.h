@@ -21,6 +21,7 @@
 #include "store/http/http_client.h"
 #include "store/http/http_multi.h"
 #include "store/http/http_pace.h"
+#include "store/http/http_redirect.h"
 #include "store/http/http_transfer.h"
 
 #include <pthread.h>
@@ -62,6 +63,7 @@ struct http_client {
     const char *uri;             /* borrowed, for the watch */
     struct http_thread *threads; /* [thread_count] */
     uint32_t thread_count;
+    struct http_redirects redirects;
     _Atomic bool no_head;     /* the server refuses HEAD, and answers GET */
     _Atomic int64_t own_room; /* used where the store's options have no second_room */
     _Atomic int64_t *room;    /* bytes that second transfers may still take; any client's thread */
@@ -129,6 +131,11 @@ void http_client_hedge(struct http_thread *thread, uint64_t now_ns);
 
 /* When late fetches are to be looked for again; UINT64_MAX: never. */
 uint64_t http_client_hedge_ns(const struct http_thread *thread, uint64_t now_ns);
+
+/* http_outcome.c: tries a fetch that is not under way again after a pause, or gives up. The fetch's
+ * error is set. `verdict` is HTTP_AGAIN or HTTP_THROTTLED. */
+void http_client_again(struct http_thread *thread, struct fetch *fetch, enum http_verdict verdict,
+                       uint32_t retry_after_s);
 
 /* http_outcome.c: for a transfer that has ended with curl's `code`. The fetch is done, waits for
  * another try, or goes on by its other transfer. */

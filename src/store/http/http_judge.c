@@ -28,6 +28,18 @@ static bool is_missing(const struct store_settings *settings, int status)
     return false;
 }
 
+/* Whether an answer that says "missing" means the value, and not what the value would lie in. */
+static bool means_value(const struct http_answer *answer, const struct http_try *made)
+{
+    static const char *const values[] = {"EntryNotFound", "BlobNotFound", "NoSuchKey"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (strcmp(answer->code, values[i]) == 0)
+            return true;
+    return !answer->code[0] && !made->is_coded &&
+           !strstr(answer->body, "<Code>NoSuchBucket</Code>") &&
+           !strstr(answer->body, "The specified bucket does not exist");
+}
+
 static const char *hint_of(const struct http_answer *answer, const struct fetch *fetch)
 {
     int status = answer->status;
@@ -53,7 +65,8 @@ static bool may_be_had_otherwise(const struct http_answer *answer, struct fetch 
                                  const struct http_try *made)
 {
     int status = answer->status;
-    if (fetch->kind == FETCH_STAT && (status == 403 || status == 405 || status == 501))
+    if (fetch->kind == FETCH_STAT &&
+        (status == 400 || status == 403 || status == 405 || status == 501))
         return otherwise(fetch, made, HTTP_FORM_GET);
     return is_range(fetch) && (status == 501 || (status == 206 && answer->encoded)) &&
            otherwise(fetch, made, HTTP_FORM_ALL);
@@ -65,21 +78,21 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
 {
     char body[512];
     int status = answer->status;
-    bool no_bucket = strstr(answer->body, "<Code>NoSuchBucket</Code>");
     http_answer_describe(answer, body, sizeof body);
+    if (!body[0] && answer->code[0])
+        snprintf(body, sizeof body, ": %s", answer->code);
     if (may_be_had_otherwise(answer, fetch, made)) {
         error_set(err, STATUS_IO, "%d %s%s", status, answer->reason, body);
         return HTTP_OTHERWISE;
     }
     /* A page of a listing is there, or its bucket is not. */
-    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY && !no_bucket) {
+    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY && means_value(answer, made)) {
         error_set(err, STATUS_NOT_FOUND, "%d %s%s", status, answer->reason, body);
         return HTTP_FAILED;
     }
     if (status >= 300 && status < 400) {
-        error_set(err, STATUS_IO, "%d %s: redirected to '%s': redirects are not followed%s%s",
-                  status, answer->reason, answer->location, body,
-                  ": name that address itself (for S3: check region and endpoint)");
+        error_set(err, STATUS_IO, "%d %s: a redirect to '%s', which cannot be followed%s", status,
+                  answer->reason, answer->location, body);
         return HTTP_FAILED;
     }
     if (status == 416) {
@@ -93,7 +106,8 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
     if (status == 408 || status == 500 || status == 502 || status == 504 ||
         (status == 400 && strstr(answer->body, "<Code>RequestTimeout</Code>")))
         return HTTP_AGAIN;
-    if (strstr(answer->body, "<Code>ExpiredToken</Code>") ||
+    if (status == 401 || strcmp(answer->code, "AuthenticationFailed") == 0 ||
+        strstr(answer->body, "<Code>ExpiredToken</Code>") ||
         strstr(answer->body, "<Code>TokenRefreshRequired</Code>"))
         return HTTP_EXPIRED;
     return HTTP_FAILED;

@@ -38,6 +38,7 @@ struct http_try {
     unsigned form; /* bits of enum http_form */
     size_t got;    /* bytes that went to the buffer */
     uint64_t seen; /* bytes of the body that came, decoded */
+    bool is_coded; /* a value is missing only if the answer's code says so */
 };
 
 enum http_verdict {

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "store/kind/watch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t ms_ns = 1000000, second_ns = 1000000000;
@@ -17,6 +18,12 @@ void http_client_finish(struct http_client *client, struct fetch *fetch, enum st
         http_client_end_transfer(fetch->own.second);
     if (fetch->own.start_ns)
         store_watch_end(client->watch, fetch->own.call);
+    if (fetch->own.ends)
+        fetch->kind = FETCH_SUFFIX;
+    if (fetch->own.target)
+        explicit_bzero(fetch->own.target, strlen(fetch->own.target));
+    free(fetch->own.target);
+    fetch->own.target = NULL;
     fetch->status = status;
     fetch->done(fetch);
 }
@@ -35,9 +42,8 @@ static void pause_for(struct http_thread *thread, struct fetch *fetch, uint64_t 
     fetch_list_append(&thread->paused, fetch);
 }
 
-/* Tries again, or gives up. */
-static void again(struct http_thread *thread, struct fetch *fetch, enum http_verdict verdict,
-                  uint32_t retry_after_s)
+void http_client_again(struct http_thread *thread, struct fetch *fetch, enum http_verdict verdict,
+                       uint32_t retry_after_s)
 {
     struct http_client *client = thread->client;
     uint64_t now_ns = clock_now_ns(), deadline_ns = http_client_deadline_ns(client, fetch);
@@ -84,6 +90,57 @@ static void note_pace(struct http_client *client, const struct transfer *transfe
     pthread_mutex_unlock(&client->mutex);
 }
 
+/* The size of a value is known, of which the end is wanted. */
+static void ask_for_end(struct http_client *client, struct fetch *fetch)
+{
+    struct error *err = &fetch->error;
+    enum status status = STATUS_OK;
+    if (fetch->encoded)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "'%s': the server does not say how long this value is without its "
+                           "Content-Encoding: store the value without one",
+                           fetch->key);
+    else if (fetch->total < fetch->size)
+        status =
+            error_set(err, STATUS_CORRUPT, "'%s' has %llu bytes, %zu are needed: it was cut short",
+                      fetch->key, (unsigned long long)fetch->total, fetch->size);
+    if (status != STATUS_OK) {
+        http_client_finish(client, fetch, status);
+        return;
+    }
+    if (fetch->own.transfer)
+        http_client_end_transfer(fetch->own.transfer);
+    if (fetch->own.second)
+        http_client_end_transfer(fetch->own.second);
+    fetch->kind = FETCH_RANGE;
+    fetch->offset = fetch->total - fetch->size;
+    fetch->own.form = 0;
+    http_client_push_first(client, fetch);
+}
+
+/* What the target's own functions make of an answer that is none: whether to ask once more. */
+static enum http_verdict ask_target(struct http_client *client, const struct transfer *transfer,
+                                    enum http_verdict verdict)
+{
+    const struct http_target *target = &client->target;
+    struct fetch *fetch = transfer->fetch;
+    int status = transfer->answer.status;
+    bool fails = (verdict == HTTP_FAILED || verdict == HTTP_EXPIRED) && status >= 300;
+    if (fails && http_redirects_drop(&client->redirects, fetch, status))
+        return HTTP_OTHERWISE;
+    if (fails && !fetch->own.away && !fetch->own.moved && target->moved &&
+        target->moved(target->context, &transfer->answer)) {
+        fetch->own.moved = true;
+        return HTTP_OTHERWISE;
+    }
+    if (verdict != HTTP_EXPIRED)
+        return verdict;
+    if (fetch->own.away || fetch->own.refreshed || !target->refresh)
+        return HTTP_FAILED;
+    fetch->own.refreshed = true;
+    return target->refresh(target->context, transfer->start_ns) ? HTTP_OTHERWISE : HTTP_FAILED;
+}
+
 /* A transfer that failed while the fetch's other one goes on is let go without a word. */
 void http_client_judge(struct transfer *transfer, CURLcode code)
 {
@@ -94,20 +151,26 @@ void http_client_judge(struct transfer *transfer, CURLcode code)
     uint64_t now_ns = clock_now_ns();
     enum http_verdict verdict = http_transfer_judge(transfer, code, &err);
     uint32_t retry_after_s = transfer->answer.retry_after_s;
-    uint64_t sent_ns = transfer->start_ns;
     bool alone = !(fetch->own.transfer && fetch->own.second);
     note_pace(client, transfer, verdict, (enum status)err.status, now_ns);
     if (verdict == HTTP_GOOD) {
         if (transfer->made.form & HTTP_FORM_GET)
             client->no_head = true;
+        http_redirects_keep(&client->redirects, client, fetch);
+        if (fetch->own.ends && fetch->kind == FETCH_STAT) {
+            ask_for_end(client, fetch);
+            return;
+        }
         take_value(transfer);
         http_client_finish(client, fetch, STATUS_OK);
         return;
     }
-    if (!alone && verdict != HTTP_FAILED) {
+    bool other_decides = transfer->answer.status >= 300; /* what may be asked for again */
+    if (!alone && (verdict != HTTP_FAILED || other_decides)) {
         http_client_end_transfer(transfer);
         return;
     }
+    verdict = ask_target(client, transfer, verdict);
     if (verdict == HTTP_FAILED && transfer->answer.status >= 300 && client->target.explain)
         client->target.explain(client->target.context, fetch, &transfer->answer, &err);
     fetch->error = err;
@@ -121,21 +184,12 @@ void http_client_judge(struct transfer *transfer, CURLcode code)
         http_client_push_first(client, fetch);
         return;
     }
-    if (verdict == HTTP_EXPIRED && !fetch->own.refreshed && client->target.refresh) {
-        fetch->own.refreshed = true;
-        if (client->target.refresh(client->target.context, sent_ns)) {
-            http_client_push_first(client, fetch);
-            return;
-        }
-    }
-    if (verdict == HTTP_EXPIRED) {
-        http_client_finish(client, fetch, (enum status)err.status);
-    } else if (now_ns >= http_client_deadline_ns(client, fetch)) {
+    if (now_ns >= http_client_deadline_ns(client, fetch)) {
         http_client_finish(client, fetch,
                            error_prefix(&fetch->error, STATUS_TIMEOUT,
                                         "no answer within store.timeout (%u s), the last try: ",
                                         client->settings.timeout_s));
     } else {
-        again(thread, fetch, verdict, retry_after_s);
+        http_client_again(thread, fetch, verdict, retry_after_s);
     }
 }

@@ -75,8 +75,7 @@ enum status http_client_send(struct transfer *transfer, struct fetch *fetch, uin
     enum status status = http_transfer_begin(
         transfer, &client->target, fetch, deadline_ns > now_ns ? deadline_ns - now_ns : ms_ns, err);
     if (status == STATUS_OK && !http_multi_add(&thread->multi, transfer->easy)) {
-        status =
-            error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", transfer->url.data);
+        status = error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", fetch->key);
         http_transfer_end(transfer);
     }
     if (status != STATUS_OK) {

@@ -1,6 +1,9 @@
 /* See http_transfer.h. */
 #include "store/http/http_transfer.h"
 
+#include "store/http/http_redirect.h"
+#include "store/http/url.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -8,8 +11,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
-#include <unistd.h>
 
 enum {
     CONNECT_S = 10,
@@ -160,32 +161,17 @@ static curl_socket_t open_socket(void *argument, curlsocktype purpose,
     return fd;
 }
 
-/* The certificates that this system trusts, if they are not where libcurl looks for them: a wheel
- * has the libcurl of another system. NULL: they are there, or nowhere. */
-static const char *system_ca_file(void)
-{
-    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu */
-                                         "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
-                                         "/etc/ssl/ca-bundle.pem"};            /* SUSE */
-    const char *own = curl_version_info(CURLVERSION_NOW)->cainfo;
-    if (!own || access(own, R_OK) == 0)
-        return NULL;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        if (access(files[i], R_OK) == 0)
-            return files[i];
-    return NULL;
-}
-
 static bool set_up(struct transfer *transfer)
 {
     const struct store_settings *settings = transfer->settings;
     CURL *easy = transfer->easy;
-    const char *ca_file = *settings->ca_file ? settings->ca_file : system_ca_file();
+    const char *ca_file = *settings->ca_file ? settings->ca_file : url_system_ca_file();
     return SET(easy, CURLOPT_PRIVATE, transfer) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
            SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
-           SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") && SET(easy, CURLOPT_PROXY, "") &&
-           SET(easy, CURLOPT_FOLLOWLOCATION, 0L) && SET(easy, CURLOPT_PATH_AS_IS, 1L) &&
-           SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) && SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
+           SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
+           SET(easy, CURLOPT_PROXY, settings->proxy) && SET(easy, CURLOPT_FOLLOWLOCATION, 0L) &&
+           SET(easy, CURLOPT_PATH_AS_IS, 1L) && SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) &&
+           SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
            (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
            SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_HEADERFUNCTION, on_header) &&
@@ -222,37 +208,40 @@ void http_transfer_free(struct transfer *transfer)
     free(transfer);
 }
 
+void http_range(const struct fetch *fetch, char ret_range[HTTP_RANGE_BYTES])
+{
+    ret_range[0] = '\0';
+    if (fetch->own.form & HTTP_FORM_ALL)
+        return;
+    if (fetch->kind == FETCH_STAT && fetch->own.form & HTTP_FORM_GET)
+        strcpy(ret_range, "0-0");
+    else if (fetch->kind == FETCH_RANGE)
+        snprintf(ret_range, HTTP_RANGE_BYTES, "%llu-%llu", (unsigned long long)fetch->offset,
+                 (unsigned long long)(fetch->offset + fetch->size - 1));
+    else if (fetch->kind == FETCH_SUFFIX)
+        snprintf(ret_range, HTTP_RANGE_BYTES, "-%zu", fetch->size);
+}
+
 static bool set_request(struct transfer *transfer, const struct fetch *fetch, uint64_t left_ns)
 {
     CURL *easy = transfer->easy;
-    char range[64];
-    const char *asked = NULL;
+    char range[HTTP_RANGE_BYTES];
     unsigned form = transfer->made.form;
-    if (form & HTTP_FORM_ALL) {
-        asked = NULL;
-    } else if (fetch->kind == FETCH_STAT && form & HTTP_FORM_GET) {
-        asked = "0-0";
-    } else if (fetch->kind == FETCH_RANGE) {
-        snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)fetch->offset,
-                 (unsigned long long)(fetch->offset + fetch->size - 1));
-        asked = range;
-    } else if (fetch->kind == FETCH_SUFFIX) {
-        snprintf(range, sizeof range, "-%zu", fetch->size);
-        asked = range;
-    }
+    http_range(fetch, range);
     return (http_asks_head(fetch) ? SET(easy, CURLOPT_NOBODY, 1L)
                                   : SET(easy, CURLOPT_HTTPGET, 1L)) &&
            /* What is encoded nevertheless is decoded. */
            SET(easy, CURLOPT_ACCEPT_ENCODING, form & HTTP_FORM_VERBATIM ? NULL : "identity") &&
            SET(easy, CURLOPT_LOW_SPEED_TIME, 0L) && SET(easy, CURLOPT_URL, transfer->url.data) &&
-           SET(easy, CURLOPT_RANGE, asked) && SET(easy, CURLOPT_HTTPHEADER, transfer->headers) &&
+           SET(easy, CURLOPT_RANGE, range[0] ? range : NULL) &&
+           SET(easy, CURLOPT_HTTPHEADER, transfer->headers) &&
            SET(easy, CURLOPT_TIMEOUT_MS, (long)(left_ns / ms_ns + 1));
 }
 
 enum status http_transfer_begin(struct transfer *transfer, const struct http_target *target,
                                 struct fetch *fetch, uint64_t left_ns, struct error *err)
 {
-    transfer->made = (struct http_try){.form = fetch->own.form};
+    transfer->made = (struct http_try){.form = fetch->own.form, .is_coded = target->is_coded};
     transfer->begun = transfer->too_long = transfer->enough = false;
     transfer->trouble[0] = '\0';
     transfer->url.length = 0;
@@ -260,9 +249,10 @@ enum status http_transfer_begin(struct transfer *transfer, const struct http_tar
     transfer->fetch = fetch;
     enum status status =
         target->prepare(target->context, fetch, &transfer->url, &transfer->headers, err);
+    if (status == STATUS_OK && fetch->own.target)
+        http_redirect_begin(transfer);
     if (status == STATUS_OK && !set_request(transfer, fetch, left_ns))
-        status =
-            error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", transfer->url.data);
+        status = error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", fetch->key);
     if (status != STATUS_OK)
         http_transfer_end(transfer);
     return status;
@@ -270,7 +260,7 @@ enum status http_transfer_begin(struct transfer *transfer, const struct http_tar
 
 void http_transfer_end(struct transfer *transfer)
 {
-    curl_slist_free_all(transfer->headers);
+    http_headers_forget(transfer->headers);
     transfer->headers = NULL;
     transfer->fetch = NULL;
 }
@@ -369,7 +359,9 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
                answer->status && body == HTTP_BODY_TEXT;
     enum http_verdict verdict;
     error_clear(err);
-    if (is_label(transfer, code))
+    if (http_redirect_is(transfer))
+        verdict = http_redirect_judge(transfer, err);
+    else if (is_label(transfer, code))
         verdict = take_verbatim(transfer, err);
     else if (transfer->too_long)
         verdict = judge_too_long(transfer, err);
@@ -384,10 +376,13 @@ enum http_verdict http_transfer_judge(struct transfer *transfer, CURLcode code, 
         end_ring(transfer->out, fetch->size, (size_t)(transfer->made.seen % fetch->size));
         transfer->made.got = fetch->size;
     }
-    if (verdict != HTTP_GOOD)
-        error_prepend(err, (enum status)err->status, "%s '%.300s': ",
+    if (verdict != HTTP_GOOD) {
+        char shown[300];
+        url_show(shown, sizeof shown, transfer->url.data);
+        error_prepend(err, (enum status)err->status, "%s '%s': ",
                       transfer->made.form & HTTP_FORM_GET || fetch->kind != FETCH_STAT ? "GET"
                                                                                        : "HEAD",
-                      transfer->url.data);
+                      shown);
+    }
     return verdict;
 }

@@ -6,6 +6,7 @@
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool has_part(CURLU *parts, CURLUPart part)
 {
@@ -63,6 +64,29 @@ enum status url_parse(const char *what, const char *url, struct url *ret_url, st
     return error_set(
         err, STATUS_INVALID, "%s: '%s': %s: write http://HOST[:PORT] or https://HOST", what, shown,
         code == CURLUE_UNSUPPORTED_SCHEME ? "no http:// or https:// url" : curl_url_strerror(code));
+}
+
+bool url_is_local(const struct url *url)
+{
+    static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
+        if (strcmp(url->host, hosts[i]) == 0)
+            return true;
+    return false;
+}
+
+const char *url_system_ca_file(void)
+{
+    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu */
+                                        "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+                                        "/etc/ssl/ca-bundle.pem"};            /* SUSE */
+    const char *own = curl_version_info(CURLVERSION_NOW)->cainfo;
+    if (!own || access(own, R_OK) == 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (access(files[i], R_OK) == 0)
+            return files[i];
+    return NULL;
 }
 
 /* "me:password@host", as of who forgets the scheme. */

@@ -24,6 +24,13 @@ struct url {
 MUST_USE enum status url_parse(const char *what, const char *url, struct url *ret_url,
                                struct error *err);
 
+/* Whether the host is this machine: 127.0.0.1, [::1] or localhost. */
+bool url_is_local(const struct url *url);
+
+/* The certificates that this system trusts, if they are not where libcurl looks for them: a wheel
+ * has the libcurl of another system. NULL: they are there, or nowhere. */
+const char *url_system_ca_file(void);
+
 /* Writes what messages may show of a url, or of the start of one: what is before a '?' or '#', cut
  * to `capacity`. If a user or password may be in the url: "...", behind the scheme if there is one.
  */

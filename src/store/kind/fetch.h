@@ -55,6 +55,13 @@ struct fetch {
         uint32_t tries;    /* requests, without those that were asked again in another form */
         uint32_t failures; /* failed tries, but for those that were throttled */
         bool refreshed;    /* newer credentials were looked for */
+        bool moved;        /* asked again where the server said that the value lies */
+        bool away;         /* `target` is another server's: it gets no credentials */
+        bool resolved;     /* asked again from the start, after a target was no longer good */
+        bool remembered;   /* `target` is from an earlier fetch */
+        uint8_t hops;      /* redirects that were followed */
+        bool ends;         /* of FETCH_SUFFIX: asked as FETCH_STAT, then as FETCH_RANGE */
+        char *target;      /* owned: the url that a redirect led to; NULL: none */
         uint8_t form;      /* enum http_form, after the usual form was refused */
         int call;          /* in the watch */
         struct transfer *transfer; /* its request under way; NULL: none */

@@ -110,7 +110,7 @@ MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct
  * another archive. */
 void zip_share_inflated(struct store *store, const struct store *other);
 
-/* remote.c: http://, https:// and s3:// uris. */
+/* remote.c: uris of servers. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,
                                  struct store **ret_store, struct error *err);
 

@@ -1,11 +1,10 @@
-/* Stores behind a network: http://, https:// and s3:// uris. The operations of a store are made of
- * fetches (fetch.h), which http_client.c answers. Plain HTTP and S3 differ in how requests are
- * made, and in whether there are listings (s3.c). Any thread.
+/* Stores behind a network. The operations of a store are made of fetches (fetch.h), which
+ * http_client.c answers. Servers differ in how requests are made, and in whether there are listings
+ * (remote_internal.h). Any thread.
  */
 #include "store/remote/remote_internal.h"
 
 #include "store/http/url.h"
-#include "store/remote/s3_sign.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -175,7 +174,7 @@ static enum status no_listing(const struct store *store, const char *prefix, str
 {
     return error_set(
         err, STATUS_UNSUPPORTED,
-        "list '%s/%s': plain HTTP has no listings, so arrays are found by consolidated "
+        "list '%s/%s': this server has no listings, so arrays are found by consolidated "
         "metadata alone: write it with zarr.consolidate_metadata(), or name "
         "the uri of one array",
         store->uri, prefix);
@@ -185,24 +184,24 @@ static enum status list(const struct store *store, const char *prefix, store_vis
                         void *argument, struct error *err)
 {
     const struct remote *remote = remote_of(store);
-    return remote->s3 ? s3_list(remote, prefix, visit, argument, err)
-                      : no_listing(store, prefix, err);
+    return remote->origin->kind->query ? remote_list(remote, prefix, visit, argument, err)
+                                       : no_listing(store, prefix, err);
 }
 
 static enum status usage(const struct store *store, const char *prefix, uint64_t most,
                          struct store_usage *ret_usage, struct error *err)
 {
     const struct remote *remote = remote_of(store);
-    return remote->s3 ? s3_usage(remote, prefix, most, ret_usage, err)
-                      : no_listing(store, prefix, err);
+    return remote->origin->kind->query ? remote_usage(remote, prefix, most, ret_usage, err)
+                                       : no_listing(store, prefix, err);
 }
 
 static enum status identify(const struct store *store, struct text *out, struct error *err)
 {
     const struct remote *remote = remote_of(store);
     (void)err;
-    if (remote->s3)
-        s3_identify(remote->s3, out);
+    if (remote->origin->identity)
+        text_append(out, "%s ", remote->origin->identity);
     text_append(out, "%s\n", remote->uri);
     return STATUS_OK;
 }
@@ -221,7 +220,7 @@ static void release(struct store *store)
 {
     struct remote *remote = (struct remote *)store;
     http_client_free(remote->client);
-    s3_free(remote->s3);
+    origin_free(remote->origin);
     free(remote->uri);
     free(remote);
 }
@@ -243,22 +242,10 @@ static const struct store_operations operations = {
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
 
-/* The uri of a plain HTTP store is a url as it is. */
-static enum status http_prepare(void *context, const struct fetch *fetch, struct text *url,
-                                struct curl_slist **headers, struct error *err)
+/* A bucket is no host: the prefix of its uri may have any characters but these. */
+static enum status check_uri(const char *uri, struct error *err)
 {
-    const struct remote *remote = context;
-    (void)headers;
-    (void)err;
-    text_append(url, "%s/", remote->uri);
-    s3_encode(fetch->key, true, url);
-    return STATUS_OK;
-}
-
-/* The bucket of an s3:// uri is no host: its prefix may have any characters but these. */
-static enum status check_s3_uri(const char *uri, struct error *err)
-{
-    const char *bucket = uri + strlen("s3://");
+    const char *bucket = strstr(uri, "://") + 3;
     if (strcspn(bucket, "/?#") == 0)
         return error_set(err, STATUS_INVALID, "store '%s': no bucket in it", uri);
     for (const char *c = uri; *c; c++)
@@ -267,28 +254,57 @@ static enum status check_s3_uri(const char *uri, struct error *err)
     return STATUS_OK;
 }
 
-/* Keys are put behind the uri as it stands. */
-static enum status check_http_uri(const char *uri, struct error *err)
+static enum status check_proxy(const char *proxy, struct error *err)
 {
-    char shown[URL_SHOWN_BYTES];
-    struct url url;
-    enum status status = url_parse("store", uri, &url, err);
-    if (status != STATUS_OK || !strpbrk(uri, "?#"))
+    struct text plain = {0};
+    enum status status = *proxy ? origin_endpoint("store.proxy", proxy, &plain, err) : STATUS_OK;
+    text_done(&plain);
+    return status;
+}
+
+static bool begins(const char *uri, const char *scheme)
+{
+    return strncmp(uri, scheme, strlen(scheme)) == 0;
+}
+
+static enum status open_origin(struct remote *remote, const struct store_options *options,
+                               struct error *err)
+{
+    const char *uri = remote->uri;
+    const struct store_settings *settings = options->settings;
+    bool is_s3 = begins(uri, "s3:") || begins(uri, "gs:");
+    bool is_azure = begins(uri, "az:") || begins(uri, "abfs") || azure_is(uri);
+    enum status status = check_proxy(settings->proxy, err);
+    if (status == STATUS_OK && (is_s3 || is_azure))
+        status = check_uri(uri, err);
+    if (status != STATUS_OK)
         return status;
-    url_show(shown, sizeof shown, uri);
-    return error_set(err, STATUS_INVALID,
-                     "store '%s': its uri goes on with '?' or '#': signatures and other queries "
-                     "cannot be part of a store's uri",
-                     shown);
+    return is_s3      ? s3_new(uri, settings, &remote->origin, err)
+           : is_azure ? azure_new(uri, settings, &remote->origin, err)
+                      : web_new(uri, settings, &remote->origin, err);
+}
+
+static bool refresh(void *context, uint64_t sent_ns)
+{
+    const struct origin *origin = context;
+    return credentials_renew(origin->provider, sent_ns);
+}
+
+static struct http_target target_of(struct origin *origin)
+{
+    return (struct http_target){.context = origin,
+                                .encrypts = origin->encrypts,
+                                .no_end = origin->kind->no_end,
+                                .is_coded = origin->kind->is_coded,
+                                .prepare = origin->kind->prepare,
+                                .refresh = refresh,
+                                .moved = origin->kind->moved,
+                                .explain = origin->kind->explain};
 }
 
 enum status remote_open(const char *uri, const struct store_options *options,
                         struct store **ret_store, struct error *err)
 {
-    bool is_s3 = strncmp(uri, "s3:", 3) == 0;
-    enum status status = is_s3 ? check_s3_uri(uri, err) : check_http_uri(uri, err);
-    if (status != STATUS_OK)
-        return status;
     struct remote *remote = calloc(1, sizeof *remote);
     char *copy = strdup(uri);
     if (!remote || !copy) {
@@ -301,13 +317,10 @@ enum status remote_open(const char *uri, const struct store_options *options,
         copy[--length] = '\0';
     remote->store.operations = &operations;
     remote->uri = copy;
-    struct http_target target = {
-        .context = remote, .encrypts = strncmp(uri, "https:", 6) == 0, .prepare = http_prepare};
-    if (is_s3) {
-        status = s3_new(copy, options->settings, &remote->s3, err);
-        target = (struct http_target){remote->s3, false, s3_prepare, s3_refresh, s3_explain};
-        target.encrypts = status == STATUS_OK && s3_encrypts(remote->s3);
-    }
+    struct http_target target;
+    enum status status = open_origin(remote, options, err);
+    if (status == STATUS_OK)
+        target = target_of(remote->origin);
     if (status == STATUS_OK)
         status = http_client_new(&target, options, copy, &remote->client, err);
     if (status != STATUS_OK) {

@@ -1,56 +1,39 @@
-/* S3 and servers with the protocol of S3: where a bucket lies, and signed requests. s3_list.c
- * lists.
- *
- * The client's threads make requests. The first one to notice that credentials of an endpoint run
- * out asks for new ones, while the others wait.
+/* S3 and servers with the protocol of S3, also Google's, which has it under its own names: signed
+ * requests, and what is wrong with them. s3_address.c knows where a bucket lies.
  */
-#include "store/remote/remote_internal.h"
+#include "store/remote/s3.h"
 
-#include "base/clock.h"
+#include "store/credentials/aws.h"
+#include "store/credentials/google.h"
+#include "store/credentials/s3_sign.h"
 #include "store/http/http_judge.h"
-#include "store/http/url.h"
-#include "store/remote/credentials.h"
-#include "store/remote/s3_sign.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFRESH_BEFORE_S = 120 };
-
-struct s3 {
-    pthread_mutex_t mutex; /* once the store is open, around: */
-    struct credentials credentials;
-    uint64_t renewed_ns; /* when there were newer ones; 0: never */
-
-    bool metadata;
-    char region[STORE_TEXT_BYTES];
-    char *base;   /* "https://host" or "http://host:port" */
-    char *host;   /* as in the Host header */
-    char *bucket; /* path of the bucket, encoded: "" or "/bucket" */
-    char *name;   /* of the bucket */
-    char *prefix; /* of all keys: "" or "prefix/" */
-};
-
 /* Requests
  * ---------------------------------------------------------------------------------------------- */
 
-static enum status sign(const struct s3 *s3, const struct fetch *fetch, const char *path,
+static enum status sign(const struct s3 *s3, const struct credentials *now,
+                        const struct fetch *fetch, const char *url, size_t path,
                         struct curl_slist **headers, struct error *err)
 {
-    const struct credentials *credentials = &s3->credentials;
+    const char *host = strstr(url, "://") + 3;
+    char *name = strndup(host, path - (size_t)(host - url));
     struct s3_request request = {.method = http_asks_head(fetch) ? "HEAD" : "GET",
-                                 .host = s3->host,
-                                 .path = path,
+                                 .host = name ? name : "",
+                                 .path = url + path,
                                  .query = fetch->kind == FETCH_QUERY ? fetch->key : "",
-                                 .token = credentials->token[0] ? credentials->token : NULL,
+                                 .token = now->token[0] ? now->token : NULL,
+                                 .payer = s3->payer[0] && !s3->is_google ? "requester" : NULL,
+                                 .project = s3->payer[0] && s3->is_google ? s3->payer : NULL,
                                  .region = s3->region,
                                  .time = time(NULL)};
     char stamp[S3_TIME_BYTES];
     struct text authorization = {0};
     s3_time(request.time, stamp);
-    s3_authorize(&request, credentials->access_key, credentials->secret, &authorization);
+    s3_authorize(&request, now->access_key, now->secret, &authorization);
     enum status status = http_header(headers, err, "Authorization: %s", authorization.data);
     if (status == STATUS_OK)
         status = http_header(headers, err, "x-amz-date: %s", stamp);
@@ -59,56 +42,51 @@ static enum status sign(const struct s3 *s3, const struct fetch *fetch, const ch
     if (status == STATUS_OK && request.token)
         status = http_header(headers, err, "x-amz-security-token: %s", request.token);
     text_done(&authorization);
+    free(name);
     return status;
 }
 
-/* Asks for new credentials. True: there are newer ones now. Under the mutex. */
-static bool renew(struct s3 *s3)
-{
-    struct credentials fresh;
-    if (!s3->metadata || !s3->credentials.expires ||
-        credentials_find(true, true, &fresh, NULL) != STATUS_OK)
-        return false;
-    bool newer = fresh.found && strcmp(fresh.token, s3->credentials.token) != 0;
-    if (newer) {
-        s3->credentials = fresh;
-        s3->renewed_ns = clock_now_ns();
-    } else { /* not asked for again with every request */
-        s3->credentials.expires = time(NULL) + REFRESH_BEFORE_S + 10;
-    }
-    credentials_done(&fresh);
-    return newer;
-}
-
-enum status s3_prepare(void *context, const struct fetch *fetch, struct text *url,
-                       struct curl_slist **headers, struct error *err)
+static enum status prepare(void *context, const struct fetch *fetch, struct text *url,
+                           struct curl_slist **headers, struct error *err)
 {
     struct s3 *s3 = context;
+    struct credentials now;
+    enum status status = credentials_take(s3->origin.provider, &now, err);
+    if (status != STATUS_OK)
+        return status;
     pthread_mutex_lock(&s3->mutex);
-    if (s3->credentials.expires && time(NULL) > s3->credentials.expires - REFRESH_BEFORE_S)
-        (void)renew(s3); /* what there is may still do */
     text_append(url, "%s", s3->base);
     size_t path = url->length;
     text_append(url, "%s/", s3->bucket);
     if (fetch->kind != FETCH_QUERY) {
-        s3_encode(s3->prefix, true, url);
+        s3_encode(s3->origin.prefix, true, url);
         s3_encode(fetch->key, true, url);
     }
-    enum status status =
-        s3->credentials.found ? sign(s3, fetch, url->data + path, headers, err) : STATUS_OK;
+    if (s3->payer[0])
+        status = s3->is_google ? http_header(headers, err, "x-goog-user-project: %s", s3->payer)
+                               : http_header(headers, err, "x-amz-request-payer: requester");
+    if (status == STATUS_OK && now.found)
+        status = now.kind == CREDENTIALS_BEARER
+                     ? origin_bearer(&now, headers, err)
+                     : sign(s3, &now, fetch, url->data, path, headers, err);
     pthread_mutex_unlock(&s3->mutex);
+    credentials_done(&now);
     if (fetch->kind == FETCH_QUERY)
         text_append(url, "?%s", fetch->key);
     return status;
 }
 
-bool s3_refresh(void *context, uint64_t sent_ns)
+/* The parts in order of name, as a signature wants them. */
+static void add_query(const char *prefix, bool folders, const char *mark, struct text *out)
 {
-    struct s3 *s3 = context;
-    pthread_mutex_lock(&s3->mutex);
-    bool newer = s3->renewed_ns > sent_ns || renew(s3);
-    pthread_mutex_unlock(&s3->mutex);
-    return newer;
+    if (*mark) {
+        text_append(out, "continuation-token=");
+        s3_encode(mark, false, out);
+        text_append(out, "&");
+    }
+    text_append(out, "%slist-type=2&max-keys=%d&prefix=", folders ? "delimiter=%2F&" : "",
+                PAGE_ENTRIES);
+    s3_encode(prefix, false, out);
 }
 
 /* What is wrong
@@ -126,214 +104,139 @@ static bool is_elsewhere(const struct http_answer *answer, const char *code, cha
            strcmp(code, "IllegalLocationConstraintException") == 0;
 }
 
-static void explain(const struct s3 *s3, const struct fetch *fetch,
-                    const struct http_answer *answer, struct error *err)
+/* Under the mutex. */
+static void explain_place(const struct s3 *s3, const struct http_answer *answer, const char *code,
+                          struct error *err)
 {
     const struct error before = *err;
-    const char *name = s3->name;
     enum status status = (enum status)err->status;
-    char code[96], region[64];
-    http_answer_element(answer, "Code", code, sizeof code);
+    char region[64];
     bool elsewhere = is_elsewhere(answer, code, region, sizeof region);
     if (strcmp(code, "NoSuchBucket") == 0)
         error_set(err, status,
-                  "%.600s (there is no bucket '%s' at %s: check its name, and store.s3_endpoint)",
-                  before.message, name, s3->base);
+                  "%.600s (there is no bucket '%s' at %s: check its name, and store.endpoint)",
+                  before.message, s3->name, s3->base);
     else if (elsewhere && region[0] && strcmp(region, s3->region) != 0)
         error_set(err, status,
                   "%.600s (the bucket '%s' lies in region '%s', and requests are for '%s': set "
                   "store.s3_region)",
-                  before.message, name, region, s3->region);
+                  before.message, s3->name, region, s3->region);
     else if (elsewhere)
         error_set(err, status,
                   "%.600s (the bucket '%s' is not in region '%s' at %s: set "
-                  "store.s3_region, or store.s3_endpoint)",
-                  before.message, name, s3->region, s3->base);
-    else if ((answer->status == 403 || answer->status == 401) && s3->credentials.found)
-        error_set(err, status, "%.600s (for bucket '%s', key '%s%s'; signed with %s)",
-                  before.message, name, fetch->kind == FETCH_QUERY ? "" : s3->prefix,
-                  fetch->kind == FETCH_QUERY ? "" : fetch->key, s3->credentials.source);
-    else if (answer->status == 403 || answer->status == 401)
-        error_set(err, status,
-                  "%.600s (for bucket '%s'; requests are not signed: store.s3_anonymous)",
-                  before.message, name);
+                  "store.s3_region, or store.endpoint)",
+                  before.message, s3->name, s3->region, s3->base);
 }
 
-void s3_explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
-                struct error *err)
+static void explain(void *context, const struct fetch *fetch, const struct http_answer *answer,
+                    struct error *err)
 {
     struct s3 *s3 = context;
+    bool refused = answer->status == 403 || answer->status == 401;
+    char code[96], source[CREDENTIAL_BYTES];
+    http_answer_element(answer, "Code", code, sizeof code);
     pthread_mutex_lock(&s3->mutex);
-    explain(s3, fetch, answer, err);
+    explain_place(s3, answer, code, err);
     pthread_mutex_unlock(&s3->mutex);
+    const struct error before = *err;
+    enum status status = (enum status)err->status;
+    credentials_source(s3->origin.provider, source);
+    if (refused && source[0])
+        error_set(err, status, "%.600s (for bucket '%s', key '%s%s'; signed with %s)",
+                  before.message, s3->name, fetch->kind == FETCH_QUERY ? "" : s3->origin.prefix,
+                  fetch->kind == FETCH_QUERY ? "" : fetch->key, source);
+    else if (refused)
+        error_set(err, status, "%.600s (for bucket '%s'; requests are not signed: store.anonymous)",
+                  before.message, s3->name);
+    else if (answer->status == 400 && strstr(answer->body, "UserProjectMissing"))
+        error_set(err, status, "%.600s (the requester pays: set store.requester_pays)",
+                  before.message);
 }
 
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
 
-static enum status copy_region(struct s3 *s3, const char *region, struct error *err)
+static void release(struct origin *origin)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    if (!*region)
-        region = "us-east-1";
-    if (strspn(region, plain) != strlen(region) || strlen(region) >= sizeof s3->region)
+    struct s3 *s3 = (struct s3 *)origin;
+    pthread_mutex_destroy(&s3->mutex);
+    free(s3->base);
+    free(s3->bucket);
+    free(s3->name);
+    free(s3);
+}
+
+static const struct origin_kind s3_kind = {.prepare = prepare,
+                                           .explain = explain,
+                                           .moved = s3_moved,
+                                           .query = add_query,
+                                           .format = &page_s3,
+                                           .free = release};
+
+static enum status settle_payer(struct s3 *s3, const char *payer, struct error *err)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789-:.";
+    bool fits = s3->is_google ? strspn(payer, plain) == strlen(payer) && strcmp(payer, "true") != 0
+                              : !*payer || strcmp(payer, "true") == 0;
+    if (!fits)
         return error_set(err, STATUS_INVALID,
-                         "store.s3_region: '%.100s' is not the name of a region", region);
-    strcpy(s3->region, region);
+                         "store.requester_pays: '%.100s': write true for s3://, and the project "
+                         "that pays for gs://",
+                         payer);
+    strcpy(s3->payer, payer);
     return STATUS_OK;
 }
 
-/* "http://HOST[:PORT]". */
-static enum status check_endpoint(const char *endpoint, struct error *err)
+static enum status no_credentials(const struct s3 *s3, const struct store_settings *settings,
+                                  struct error *err)
 {
-    static const char what[] =
-        "the endpoint for S3 (store.s3_endpoint, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL)";
-    char shown[URL_SHOWN_BYTES];
-    struct url url;
-    enum status status = url_parse(what, endpoint, &url, err);
-    if (status != STATUS_OK || !(url.has_path || url.has_query))
-        return status;
-    url_show(shown, sizeof shown, endpoint);
-    return error_set(err, STATUS_INVALID, "%s is '%s': write http://HOST:PORT or https://HOST",
-                     what, shown);
-}
-
-static void cut_end(char *text, const char *end)
-{
-    size_t length = strlen(text), cut = strlen(end);
-    if (length > cut && strcmp(text + length - cut, end) == 0)
-        text[length - cut] = '\0';
-}
-
-/* Names of buckets that a certificate for *.s3.REGION.amazonaws.com does not cover, or that are no
- * host's name at all. */
-static bool needs_path(const char *bucket)
-{
-    return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(bucket);
-}
-
-static enum status settle_endpoint(struct s3 *s3, const char *bucket, const char *given,
-                                   enum store_addressing addressing, struct error *err)
-{
-    char *endpoint = NULL;
-    enum status status = *given ? check_endpoint(given, err) : STATUS_OK;
-    if (status != STATUS_OK)
-        return status;
-    if ((*given ? asprintf(&endpoint, "%.*s",
-                           (int)(strcspn(strstr(given, "://") + 3, "/") +
-                                 (size_t)(strstr(given, "://") + 3 - given)),
-                           given)
-                : asprintf(&endpoint, "https://s3.%s.amazonaws.com", s3->region)) < 0)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
-    cut_end(endpoint, strncmp(endpoint, "http:", 5) == 0 ? ":80" : ":443");
-    bool by_path = addressing == ADDRESSING_PATH ||
-                   (addressing == ADDRESSING_AUTO && (*given || needs_path(bucket)));
-    const char *host = strstr(endpoint, "://") + 3;
-    struct text encoded = {0};
-    s3->name = strdup(bucket);
-    if (by_path) {
-        text_append(&encoded, "/");
-        s3_encode(bucket, false, &encoded);
-        s3->bucket = strdup(encoded.data);
-        s3->host = strdup(host);
-        s3->base = strdup(endpoint);
-    } else {
-        s3->bucket = strdup("");
-        if (asprintf(&s3->host, "%s.%s", bucket, host) < 0 ||
-            asprintf(&s3->base, "%.*s%s", (int)(host - endpoint), endpoint, s3->host) < 0)
-            s3->host = s3->base = NULL;
-    }
-    text_done(&encoded);
-    free(endpoint);
-    return s3->name && s3->bucket && s3->host && s3->base
-               ? STATUS_OK
-               : error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
-}
-
-static enum status settle_credentials(struct s3 *s3, const struct store_settings *settings,
-                                      struct error *err)
-{
-    s3->metadata = settings->metadata;
-    enum status status =
-        credentials_find(!settings->anonymous, settings->metadata, &s3->credentials, err);
-    if (status != STATUS_OK || s3->credentials.found || settings->anonymous)
-        return status;
-    return error_set(err, STATUS_INVALID,
-                     "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-                     "AWS_PROFILE; for a public bucket, store.s3_anonymous: true%s",
-                     settings->metadata ? ""
-                                        : "; for those of the cloud's instance or container, "
-                                          "store.s3_metadata: true");
+    return error_set(
+        err, STATUS_INVALID, "no credentials: %s; for a public bucket, store.anonymous: true%s",
+        s3->is_google ? "run `gcloud auth application-default login` on each node, or set "
+                        "GOOGLE_APPLICATION_CREDENTIALS, or GS_ACCESS_KEY_ID and "
+                        "GS_SECRET_ACCESS_KEY"
+                      : "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+        settings->metadata ? ""
+                           : "; for those of the cloud's instance or container, "
+                             "store.metadata: true");
 }
 
 static enum status settle(struct s3 *s3, const char *uri, const struct store_settings *settings,
                           struct error *err)
 {
-    const char *name = uri + strlen("s3://");
-    size_t length = strcspn(name, "/");
-    char bucket[256];
-    if (length >= sizeof bucket)
-        return error_set(err, STATUS_INVALID,
-                         "the bucket's name has %zu bytes, which is too long for a bucket", length);
-    memcpy(bucket, name, length);
-    bucket[length] = '\0';
-    name += length + (name[length] == '/');
-    enum status status = settle_credentials(s3, settings, err);
+    struct credentials now;
+    const char *first = settings->endpoint[0] ? settings->endpoint : "https:";
+    enum status status = settle_payer(s3, settings->payer, err);
     if (status == STATUS_OK)
         status =
-            copy_region(s3, settings->region[0] ? settings->region : s3->credentials.region, err);
+            origin_look(&s3->origin, s3->is_google ? google_look : aws_look, settings, first, err);
     if (status == STATUS_OK)
-        status = settle_endpoint(
-            s3, bucket, settings->endpoint[0] ? settings->endpoint : s3->credentials.endpoint,
-            (enum store_addressing)settings->addressing, err);
-    if (status == STATUS_OK && asprintf(&s3->prefix, "%s%s", name, *name ? "/" : "") < 0) {
-        s3->prefix = NULL;
-        status = error_set(err, STATUS_NO_MEMORY, "no memory to open the store");
-    }
+        status = credentials_take(s3->origin.provider, &now, err);
+    if (status != STATUS_OK)
+        return status;
+    status = s3_settle(s3, uri, settings, &now, err);
+    bool found = now.found;
+    credentials_done(&now);
+    if (status == STATUS_OK && !found && !settings->anonymous)
+        status = no_credentials(s3, settings, err);
+    s3->origin.encrypts = status == STATUS_OK && strncmp(s3->base, "https:", 6) == 0;
     return status;
 }
 
-enum status s3_new(const char *uri, const struct store_settings *settings, struct s3 **ret_s3,
-                   struct error *err)
+enum status s3_new(const char *uri, const struct store_settings *settings,
+                   struct origin **ret_origin, struct error *err)
 {
     struct s3 *s3 = calloc(1, sizeof *s3);
     if (!s3)
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    s3->origin.kind = &s3_kind;
+    s3->is_google = strncmp(uri, "gs:", 3) == 0;
     pthread_mutex_init(&s3->mutex, NULL);
     enum status status = settle(s3, uri, settings, err);
     if (status != STATUS_OK) {
-        s3_free(s3);
+        origin_free(&s3->origin);
         return error_prefix(err, status, "store '%s': ", uri);
     }
-    *ret_s3 = s3;
+    *ret_origin = &s3->origin;
     return STATUS_OK;
-}
-
-void s3_free(struct s3 *s3)
-{
-    if (!s3)
-        return;
-    credentials_done(&s3->credentials);
-    pthread_mutex_destroy(&s3->mutex);
-    free(s3->base);
-    free(s3->host);
-    free(s3->bucket);
-    free(s3->name);
-    free(s3->prefix);
-    free(s3);
-}
-
-bool s3_encrypts(const struct s3 *s3)
-{
-    return strncmp(s3->base, "https:", 6) == 0;
-}
-
-void s3_identify(const struct s3 *s3, struct text *out)
-{
-    text_append(out, "%s%s ", s3->base, s3->bucket);
-}
-
-const char *s3_prefix(const struct s3 *s3)
-{
-    return s3->prefix;
 }

@@ -1,8 +1,8 @@
 /* AWS Signature Version 4 for requests without a body. Pure; thread-safe.
  * Source: AWS, "Authenticating Requests (AWS Signature Version 4)", S3 API reference.
  */
-#ifndef PENSTOCK_STORE_REMOTE_S3_SIGN_H
-#define PENSTOCK_STORE_REMOTE_S3_SIGN_H
+#ifndef PENSTOCK_STORE_CREDENTIALS_S3_SIGN_H
+#define PENSTOCK_STORE_CREDENTIALS_S3_SIGN_H
 
 #include "base/text.h"
 
@@ -20,6 +20,9 @@ struct s3_request {
     const char *range;  /* value of a Range header to sign; NULL: none is signed */
     const char *token;  /* session token; NULL: none */
     const char *region;
+    const char *service; /* NULL: "s3" */
+    const char *payer;   /* value of x-amz-request-payer, which is signed; NULL: none */
+    const char *project; /* value of x-goog-user-project, which is signed; NULL: none */
     time_t time;
 };
 
@@ -29,8 +32,8 @@ enum { S3_TIME_BYTES = 17 };
 void s3_time(time_t time, char ret_time[S3_TIME_BYTES]);
 
 /* Appends the value of the Authorization header. The signature covers Host, x-amz-content-sha256
- * (which must be s3_empty_hash), x-amz-date, Range if there is one, and x-amz-security-token if
- * there is a token. */
+ * (which must be s3_empty_hash), x-amz-date, Range, and of those below if
+ * there are such. */
 void s3_authorize(const struct s3_request *request, const char *access_key, const char *secret,
                   struct text *out);
 

@@ -1,40 +1,25 @@
-/* Listings of S3, one page after another (s3_page.h), on the caller's thread. See store.h. */
+/* Listings, one page after another (page.h), on the caller's thread. See store.h. */
 #include "store/remote/remote_internal.h"
-#include "store/remote/s3_page.h"
-#include "store/remote/s3_sign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_BYTES = 8 << 20, PAGE_ENTRIES = 1000, ENTRIES_MOST = 1000000 };
-
-/* The query of a page, its parts in order of name. `mark` is "" for the first page. */
-static void page_query(const char *prefix, bool folders, const char *mark, struct text *out)
-{
-    if (*mark) {
-        text_append(out, "continuation-token=");
-        s3_encode(mark, false, out);
-        text_append(out, "&");
-    }
-    text_append(out, "%slist-type=2&max-keys=%d&prefix=", folders ? "delimiter=%2F&" : "",
-                PAGE_ENTRIES);
-    s3_encode(prefix, false, out);
-}
+enum { PAGE_BYTES = 8 << 20, ENTRIES_MOST = 1000000 };
 
 /* The first `pages` of what starts with `prefix`, one after another; whether there are more. */
 static enum status each_entry(const struct remote *remote, const char *prefix, bool folders,
-                              uint64_t pages, s3_entry *entry, void *argument, bool *ret_more,
+                              uint64_t pages, page_entry *entry, void *argument, bool *ret_more,
                               struct error *err)
 {
-    struct s3_page page = {.more = true};
+    struct page page = {.more = true};
     char *answer = malloc(PAGE_BYTES + 1);
     enum status status =
         answer ? STATUS_OK
                : error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
     for (; status == STATUS_OK && page.more && pages > 0; pages--) {
         struct text query = {0};
-        page_query(prefix, folders, page.next, &query);
+        remote->origin->kind->query(prefix, folders, page.next, &query);
         struct fetch fetch = {
             .kind = FETCH_QUERY, .key = query.data, .buffer = answer, .capacity = PAGE_BYTES};
         remote_run(remote, &fetch, 1);
@@ -43,7 +28,7 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
             *err = fetch.error;
         if (status == STATUS_OK) {
             answer[fetch.got] = '\0';
-            status = s3_page_read(answer, entry, argument, &page, err);
+            status = page_read(remote->origin->kind->format, answer, entry, argument, &page, err);
         }
         text_done(&query);
     }
@@ -53,10 +38,10 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
 }
 
 /* "prefix/" of the store and of `below`. */
-static char *whole_prefix(const struct s3 *s3, const char *below)
+static char *whole_prefix(const struct origin *origin, const char *below)
 {
     char *prefix = NULL;
-    if (asprintf(&prefix, "%s%s%s", s3_prefix(s3), below, *below ? "/" : "") < 0)
+    if (asprintf(&prefix, "%s%s%s", origin->prefix, below, *below ? "/" : "") < 0)
         return NULL;
     return prefix;
 }
@@ -105,10 +90,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
 }
 
-enum status s3_list(const struct remote *remote, const char *prefix, store_visit *visit,
-                    void *argument, struct error *err)
+enum status remote_list(const struct remote *remote, const char *prefix, store_visit *visit,
+                        void *argument, struct error *err)
 {
-    char *whole = whole_prefix(remote->s3, prefix);
+    char *whole = whole_prefix(remote->origin, prefix);
     if (!whole)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
     struct names names = {.skip = strlen(whole)};
@@ -140,11 +125,11 @@ static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, voi
     return STATUS_OK;
 }
 
-enum status s3_usage(const struct remote *remote, const char *prefix, uint64_t most,
-                     struct store_usage *ret_usage, struct error *err)
+enum status remote_usage(const struct remote *remote, const char *prefix, uint64_t most,
+                         struct store_usage *ret_usage, struct error *err)
 {
     struct store_usage sum = {0};
-    char *whole = whole_prefix(remote->s3, prefix);
+    char *whole = whole_prefix(remote->origin, prefix);
     if (!whole)
         return error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
     uint64_t pages = most / PAGE_ENTRIES;

@@ -1,9 +1,26 @@
-/* See s3_page.h. */
-#include "store/remote/s3_page.h"
+/* See page.h. */
+#include "store/remote/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const struct page_format page_s3 = {.root = "ListBucketResult",
+                                    .entry = "Contents",
+                                    .key = "Key",
+                                    .size = "Size",
+                                    .folder = "CommonPrefixes",
+                                    .folder_key = "Prefix",
+                                    .more = "IsTruncated",
+                                    .next = "NextContinuationToken"};
+
+const struct page_format page_azure = {.root = "EnumerationResults",
+                                       .entry = "Blob",
+                                       .key = "Name",
+                                       .size = "Content-Length",
+                                       .folder = "BlobPrefix",
+                                       .folder_key = "Name",
+                                       .next = "NextMarker"};
 
 /* The content of the first element `name` in [at, end); false if there is none. */
 static bool find_element(const char *at, const char *end, const char *name, const char **ret_begin,
@@ -86,16 +103,19 @@ static bool copy_text(const char *at, const char *end, char *out, size_t capacit
     return true;
 }
 
-static enum status read_entry(const char *at, const char *end, bool is_prefix, s3_entry *entry,
-                              void *argument, struct error *err)
+static enum status read_entry(const struct page_format *format, const char *at, const char *end,
+                              bool is_prefix, page_entry *entry, void *argument, struct error *err)
 {
-    char key[S3_KEY_BYTES], number[32] = "0";
+    char key[PAGE_KEY_BYTES], number[32] = "0";
     const char *begin, *stop;
     char *parsed = number;
-    if (!find_element(at, end, is_prefix ? "Prefix" : "Key", &begin, &stop) ||
+    if (!is_prefix && find_element(at, end, "ResourceType", &begin, &stop) && stop - begin == 9 &&
+        memcmp(begin, "directory", 9) == 0)
+        return STATUS_OK; /* of Azure's accounts with folders */
+    if (!find_element(at, end, is_prefix ? format->folder_key : format->key, &begin, &stop) ||
         !copy_text(begin, stop, key, sizeof key))
         return error_set(err, STATUS_CORRUPT, "the listing has an entry without a valid key");
-    if (!is_prefix && (!find_element(at, end, "Size", &begin, &stop) ||
+    if (!is_prefix && (!find_element(at, end, format->size, &begin, &stop) ||
                        !copy_text(begin, stop, number, sizeof number)))
         return error_set(err, STATUS_CORRUPT, "the listing has an entry without a size");
     uint64_t bytes = strtoull(number, &parsed, 10);
@@ -104,34 +124,48 @@ static enum status read_entry(const char *at, const char *end, bool is_prefix, s
     return entry(key, is_prefix, bytes, argument, err);
 }
 
-static enum status read_entries(const char *at, const char *end, bool is_prefix, s3_entry *entry,
-                                void *argument, struct error *err)
+static enum status read_entries(const struct page_format *format, const char *at, const char *end,
+                                bool is_prefix, page_entry *entry, void *argument,
+                                struct error *err)
 {
-    const char *name = is_prefix ? "CommonPrefixes" : "Contents", *begin, *stop;
+    const char *name = is_prefix ? format->folder : format->entry, *begin, *stop;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && find_element(at, end, name, &begin, &stop)) {
-        status = read_entry(begin, stop, is_prefix, entry, argument, err);
+        status = read_entry(format, begin, stop, is_prefix, entry, argument, err);
         at = stop;
     }
     return status;
 }
 
-enum status s3_page_read(const char *text, s3_entry *entry, void *argument,
-                         struct s3_page *ret_page, struct error *err)
+static enum status read_more(const struct page_format *format, const char *text, const char *end,
+                             struct page *page, struct error *err)
 {
-    struct s3_page page = {0};
-    const char *end = text + strlen(text), *begin, *stop;
-    if (!strstr(text, "<ListBucketResult"))
-        return error_set(err, STATUS_CORRUPT, "the answer is not a listing");
-    page.more = find_element(text, end, "IsTruncated", &begin, &stop) && stop - begin == 4 &&
-                memcmp(begin, "true", 4) == 0;
-    if (page.more && (!find_element(text, end, "NextContinuationToken", &begin, &stop) ||
-                      !copy_text(begin, stop, page.next, sizeof page.next) || !page.next[0]))
+    const char *begin, *stop;
+    bool has_next = find_element(text, end, format->next, &begin, &stop) && stop > begin;
+    const char *mark = begin, *mark_end = stop;
+    page->more = format->more ? find_element(text, end, format->more, &begin, &stop) &&
+                                    stop - begin == 4 && memcmp(begin, "true", 4) == 0
+                              : has_next;
+    if (page->more &&
+        (!has_next || !copy_text(mark, mark_end, page->next, sizeof page->next) || !page->next[0]))
         return error_set(err, STATUS_CORRUPT,
                          "the listing has further pages, and no token to ask for them");
-    enum status status = read_entries(text, end, false, entry, argument, err);
+    return STATUS_OK;
+}
+
+enum status page_read(const struct page_format *format, const char *text, page_entry *entry,
+                      void *argument, struct page *ret_page, struct error *err)
+{
+    struct page page = {0};
+    const char *end = text + strlen(text);
+    const char *root = strstr(text, format->root);
+    if (!root || root == text || root[-1] != '<')
+        return error_set(err, STATUS_CORRUPT, "the answer is not a listing");
+    enum status status = read_more(format, text, end, &page, err);
     if (status == STATUS_OK)
-        status = read_entries(text, end, true, entry, argument, err);
+        status = read_entries(format, text, end, false, entry, argument, err);
+    if (status == STATUS_OK)
+        status = read_entries(format, text, end, true, entry, argument, err);
     if (status == STATUS_OK)
         *ret_page = page;
     return status;

@@ -1,5 +1,5 @@
 /* See s3_sign.h. */
-#include "store/remote/s3_sign.h"
+#include "store/credentials/s3_sign.h"
 
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
@@ -58,8 +58,12 @@ static void hash_request(const struct s3_request *request, const char *time,
     if (request->range)
         text_append(&text, "range:%s\n", request->range);
     text_append(&text, "x-amz-content-sha256:%s\nx-amz-date:%s\n", s3_empty_hash, time);
+    if (request->payer)
+        text_append(&text, "x-amz-request-payer:%s\n", request->payer);
     if (request->token)
         text_append(&text, "x-amz-security-token:%s\n", request->token);
+    if (request->project)
+        text_append(&text, "x-goog-user-project:%s\n", request->project);
     text_append(&text, "\n%s\n%s", signed_headers, s3_empty_hash);
     SHA256((const unsigned char *)text.data, text.length, hash);
     to_hex(hash, ret_hex);
@@ -69,14 +73,14 @@ static void hash_request(const struct s3_request *request, const char *time,
 
 /* The key of a day, region and service, from the secret. */
 static void derive_key(const char *secret, const char *date, const char *region,
-                       unsigned char ret_key[HASH_BYTES])
+                       const char *service, unsigned char ret_key[HASH_BYTES])
 {
     struct text first = {0};
     unsigned char key[HASH_BYTES], next[HASH_BYTES];
     text_append(&first, "AWS4%s", secret);
     hmac(first.data, first.length, date, key);
     hmac(key, sizeof key, region, next);
-    hmac(next, sizeof next, "s3", key);
+    hmac(next, sizeof next, service, key);
     hmac(key, sizeof key, "aws4_request", ret_key);
     explicit_bzero(first.data, first.length);
     explicit_bzero(key, sizeof key);
@@ -87,23 +91,26 @@ static void derive_key(const char *secret, const char *date, const char *region,
 void s3_authorize(const struct s3_request *request, const char *access_key, const char *secret,
                   struct text *out)
 {
-    char time[S3_TIME_BYTES], date[9], hex[HEX_BYTES], signed_headers[96];
+    char time[S3_TIME_BYTES], date[9], hex[HEX_BYTES], signed_headers[128];
     unsigned char key[HASH_BYTES], signature[HASH_BYTES];
     struct text to_sign = {0};
+    const char *service = request->service ? request->service : "s3";
     s3_time(request->time, time);
     snprintf(date, sizeof date, "%.8s", time);
-    snprintf(signed_headers, sizeof signed_headers, "host;%sx-amz-content-sha256;x-amz-date%s",
-             request->range ? "range;" : "", request->token ? ";x-amz-security-token" : "");
+    snprintf(signed_headers, sizeof signed_headers, "host;%sx-amz-content-sha256;x-amz-date%s%s%s",
+             request->range ? "range;" : "", request->payer ? ";x-amz-request-payer" : "",
+             request->token ? ";x-amz-security-token" : "",
+             request->project ? ";x-goog-user-project" : "");
     hash_request(request, time, signed_headers, hex);
-    text_append(&to_sign, "AWS4-HMAC-SHA256\n%s\n%s/%s/s3/aws4_request\n%s", time, date,
-                request->region, hex);
-    derive_key(secret, date, request->region, key);
+    text_append(&to_sign, "AWS4-HMAC-SHA256\n%s\n%s/%s/%s/aws4_request\n%s", time, date,
+                request->region, service, hex);
+    derive_key(secret, date, request->region, service, key);
     hmac(key, sizeof key, to_sign.data, signature);
     to_hex(signature, hex);
     text_append(out,
-                "AWS4-HMAC-SHA256 Credential=%s/%s/%s/s3/aws4_request,SignedHeaders=%s,"
+                "AWS4-HMAC-SHA256 Credential=%s/%s/%s/%s/aws4_request,SignedHeaders=%s,"
                 "Signature=%s",
-                access_key, date, request->region, signed_headers, hex);
+                access_key, date, request->region, service, signed_headers, hex);
     explicit_bzero(key, sizeof key);
     text_done(&to_sign);
 }
