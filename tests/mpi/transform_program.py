@@ -6,9 +6,11 @@
   odd    fails at the sample whose image begins with 77
   other  another shape after the trial
   hang   `new`, but one batch never ends
+  all    each field is handed on
   clash  a field of a name that is there already
 """
 
+import itertools
 import json
 import os
 import sys
@@ -32,6 +34,8 @@ def sample(mode, image, row, rng):
 
 @penstock.transform(ragged={"rows": MOST})
 def change(batch, rng):
+    if MODE == "all":
+        return {name: batch[name] for name in batch}
     images = batch["image"]
     if MODE == "slow":
         time.sleep(0.02)
@@ -56,15 +60,18 @@ def change(batch, rng):
 
 if __name__ == "__main__" and len(sys.argv) > 1:  # a trainer: writes what it gets
     got, after = [], ""
-    with penstock.connect() as loader:
-        for epoch in loader.epochs():
+    with penstock.connect(*sys.argv[2:3]) as loader:
+        for epoch in itertools.islice(loader.epochs(), *map(int, sys.argv[3:] or [sys.maxsize])):
             for batch in epoch:
                 before, after = after, json.dumps(loader.state())
                 rows = batch.csr("rows") if "rows" in batch else None
+                text = batch.csr("text") if "text.offsets" in batch else None
                 for i in range(batch.sample_count):
                     fields = {name: np.array(batch[name][i]) for name in batch if not name.startswith(("rows", "text"))}
                     if rows is not None:
                         fields["rows"] = np.array(rows.values[rows.offsets[i] : rows.offsets[i + 1]])
+                    if "text" in batch:
+                        fields["text"] = np.array(text.values[text.offsets[i] : text.offsets[i + 1]] if text else batch["text"][i])
                     if (batch.epoch, batch.step, i) == (1, 3, 0) and loader.info.world_size == 1:
                         with open(f"{sys.argv[1][:-3]}state", "w", encoding="ascii") as file:
                             file.write(before)
