@@ -27,11 +27,15 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transform_program.py")
 sys.path.insert(0, os.path.join(ROOT, "python"))
 RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "6"))
+HAS_GIL = True
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "43"))
 
 
-def command(mode="new"):
-    return " ".join([f"MODE={mode}", *python_words(), PROGRAM])
+PYTHON = python_words()  # of the transform
+
+
+def command(mode="new", threads=1):
+    return " ".join([f"MODE={mode}", f"THREADS={threads}", *PYTHON, PROGRAM])
 
 
 class Transforms(JobTest):
@@ -108,6 +112,20 @@ class Transforms(JobTest):
                 if members > 1:
                     samples = sorted(samples, key=lambda one: tuple(one[:5]))[::members]
                 self.check(samples, mode, 2, 2 * epoch)
+
+    def test_threads(self):
+        """Several threads of one process, each with a part of the batch."""
+        met = os.path.join(self.folder, "met")
+        for mode in ("new", "rows"):
+            settings = self.settings(mode, **{"delivery.transform_run": command(mode, 2), "delivery.transform_processes": 1})
+            outcome = self.start(1, settings, mode)
+            self.assertEqual(outcome.code, 0, outcome.output)
+            self.check(self.got(), mode, 2, 2 * 84)
+            with open(met, encoding="ascii") as file:
+                lines = file.read().splitlines()
+            self.assertEqual(len(lines), 2 * 2 * 7, lines)
+            self.assertEqual({words.split()[1] for words in lines}, {str(HAS_GIL)})
+            os.remove(met)
 
     def test_all_is_handed_on(self):
         """Held and ragged fields of any form that a function returns as it got them: as without a transform."""

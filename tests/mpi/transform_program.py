@@ -1,4 +1,4 @@
-"""The transforms of test_transform.py, and what they make of one sample by itself. MODE says which:
+"""The transforms of test_transform.py, and what they make of one sample by itself. MODE says which, and THREADS in how many threads:
 
   new    a flipped copy of the image in its place, and two fields more
   rows   rows of unequal lengths from the ragged field, which is consumed; the image is handed on
@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import sys
+import threading
 import time
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 import penstock
 
 MODE = os.environ.get("MODE", "new")
+THREADS = int(os.environ.get("THREADS", "1"))
+MEETING = threading.Barrier(2) if THREADS == 2 else None
 MOST = 40
 
 
@@ -32,8 +35,17 @@ def sample(mode, image, row, rng):
     return {"image": (image[::-1] if coin else image) * np.float32(0.5), "coin": np.bool_(coin), "numbers": numbers}
 
 
-@penstock.transform(ragged={"rows": MOST})
+def both_at_once(batch):
+    """Waits until two threads are here, where there are to be two; a trial has two samples."""
+    if MEETING and len(batch.indices) > 2:
+        MEETING.wait(20)
+        with open("met", "a", encoding="ascii") as file:
+            file.write(f"{len(batch.indices)} {getattr(sys, '_is_gil_enabled', lambda: True)()}\n")
+
+
+@penstock.transform(ragged={"rows": MOST}, threads=THREADS)
 def change(batch, rng):
+    both_at_once(batch)
     if MODE == "all":
         return {name: batch[name] for name in batch}
     images = batch["image"]
