@@ -4,6 +4,7 @@ import ctypes
 import inspect
 import os
 import traceback
+from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 import numpy as np
@@ -239,12 +240,13 @@ def _rows(name, value, count):
 class _Worker:
     """The loop of a process that a reader has started."""
 
-    def __init__(self, function, ragged):
+    def __init__(self, function, ragged, threads):
         self._library = _library.load()
         for name, (result, arguments) in _FUNCTIONS.items():
             getattr(self._library, name).restype, getattr(self._library, name).argtypes = result, arguments
         self._takes_rng = len(inspect.signature(function).parameters) > 1
-        self._function, self._ragged = function, ragged
+        self._function, self._ragged, self._threads = function, ragged, threads
+        self._pool = ThreadPoolExecutor(threads)
         self._pointer, message = c_void_p(), ctypes.create_string_buffer(_library.MESSAGE_BYTES)
         status = self._library.penstock_transform_open(ctypes.byref(self._pointer), message)
         if status != OK:
@@ -339,12 +341,35 @@ class _Worker:
                     _view(raw.result_offsets[place], np.dtype(np.int64), (1,))[0] = 0
             return
         try:
-            self._put(raw, places, batch, self._make(batch), 0, count)
+            self._do_parts(raw, places, batch, count)
             return
         except Exception as error:  # whatever the function raises
             failed = error
         if sum(self._try_one(batch, i, raw, places) for i in range(count)) == count and batch.valid.all():
             raise failed  # which sample it was nobody can say
+
+    def _do_parts(self, raw, places, batch, count):
+        """With threads, each makes a part of the batch. Items of ragged outputs come one part after another."""
+        parts = min(self._threads, count)
+        ends = [count * k // parts for k in range(parts + 1)]
+        waits = any(raw.result_offsets[place] for place in places.values())
+
+        def do(begin, end):
+            part = batch if parts == 1 else batch._cut(begin, end)
+            made = self._make(part)
+            if waits:
+                return part, made, begin, end - begin
+            self._put(raw, places, part, made, begin, end - begin)
+            return None
+
+        if parts > 1:
+            futures = [self._pool.submit(do, *span) for span in zip(ends, ends[1:])]
+            wait(futures)  # also where one fails: nobody writes to results after this
+            all_made = [future.result() for future in futures]
+        else:
+            all_made = [do(0, count)]
+        for made in all_made if waits else ():
+            self._put(raw, places, *made)
 
     def _try_one(self, batch, i, raw, places):
         """Whether sample i can be made. Nobody trains on one that is not valid: zeros will do."""
@@ -420,7 +445,7 @@ class _Worker:
             target[offsets[begin] :] = items
 
 
-def transform(function=None, *, ragged=None):
+def transform(function=None, *, ragged=None, threads=1):
     """Makes a function the transform of a run (delivery.transform). Put it last in the program: in a process that a reader has
     started the decorator calls the function for each batch, and then ends the process. Elsewhere nothing happens, so that
     tests can call the function.
@@ -433,10 +458,12 @@ def transform(function=None, *, ragged=None):
               first axis of the batch's samples. These take the place of the fields that it gets. A value that is the batch's
               array itself is delivered as it is. What is made of a sample may depend on that sample and its rng alone
     ragged    dict: name of an output -> most items of a sample. Its value is a list of arrays, one a sample
+    threads   so many call the function at once, each with a part of the batch: for free-threaded Python, with
+              delivery.transform.processes: 1
     """
     if function is None:
-        return lambda decorated: transform(decorated, ragged=ragged)
+        return lambda decorated: transform(decorated, ragged=ragged, threads=threads)
     if _VARIABLE not in os.environ:
         return function
-    _Worker(function, dict(ragged or {})).run()
+    _Worker(function, dict(ragged or {}), threads).run()
     raise SystemExit(0)

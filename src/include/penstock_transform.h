@@ -68,7 +68,9 @@ struct penstock_transform_batch {
     int64_t *result_offsets[64]; /* [sample_count + 1], with most_items: from 0 on; else NULL */
 };
 
-/* Says that this process is ready. INVALID: no reader has started it. Errors of the socket. */
+/* Says that this process is ready. From now on its process group is killed two seconds after the
+ * reader is gone, unless it has closed the transform. INVALID: no reader has started it. Errors of
+ * the socket. */
 PENSTOCK_API enum penstock_status penstock_transform_open(struct penstock_transform **ret_transform,
                                                           char *message);
 

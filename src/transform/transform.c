@@ -87,10 +87,7 @@ uint64_t transform_spent_ns(const struct transform *t)
 
 bool transform_owns(const struct transform *t, pid_t pid)
 {
-    for (uint32_t w = 0; t && w < t->workers.options.count; w++)
-        if (t->workers.list[w].process.pid == pid)
-            return true;
-    return false;
+    return t && workers_own(&t->workers, pid);
 }
 
 /* Marks what is done, in any order. What is done but for bad samples waits until these are heard

@@ -9,19 +9,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-enum { MOST_TRIES = 3, MOST_DEATHS = 10, STOP_MS = 1000 };
+enum { STOP_MS = 1000 };
 static const uint64_t warning_ns = UINT64_C(30000000000);
-
-/* So long a process may take to end once it has closed its socket. */
-static const uint64_t ending_ns = 200000000;
-
-static enum status start(const struct workers *workers, struct worker *worker, struct error *err)
-{
-    worker->start_ns = clock_now_ns();
-    worker->begun = worker->warned = worker->killed = false;
-    worker->gone_ns = 0;
-    return transform_process_start(&workers->options.command, &worker->process, err);
-}
 
 enum status workers_init(struct workers *workers, const struct transform_options *options,
                          const struct board_shape *shape, struct tasks *tasks, struct error *err)
@@ -32,10 +21,11 @@ enum status workers_init(struct workers *workers, const struct transform_options
     if (!workers->list || !workers->message)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a transform");
     for (uint32_t w = 0; w < options->count; w++)
-        workers->list[w].process.socket = -1;
-    enum status status = STATUS_OK;
+        workers->list[w] = (struct worker){.process.socket = -1, .start_ns = clock_now_ns()};
+    enum status status =
+        starter_new(&workers->options.command, options->count, &workers->starter, err);
     for (uint32_t w = 0; status == STATUS_OK && w < options->count; w++)
-        status = start(workers, &workers->list[w], err);
+        status = transform_process_start(&options->command, &workers->list[w].process, err);
     return status;
 }
 
@@ -50,6 +40,8 @@ void workers_done(struct workers *workers)
         transform_process_stop(&workers->list[w].process,
                                (uint32_t)(passed_ms < STOP_MS ? STOP_MS - passed_ms : 0));
     }
+    starter_free(workers->starter); /* whose end would have killed them */
+    workers->starter = NULL;
     free(workers->list);
     free(workers->message);
     workers->list = NULL;
@@ -107,130 +99,12 @@ static enum status tell_session(const struct workers *workers, uint32_t w, struc
     return status;
 }
 
-/* Those that die or hang
- * ------------------------------------------------------------------------------------------- */
-
-/* Whether nobody has a task once process `w` is gone: it had the task, or has left nonsense there.
- */
-static bool is_lost(const struct workers *workers, uint64_t word, uint32_t w)
+bool workers_own(const struct workers *workers, pid_t pid)
 {
-    enum board_state state = board_state_of(word);
-    uint32_t process = board_process_of(word);
-    bool is_taken = state == BOARD_TAKEN && process < workers->options.count;
-    return is_taken ? process == w
-                    : state != BOARD_READY && state != BOARD_DONE && state != BOARD_PARTLY &&
-                          state != BOARD_FAILED;
-}
-
-/* Appends ": the first was killed by signal 9 (Killed), the last hung". */
-static void append_endings(int first, int last, struct text *out)
-{
-    if (first == last)
-        text_append(out, ": each %s", transform_ending(last).text);
-    else
-        text_append(out, ": the first %s, the last %s", transform_ending(first).text,
-                    transform_ending(last).text);
-}
-
-/* What process `w` had is for another one. */
-static enum status give_back(struct workers *workers, uint32_t w, int ending, struct error *err)
-{
-    struct tasks *tasks = workers->tasks;
-    enum status status = STATUS_OK;
-    uint64_t again = 0;
-    for (uint32_t i = 0; i < tasks->live_count; i++) {
-        struct task *task = &tasks->all[tasks->live[i]];
-        if (!is_lost(workers, tasks_word(tasks, i), w))
-            continue;
-        if (task->tries == 0)
-            task->first_ending = ending;
-        if (++task->tries == MOST_TRIES && status == STATUS_OK) {
-            struct text which = {0};
-            tasks_append(tasks, task, &which);
-            append_endings(task->first_ending, ending, &which);
-            status = error_set(err, STATUS_LOST,
-                               "%d processes of delivery.transform died at the same batch, %s",
-                               MOST_TRIES, which.data ? which.data : "");
-            text_done(&which);
-        }
-        tasks_show_again(tasks, i);
-        again++;
-    }
-    /* It may have read a token and taken no task. */
-    if (tasks->board)
-        tasks_give_tokens(tasks, again + 1);
-    return status;
-}
-
-/* Begins to give a process up: `ending` 0: it may take a moment to end by itself. */
-static void give_up(struct workers *workers, uint32_t w, int ending)
-{
-    struct worker *worker = &workers->list[w];
-    worker->gone_ns = clock_now_ns();
-    worker->ending = ending;
-    if (ending != 0)
-        transform_process_kill(&worker->process);
-    worker->killed = ending != 0;
-    fd_close(&worker->process.socket); /* or it would wake us until then */
-}
-
-/* Of all that were given up since a batch was done; those that have ended count, too. */
-static enum status refuse_more(struct workers *workers, const struct worker *worker,
-                               struct error *err)
-{
-    uint32_t count = workers->dead_count;
-    for (uint32_t w = 0; w < workers->options.count; w++) {
-        struct worker *other = &workers->list[w];
-        if (other != worker)
-            count += other->gone_ns > 0 || transform_process_has_ended(&other->process);
-    }
-    const char *command = workers->options.command.text;
-    const char *before = worker->process.ready ? "had done a batch" : "was ready";
-    if (count == 1)
-        return error_set(err, STATUS_LOST, "a process of delivery.transform %s before it %s: '%s'",
-                         transform_ending(worker->ending).text, before, text_shown(command).text);
-    struct text endings = {0};
-    append_endings(workers->first_ending, worker->ending, &endings);
-    error_set(err, STATUS_LOST, "%u processes of delivery.transform died, one before it %s%s: '%s'",
-              count, before, endings.data ? endings.data : "", text_shown(command).text);
-    text_done(&endings);
-    return STATUS_LOST;
-}
-
-/* One that was given up, and has ended, is started again. */
-static enum status replace(struct workers *workers, uint32_t w, struct error *err)
-{
-    struct worker *worker = &workers->list[w];
-    bool may_again = worker->process.ready || transform_process_was_killed(&worker->process);
-    if (workers->dead_count++ == 0)
-        workers->first_ending = worker->ending;
-    enum status status = give_back(workers, w, worker->ending, err);
-    worker->stuck_ns = 0;
-    if (status == STATUS_OK && (!may_again || ++worker->deaths >= MOST_DEATHS))
-        status = refuse_more(workers, worker, err);
-    worker->process = (struct transform_process){.socket = -1};
-    if (status != STATUS_OK)
-        return status;
-    fprintf(stderr, "penstock-reader: %s: a process of delivery.transform %s; started again\n",
-            workers->options.who, transform_ending(worker->ending).text);
-    return start(workers, worker, err);
-}
-
-/* Others get what a process had once it has ended: until then it may write. */
-static enum status look_at_gone(struct workers *workers, uint32_t w, bool *active,
-                                struct error *err)
-{
-    struct worker *worker = &workers->list[w];
-    bool ended = transform_process_has_ended(&worker->process);
-    if (!worker->killed && (ended || clock_now_ns() - worker->gone_ns > ending_ns)) {
-        worker->ending = ended ? worker->process.status : ENDING_CLOSED;
-        worker->killed = true;
-        transform_process_kill(&worker->process);
-    }
-    if (!worker->killed || !ended)
-        return STATUS_OK;
-    *active = true;
-    return replace(workers, w, err);
+    for (uint32_t w = 0; w < workers->options.count; w++)
+        if (workers->list[w].process.pid == pid)
+            return true;
+    return starter_owns(workers->starter, pid);
 }
 
 void workers_note_done(struct workers *workers, uint32_t w)
@@ -281,7 +155,7 @@ static enum status hear(struct workers *workers, uint32_t w, bool *active, struc
     /* One that has ended may have left its socket with what it started. */
     if (status == STATUS_LOST ||
         (status == STATUS_TIMEOUT && transform_process_has_ended(&worker->process))) {
-        give_up(workers, w, 0);
+        workers_give_up(workers, w, 0);
         status = STATUS_TIMEOUT;
     }
     return status == STATUS_TIMEOUT ? STATUS_OK : error_set(err, status, "%s", heard.message);
@@ -320,7 +194,7 @@ static void check_tasks(struct workers *workers, uint64_t now_ns)
         if (held_ns > warning_ns && !workers->list[w].warned)
             warn(workers, &workers->list[w], task);
         if (held_ns > workers->options.timeout_ns)
-            give_up(workers, w, ENDING_HUNG);
+            workers_give_up(workers, w, ENDING_HUNG);
     }
 }
 
@@ -333,7 +207,7 @@ static enum status check_times(struct workers *workers, struct error *err)
         if (worker->gone_ns > 0)
             continue;
         if (worker->stuck_ns > 0 && now_ns > worker->stuck_ns + timeout_ns)
-            give_up(workers, w, ENDING_HUNG);
+            workers_give_up(workers, w, ENDING_HUNG);
         else if (!worker->process.ready && now_ns > worker->start_ns + timeout_ns)
             return error_set(err, STATUS_TIMEOUT,
                              "a process of delivery.transform was not ready after %.0f s "
@@ -353,7 +227,7 @@ static enum status tell_new(struct workers *workers, uint32_t w, struct error *e
     enum status status = tell_session(workers, w, err);
     worker->begun = true;
     if (status == STATUS_TIMEOUT)
-        give_up(workers, w, ENDING_DEAF);
+        workers_give_up(workers, w, ENDING_DEAF);
     /* hear() finds one that is lost */
     return status == STATUS_LOST || status == STATUS_TIMEOUT ? STATUS_OK : status;
 }
@@ -362,11 +236,14 @@ enum status workers_look(struct workers *workers, bool *active, struct error *er
 {
     enum status status = STATUS_OK;
     for (uint32_t w = 0; status == STATUS_OK && w < workers->options.count; w++) {
-        if (workers->list[w].gone_ns > 0)
-            status = look_at_gone(workers, w, active, err);
+        struct worker *worker = &workers->list[w];
+        if (worker->starts)
+            worker->starts = !starter_take(workers->starter, w, &worker->process, &status, err);
+        else if (worker->gone_ns > 0)
+            status = workers_look_at_gone(workers, w, active, err);
         else
             status = hear(workers, w, active, err);
-        if (status == STATUS_OK && workers->list[w].gone_ns == 0)
+        if (status == STATUS_OK && !worker->starts && worker->gone_ns == 0)
             status = tell_new(workers, w, err);
     }
     return status == STATUS_OK ? check_times(workers, err) : status;

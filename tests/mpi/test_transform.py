@@ -27,11 +27,15 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transform_program.py")
 sys.path.insert(0, os.path.join(ROOT, "python"))
 RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "6"))
+HAS_GIL = True
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "43"))
 
 
-def command(mode="new"):
-    return " ".join([f"MODE={mode}", *python_words(), PROGRAM])
+PYTHON = python_words()  # of the transform
+
+
+def command(mode="new", threads=1):
+    return " ".join([f"MODE={mode}", f"THREADS={threads}", *PYTHON, PROGRAM])
 
 
 class Transforms(JobTest):
@@ -53,10 +57,10 @@ class Transforms(JobTest):
         return {"dataset.uri": self.uri, "batch.global_size": 12, "order.epochs": 2, "order.seed": 5, "delivery.transform_run": command(mode),
                 "delivery.transform_processes": 2, **more}
 
-    def run_yaml(self, mode):
+    def run_yaml(self, mode, deliver="csr"):
         text = "dataset:\n  fields:\n    image: image\n    id: id\n"
-        if mode == "rows":
-            text += "    text: {ragged: {offsets: offsets, values: values}}\n"
+        if mode in ("rows", "all"):
+            text += f"    text: {{ragged: {{offsets: offsets, values: values}}, deliver: {deliver}}}\n"
         path = os.path.join(self.folder, "run.yaml")
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
@@ -108,6 +112,56 @@ class Transforms(JobTest):
                 if members > 1:
                     samples = sorted(samples, key=lambda one: tuple(one[:5]))[::members]
                 self.check(samples, mode, 2, 2 * epoch)
+
+    def test_threads(self):
+        """Several threads of one process, each with a part of the batch."""
+        met = os.path.join(self.folder, "met")
+        for mode in ("new", "rows"):
+            settings = self.settings(mode, **{"delivery.transform_run": command(mode, 2), "delivery.transform_processes": 1})
+            outcome = self.start(1, settings, mode)
+            self.assertEqual(outcome.code, 0, outcome.output)
+            self.check(self.got(), mode, 2, 2 * 84)
+            with open(met, encoding="ascii") as file:
+                lines = file.read().splitlines()
+            self.assertEqual(len(lines), 2 * 2 * 7, lines)
+            self.assertEqual({words.split()[1] for words in lines}, {str(HAS_GIL)})
+            os.remove(met)
+
+    def test_all_is_handed_on(self):
+        """Held and ragged fields of any form that a function returns as it got them: as without a transform."""
+        for deliver, more in (("csr", {}), ("{pad: 16}", {}), ("{pad: bound}", {"batch.budget_items": 90, "batch.budget_field": "text"})):
+            settings, samples = self.settings("all", **{"delivery.trainers": 2, "batch.last": "partial"}, **more), []
+            if more:
+                del settings["batch.global_size"]
+            for run in (settings["delivery.transform_run"], ""):
+                options = {**settings, "delivery.transform_run": run, "delivery.transform_processes": 3 if run else "auto"}
+                outcome = self.reader(2, options, (*python_words(), PROGRAM, os.path.join(self.folder, "got")),
+                                      ["--quiet", "-c", self.run_yaml("all", deliver)], env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+                self.assertEqual(outcome.code, 0, outcome.output)
+                samples.append(sorted(map(tuple, self.got()), key=lambda one: one[:3]))
+            self.assertEqual(len(samples[0]), 180)
+            for one, other in zip(*samples):
+                self.assertEqual(one[:5], other[:5])
+                self.assertEqual(set(one[5]), {"image", "id", "text"} | {name for name in one[5] if name.startswith("text")})
+                self.assertEqual(one[5].keys(), other[5].keys())
+                for name, value in one[5].items():
+                    np.testing.assert_array_equal(value, other[5][name], name)
+
+    def test_runs_beside_another(self):
+        """--also: each run has its own transform."""
+        words = " ".join([*python_words(), PROGRAM, os.path.join(self.folder, "got")])
+        for name, mode in (("train", "new"), ("val", "rows")):
+            with open(os.path.join(self.folder, f"{name}.yaml"), "w", encoding="ascii") as file:
+                json.dump({
+                    "dataset": {"uri": self.uri, "fields": {"image": "image", "id": "id", "text": {"ragged": {"offsets": "offsets", "values": "values"}}}},
+                    "batch": {"global_size": 12, "last": "partial"}, "order": {"seed": 5, **({"epochs": 2} if name == "train" else {})},
+                    "delivery": {"transform": {"run": command(mode), "processes": 2, "fields": ["image", "text"]}}}, file)
+        outcome = self.reader(2, {}, ("sh", "-c", f"{words} val 1 && mv got.0.npy val.npy && {words}"), [
+            "--quiet", "-c", os.path.join(self.folder, "train.yaml"), "--also", "val=" + os.path.join(self.folder, "val.yaml")],
+            env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.check(self.got(), "new", 2, 2 * 90)
+        self.check(list(np.load(os.path.join(self.folder, "val.npy"), allow_pickle=True)), "rows", 1, 90)
 
     def test_a_state_resumes(self):
         """A second run from a step on makes the same of the rest."""
@@ -245,6 +299,7 @@ class Transforms(JobTest):
         settings = {**self.settings(), "delivery.transform_run": command("hang") + "; true", "delivery.transform_fields": "image"}
         outcome = self.ends_alone(settings, lambda: not os.path.exists(hang), signal.SIGKILL)
         self.assertEqual(outcome.code, -signal.SIGKILL)
+        self.assertLess(outcome.seconds, 20)
 
     def fails(self, mode, words):
         outcome = self.start(1, self.settings(mode), mode)

@@ -1,4 +1,4 @@
-"""The transforms of test_transform.py, and what they make of one sample by itself. MODE says which:
+"""The transforms of test_transform.py, and what they make of one sample by itself. MODE says which, and THREADS in how many threads:
 
   new    a flipped copy of the image in its place, and two fields more
   rows   rows of unequal lengths from the ragged field, which is consumed; the image is handed on
@@ -6,12 +6,15 @@
   odd    fails at the sample whose image begins with 77
   other  another shape after the trial
   hang   `new`, but one batch never ends
+  all    each field is handed on
   clash  a field of a name that is there already
 """
 
+import itertools
 import json
 import os
 import sys
+import threading
 import time
 
 import numpy as np
@@ -19,6 +22,8 @@ import numpy as np
 import penstock
 
 MODE = os.environ.get("MODE", "new")
+THREADS = int(os.environ.get("THREADS", "1"))
+MEETING = threading.Barrier(2) if THREADS == 2 else None
 MOST = 40
 
 
@@ -30,8 +35,19 @@ def sample(mode, image, row, rng):
     return {"image": (image[::-1] if coin else image) * np.float32(0.5), "coin": np.bool_(coin), "numbers": numbers}
 
 
-@penstock.transform(ragged={"rows": MOST})
+def both_at_once(batch):
+    """Waits until two threads are here, where there are to be two; a trial has two samples."""
+    if MEETING and len(batch.indices) > 2:
+        MEETING.wait(20)
+        with open("met", "a", encoding="ascii") as file:
+            file.write(f"{len(batch.indices)} {getattr(sys, '_is_gil_enabled', lambda: True)()}\n")
+
+
+@penstock.transform(ragged={"rows": MOST}, threads=THREADS)
 def change(batch, rng):
+    both_at_once(batch)
+    if MODE == "all":
+        return {name: batch[name] for name in batch}
     images = batch["image"]
     if MODE == "slow":
         time.sleep(0.02)
@@ -56,15 +72,18 @@ def change(batch, rng):
 
 if __name__ == "__main__" and len(sys.argv) > 1:  # a trainer: writes what it gets
     got, after = [], ""
-    with penstock.connect() as loader:
-        for epoch in loader.epochs():
+    with penstock.connect(*sys.argv[2:3]) as loader:
+        for epoch in itertools.islice(loader.epochs(), *map(int, sys.argv[3:] or [sys.maxsize])):
             for batch in epoch:
                 before, after = after, json.dumps(loader.state())
                 rows = batch.csr("rows") if "rows" in batch else None
+                text = batch.csr("text") if "text.offsets" in batch else None
                 for i in range(batch.sample_count):
                     fields = {name: np.array(batch[name][i]) for name in batch if not name.startswith(("rows", "text"))}
                     if rows is not None:
                         fields["rows"] = np.array(rows.values[rows.offsets[i] : rows.offsets[i + 1]])
+                    if "text" in batch:
+                        fields["text"] = np.array(text.values[text.offsets[i] : text.offsets[i + 1]] if text else batch["text"][i])
                     if (batch.epoch, batch.step, i) == (1, 3, 0) and loader.info.world_size == 1:
                         with open(f"{sys.argv[1][:-3]}state", "w", encoding="ascii") as file:
                             file.write(before)

@@ -79,6 +79,8 @@ static int work(const char *mode, const char *file)
     char message[PENSTOCK_MESSAGE_BYTES];
     if (strcmp(mode, "scribble") == 0 && is_first(file))
         scribble();
+    if (strcmp(mode, "quit") == 0)
+        return 3;
     if (penstock_transform_open(&transform, message) != PENSTOCK_OK) {
         fprintf(stderr, "%s\n", message);
         return 1;
@@ -342,6 +344,22 @@ static void bad_samples_are_masked(void **state)
     }
 }
 
+/* However many of them are found at once. */
+static void all_processes_end(void **state)
+{
+    struct scene scene;
+    struct error err = {0};
+    (void)state;
+    open_scene(&scene, "quit", false, 2);
+    clock_sleep_ns(UINT64_C(100000000));
+    assert_int_equal(run_steps(&scene, false, &err), STATUS_LOST);
+    if (!strstr(err.message, "ended with exit code 3") || !strstr(err.message, " was ready") ||
+        !strstr(err.message, scene.file))
+        fail_msg("%s", err.message);
+    print_message("%s\n", err.message);
+    close_scene(&scene);
+}
+
 static void steps_are_forgotten(void **state)
 {
     struct scene scene;
@@ -385,6 +403,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nonsense_on_the_board_is_done_again),
         cmocka_unit_test(trouble_is_told),
         cmocka_unit_test(bad_samples_are_masked),
+        cmocka_unit_test(all_processes_end),
         cmocka_unit_test(steps_are_forgotten),
         cmocka_unit_test(a_process_of_nobody_is_refused),
     };
