@@ -81,7 +81,14 @@ class WeightedPart(Weighing, Part):
 
 
 class RaggedPart(Weighing, test_mix_ragged.Part):
-    pass
+    """The longest samples come several times."""
+
+    def make_samples(self):
+        super().make_samples()
+        for store in self.stores:
+            for name, field in self.ragged.items():
+                if "weight" in self.samples and "index" not in field:
+                    store["weight"][np.argmax(np.diff(store[f"{name}/starts"].astype("i8")))] = 6
 
 
 class WeightedWorld(test_mix_model.MixedWorld):
