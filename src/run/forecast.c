@@ -413,8 +413,12 @@ enum status run_forecast(const struct run_setup *setup, struct run_forecast *ret
         uint64_t epochs = setup->service.epochs;
         forecast.epoch_count =
             epochs < RUN_FORECAST_EPOCHS ? (uint32_t)epochs : RUN_FORECAST_EPOCHS;
-        for (uint32_t e = 0; e < forecast.epoch_count; e++)
+        for (uint32_t e = 0; e < forecast.epoch_count; e++) {
             give_out_epoch(&model, e, &forecast.epochs[e]);
+            if (setup->plan.weighted) /* the model has the same rows in all epochs */
+                forecast.epochs[e].rows_read =
+                    fmax(forecast.epochs[e].rows_read, plan_new_rows(&setup->plan, e));
+        }
         *ret_forecast = forecast;
     }
     model_done(&model);

@@ -10,22 +10,23 @@ Run by a Python with NumPy, xxhash and zarr 3.
 PENSTOCK_TEST_SEED and PENSTOCK_TEST_RUNS do the same.
 """
 
-import collections
+import json
 import os
 import random
 import unittest
 
 import test_mix_model
-from job import SANITIZED, JobTest, random_options
+import test_mix_ragged
+from job import SANITIZED, JobTest, program, random_options, run
 from test_mix_model import Part, make_part
-from test_samples import PADDING, digest_of, np
+from test_samples import PADDING, digest_of, np, write_store
 
 from mix_oracle import rows_of
 from samples_oracle import sample_key
 from weights_oracle import Weighted
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "3" if SANITIZED else "8"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "4"))
 
 
 def draw_weights(rng, numbers):
@@ -39,8 +40,8 @@ def draw_weights(rng, numbers):
     return lambda n: make(n).astype(dtype)
 
 
-class WeightedPart(Part):
-    """A source; most have weights."""
+class Weighing:
+    """Of a source; most have weights."""
 
     weighs = 0.8
 
@@ -75,8 +76,27 @@ class WeightedPart(Part):
         return Weighted(rows, places, self.weights, self.draws, self.window_rows, self.shuffled)
 
 
+class WeightedPart(Weighing, Part):
+    pass
+
+
+class RaggedPart(Weighing, test_mix_ragged.Part):
+    """The longest samples come several times."""
+
+    def make_samples(self):
+        super().make_samples()
+        for store in self.stores:
+            for name, field in self.ragged.items():
+                if "weight" in self.samples and "index" not in field:
+                    store["weight"][np.argmax(np.diff(store[f"{name}/starts"].astype("i8")))] = 6
+
+
 class WeightedWorld(test_mix_model.MixedWorld):
     kind = WeightedPart
+
+
+class RaggedWorld(test_mix_ragged.World):
+    kind = RaggedPart
 
 
 class Mixes(test_mix_model.Model):
@@ -89,6 +109,13 @@ class Mixes(test_mix_model.Model):
         for number in range(max(RUNS // 2, 1)):
             with self.subTest(seed=SEED, run=number):
                 self.try_world(random.Random(SEED * 1000003 + number))
+
+
+class Ragged(Mixes):
+    """Memory for items is settled by how often the longest samples may come."""
+
+    def make_world(self, rng):
+        return RaggedWorld(rng, self.folder)
 
 
 class AlonePart(WeightedPart):
@@ -146,10 +173,65 @@ class Model(test_mix_model.Model):
         print(f"{compared} samples of {RUNS} datasets with weights equal to the model")
 
 
+class Refused(JobTest):
+    """What makes no sense, or does not go together, and what `penstock plan` says of the rest."""
+
+    FRAMES = 40
+
+    def setUp(self):
+        super().setUp()
+        weights = np.where(np.arange(self.FRAMES) % 10 == 0, 3, 0.1)
+        arrays = {"x": np.arange(self.FRAMES, dtype="f4"), "w": weights, "zero": np.zeros(self.FRAMES), "bool": np.ones(self.FRAMES, bool),
+                  "negative": np.where(np.arange(self.FRAMES) == 7, -1, 1), "nan": np.where(np.arange(self.FRAMES) == 7, np.nan, 1),
+                  "infinite": np.full(self.FRAMES, np.inf), "short": np.ones(self.FRAMES - 1), "many": np.full(self.FRAMES, 1e9),
+                  "two": np.ones((self.FRAMES, 2)), "first": (np.arange(self.FRAMES) < 5).astype("u1"),
+                  "p/starts": np.arange(self.FRAMES + 1), "p/items": np.zeros(self.FRAMES, "i4")}
+        self.uri = os.path.join(self.folder, "refused.zarr")
+        write_store(self.uri, arrays, {name: (8, *values.shape[1:]) for name, values in arrays.items()}, {})
+
+    def plan(self, *options, **settings):
+        settings = {"dataset.uri": self.uri, "dataset.fields.x.array": "x", "batch.global_size": 4} | settings
+        said = run([program("penstock"), "plan", *options, *(word for item in settings.items() for word in ("--set", "=".join(map(str, item))))])
+        return said.code, said.output
+
+    def test_what_is_refused(self):
+        ragged = {"dataset.fields.p.ragged.offsets": "p/starts", "dataset.fields.p.ragged.columns": "[p/items]"}
+        for settings, said in (
+                ({"samples.weight": "none"}, "samples.weight: there is no array 'none' in the store"),
+                ({"samples.weight": "bool"}, "the array must be of integers, float32 or float64; the array is of bool"),
+                ({"samples.weight": "two"}, "samples.weight: array 'two' of the store"),
+                ({"samples.weight": "short"}, "the array has 39 items, and the fields have 40 frames"),
+                ({"samples.weight": "negative"}, "item 7 is -1: a weight must be a number of at least 0"),
+                ({"samples.weight": "nan"}, "item 7 is nan: a weight must be a number of at least 0"),
+                ({"samples.weight": "infinite"}, "item 0 is inf: a weight must be a number of at least 0"),
+                ({"samples.weight": "zero"}, "samples.weight: all weights of the array 'zero' are 0: no sample is left"),
+                ({"samples.weight": "first", "samples.split_range": "5:"}, "look at samples.weight and samples.where"),
+                ({"samples.weight": "many"}, "epochs of more than 2147483647 samples (the greatest weight is 1e+09)"),
+                ({"samples.draws": 10}, "samples.draws is set without samples.weight"),
+                ({"samples.weight": "w", "samples.draws": 3}, "global batch 4 exceeds the dataset's 3 samples"),
+                ({"samples.weight": "w", "batch.budget_field": "p", "batch.budget_items": 9} | ragged,
+                 "samples.weight and batch.budget_field are both set")):
+            code, output = self.plan(**settings)
+            self.assertNotEqual(code, 0, f"{settings}: {output}")
+            self.assertIn(said, output)
+        self.assertEqual(self.plan(**{"samples.weight": "many", "samples.draws": 100})[0], 0)
+
+    def test_what_plan_says(self):
+        code, output = self.plan(**{"samples.weight": "w"})
+        self.assertEqual(code, 0, output)
+        self.assertIn("weights    16 an epoch, of 40 samples, each as often as it weighs, at most 3 times; an epoch reads 5 of 5 rows", output)
+        code, output = self.plan("--json", **{"samples.weight": "w", "samples.draws": 3, "batch.global_size": 1})
+        self.assertEqual(code, 0, output)
+        weights, = json.loads(output)["weights"]
+        self.assertEqual({name: weights[name] for name in ("source", "samples", "of_samples", "of_rows")},
+                         {"source": 0, "samples": 3, "of_samples": 40, "of_rows": 5})
+        self.assertEqual(weights["rows"], 3)
+
+
 class Shares(unittest.TestCase):
     """The model: how often samples come, over many epochs. The seed is fixed, so that nothing depends on chance."""
 
-    EPOCHS = 2000
+    EPOCHS = 1000
 
     def counts(self, weights, draws, row_length=7):
         rows = [row for row in rows_of([len(weights)], row_length, set(np.flatnonzero(weights)))]

@@ -134,6 +134,23 @@ static void check_epoch(const struct plan *plan, uint64_t number)
     }
 }
 
+/* Of the positions of each step, and of two, as often as one frame comes. */
+static void check_copies(const struct plan *plan)
+{
+    static uint64_t last[MADE_UP_FRAMES], count[MADE_UP_FRAMES];
+    struct plan_epoch epoch;
+    plan_epoch_init(&epoch, plan, 2);
+    for (uint64_t length = plan->global_batch; length <= 2 * plan->global_batch; length *= 2) {
+        memset(last, 0, sizeof last);
+        for (uint64_t p = 0; p < plan->position_count; p++) {
+            uint64_t frame = plan_sample_at(&epoch, p), piece = 1 + p / length;
+            count[frame] = last[frame] == piece ? count[frame] + 1 : 1;
+            last[frame] = piece;
+            assert_true(count[frame] <= plan_most_copies(plan, length));
+        }
+    }
+}
+
 /* All readers' items together are all positions, each once, with what is there; in stripes, too. */
 static void check_items(const struct plan *plan, uint64_t key)
 {
@@ -192,6 +209,7 @@ static void test_random_weights(void **state)
         assert_in_range(plan.row_count, 1, plan.ever_rows);
         for (uint64_t epoch = 0; epoch < 3; epoch++)
             check_epoch(&plan, epoch * 1000);
+        check_copies(&plan);
         check_items(&plan, key);
         plan_tables_free(plan.tables);
         anchors_free(made_up.anchors);

@@ -19,12 +19,15 @@ static void describe(const struct plan *plan, const char *name, struct text *out
                 anchors_are_replaced(plan->anchors) ? "drawn with replacement, each"
                                                     : "each as often as it weighs,",
                 count_format(plan->copies).text, count_plural(plan->copies));
-    text_append(out,
-                "an epoch reads %s of %s row%s, for %.3g samples each on average (without weights "
-                "%.3g)\n",
-                count_format(plan->row_count).text, count_format(plan->ever_rows).text,
-                count_plural(plan->ever_rows), (double)plan->sample_count / (double)plan->row_count,
-                (double)samples / (double)plan->ever_rows);
+    text_append(
+        out,
+        "an epoch reads %s of %s row%s%s, for %.3g samples each on average (without weights "
+        "%.3g)\n",
+        count_format(plan->row_count).text, count_format(plan->ever_rows).text,
+        count_plural(plan->ever_rows),
+        plan->row_count < plan->ever_rows ? ", others in each epoch" : "",
+        (double)plan->sample_count / (double)plan->row_count,
+        (double)samples / (double)plan->ever_rows);
 }
 
 void plan_describe_weights(const struct config *config, const struct plan *plan, struct text *out)

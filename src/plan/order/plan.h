@@ -147,6 +147,9 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_samples, uint
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
 
+/* With weights: the rows of an epoch that no epoch before had, on average. A pass over the rows. */
+double plan_new_rows(const struct plan *plan, uint64_t epoch);
+
 /* 64 bits of all that decides which sample stands where, for telling orders apart: XXH3-64 of
  *
  *     penstock order <PLAN_ORDER_VERSION>\n

@@ -20,6 +20,19 @@ uint64_t plan_row_weight(const struct anchors *anchors, uint64_t row)
     return sums[samples] - sums[0];
 }
 
+double plan_new_rows(const struct plan *plan, uint64_t epoch)
+{
+    double rows = 0;
+    for (uint64_t row = 0; row < plan->all_rows; row++) {
+        uint64_t weight = plan_row_weight(plan->anchors, row);
+        double chance = (double)min_u64(weight, ONE) / (double)ONE, is_new = chance;
+        for (uint64_t e = 0; e < epoch; e++)
+            is_new *= 1 - chance;
+        rows += is_new;
+    }
+    return rows;
+}
+
 static void take(struct plan_weight_tables *to, const struct plan *plan)
 {
     to->rows = tables_take(&to->tables, plan->ever_rows, sizeof *to->rows);
