@@ -325,6 +325,10 @@ iam = boto3.client("iam", aws_access_key_id="none", aws_secret_access_key="none"
 iam.create_user(UserName="tester")
 key = iam.create_access_key(UserName="tester")["AccessKey"]
 iam.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=
+    '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*","sts:*"],"Resource":"*"}]}')
+iam.create_role(RoleName="reader", AssumeRolePolicyDocument=
+    '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"*"},"Action":"sts:AssumeRole"}]}')
+iam.put_role_policy(RoleName="reader", PolicyName="all", PolicyDocument=
     '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}')
 s3 = boto3.client("s3", aws_access_key_id="none", aws_secret_access_key="none", **service)
 s3.create_bucket(Bucket=bucket)

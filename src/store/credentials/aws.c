@@ -52,14 +52,14 @@ static enum status find_address(const struct aws_profile *profile, struct creden
     const struct {
         const char *name, *other, *else_value;
         char *out;
-    } places[] = {{"AWS_REGION", "AWS_DEFAULT_REGION", profile->region, out->region},
+    } values[] = {{"AWS_REGION", "AWS_DEFAULT_REGION", profile->region, out->region},
                   {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", profile->endpoint, out->endpoint}};
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && status == STATUS_OK; i++) {
-        const char *name = *credentials_variable(places[i].name) ? places[i].name : places[i].other;
+    for (size_t i = 0; i < sizeof values / sizeof values[0] && status == STATUS_OK; i++) {
+        const char *name = *credentials_variable(values[i].name) ? values[i].name : values[i].other;
         const char *value = credentials_variable(name);
-        status = credentials_copy(places[i].out, CREDENTIAL_BYTES,
-                                  *value ? value : places[i].else_value, name, err);
+        status = credentials_copy(values[i].out, CREDENTIAL_BYTES,
+                                  *value ? value : values[i].else_value, name, err);
     }
     return status;
 }

@@ -64,7 +64,6 @@ static void add_endpoint(const struct aws_role *role, struct text *url)
             role->endpoint);
 }
 
-/* In order of name, as a signature wants it. */
 static void add_role(const struct aws_role *role, const char *action, const char *token,
                      struct text *form)
 {
@@ -103,55 +102,57 @@ enum status aws_role_by_token(const struct aws_role *role, const char *token_fil
 }
 
 static void sign(const struct aws_role *role, const struct credentials *with, const char *host,
-                 const char *query, struct text headers[3])
+                 const char *form, struct text headers[4])
 {
-    struct s3_request request = {.method = "GET",
+    char stamp[S3_TIME_BYTES], hash[S3_HASH_BYTES];
+    struct s3_request request = {.method = "POST",
                                  .host = host,
                                  .path = "/",
-                                 .query = query,
+                                 .query = "",
                                  .token = with->token[0] ? with->token : NULL,
                                  .region = region_of(role),
                                  .service = "sts",
+                                 .hash = hash,
                                  .time = time(NULL)};
-    char stamp[S3_TIME_BYTES];
+    s3_hash(form, hash);
     s3_time(request.time, stamp);
     text_append(&headers[0], "Authorization: ");
     s3_authorize(&request, with->access_key, with->secret, &headers[0]);
     text_append(&headers[1], "x-amz-date: %s", stamp);
+    text_append(&headers[2], "x-amz-content-sha256: %s", hash);
     if (request.token)
-        text_append(&headers[2], "x-amz-security-token: %s", request.token);
+        text_append(&headers[3], "x-amz-security-token: %s", request.token);
 }
 
 enum status aws_role_assume(const struct aws_role *role, const struct credentials *with,
                             const struct store_settings *settings, struct credentials *credentials,
                             struct error *err)
 {
-    struct text url = {0}, query = {0}, answer = {0}, headers[3] = {{0}}, hash = {0};
+    struct text url = {0}, form = {0}, answer = {0}, headers[4] = {{0}};
     struct url parts;
     add_endpoint(role, &url);
     enum status status = url_parse(what, url.data, &parts, err);
     if (status == STATUS_OK && (parts.has_path || parts.has_query))
         status = error_set(err, STATUS_INVALID, "%s: write http://HOST:PORT or https://HOST", what);
     if (status == STATUS_OK) {
-        add_role(role, "AssumeRole", NULL, &query);
-        sign(role, with, strstr(url.data, "://") + 3, query.data, headers);
-        text_append(&hash, "x-amz-content-sha256: %s", s3_empty_hash);
-        text_append(&url, "/?%s", query.data);
+        add_role(role, "AssumeRole", NULL, &form);
+        sign(role, with, strstr(url.data, "://") + 3, form.data, headers);
+        text_append(&url, "/");
         struct ask ask = {
-            .method = "GET",
+            .method = "POST",
             .url = url.data,
-            .headers = {headers[0].data, headers[1].data, headers[2].data, hash.data}};
+            .headers = {headers[0].data, headers[1].data, headers[2].data, headers[3].data},
+            .form = form.data};
         status = ask_server(&ask, what, settings, &answer, err);
     }
     if (status == STATUS_OK)
         status = take(&answer, url.data, credentials, err);
     if (status != STATUS_OK)
         status = error_prefix(err, status, "the role '%s': ", role->arn);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         ask_forget(&headers[i]);
     ask_forget(&answer);
-    text_done(&hash);
-    text_done(&query);
+    text_done(&form);
     text_done(&url);
     return status;
 }

@@ -16,6 +16,13 @@ static void to_hex(const unsigned char *bytes, char ret_hex[HEX_BYTES])
         snprintf(ret_hex + 2 * (size_t)i, 3, "%02x", bytes[i]);
 }
 
+void s3_hash(const char *text, char ret_hash[S3_HASH_BYTES])
+{
+    unsigned char hash[HASH_BYTES];
+    SHA256((const unsigned char *)text, strlen(text), hash);
+    to_hex(hash, ret_hash);
+}
+
 static void hmac(const void *key, size_t key_bytes, const char *text,
                  unsigned char ret_hash[HASH_BYTES])
 {
@@ -53,18 +60,19 @@ static void hash_request(const struct s3_request *request, const char *time,
 {
     struct text text = {0};
     unsigned char hash[HASH_BYTES];
+    const char *body = request->hash ? request->hash : s3_empty_hash;
     text_append(&text, "%s\n%s\n%s\nhost:%s\n", request->method, request->path, request->query,
                 request->host);
     if (request->range)
         text_append(&text, "range:%s\n", request->range);
-    text_append(&text, "x-amz-content-sha256:%s\nx-amz-date:%s\n", s3_empty_hash, time);
+    text_append(&text, "x-amz-content-sha256:%s\nx-amz-date:%s\n", body, time);
     if (request->payer)
         text_append(&text, "x-amz-request-payer:%s\n", request->payer);
     if (request->token)
         text_append(&text, "x-amz-security-token:%s\n", request->token);
     if (request->project)
         text_append(&text, "x-goog-user-project:%s\n", request->project);
-    text_append(&text, "\n%s\n%s", signed_headers, s3_empty_hash);
+    text_append(&text, "\n%s\n%s", signed_headers, body);
     SHA256((const unsigned char *)text.data, text.length, hash);
     to_hex(hash, ret_hex);
     explicit_bzero(text.data, text.length);

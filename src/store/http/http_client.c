@@ -32,23 +32,26 @@ uint64_t http_client_deadline_ns(const struct http_client *client, const struct 
 /* A thread
  * ---------------------------------------------------------------------------------------------- */
 
-/* Moves what has paused long enough to the front; returns when the next one is due (UINT64_MAX:
- * none). */
-static uint64_t resume_paused(struct http_thread *thread, uint64_t now_ns)
+/* Moves what has paused long enough to the front. */
+static void resume_paused(struct http_thread *thread, uint64_t now_ns)
 {
     struct fetch_list paused = thread->paused;
-    uint64_t next_ns = UINT64_MAX;
     thread->paused = (struct fetch_list){0};
     while (paused.first) {
         struct fetch *fetch = fetch_list_take(&paused);
-        if (fetch->own.due_ns <= now_ns) {
+        if (fetch->own.due_ns <= now_ns)
             http_client_push_first(thread->client, fetch);
-            continue;
-        }
-        fetch_list_append(&thread->paused, fetch);
-        if (fetch->own.due_ns < next_ns)
-            next_ns = fetch->own.due_ns;
+        else
+            fetch_list_append(&thread->paused, fetch);
     }
+}
+
+/* When the next paused fetch is due; UINT64_MAX: there is none. */
+static uint64_t next_due_ns(const struct http_thread *thread)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (const struct fetch *fetch = thread->paused.first; fetch; fetch = fetch->own.next)
+        next_ns = fetch->own.due_ns < next_ns ? fetch->own.due_ns : next_ns;
     return next_ns;
 }
 
@@ -136,8 +139,9 @@ static void *serve(void *argument)
     void *transfer;
     CURLcode code;
     while (!is_stopping(thread)) {
-        uint64_t due_ns = resume_paused(thread, clock_now_ns());
-        start_waiting(thread);
+        resume_paused(thread, clock_now_ns());
+        start_waiting(thread); /* which may pause some, too */
+        uint64_t due_ns = next_due_ns(thread);
         http_client_wake_another(thread);
         if (thread->client->settings.hedge)
             http_client_hedge(thread, clock_now_ns());

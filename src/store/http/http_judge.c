@@ -91,8 +91,8 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
         return HTTP_FAILED;
     }
     if (status >= 300 && status < 400) {
-        error_set(err, STATUS_IO, "%d %s: a redirect to '%s', which cannot be followed%s", status,
-                  answer->reason, answer->location, body);
+        error_set(err, STATUS_IO, "%d %s: a redirect that cannot be followed%s", status,
+                  answer->reason, body);
         return HTTP_FAILED;
     }
     if (status == 416) {

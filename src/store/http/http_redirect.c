@@ -134,7 +134,7 @@ void http_redirects_done(struct http_redirects *redirects)
 }
 
 /* FNV-1a. */
-static struct http_known *place_of(struct http_redirects *redirects, const char *key)
+static struct http_known *entry_of(struct http_redirects *redirects, const char *key)
 {
     uint32_t hash = 2166136261u;
     for (const char *c = key; *c; c++)
@@ -147,7 +147,7 @@ void http_redirects_use(struct http_redirects *redirects, struct fetch *fetch)
     if (fetch->kind == FETCH_QUERY)
         return;
     pthread_mutex_lock(&redirects->mutex);
-    struct http_known *known = redirects->known ? place_of(redirects, fetch->key) : NULL;
+    struct http_known *known = redirects->known ? entry_of(redirects, fetch->key) : NULL;
     if (known && known->key && strcmp(known->key, fetch->key) == 0 &&
         clock_now_ns() < known->until_ns) {
         fetch->own.target = strdup(known->target); /* NULL: asked from the start */
@@ -164,7 +164,7 @@ static void keep(struct http_redirects *redirects, const struct fetch *fetch)
         redirects->known = calloc(HTTP_REDIRECTS_KNOWN, sizeof *redirects->known);
     if (!redirects->known)
         return;
-    struct http_known *known = place_of(redirects, fetch->key);
+    struct http_known *known = entry_of(redirects, fetch->key);
     forget(known);
     known->key = strdup(fetch->key);
     known->target = strdup(fetch->own.target);
@@ -189,7 +189,7 @@ void http_redirects_keep(struct http_redirects *redirects, struct http_client *c
     if (!is_first)
         return;
     const char *host = strstr(target, "://") + 3;
-    error_set(&note, STATUS_OK, "'%s': its values come from '%.*s', where its server redirects to",
+    error_set(&note, STATUS_IO, "'%s': its values come from '%.*s', where its server redirects to",
               client->uri, (int)strcspn(host, "/?#"), host);
     store_watch_note(client->watch, &note);
 }
@@ -201,7 +201,7 @@ bool http_redirects_drop(struct http_redirects *redirects, struct fetch *fetch, 
         (status == 404 && !fetch->own.remembered))
         return false;
     pthread_mutex_lock(&redirects->mutex);
-    struct http_known *known = redirects->known ? place_of(redirects, fetch->key) : NULL;
+    struct http_known *known = redirects->known ? entry_of(redirects, fetch->key) : NULL;
     if (known && known->key && strcmp(known->key, fetch->key) == 0)
         forget(known);
     pthread_mutex_unlock(&redirects->mutex);

@@ -105,8 +105,8 @@ static bool is_elsewhere(const struct http_answer *answer, const char *code, cha
 }
 
 /* Under the mutex. */
-static void explain_place(const struct s3 *s3, const struct http_answer *answer, const char *code,
-                          struct error *err)
+static void explain_bucket(const struct s3 *s3, const struct http_answer *answer, const char *code,
+                           struct error *err)
 {
     const struct error before = *err;
     enum status status = (enum status)err->status;
@@ -136,7 +136,7 @@ static void explain(void *context, const struct fetch *fetch, const struct http_
     char code[96], source[CREDENTIAL_BYTES];
     http_answer_element(answer, "Code", code, sizeof code);
     pthread_mutex_lock(&s3->mutex);
-    explain_place(s3, answer, code, err);
+    explain_bucket(s3, answer, code, err);
     pthread_mutex_unlock(&s3->mutex);
     const struct error before = *err;
     enum status status = (enum status)err->status;
