@@ -12,6 +12,7 @@ import math
 import pathlib
 import sys
 import tempfile
+import zlib
 
 from dumping import Dump
 
@@ -107,13 +108,32 @@ def check_dates(tester):
 
 
 def check_grids(tester):
-    """Rectilinear grids of equal chunks are regular ones."""
-    items = np.arange(60, dtype="i4").reshape(10, 6)
-    padded = np.pad(items, ((0, 2), (0, 0)))
-    for shapes in ([4, 3], [[[4, 3]], [3, 3]], [[4, 4, 4, 4], [[3, 2]]]):
+    """Rectilinear grids of equal chunks, but for the last one, which is stored as long as it is."""
+    items = np.arange(70, dtype="i4").reshape(10, 7)
+    padded = np.pad(items, ((0, 2), (0, 2)), constant_values=-1)
+    gzip = {"name": "gzip", "configuration": {"level": 1}}
+    turn = {"name": "transpose", "configuration": {"order": [1, 0]}}
+    for shapes in ([4, 3], [[[4, 3]], [3, 3, 3]], [[4, 4, 2], [[3, 2], 1]], [[4, 4, 3], 7], [4, [4, 3]], [[[4, 2], 2], [5, 2]],
+                   [[6, 5], [6, 2]]):
         grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
-        chunks = {f"{i}.{j}": padded[4 * i : 4 * i + 4, 3 * j : 3 * j + 3].tobytes() for i in range(3) for j in range(2)}
-        tester.check(f"grid {shapes}", document([10, 6], "int32", 0, grid), chunks, items.tobytes())
+        starts = [[s * n for n in range(-(-length // s))] if isinstance(s, int) else np.cumsum([0, *runs(s)]).tolist()[:-1]
+                  for s, length in zip(shapes, items.shape)]
+        ends = [[start + s for start in begin] if isinstance(s, int) else np.cumsum(runs(s)).tolist()
+                for s, begin in zip(shapes, starts)]
+        for codecs in ([], [gzip], [turn], [turn, gzip]):
+            text = document([10, 7], "int32", 0, grid)
+            text["codecs"] = [c for c in codecs if c is turn] + text["codecs"] + [c for c in codecs if c is gzip]
+            chunks = {}
+            for i, (a, b) in enumerate(zip(starts[0], ends[0])):
+                for j, (c, d) in enumerate(zip(starts[1], ends[1])):
+                    part = padded[a:b, c:d].T if turn in codecs else padded[a:b, c:d]
+                    data = np.ascontiguousarray(part).tobytes()
+                    chunks[f"{i}.{j}"] = zlib.compress(data, wbits=31) if gzip in codecs else data
+            tester.check(f"grid {shapes}", text, chunks, items.tobytes())
+
+
+def runs(lengths):
+    return [n for run in lengths for n in ([run[0]] * run[1] if isinstance(run, list) else [run])]
 
 
 def main():

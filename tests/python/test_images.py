@@ -176,7 +176,7 @@ def smooth(rng, dtype, shape):
     items = (slope + rng.integers(0, 6, shape)) % 120
     if dtype[0] == "f":
         return (items / 120).astype(dtype)
-    return (items * (1 if dtype[1] == "1" else 257 if dtype[0] == "u" else 129)).astype(dtype)
+    return (items * (1 if dtype[1] == "1" else 311 if dtype[0] == "u" else 131)).astype(dtype)
 
 
 def document_v2(shape, dtype, codec, settings):

@@ -15,7 +15,7 @@ enum { MOST_COMPONENTS = 1024, MOST_TILES = 4096, SIZ_BYTES = 42 }; /* with the 
 /* Its planes, and what the wavelets and blocks take: 32 bits each. */
 static size_t state_room(size_t decoded_bytes)
 {
-    return 12 * decoded_bytes + ((size_t)24 << 20);
+    return 8 * decoded_bytes + ((size_t)24 << 20);
 }
 
 /* The header

@@ -36,7 +36,7 @@ static void state_free(void *state)
 /* Decoding goes by way of floats, several of them for each sample. */
 static size_t state_room(size_t decoded_bytes)
 {
-    return 12 * decoded_bytes + ((size_t)4 << 20);
+    return 8 * decoded_bytes + ((size_t)4 << 20);
 }
 
 /* An image that is being decoded. */

@@ -35,14 +35,14 @@ bool chunk_may_be_cut(const struct zarr_chunk_reader *reader, const struct store
     return reader->cuts && !reader->cache && array->shard_level_count == 0 &&
            codec_chain_has_partial(&array->codecs) &&
            !(reader->compressed_arrays & array_bit(array)) &&
-           chunk->wanted + CUT_SAVES_BYTES <= array->chunk_bytes;
+           chunk->wanted + CUT_SAVES_BYTES <= chunk->whole;
 }
 
 bool chunk_note_head(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
                      const void *head, size_t *ret_offset)
 {
     const struct zarr_array *array = chunk->array;
-    bool plain = codec_chain_stores_plain(&array->codecs, head, array->chunk_bytes, ret_offset);
+    bool plain = codec_chain_stores_plain(&array->codecs, head, chunk->whole, ret_offset);
     if (plain)
         reader->compressed_arrays &= ~array_bit(array);
     else
@@ -68,7 +68,7 @@ enum status chunk_read_cut(struct zarr_chunk_reader *reader, struct stored_chunk
     if (!chunk_note_head(reader, chunk, chunk->memory, &offset))
         return STATUS_OK;
     range.offset = offset + chunk->begin;
-    status = store_get_range(reader->store, chunk->key, &range, offset + chunk->array->chunk_bytes,
+    status = store_get_range(reader->store, chunk->key, &range, offset + chunk->whole,
                              reader->fetched, err);
     if (status == STATUS_CORRUPT)
         return STATUS_OK; /* of another length than that: the codec will say what is wrong, if

@@ -19,7 +19,7 @@ static struct cache_key cache_key_of(const struct stored_chunk *chunk)
     bool is_inner = chunk->array->shard_level_count > 0;
     int length = snprintf(key.text, sizeof key.text, "%s%s%s", chunk->key, is_inner ? "#" : "",
                           is_inner ? zarr_index_format(chunk->array, chunk->index).text : "");
-    if (chunk->is_range && chunk->wanted != chunk->array->chunk_bytes &&
+    if (chunk->is_range && chunk->wanted != chunk->whole &&
         codec_chain_is_raw(&chunk->array->codecs))
         snprintf(key.text + length, sizeof key.text - (size_t)length, "@%zu+%zu", chunk->begin,
                  chunk->wanted);

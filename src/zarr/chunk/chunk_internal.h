@@ -31,6 +31,7 @@ struct stored_chunk {
     const struct zarr_array *array;
     uint64_t index[ZARR_MAX_RANK];
     const char *key;      /* of the value */
+    size_t whole;         /* bytes of the decoded chunk */
     size_t begin, wanted; /* the range of the decoded chunk that is read or decoded */
     bool located;         /* is_range, offset and bytes are known */
     bool is_range;        /* the chunk is `bytes` at `offset` of the value; else all of the value */

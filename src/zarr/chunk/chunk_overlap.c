@@ -8,13 +8,14 @@
 #include <string.h>
 
 /* Bytes from one index to the next along each axis of a decoded chunk. */
-static void chunk_strides(const struct zarr_array *array, size_t *ret_strides)
+static void chunk_strides(const struct zarr_array *array, const uint64_t *chunk_index,
+                          size_t *ret_strides)
 {
     size_t stride = array->stored_item_bytes;
     for (int i = array->rank - 1; i >= 0; i--) {
         int axis = array->storage_axes[i];
         ret_strides[axis] = stride;
-        stride *= array->chunk_shape[axis];
+        stride *= zarr_array_chunk_length(array, axis, chunk_index[axis]);
     }
 }
 
@@ -67,7 +68,7 @@ static void find_box(const struct zarr_array *array, const uint64_t *chunk_index
     overlap->from = array->item_offset;
     overlap->to = overlap->entry = 0;
     overlap->is_only = true;
-    chunk_strides(array, scatter->from);
+    chunk_strides(array, chunk_index, scatter->from);
     for (int i = array->rank - 1; i >= 0; i--) {
         struct stretch stretch = stretch_of(array, i, chunk_index, begin, end, overlap);
         scatter->lengths[i] = stretch.count;
@@ -116,7 +117,8 @@ bool chunk_overlap_next(const struct zarr_array *array, const uint64_t *chunk_in
 static void axis_range(const struct zarr_array *array, int axis, const uint64_t *chunk_index,
                        uint64_t begin, uint64_t end, uint64_t *ret_low, uint64_t *ret_high)
 {
-    uint64_t length = array->chunk_shape[axis], chunk_begin = chunk_index[axis] * length;
+    uint64_t length = zarr_array_chunk_length(array, axis, chunk_index[axis]);
+    uint64_t chunk_begin = chunk_index[axis] * array->chunk_shape[axis];
     *ret_low = 0;
     *ret_high = length;
     if (axis == 0) {
@@ -137,10 +139,12 @@ static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_in
                         uint64_t end, size_t *ret_begin, size_t *ret_bytes)
 {
     bool raw = codec_chain_is_raw(&array->codecs);
-    size_t strides[ZARR_MAX_RANK] = {0}, first = 0, bytes = array->chunk_bytes;
+    size_t strides[ZARR_MAX_RANK] = {0}, first = 0;
+    const size_t whole = zarr_array_decoded_bytes(array, chunk_index);
+    size_t bytes = whole;
     if (!raw && !codec_chain_has_partial(&array->codecs))
         return false;
-    chunk_strides(array, strides);
+    chunk_strides(array, chunk_index, strides);
     for (int i = 0; i < array->rank; i++) {
         int axis = array->storage_axes[i];
         uint64_t low, high;
@@ -151,7 +155,7 @@ static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_in
             break;
     }
     /* Partial decoding costs a copy more; a half of the chunk is well worth it. */
-    if (raw ? bytes == array->chunk_bytes : bytes > array->chunk_bytes / 2)
+    if (raw ? bytes == whole : bytes > whole / 2)
         return false;
     *ret_begin = first;
     *ret_bytes = bytes;
@@ -162,7 +166,8 @@ struct stored_chunk chunk_of(const struct zarr_chunk_reader *reader, const struc
                              const uint64_t *chunk_index, const char *key, uint64_t begin,
                              uint64_t end)
 {
-    struct stored_chunk chunk = {.array = array, .key = key, .wanted = array->chunk_bytes};
+    struct stored_chunk chunk = {.array = array, .key = key};
+    chunk.whole = chunk.wanted = zarr_array_decoded_bytes(array, chunk_index);
     memcpy(chunk.index, chunk_index, sizeof chunk.index);
     bool raw = codec_chain_is_raw(&array->codecs), whole = reader && reader->options.keeps && !raw;
     bool part = !whole && chunk_range(array, chunk_index, begin, end, &chunk.begin, &chunk.wanted);

@@ -44,7 +44,7 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
     bool may_be =
         reader->options.keeps || (array->shard_level_count == 0 &&
                                   (zarr_array_is_member(array) || array->convert.to != DTYPE_NONE));
-    return may_be && chunk->wanted == array->chunk_bytes &&
+    return may_be && chunk->wanted == chunk->whole &&
            strcmp(reader->scratch_key, chunk->key) == 0 &&
            memcmp(reader->scratch_index, chunk->index,
                   (size_t)array->rank * sizeof *chunk->index) == 0;
@@ -53,7 +53,7 @@ static bool is_decoded(struct zarr_chunk_reader *reader, const struct stored_chu
 /* Notes what scratch memory holds now; what was decoded partially is not worth it. */
 static void note_decoded(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk)
 {
-    if (chunk->wanted != chunk->array->chunk_bytes)
+    if (chunk->wanted != chunk->whole)
         return;
     memcpy(reader->scratch_key, chunk->key, strlen(chunk->key) + 1);
     memcpy(reader->scratch_index, chunk->index, sizeof reader->scratch_index);
@@ -195,9 +195,10 @@ static enum status read_shard(struct zarr_chunk_reader *reader, const struct req
 
 bool zarr_array_may_be_narrow(const struct zarr_array *array)
 {
-    return array->rank == 1 && array->item_length == 0 && !array->byte_swapped &&
-           array->convert.to == DTYPE_NONE && !zarr_array_is_member(array) &&
-           narrow_takes(array->item_bytes) && codec_chain_may_be_narrow(&array->codecs);
+    return array->rank == 1 && array->last_lengths[0] == 0 && array->item_length == 0 &&
+           !array->byte_swapped && array->convert.to == DTYPE_NONE &&
+           !zarr_array_is_member(array) && narrow_takes(array->item_bytes) &&
+           codec_chain_may_be_narrow(&array->codecs);
 }
 
 enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr_array *array,

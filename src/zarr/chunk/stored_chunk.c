@@ -18,8 +18,7 @@ static enum status ask_range(struct zarr_chunk_reader *reader, struct stored_chu
         return STATUS_OK;
     if (chunk->array->shard_level_count > 0)
         return store_get_ranges(reader->store, chunk->key, &range, 1, reader->fetched, err);
-    return store_get_range(reader->store, chunk->key, &range, chunk->array->chunk_bytes,
-                           reader->fetched, err);
+    return store_get_range(reader->store, chunk->key, &range, chunk->whole, reader->fetched, err);
 }
 
 static enum status get_whole(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -111,7 +110,7 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
                                   struct error *err)
 {
     const struct codec_chain *codecs = &chunk->array->codecs;
-    const struct codec_output all = codec_output_of(reader->scratch, chunk->array->chunk_bytes);
+    const struct codec_output all = codec_output_of(reader->scratch, chunk->whole);
     bool done;
     if (chunk_copy_cut(chunk, wanted.data))
         return STATUS_OK;
@@ -145,7 +144,7 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
                                       .streams = array->is_read_late && decoded != reader->scratch,
                                       .element_bytes = array->item_bytes,
                                       .width = chunk->width};
-    enum status status = chunk->wanted == array->chunk_bytes || codec_chain_is_raw(&array->codecs)
+    enum status status = chunk->wanted == chunk->whole || codec_chain_is_raw(&array->codecs)
                              ? codec_decode(&array->codecs, reader->context, chunk_stored(chunk),
                                             chunk->size, room, err)
                              : decode_partial(reader, chunk, room, err);

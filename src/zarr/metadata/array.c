@@ -82,6 +82,22 @@ uint64_t zarr_array_chunks_along(const struct zarr_array *array, int axis)
     return selection ? selection->chunk_count : array->chunk_counts[axis];
 }
 
+uint64_t zarr_array_chunk_length(const struct zarr_array *array, int axis, uint64_t index)
+{
+    bool is_short = array->last_lengths[axis] > 0 && index + 1 == array->chunk_counts[axis];
+    return is_short ? array->last_lengths[axis] : array->chunk_shape[axis];
+}
+
+size_t zarr_array_decoded_bytes(const struct zarr_array *array, const uint64_t *chunk_index)
+{
+    size_t bytes = array->chunk_bytes;
+    for (int i = 0; i < array->rank; i++)
+        if (array->last_lengths[i] > 0)
+            bytes =
+                bytes / array->chunk_shape[i] * zarr_array_chunk_length(array, i, chunk_index[i]);
+    return bytes;
+}
+
 void zarr_array_shard_shape(const struct zarr_array *array, uint64_t ret_shape[ZARR_MAX_RANK])
 {
     for (int i = 0; i < array->rank; i++)
@@ -183,6 +199,9 @@ void zarr_array_identify(const struct zarr_array *array, struct text *out)
         text_append(out, " x %" PRIu64, array->item_length);
     for (int i = 0; i < array->rank; i++)
         text_append(out, " %" PRIu64 "/%" PRIu64, array->shape[i], array->chunk_shape[i]);
+    for (int i = 0; i < array->rank; i++)
+        if (array->last_lengths[i] > 0)
+            text_append(out, " last %d %" PRIu64, i, array->last_lengths[i]);
     text_append(out, " fill ");
     for (size_t i = 0; i < array->item_bytes; i++)
         text_append(out, "%02x", array->fill[i]);

@@ -64,6 +64,9 @@ struct zarr_array {
     uint64_t chunk_shape[ZARR_MAX_RANK];  /* in items; may exceed the shape; of a sharded array, of
                                            * the  innermost chunks, which are decoded */
     uint64_t chunk_counts[ZARR_MAX_RANK]; /* ceil(shape / chunk_shape) */
+    /* Of a rectilinear grid: how long the last chunk along each axis is, where it is shorter than
+     * the others; else 0, and the last chunk is as long as the others, beyond the shape. */
+    uint64_t last_lengths[ZARR_MAX_RANK];
     enum dtype dtype;
     /* 0: an item is one value of `dtype`. Else an item has so many values, which are a last axis:
      * strings and raw bytes (uint8), unicode (uint32) and sub-arrays. */
@@ -168,6 +171,12 @@ uint64_t zarr_array_sample_bytes(const struct zarr_array *array);
  * chunk: "base_frames/c/17/0/0". */
 void zarr_chunk_key(const struct zarr_array *array, const uint64_t *chunk_index,
                     char ret_key[ZARR_KEY_BYTES]);
+
+/* How long the chunk is along an axis, as stored: chunk_shape, but for last_lengths. */
+uint64_t zarr_array_chunk_length(const struct zarr_array *array, int axis, uint64_t index);
+
+/* How many bytes the chunk at `chunk_index` decodes to: chunk_bytes, but for last_lengths. */
+size_t zarr_array_decoded_bytes(const struct zarr_array *array, const uint64_t *chunk_index);
 
 /* The dtype of items in decoded chunks: `dtype`, or convert.from in a view that converts. */
 enum dtype zarr_array_decoded_dtype(const struct zarr_array *array);

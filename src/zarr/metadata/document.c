@@ -211,6 +211,13 @@ enum status document_chunk_shape(struct json_object *list, struct zarr_array *ar
  */
 enum status document_settle_codecs(struct zarr_array *array, struct error *err)
 {
+    bool has_short = false;
+    for (int i = 0; i < array->rank; i++)
+        has_short = has_short || array->last_lengths[i] > 0;
+    if (has_short && (array->shard_level_count > 0 || codec_chain_is_image(&array->codecs)))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "chunk grid 'rectilinear' whose last chunk is shorter, of shards or "
+                         "images: write the array with a regular grid");
     bool is_plain = array->item_length == 0 && array->member_count == 0;
     struct codec_chunk chunk = {.bytes = array->chunk_bytes,
                                 .dtype = is_plain ? array->dtype : DTYPE_NONE,

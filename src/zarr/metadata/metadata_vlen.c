@@ -100,6 +100,10 @@ static enum status check(const struct zarr_array *array, struct error *err)
         return error_set(err, STATUS_UNSUPPORTED,
                          "%d dimensions of values of variable length: only one is read",
                          array->rank);
+    if (array->last_lengths[0] > 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "chunk grid 'rectilinear' whose last chunk is shorter, of values of "
+                         "variable length: write the array with a regular grid");
     if (array->item_length > 0 || array->member_count > 0 || array->byte_swapped)
         return error_set(err, STATUS_UNSUPPORTED,
                          "arrays of variable length are read where their items are numbers in the "

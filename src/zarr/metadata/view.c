@@ -17,6 +17,7 @@ static void turn_axes(const struct zarr_array *array, int first, struct zarr_arr
         view->shape[view_axes[axis]] = array->shape[axis];
         view->chunk_shape[view_axes[axis]] = array->chunk_shape[axis];
         view->chunk_counts[view_axes[axis]] = array->chunk_counts[axis];
+        view->last_lengths[view_axes[axis]] = array->last_lengths[axis];
     }
     for (int i = 0; i < array->rank; i++) {
         view->storage_axes[i] = view_axes[array->storage_axes[i]];
