@@ -102,17 +102,18 @@ struct dataset_field_spec {
     const char *name;  /* as trainers see it */
     const char *array; /* path of the array in the hierarchy; "" for an array that is the root */
     const char *index; /* path of the index array, NULL for a direct field */
+    /* Instead: path of an array with a coordinate for each frame, which is compared with that of
+     * the field's own array, in its group: named as its sample axis, or else `dates`. NULL: none.
+     */
+    const char *align;
+    enum dataset_match match;
+    const void *matches; /* int64[match_count], in a dataset that is unpacked: what was found */
+    size_t match_count;
     /* Uri of another store, which has the field's array (and the coordinate of it) at paths from
      * the root. `index` and `align` stay in the dataset's own stores. Without these, element i of
      * the array belongs to frame i of the dataset, which has one store then. NULL: the dataset's
      * stores. */
     const char *store;
-    /* Instead: path of an array with a coordinate for each frame, which is compared with that of
-     * the field's own array, named as its sample axis and in its group. NULL: none. */
-    const char *align;
-    enum dataset_match match;
-    const void *matches; /* int64[match_count], in a dataset that is unpacked: what was found */
-    size_t match_count;
     /* The array's sample axis: a number, or the name of a dimension. NULL: options.sample_axis for
      * a direct field, 0 for a joined field. */
     const char *sample_axis;

@@ -114,6 +114,21 @@ class Messages(Case):
         self.assertEqual(self.frames(self.aligned(), uri=uri), [1, 2, 3])
         self.assertRegex(told, r"held arrays +256 B")  # 40 items once, and five numbers of items
 
+    def test_missing_dates(self):
+        """As anemoi writes them: the coordinate is `dates`, and the group says which have no values."""
+        self.put("a.zarr", hours(*range(0, 48, 6)), units=UNITS)
+        group = zarr.open_group(str(self.folder / "b.zarr"), mode="w", zarr_format=2)
+        group.create_array("dates", data=np.datetime64("2015-01-01", "s") + np.arange(8) * np.timedelta64(21600, "s"))
+        group.create_array("data", data=np.arange(8, dtype="f4"))
+        for fields in ({"s": {"store": "b.zarr", "array": "data", "align": "time"}}, {"s": {"store": "b.zarr", "array": "data"}}):
+            group.attrs.pop("missing_dates", None)
+            self.assertEqual(self.frames(fields), list(range(8)))
+            group.attrs["missing_dates"] = ["2015-01-01T12:00:00", "2015-01-02T00:00:00"]
+            self.assertEqual(self.frames(fields), [0, 1, 3, 5, 6, 7])
+            self.assertEqual(self.frames(fields, samples={"missing": ["2015-01-01"]}), [4, 5, 6, 7])
+        group.attrs["missing_dates"] = ["2015-01-05"]
+        self.refuse(fields, "store '{}b.zarr': attribute missing_dates: no frame has the date 2015-01-05")
+
     def test_ragged_fields(self):
         self.put("a.zarr", hours(*range(8)), units=UNITS)
         group = zarr.open_group(str(self.folder / "b.zarr"), mode="w")

@@ -292,6 +292,29 @@ static void bad_slices(void **state)
     refuse(fixture, field, "slice and index: a joined field has all columns");
 }
 
+/* A row whose items are all of other columns is read without pages. */
+static void no_item_of_a_row(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct dataset_field_spec field = csr_field();
+    put_good(fixture);
+    field.slices[0] = (struct dataset_slice_spec){"1", "[9]"};
+    field.slice_count = 1;
+    struct dataset *dataset = open_dataset(
+        &(struct dataset_options){.uri = fixture->path, .fields = &field, .field_count = 1});
+    void *memory = hold(dataset), *buffer = aligned_alloc(64, dataset->row_bytes);
+    struct dataset_reader *reader;
+    struct zarr_read_stats stats = {0};
+    struct error err = {0};
+    assert_ok(dataset_reader_new(dataset, &reader, &err), &err);
+    assert_int_equal(dataset_row_pages(dataset, 0), 0);
+    assert_ok(dataset_read_row(reader, 0, buffer, &stats, &err), &err);
+    dataset_reader_free(reader);
+    dataset_free(dataset);
+    free(buffer);
+    free(memory);
+}
+
 /* Indices that change behind the opening. */
 static void written_anew(void **state)
 {
@@ -379,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(random_worlds, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(bad_slices, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(no_item_of_a_row, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(written_anew, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(unreadable, fixture_setup, fixture_teardown),
     };

@@ -107,37 +107,56 @@ static enum status read_coordinate(struct aligning *aligning, size_t s, const ch
     return status;
 }
 
-/* The path of the coordinate of the field's own array: named as its sample axis, in its group. */
-static enum status own_path(const struct aligning *aligning, char ret_path[2 * ZARR_PATH_BYTES],
-                            struct error *err)
+/* The array `name` in the group of the field's own array. */
+static void path_beside(const struct field_origin *origin, const char *name,
+                        char ret_path[2 * ZARR_PATH_BYTES])
+{
+    const char *path = origin->array->array.path, *slash = strrchr(path, '/');
+    snprintf(ret_path, 2 * ZARR_PATH_BYTES, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path,
+             name);
+}
+
+/* The coordinate that is named as the sample axis. */
+static enum status read_named(struct aligning *aligning, size_t s, struct frame_coordinate *ret,
+                              struct error *err)
 {
     const struct field_origin *origin = aligning->origin;
-    const char *path = origin->array->array.path, *slash = strrchr(path, '/');
     struct zarr_axis_names names;
+    char path[2 * ZARR_PATH_BYTES];
     if (!zarr_node_axis_names(origin->array, &names) || !names.names[origin->axis][0])
         return error_set(err, STATUS_NOT_FOUND,
                          "%s: the sample axis of the array '%s' has no name, by which its "
                          "coordinate would be found",
-                         aligning->option, path);
-    snprintf(ret_path, 2 * ZARR_PATH_BYTES, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path,
-             names.names[origin->axis]);
-    return STATUS_OK;
+                         aligning->option, origin->array->array.path);
+    path_beside(origin, names.names[origin->axis], path);
+    return read_coordinate(aligning, s, path, aligning->count, NULL, take_elements, ret, err);
+}
+
+/* The coordinate of the field's own array. */
+static enum status read_own(struct aligning *aligning, size_t s, struct frame_coordinate *ret,
+                            struct error *err)
+{
+    struct error other;
+    char dates[2 * ZARR_PATH_BYTES];
+    enum status status = read_named(aligning, s, ret, err);
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    path_beside(aligning->origin, "dates", dates); /* as anemoi has it */
+    status = read_coordinate(aligning, s, dates, aligning->count, NULL, take_elements, ret, &other);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND && err)
+        *err = other;
+    return status;
 }
 
 static enum status align_store(struct aligning *aligning, size_t s, struct error *err)
 {
     const struct field_origin *origin = aligning->origin;
     struct frame_coordinate own, frames;
-    char path[2 * ZARR_PATH_BYTES];
-    enum status status = own_path(aligning, path, err);
-    if (status != STATUS_OK)
-        return status;
     aligning->count = origin->store_fields[s].array.shape[0];
     aligning->keys = calloc(aligning->count, sizeof *aligning->keys);
     if (!aligning->keys)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the frames of an aligned field");
-    status = read_coordinate(aligning, dataset_store_at(origin->own_store, s), path,
-                             aligning->count, NULL, take_elements, &own, err);
+    enum status status = read_own(aligning, dataset_store_at(origin->own_store, s), &own, err);
     if (status == STATUS_OK)
         status = read_coordinate(aligning, s, origin->index->array.path, FRAME_COORDINATE_FRAMES,
                                  &own, take_frames, &frames, err);

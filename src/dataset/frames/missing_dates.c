@@ -169,12 +169,11 @@ static enum status add_frames(const struct zarr_texts *missing, const struct dat
     return STATUS_OK;
 }
 
-static enum status find_in_store(const struct dataset *dataset, size_t s, uint64_t **frames,
-                                 size_t *count, struct error *err)
+enum status missing_dates_add(const struct dataset *dataset, size_t s, uint64_t first,
+                              uint64_t length, uint64_t **frames, size_t *count, struct error *err)
 {
     const struct dataset_private *private = dataset->private;
     enum zarr_format format = private->hierarchies[s]->format;
-    uint64_t first = dataset->store_frames[s], length = dataset->store_frames[s + 1] - first;
     const char *name;
     const struct store *store = store_joined_at(private->store, s, &name);
     struct zarr_texts missing = {0};
@@ -215,7 +214,9 @@ enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_fra
     size_t count = 0;
     enum status status = STATUS_OK;
     for (size_t s = 0; status == STATUS_OK && is_by_date(dataset) && s < dataset->store_count; s++)
-        status = find_in_store(dataset, s, &frames, &count, err);
+        status = missing_dates_add(dataset, s, dataset->store_frames[s],
+                                   dataset->store_frames[s + 1] - dataset->store_frames[s], &frames,
+                                   &count, err);
     if (status != STATUS_OK || count == 0) {
         free(frames);
         frames = NULL;

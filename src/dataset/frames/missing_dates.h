@@ -15,6 +15,13 @@
 MUST_USE enum status missing_dates_find(const struct dataset *dataset, uint64_t **ret_frames,
                                         size_t *ret_count, struct error *err);
 
+/* The same of store number `s`, of the dataset or of single fields, which has `length` frames,
+ * numbered from `first` on. Adds them to *frames ([*count], malloc'ed, the caller's, on failure
+ * too; NULL: none). */
+MUST_USE enum status missing_dates_add(const struct dataset *dataset, size_t s, uint64_t first,
+                                       uint64_t length, uint64_t **frames, size_t *count,
+                                       struct error *err);
+
 /* Seconds from 1970 on to the date "2020-01-08T06:00:00", of which the end may be left out from the
  * 'T' (or a space), the minutes or the seconds on. False: it is no such date, or not a whole
  * second. */

@@ -292,6 +292,48 @@ static enum status block_missing_dates(struct making *making, struct error *err)
     return status;
 }
 
+/* Blocks the frames that have one of `items` ([count]) of the field's own store. */
+static enum status block_items(struct making *making, const struct field_origin *origin,
+                               const uint64_t *items, size_t count, struct error *err)
+{
+    uint64_t length = origin->store_fields[0].array.shape[0];
+    uint64_t *missing = calloc(bits_words(length), sizeof *missing);
+    enum status status = missing ? making_bits(making, &making->blocked, err)
+                                 : error_set(err, STATUS_NO_MEMORY, "no memory for dates");
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        bits_set(missing, items[i], items[i] + 1);
+    for (uint64_t t = 0; status == STATUS_OK && t < making->dataset->frame_count; t++) {
+        int64_t item = origin->matches ? origin->matches[t] : (int64_t)t;
+        if (item >= 0 && bits_read(missing, (uint64_t)item, 1))
+            bits_set(making->blocked, t, t + 1);
+    }
+    free(missing);
+    return status;
+}
+
+/* What the stores that fields have of their own say. Which items an index gives is not known yet.
+ */
+static enum status block_missing_items(struct making *making, struct error *err)
+{
+    const struct dataset *dataset = making->dataset;
+    enum status status = STATUS_OK;
+    if (making->spec->is_settled || is_set(making->spec->missing))
+        return STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < dataset->field_count; i++) {
+        const struct field_origin *origin = &dataset->private->origins[i];
+        uint64_t *items = NULL;
+        size_t count = 0;
+        if (origin->own_store == 0 || origin->axis != 0 || (origin->index && !origin->matches))
+            continue;
+        status = missing_dates_add(dataset, origin->own_store, 0,
+                                   origin->store_fields[0].array.shape[0], &items, &count, err);
+        if (status == STATUS_OK && count > 0)
+            status = block_items(making, origin, items, count, err);
+        free(items);
+    }
+    return status;
+}
+
 /* Anchors
  * ---------------------------------------------------------------------------------------------- */
 
@@ -372,6 +414,8 @@ enum status samples_settle(struct dataset *dataset, const struct dataset_options
     enum status status = read_ranges(&making, err);
     if (status == STATUS_OK)
         status = block_missing_dates(&making, err);
+    if (status == STATUS_OK)
+        status = block_missing_items(&making, err);
     if (status == STATUS_OK)
         status = block_unmatched(&making, err);
     if (status == STATUS_OK && !making.blocked && is_plain(dataset, making.spec) &&

@@ -296,11 +296,11 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
 {
     const struct dataset *dataset = reader->dataset;
     const struct row_span *span = reader->span;
-    assert(pages);
+    bool sifts = dataset->ragged[span->field].panel_count > 0; /* maybe all items away */
+    assert(sifts || pages);
     reader->page =
-        dataset->ragged[span->field].panel_count > 0
-            ? reader->sifted + span->page * panel_stored(dataset, span->field)->page_bytes
-            : pages->at(pages, span->page);
+        sifts ? reader->sifted + span->page * panel_stored(dataset, span->field)->page_bytes
+              : pages->at(pages, span->page);
     reader->target = ragged_target(dataset, span, reader->page);
     enum status status =
         zarr_read_narrow(reader->chunks, span->array, span->begin, span->end, reader->target,
