@@ -465,5 +465,8 @@ def transform(function=None, *, ragged=None, threads=1):
         return lambda decorated: transform(decorated, ragged=ragged, threads=threads)
     if _VARIABLE not in os.environ:
         return function
-    _Worker(function, dict(ragged or {}), threads).run()
+    try:
+        _Worker(function, dict(ragged or {}), threads).run()
+    except Ended:  # before it began
+        pass
     raise SystemExit(0)

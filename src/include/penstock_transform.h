@@ -69,8 +69,8 @@ struct penstock_transform_batch {
 };
 
 /* Says that this process is ready. From now on its process group is killed two seconds after the
- * reader is gone, unless it has closed the transform. INVALID: no reader has started it. Errors of
- * the socket. */
+ * reader is gone, unless it has closed the transform. INVALID: no reader has started it. ENDED:
+ * that reader is gone already. Errors of the socket. */
 PENSTOCK_API enum penstock_status penstock_transform_open(struct penstock_transform **ret_transform,
                                                           char *message);
 

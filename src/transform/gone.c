@@ -29,7 +29,7 @@ static bool is_lost(const struct workers *workers, uint64_t word, uint32_t w)
 static void append_endings(int first, int last, struct text *out)
 {
     if (first == last)
-        text_append(out, ": each %s", transform_ending(last).text);
+        text_append(out, ": the last, as the first, %s", transform_ending(last).text);
     else
         text_append(out, ": the first %s, the last %s", transform_ending(first).text,
                     transform_ending(last).text);

@@ -309,9 +309,10 @@ static void trouble_is_told(void **state)
               "delivery.transform failed at the sample with index 3002 (epoch 0 step 3): odd");
     ends_with("fall", true, STATUS_INVALID,
               "at epoch 0 step 3: output 'rows': its offsets do not begin with 0, fall,");
-    ends_with("always", true, STATUS_LOST,
-              "3 processes of delivery.transform died at the same batch, 3 samples of epoch 0 step "
-              "3, the first with index 3000: each was killed by signal 9 (Killed)");
+    ends_with(
+        "always", true, STATUS_LOST,
+        "3 processes of delivery.transform died at the same batch, 3 samples of epoch 0 step "
+        "3, the first with index 3000: the last, as the first, was killed by signal 9 (Killed)");
 }
 
 /* Listed once and more: a process that dies has said so, too. */

@@ -51,6 +51,8 @@ enum penstock_status penstock_transform_open(struct penstock_transform **ret_tra
         *t = (struct penstock_transform){.socket = socket, .token_fd = -1, .done_fd = -1};
         (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
         status = board_send(socket, &hello, NULL, 0, &error);
+        if (status == STATUS_LOST)
+            status = error_set(&error, STATUS_ENDED, "the reader is gone already");
     }
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
