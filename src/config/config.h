@@ -61,8 +61,7 @@ struct config_range {
       "arrays without the sample axis that trainers get once, as they are stored: orography, "     \
       "coordinates, statistics")                                                                   \
     X("samples.episodes_ends", episodes_ends, STRING, "", 0, 0, CHANGES_ORDER,                     \
-      "array of the frame behind each episode; no sample goes across an end; \"\": each store is " \
-      "an episode")                                                                                \
+      "array of the frame behind each episode; \"\": each store is an episode")                    \
     X("samples.episodes_id", episodes_id, STRING, "", 0, 0, CHANGES_ORDER,                         \
       "instead: array of the number of each frame's episode")                                      \
     X("samples.episodes_jumps", episodes_jumps, STRING, "", 0, 0, CHANGES_ORDER,                   \
@@ -83,10 +82,9 @@ struct config_range {
     X("samples.where", where, LIST, "", 0, 0, CHANGES_ORDER,                                       \
       "frames at which there may be samples: array of a truth value for each; or dates")           \
     X("samples.weight", weight, STRING, "", 0, 0, CHANGES_ORDER,                                   \
-      "array of a weight for each frame: how often its sample comes in an epoch, rounded up or "   \
-      "down; 0: never")                                                                            \
+      "array of a weight for each frame: how often its sample comes in an epoch; 0: never")        \
     X("samples.draws", draws, U64, "0", 0, INT32_MAX, CHANGES_ORDER,                               \
-      "instead, so many samples of an epoch are drawn by weight, with replacement")                \
+      "so many samples an epoch, drawn with replacement by weight; 0: as weights say")             \
     X("samples.split_part", split_part, STRING, "", 0, 0, CHANGES_ORDER,                           \
       "the part of split_parts whose samples are delivered")                                       \
     X("samples.split_by", split_by, STRING, "episode", 0, 0, CHANGES_ORDER,                        \
@@ -96,9 +94,7 @@ struct config_range {
     X("samples.split_seed", split_seed, U64, "0", 0, UINT64_MAX, CHANGES_ORDER,                    \
       "seed of the split")                                                                         \
     X("samples.split_range", split_range, RANGE, "", 0, 0, CHANGES_ORDER,                          \
-      "instead of parts: \"a:b\", frames from a on and before b, or dates; an end that is left "   \
-      "out "                                                                                       \
-      "is that of the dataset")                                                                    \
+      "instead of parts: \"a:b\", frames from a on and before b, or dates; ends may be left out")  \
     X("samples.split_gap", split_gap, U64, "0", 0, UINT64_MAX / 2, CHANGES_ORDER,                  \
       "frames that are left out at the start of split_range, unless it starts at 0")               \
     X("samples.segments", segments, STRING, "", 0, 0, CHANGES_ORDER,                               \

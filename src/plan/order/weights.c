@@ -37,8 +37,10 @@ void weights_divide(const uint64_t *sums, uint64_t low, uint64_t high, uint64_t 
 uint32_t weights_find(const struct anchors *anchors, uint64_t row, uint64_t count, uint64_t number,
                       uint64_t key)
 {
-    const uint64_t *sums = anchors_row_weights(anchors, row);
     uint64_t low = 0, high = anchors_row_samples(anchors, row);
+    if (high == 1)
+        return 0;
+    const uint64_t *sums = anchors_row_weights(anchors, row);
     uint64_t own = random_u64(key, 0, row);
     if (anchors_are_replaced(anchors)) {
         uint64_t at = random_below(random_u64(own, 0, number), sums[high] - sums[0]);
