@@ -14,9 +14,8 @@
  * A row weighs what its anchors do, and is light if this is less than 1. Light rows are fitted to
  * their sum, rounded to whole numbers (half up), or to 1 if that is 0. The other rows are fitted to
  * their rounded sum, or with draws to what the light ones leave of n. Then the anchors of each row
- * are fitted to its weight, or stretched with draws. Rows of weight 0 are
- * left out. So all epochs have equally many samples (N), and equally many rows with samples (M):
- * light ones have 0 or 1.
+ * are fitted to its weight, or stretched with draws. Rows of weight 0 are left out. So all epochs
+ * have equally many samples (N), and equally many rows with samples (M): light ones have 0 or 1.
  *
  * Counts. Light rows, in order, then the others, are a list, of items 0, 1... In epoch e, with the
  * key random_u64(seed, 8, e), light items together have as many samples as they weigh, and so do
@@ -24,8 +23,8 @@
  * the others r, then the first ones have floor(l) + x. Of u = c - floor(l) - floor(r), which is 0,
  * 1 or 2, x is floor(u / 2), unless u is 1. Then one of both is rounded up by chance, so that the
  * mean is the weight: x is 1 if floor(random_u64(key, i, j) a / 2^64) < b. Here b is the part of l
- * behind the point, and a that part of r more; if a is 1 or more, b is what the part of r lacks to
- * 1, and a is 2 - a. All this goes on until each item has its count.
+ * behind the point, and a the sum of this and of the part of r, in units; if a is 1 or more, b is
+ * what the part of r lacks to 1, and a is 2 - a. All this goes on until each item has its count.
  *
  *     weights   0.25 0.5 | 0.75 0.5       2 of these: 0.75 and 1.25 are 1 and 1, or 0 and 2
  *
