@@ -142,7 +142,7 @@ static void dress_fields(const struct dataset *dataset, const struct samples *sa
 static void put_keys(const struct round_run *run, uint64_t *ret_keys)
 {
     uint16_t members[ROUND_RUN_MOST];
-    uint64_t frames[ROUND_RUN_MOST], keys[ROUND_RUN_MOST];
+    uint64_t indices[ROUND_RUN_MOST], keys[ROUND_RUN_MOST];
     bool is_done[ROUND_RUN_MOST] = {false};
     for (size_t first = 0; first < run->count; first++) {
         const struct window *window = run->windows[first];
@@ -152,9 +152,9 @@ static void put_keys(const struct round_run *run, uint64_t *ret_keys)
         for (size_t i = first; i < run->count; i++)
             if (run->windows[i] == window) {
                 members[count] = (uint16_t)i;
-                frames[count++] = run->frames[i];
+                indices[count++] = run->key_indices[i];
             }
-        plan_sample_keys(window->epoch.plan.seed, window->epoch.epoch, frames, count, keys);
+        plan_sample_keys(window->epoch.plan.seed, window->epoch.epoch, indices, count, keys);
         for (size_t k = 0; k < count; k++) {
             ret_keys[members[k]] = keys[k];
             is_done[members[k]] = true;
@@ -194,7 +194,7 @@ void round_dress(const struct round *round, const struct round_run *run)
         dress_mixed(round, run, keys);
         return;
     }
-    plan_sample_keys(epoch->plan.seed, epoch->epoch, run->frames, run->count, keys);
+    plan_sample_keys(epoch->plan.seed, epoch->epoch, run->key_indices, run->count, keys);
     const struct samples samples = {
         round_kind_here(round, 0), run->slot, run->batch_index, run->frames, keys, run->count};
     dress_fields(round->job->dataset, &samples);

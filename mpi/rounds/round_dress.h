@@ -15,6 +15,7 @@ struct round_run {
     bool valid;           /* or all are padding */
     size_t count;
     uint64_t frames[ROUND_RUN_MOST];
+    uint64_t key_indices[ROUND_RUN_MOST];         /* plan_key_index() */
     uint16_t owners[ROUND_RUN_MOST];              /* of their rows */
     const struct window *windows[ROUND_RUN_MOST]; /* of a mix */
 };

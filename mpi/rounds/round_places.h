@@ -26,8 +26,10 @@ const struct window *round_window_at(const struct round *round, uint64_t positio
 static inline void round_run_add(const struct round *round, struct round_run *run,
                                  const struct window *window, struct round_location location)
 {
-    run->frames[run->count] =
-        plan_frame_at(&window->epoch.plan, window->rows[location.window_row], location.offset);
+    const struct plan *plan = &window->epoch.plan;
+    uint64_t frame = plan_frame_at(plan, window->rows[location.window_row], location.offset);
+    run->frames[run->count] = frame;
+    run->key_indices[run->count] = plan_key_index(plan, location.offset, frame);
     if (round->reach.epoch.plan.mix)
         run->windows[run->count] = window;
     run->owners[run->count++] = window->owners[location.window_row];

@@ -112,7 +112,8 @@ static void note_key(struct round *round, const struct fill *fill, const struct 
 {
     const struct plan_epoch *epoch = &window->epoch;
     uint64_t frame = plan_frame_at(&epoch->plan, window->rows[item->window_row], item->offset);
-    round->keys[fill - round->fills] = plan_sample_key(epoch->plan.seed, epoch->epoch, frame);
+    round->keys[fill - round->fills] = plan_sample_key(
+        epoch->plan.seed, epoch->epoch, plan_key_index(&epoch->plan, item->offset, frame));
 }
 
 /* A sample's trailer, which begins behind `units` of those that travel as it does and were counted

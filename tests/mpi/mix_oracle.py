@@ -101,7 +101,7 @@ class Mix:
         source, own_seed = self.sources[d], random_u64(seed, 6, d)
         number, place = divmod(draw, source.count)
         anchor = source.order(own_seed, number)[place]
-        return d, number, anchor, random_u64(random_u64(own_seed, 3, number), 0, anchor)
+        return d, number, anchor, random_u64(random_u64(own_seed, 3, number), 0, getattr(anchor, "key_index", anchor))
 
     def epoch(self, seed, epoch, batch, last):
         """(step, position in the step, source, pass, anchor, key) of each position."""

@@ -137,7 +137,7 @@ class Model(test_mix_model.Model):
             elif last == "drop":
                 del anchors[len(anchors) // batch * batch:]
             for p, t in enumerate(anchors):
-                values = world.delivered(t, sample_key(seed, epoch, t), t not in self.bad)
+                values = world.delivered(t, sample_key(seed, epoch, getattr(t, "key_index", t)), t not in self.bad)
                 lines.append([str(word) for word in (epoch, p // batch, p % batch, t, digest_of(values))])
         return lines
 

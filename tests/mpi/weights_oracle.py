@@ -73,6 +73,15 @@ def divide(weights, low, high, count, key):
     return divide(weights, low, middle, left, key) + divide(weights, middle, high, count - left, key)
 
 
+class Copy(int):
+    """An anchor that is the k-th copy of a sample."""
+
+    def __new__(cls, anchor, number):
+        made = super().__new__(cls, anchor)
+        made.key_index = anchor + (number % 2**16 << 48)
+        return made
+
+
 class Weighted(Source):
     """A dataset with weights, which are those of the anchors in `rows`, all above 0. `places`: the numbers of these rows
     among all rows."""
@@ -99,11 +108,11 @@ class Weighted(Source):
             weights, own = self.weights[r], random_u64(keys, 0, self.places[r])
             if self.draws:
                 at = [random_u64(own, 0, j) * sum(weights) >> 64 for j in range(count)]
-                times = [next(i for i in range(len(weights)) if x < sum(weights[:i + 1])) for x in at]
+                times = [(next(i for i in range(len(weights)) if x < sum(weights[:i + 1])), j) for j, x in enumerate(at)]
             else:
-                times = [i for i, k in enumerate(divide(weights, 0, len(weights), count, own)) for _ in range(k)]
+                times = [(i, k) for i, n in enumerate(divide(weights, 0, len(weights), count, own)) for k in range(n)]
             if count:
-                found.append([self.all[r][i] for i in times])
+                found.append([Copy(self.all[r][i], k) for i, k in times])
         assert len(found) == self.row_count
         return found
 

@@ -388,9 +388,11 @@ void plan_find(const struct plan *plan, uint64_t epoch, uint64_t position,
     struct plan_location location = plan_location_at(&window, position_of_pass);
     uint64_t row = plan_row_at(&pass, window.first_row_position + location.window_row);
     uint64_t frame = plan_frame_at(source, row, location.offset);
-    *ret_found = (struct plan_found){.source = draw.source,
-                                     .pass = at.number,
-                                     .row = row,
-                                     .frame = frame,
-                                     .key = plan_sample_key(source->seed, at.number, frame)};
+    *ret_found =
+        (struct plan_found){.source = draw.source,
+                            .pass = at.number,
+                            .row = row,
+                            .frame = frame,
+                            .key = plan_sample_key(source->seed, at.number,
+                                                   plan_key_index(source, location.offset, frame))};
 }

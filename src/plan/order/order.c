@@ -109,9 +109,17 @@ uint64_t plan_row_first(const struct plan *plan, uint64_t row)
 
 uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset)
 {
+    if (plan->weighted)
+        offset %= plan->row_length;
     if (plan->anchors)
         return anchors_frame_at(plan->anchors, row - plan->row_base, (uint32_t)offset);
     return plan_row_first(plan, row) + offset;
+}
+
+uint64_t plan_key_index(const struct plan *plan, uint64_t offset, uint64_t frame)
+{
+    enum { COPY_SHIFT = 48 };
+    return plan->weighted ? frame + (offset / plan->row_length << COPY_SHIFT) : frame;
 }
 
 uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i)
@@ -261,9 +269,10 @@ void plan_settle_offset(const struct plan_window *window, struct plan_location *
 {
     const struct plan_epoch *epoch = window->weighted;
     uint32_t row = epoch->counts->rows[window->first_row_position + location->window_row];
-    location->offset = weights_find(epoch->plan.anchors, row,
-                                    plan_window_row_samples(window, location->window_row),
-                                    location->offset, epoch->weight_key);
+    uint64_t count = plan_window_row_samples(window, location->window_row), copy;
+    uint64_t anchor =
+        weights_find(epoch->plan.anchors, row, count, location->offset, epoch->weight_key, &copy);
+    location->offset = anchor + copy * epoch->plan.row_length;
 }
 
 /* Of a window that was not in use before, the table comes from memory while the permutation is

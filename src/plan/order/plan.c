@@ -111,6 +111,13 @@ static enum status check_options(const struct plan_options *o, struct error *err
 
 static enum status check_window(const struct plan *plan, struct error *err)
 {
+    if (plan->weighted && mul_sat(plan->copies, plan->row_length) > UINT32_MAX)
+        return error_set(
+            err, STATUS_INVALID,
+            "samples come up to %llu times in an epoch, and rows have %llu frames: with "
+            "weights both together make less than 2^32; lower samples.row_chunks or "
+            "the greatest weight",
+            (unsigned long long)plan->copies, (unsigned long long)plan->row_length);
     if (plan->window_rows > UINT32_MAX)
         return error_set(err, STATUS_INVALID, "window of %llu rows: at most 2^32-1",
                          (unsigned long long)plan->window_rows);

@@ -204,8 +204,12 @@ uint64_t plan_row_at(const struct plan_epoch *epoch, uint64_t i);
 /* The first frame of a row. */
 uint64_t plan_row_first(const struct plan *plan, uint64_t row);
 
-/* The frame of sample `offset` of a row. Without anchors frames are samples. */
+/* The frame of sample `offset` of a row. Without anchors frames are samples. With weights an offset
+ * is row_length more for each copy of the sample that comes before in the epoch. */
 uint64_t plan_frame_at(const struct plan *plan, uint64_t row, uint64_t offset);
+
+/* The index of a sample's key: its frame, changed for each further copy. */
+uint64_t plan_key_index(const struct plan *plan, uint64_t offset, uint64_t frame);
 
 /* One window of an epoch: rows first_row_position .. +row_count of the row order, samples at
  * positions [first_position, first_position + sample_count). Refers to its epoch, which must stay
@@ -311,7 +315,7 @@ static inline uint32_t plan_trainer_of(const struct plan *plan, uint64_t offset,
 }
 
 /* The random key delivered with a sample, a function of (seed, epoch, index), where the index is
- * its frame. */
+ * plan_key_index(). */
 uint64_t plan_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
 /* The same of many at a time, for a fraction of the cost each. `rows`: positions in the epoch's row

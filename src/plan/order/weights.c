@@ -35,9 +35,10 @@ void weights_divide(const uint64_t *sums, uint64_t low, uint64_t high, uint64_t 
 }
 
 uint32_t weights_find(const struct anchors *anchors, uint64_t row, uint64_t count, uint64_t number,
-                      uint64_t key)
+                      uint64_t key, uint64_t *ret_copy)
 {
     uint64_t low = 0, high = anchors_row_samples(anchors, row);
+    *ret_copy = number;
     if (high == 1)
         return 0;
     const uint64_t *sums = anchors_row_weights(anchors, row);
@@ -54,6 +55,7 @@ uint32_t weights_find(const struct anchors *anchors, uint64_t row, uint64_t coun
         count = is_left ? left : count - left;
         *(is_left ? &high : &low) = middle;
     }
+    *ret_copy = number;
     return (uint32_t)low;
 }
 
