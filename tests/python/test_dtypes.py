@@ -2,7 +2,7 @@
 
     python test_dtypes.py --dump PATH/dump_array
 
-Floats of a byte or less come as their codes: each code is the fill value of an array. Members of 'struct' come one by
+Floats of a byte or less, and integers of less, come as their codes: each code is the fill value of an array. Members of 'struct' come one by
 one. Dates come as numbers. Without NumPy it exits 77 (skipped); without ml_dtypes the floats are left out.
 """
 
@@ -22,8 +22,9 @@ except ImportError as missing:
     print(f"skipped: {sys.executable}: {missing}")
     sys.exit(77)
 
-SMALL_FLOATS = ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-                "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
+SMALL_ITEMS = ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+                "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "int4", "uint2",
+                "uint4"]
 
 
 def document(shape, data_type, fill, chunk=None, endian="little"):
@@ -57,20 +58,22 @@ def number(value):
     return ("-" if value < 0 else "") + "Infinity" if math.isinf(value) else value
 
 
-def check_small_floats(tester):
+def check_small_items(tester):
     try:
         import ml_dtypes
     except ImportError as missing:
         print(f"left out: {sys.executable}: {missing}")
         return
-    for name in SMALL_FLOATS:
+    for name in SMALL_ITEMS:
         dtype = np.dtype(getattr(ml_dtypes, name))
-        count = 1 << ml_dtypes.finfo(dtype).bits
+        of_integers = "int" in name
+        count = 1 << (ml_dtypes.iinfo(dtype) if of_integers else ml_dtypes.finfo(dtype)).bits
         codes = {*range(0, count, 13), *(code % count for half in (0, count // 2) for code in range(half - 5, half + 2))}
         for code in sorted(codes):
             value = float(np.array([code], "u1").view(dtype)[0])
             expected = np.array([np.nan]).astype(dtype).view("u1")[0] if math.isnan(value) else code
-            tester.check(f"{name} {value}", document([1], name, number(value)), {}, bytes([expected]))
+            tester.check(f"{name} {value}", document([1], name, int(value) if of_integers else number(value)), {},
+                         bytes([expected]))
         tester.check(f"{name} {code:#x}", document([1], name, f"{code:#04x}"), {}, bytes([code]))
         tester.check(name, document([4], name, 0), {"0": b"\x01\x02\x00\x03"}, b"\x01\x02\x00\x03")
 
@@ -113,8 +116,8 @@ def check_grids(tester):
     padded = np.pad(items, ((0, 2), (0, 2)), constant_values=-1)
     gzip = {"name": "gzip", "configuration": {"level": 1}}
     turn = {"name": "transpose", "configuration": {"order": [1, 0]}}
-    for shapes in ([4, 3], [[[4, 3]], [3, 3, 3]], [[4, 4, 2], [[3, 2], 1]], [[4, 4, 3], 7], [4, [4, 3]], [[[4, 2], 2], [5, 2]],
-                   [[6, 5], [6, 2]]):
+    for shapes in ([4, 3], [[[4, 3]], [3, 3, 3]], [[4, 4, 2], [[3, 2], 1]], [[4, 4, 3], 7], [4, [4, 3]],
+                   [[[4, 2], 2], [5, 2]], [[6, 5], [6, 2]]):
         grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
         starts = [[s * n for n in range(-(-length // s))] if isinstance(s, int) else np.cumsum([0, *runs(s)]).tolist()[:-1]
                   for s, length in zip(shapes, items.shape)]
@@ -142,7 +145,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Dump(arguments.dump) as dump:
         tester = Tester(dump, pathlib.Path(folder))
-        for check in (check_small_floats, check_structs, check_dates, check_grids):
+        for check in (check_small_items, check_structs, check_dates, check_grids):
             check(tester)
     print(f"{tester.stores} arrays, {tester.wrong} wrong")
     return 1 if tester.wrong else 0

@@ -172,7 +172,8 @@ def cases():
 
 def smooth(rng, dtype, shape):
     """Noise on a slope, so that images are compressed, and differ along each axis."""
-    slope = sum(np.arange(n).reshape([-1 if i == a else 1 for i in range(len(shape))]) * (3 + a) for a, n in enumerate(shape))
+    axes = range(len(shape))
+    slope = sum(np.arange(shape[a]).reshape([-1 if i == a else 1 for i in axes]) * (3 + a) for a in axes)
     items = (slope + rng.integers(0, 6, shape)) % 120
     if dtype[0] == "f":
         return (items / 120).astype(dtype)
@@ -209,7 +210,8 @@ def document_v3(shape, dtype, codecs):
 def shard_of(shape, chunk, image):
     """A shard of two chunks along axis 0, of which the second one is missing."""
     shard = chunk + np.array([0, len(chunk), 2**64 - 1, 2**64 - 1], "<u8").tobytes()
-    inner = {"chunk_shape": shape, "codecs": [image, {"name": "crc32c"}], "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+    index = {"name": "bytes", "configuration": {"endian": "little"}}
+    inner = {"chunk_shape": shape, "codecs": [image, {"name": "crc32c"}], "index_codecs": [index]}
     return [2 * shape[0], *shape[1:]], shard, [{"name": "sharding_indexed", "configuration": inner}]
 
 

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NumPy's letter for a type that `dtype` does not say: S, U, V, M, m; 'r' for v3's raw types, 'f'
- * for floats of a byte or less; '\0' for numbers. */
+/* NumPy's letter for a type that `dtype` does not say: S, U, V, M, m; 'r' for v3's raw types, f, i
+ * and u for float8_e4m3fn, int4, uint4 and the like; '\0' for numbers. */
 static char kind_of(const struct zarr_array *source)
 {
     char first = source->stored_type[0];
-    return first == 'r' || first == 'f' ? first : first ? source->stored_type[1] : '\0';
+    return first && strchr("rfiu", first) ? first : first ? source->stored_type[1] : '\0';
 }
 
 static struct json_object *configured(const char *name, const char *key, struct json_object *value)
@@ -59,9 +59,8 @@ struct json_object *target_type(const struct zarr_array *source)
     }
     if (kind_of(source) == 'M' || kind_of(source) == 'm')
         return time_type(source);
-    return json_object_new_string(kind_of(source) == 'r' || kind_of(source) == 'f'
-                                      ? source->stored_type
-                                      : dtype_name(source->dtype));
+    bool is_named = kind_of(source) && strchr("rfiu", kind_of(source));
+    return json_object_new_string(is_named ? source->stored_type : dtype_name(source->dtype));
 }
 
 /* Fill values

@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "zarr/metadata/document.h"
-#include "zarr/metadata/small_float.h"
+#include "zarr/metadata/small_item.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,10 +101,10 @@ enum status item_by_text(const char *text, struct item *ret_item, struct error *
     return STATUS_OK;
 }
 
-bool item_by_small_float(const char *name, struct item *ret_item)
+bool item_by_small_name(const char *name, struct item *ret_item)
 {
     struct item item = {.dtype = DTYPE_UINT8, .bytes = 1, .little_endian = true};
-    if (!small_float_is_named(name))
+    if (!small_item_is_named(name))
         return false;
     strcpy(item.text, name); /* one of the known names */
     *ret_item = item;
@@ -212,10 +212,10 @@ static enum status parse_date(struct json_object *value, struct zarr_array *arra
     return STATUS_OK;
 }
 
-static enum status parse_small_float(struct json_object *value, struct zarr_array *array,
-                                     struct error *err)
+static enum status parse_small_item(struct json_object *value, struct zarr_array *array,
+                                    struct error *err)
 {
-    if (small_float_parse(array->stored_type, value, array->fill))
+    if (small_item_parse(array->stored_type, value, array->fill))
         return STATUS_OK;
     return error_set(err, STATUS_CORRUPT, "'fill_value' %.60s is not a value of type %s",
                      json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN),
@@ -239,8 +239,8 @@ static enum status parse_alone(struct json_object *value, struct zarr_array *arr
     char kind = array->stored_type[0] ? array->stored_type[1] : '\0';
     if (kind == 'S' || kind == 'V')
         return parse_record(value, array, array->item_bytes, 0, err);
-    if (small_float_is_named(array->stored_type))
-        return parse_small_float(value, array, err);
+    if (small_item_is_named(array->stored_type))
+        return parse_small_item(value, array, err);
     if (kind == 'U')
         return fill_parse_unicode(value, array->item_length, array->fill, err);
     if (kind == 'M' || kind == 'm')

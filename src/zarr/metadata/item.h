@@ -2,8 +2,8 @@
  * thread.
  *
  * A type without a dtype of ours is read as a simpler type: dates and durations as int64, strings
- * and raw bytes as uint8, floats of a byte or less as uint8, unicode strings as uint32 code points.
- * A structured dtype makes an array of each member.
+ * and raw bytes as uint8, floats of a byte and smaller items as uint8, unicode strings as uint32
+ * code points. A structured dtype makes an array of each member.
  */
 #ifndef PENSTOCK_ZARR_METADATA_ITEM_H
 #define PENSTOCK_ZARR_METADATA_ITEM_H
@@ -26,8 +26,8 @@ struct item {
  * UNSUPPORTED: a type that is not read. CORRUPT: not a type. Messages have the text. */
 MUST_USE enum status item_by_text(const char *text, struct item *ret_item, struct error *err);
 
-/* A float of a byte or less by its name (small_float.h). False: there is no such type. */
-bool item_by_small_float(const char *name, struct item *ret_item);
+/* A type of small_item.h by its name. False: there is no such type. */
+bool item_by_small_name(const char *name, struct item *ret_item);
 
 /* Sets the array's items: of each record of `record_bytes`, the item at `offset`. CORRUPT: the
  * array's size overflows. */

@@ -117,7 +117,7 @@ static enum status parse_dtype(struct json_object *root, struct zarr_array *arra
     const char *text = json_object_get_string(value);
     if (strcmp(text, "bfloat16") == 0) /* as TensorStore writes it, and small floats */
         return document_set_dtype(array, DTYPE_BFLOAT16, true, err);
-    if (item_by_small_float(text, &item))
+    if (item_by_small_name(text, &item))
         return item_set(array, &item, item.bytes, 0, err);
     enum status status = item_by_text(text, &item, err);
     if (status != STATUS_OK)

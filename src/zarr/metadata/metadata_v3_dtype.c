@@ -155,10 +155,6 @@ static enum status refuse_type(const char *name, struct error *err)
          "array"},
         {"optional", "values that may be absent",
          "store the values, and in another array which are there"},
-        {"int2", "numbers of less than a byte", "store them as int8"},
-        {"int4", "numbers of less than a byte", "store them as int8"},
-        {"uint2", "numbers of less than a byte", "store them as uint8"},
-        {"uint4", "numbers of less than a byte", "store them as uint8"},
         {"complex_", "complex numbers of small floats",
          "store real and imaginary parts along one more axis"},
     };
@@ -185,7 +181,7 @@ static enum status parse_item(const char *name, struct json_object *configuratio
     if (text[0])
         return item_by_text(text, ret_item, err);
     bool plain = !configuration || json_object_object_length(configuration) == 0;
-    if (plain && item_by_small_float(name, ret_item))
+    if (plain && item_by_small_name(name, ret_item))
         return STATUS_OK;
     enum dtype dtype = plain ? dtype_by_alias(name) : DTYPE_NONE;
     if (dtype == DTYPE_NONE)

@@ -1,5 +1,5 @@
-/* See small_float.h. There are 256 codes at most, so the code of a number is looked for. */
-#include "zarr/metadata/small_float.h"
+/* See small_item.h. There are 256 codes at most, so the code of a number is looked for. */
+#include "zarr/metadata/small_item.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,9 @@ enum specials {
     IEEE,     /* the highest exponent is infinity and NaN */
     FINITE,   /* all ones is NaN, with either sign; there is no infinity */
     ONE_ZERO, /* what would be -0 is NaN; there is no infinity */
-    SCALE,    /* no sign and no mantissa; all ones is NaN */
+    SIGNED,   /* no exponent: an integer, in two's complement */
+    UNSIGNED,
+    SCALE, /* no sign and no mantissa; all ones is NaN */
     NONE,
 };
 
@@ -32,6 +34,10 @@ static const struct format formats[] = {
     {"float6_e2m3fn", 2, 3, 1, NONE},
     {"float6_e3m2fn", 3, 2, 3, NONE},
     {"float4_e2m1fn", 2, 1, 1, NONE},
+    {"int2", 0, 1, 0, SIGNED},
+    {"int4", 0, 3, 0, SIGNED},
+    {"uint2", 0, 2, 0, UNSIGNED},
+    {"uint4", 0, 4, 0, UNSIGNED},
 };
 
 static const struct format *find(const char *name)
@@ -42,15 +48,23 @@ static const struct format *find(const char *name)
     return NULL;
 }
 
-bool small_float_is_named(const char *name)
+bool small_item_is_named(const char *name)
 {
     return find(name);
+}
+
+static bool is_integer(const struct format *format)
+{
+    return format->specials == SIGNED || format->specials == UNSIGNED;
 }
 
 static double value_of(const struct format *format, unsigned code)
 {
     if (format->specials == SCALE)
         return code == 0xff ? NAN : ldexp(1.0, (int)code - format->bias);
+    if (is_integer(format))
+        return (int)code >> format->mantissa_bits ? (int)code - (2 << format->mantissa_bits)
+                                                  : (int)code;
     int mantissa_ones = (1 << format->mantissa_bits) - 1;
     int exponent_ones = (1 << format->exponent_bits) - 1;
     int mantissa = (int)code & mantissa_ones;
@@ -86,11 +100,11 @@ static unsigned nan_of(const struct format *format)
 
 static bool find_code(const struct format *format, double value, unsigned char *ret_code)
 {
-    unsigned count =
-        1u << (format->exponent_bits + format->mantissa_bits + (format->specials == SCALE ? 0 : 1));
+    bool has_sign = format->specials != SCALE && format->specials != UNSIGNED;
+    unsigned count = 1u << (format->exponent_bits + format->mantissa_bits + has_sign);
     if (isnan(value)) {
         *ret_code = (unsigned char)nan_of(format);
-        return format->specials != NONE;
+        return format->specials != NONE && !is_integer(format);
     }
     for (unsigned code = 0; code < count; code++)
         if (value_of(format, code) == value &&
@@ -101,7 +115,7 @@ static bool find_code(const struct format *format, double value, unsigned char *
     return false;
 }
 
-bool small_float_parse(const char *name, struct json_object *value, unsigned char *ret_code)
+bool small_item_parse(const char *name, struct json_object *value, unsigned char *ret_code)
 {
     const struct format *format = find(name);
     const char *text = json_object_get_string(value);
