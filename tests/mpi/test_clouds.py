@@ -180,6 +180,33 @@ class Tokens(CloudTest):
         self.assertTrue(any(path == "/team/oauth2/v2.0/token" and "client_assertion=federated-hidden" in body
                             for _, path, _, body in cloud.asked))
 
+    def test_a_signature_in_a_file_that_is_rotated(self):
+        """Each lives for two seconds: the next one is read before; and one that a server no longer takes is replaced, too."""
+        path, asked = os.path.join(self.folder, "sas"), []
+
+        def write(seconds=2):
+            ends = time.strftime("%Y-%m-%dT%H%%3A%M%%3A%SZ", time.gmtime(time.time() + seconds))
+            self.file("sas.new", f"sv=1&se={ends}&sig=hidden{len(asked)}")
+            os.replace(path + ".new", path)
+
+        def serve(handler, _):
+            name, _, query = handler.path.partition("?")
+            sas = urllib.parse.parse_qs(query)
+            ends = sas["se"][0]
+            asked.append(ends)
+            write()
+            time.sleep(0.2)
+            if ends < time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 1)) or len(asked) == 4:
+                return 403, [("x-ms-error-code", "AuthenticationFailed")], b"no"
+            handler.give(urllib.parse.unquote(name.removeprefix("/acc")))
+            return None
+        cloud = self.cloud({"^/acc/v3/": serve})
+        write()
+        env = self.env(AZURE_STORAGE_ACCOUNT="acc", AZURE_STORAGE_SAS_TOKEN_FILE=path)
+        self.check("az://v3", "v3", env=env, readers=(1,), **{
+            "store.endpoint": cloud.url, "readers.cache": "off", "store.requests": 1, "store.retries": 0, "store.hedge": "false"})
+        self.assertGreaterEqual(len(set(asked)), 3)
+
     def test_servers_of_tokens_that_fail(self):
         """One message; nothing is lost where they come back in time."""
         cloud = self.cloud()
