@@ -289,7 +289,7 @@ refuses 4 "'b'" inspect a b
 refuses 1 "'nowhere'" inspect nowhere
 mkdir empty
 refuses 1 "empty" inspect empty
-refuses 4 "not supported" inspect gs://bucket/key
+refuses 4 "not supported" inspect gcs://bucket/key
 mkdir broken && echo '{"zarr_format": 2}' >broken/.zgroup && echo '{"metadata"' >broken/.zmetadata
 refuses 4 "broken" inspect broken
 

@@ -38,16 +38,17 @@ def azurite_program():
 
 
 class Gcs:
-    """fake-gcs-server, with each folder below `root` as a folder of the bucket "bucket"."""
+    """fake-gcs-server, with each folder below `root` as a folder of the bucket "bucket". It answers to its own address alone, or to
+    that of `proxy`, at the port that the proxy passes requests on to."""
 
-    def __init__(self, root):
+    def __init__(self, root, proxy=None):
         self.folder = tempfile.mkdtemp(prefix="penstock-gcs-")
         shutil.copytree(root, os.path.join(self.folder, "data", "bucket"))
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        port = proxy.upstream_port if proxy else free_port()
+        self.url = proxy.url if proxy else f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen(
             [gcs_program(), "-backend", "memory", "-data", os.path.join(self.folder, "data"), "-scheme", "http", "-host",
-             "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}", "-log-level", "error"],
+             "127.0.0.1", "-port", str(port), "-public-host", self.url.removeprefix("http://"), "-log-level", "error"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         wait_for(port, self.process)
 

@@ -2,6 +2,7 @@
  * what is refused before a request. */
 #include "store/credentials/headers.h"
 #include "store/credentials/jwt.h"
+#include "store/http/http_answer.h"
 #include "store/remote/azure_sign.h"
 #include "store/remote/remote_internal.h"
 
@@ -157,6 +158,39 @@ static void test_where_uris_lead(void **state)
         expect_url(cases[i].uri, cases[i].url);
 }
 
+/* AWS's other regions have other hosts; an endpoint that was given stays. */
+static void test_another_region_has_another_host(void **state)
+{
+    static const struct {
+        const char *uri, *endpoint, *url;
+    } cases[] = {{"s3://b/x", "", "https://b.s3.eu-south-9.amazonaws.com/x/c/0"},
+                 {"s3://b.c/x", "", "https://s3.eu-south-9.amazonaws.com/b.c/x/c/0"},
+                 {"s3://b/x", "http://127.0.0.1:1", "http://127.0.0.1:1/b/x/c/0"}};
+    static const char body[] = "<Error><Code>TemporaryRedirect</Code>"
+                               "<Endpoint>b.s3.eu-south-9.amazonaws.com</Endpoint></Error>";
+    struct fetch fetch = {.kind = FETCH_WHOLE, .key = "c/0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct store_settings settings = store_settings_default();
+        struct http_answer answer = {.status = 307};
+        struct origin *origin = NULL;
+        struct curl_slist *headers = NULL;
+        struct text made = {0};
+        struct error err;
+        settings.anonymous = true;
+        strcpy(settings.endpoint, cases[i].endpoint);
+        http_answer_body(&answer, body, strlen(body));
+        assert_int_equal(s3_new(cases[i].uri, &settings, &origin, &err), STATUS_OK);
+        assert_true(origin->kind->moved(origin, &answer));
+        assert_int_equal(origin->kind->prepare(origin, &fetch, &made, &headers, &err), STATUS_OK);
+        assert_string_equal(made.data, cases[i].url);
+        answer.status = 404;
+        assert_false(origin->kind->moved(origin, &answer));
+        text_done(&made);
+        origin_free(origin);
+    }
+}
+
 static void test_uris_that_are_refused_or_taken(void **state)
 {
     static const struct {
@@ -262,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_tokens_are_signed_as_the_rfc_does),
         cmocka_unit_test(test_what_azure_signs),
         cmocka_unit_test(test_where_uris_lead),
+        cmocka_unit_test(test_another_region_has_another_host),
         cmocka_unit_test(test_uris_that_are_refused_or_taken),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_tokens_are_not_sent_in_the_open),

@@ -23,9 +23,9 @@ static const char *advice_on_storage(const struct error *err, const char *uri)
     if (err->status == STATUS_NOT_FOUND)
         return "check dataset.uri and the stores of fields, and that the file system is mounted on "
                "this node";
-    if (starts_with(uri, "s3:") || starts_with(uri, "http"))
-        return "check the address, credentials and proxies as this node has them (AWS_*, "
-               "https_proxy), and 'penstock inspect' with the same uri";
+    if (strstr(uri, "://") && !starts_with(uri, "file:"))
+        return "check the address, store.proxy, and credentials as this node has them, and "
+               "'penstock inspect' with the same uri";
     return "check that this user may read the dataset on this node; 'penstock inspect' and "
            "'penstock verify' say more";
 }

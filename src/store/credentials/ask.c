@@ -109,12 +109,11 @@ enum status ask_server(const struct ask *ask, const char *what,
     enum status status = check_url(ask, what, err);
     if (status != STATUS_OK)
         return status;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i == 0 || (i < TRIES && (code == 429 || code >= 500)); i++) {
+        if (i > 0)
+            clock_sleep_ns((uint64_t)PAUSE_MS * 1000000 << 2 * i);
         ask_forget(&answer);
         request(ask, settings, &answer, &code, &result);
-        if (code != 429 && code < 500)
-            break;
-        clock_sleep_ns((uint64_t)PAUSE_MS * 1000000 << 2 * i);
     }
     if (result == CURLE_OK && code == 200 && answer.length > 0) {
         *ret_answer = answer;

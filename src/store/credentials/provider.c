@@ -23,6 +23,7 @@ struct credentials_provider {
     struct credentials now;
     time_t due;           /* when to look again; 0: never */
     uint64_t renewed_ns;  /* when there were newer ones; 0: never */
+    time_t vain;          /* when looking last found nothing newer */
     bool fails;           /* looking for new ones was in vain: */
     struct error trouble; /* why */
 };
@@ -65,6 +66,7 @@ static bool renew(struct credentials_provider *provider)
     now = provider->fails ? now : time(NULL);
     provider->due = provider->fails ? now + part_of(provider->now.expires - now, PAUSE_S)
                                     : due_after(&provider->now, now);
+    provider->vain = newer ? 0 : now;
     credentials_done(&fresh);
     return newer;
 }
@@ -119,7 +121,8 @@ enum status credentials_take(struct credentials_provider *provider, struct crede
 bool credentials_renew(struct credentials_provider *provider, uint64_t sent_ns)
 {
     pthread_mutex_lock(&provider->mutex);
-    bool newer = provider->renewed_ns > sent_ns || (provider->due && renew(provider));
+    bool may_look = time(NULL) != provider->vain; /* many may be refused at once */
+    bool newer = provider->renewed_ns > sent_ns || (may_look && renew(provider));
     pthread_mutex_unlock(&provider->mutex);
     return newer;
 }

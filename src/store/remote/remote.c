@@ -174,7 +174,7 @@ static enum status no_listing(const struct store *store, const char *prefix, str
 {
     return error_set(
         err, STATUS_UNSUPPORTED,
-        "list '%s/%s': this server has no listings, so arrays are found by consolidated "
+        "list '%s/%s': plain HTTP has no listings, so arrays are found by consolidated "
         "metadata alone: write it with zarr.consolidate_metadata(), or name "
         "the uri of one array",
         store->uri, prefix);

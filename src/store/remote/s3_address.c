@@ -155,9 +155,8 @@ bool s3_moved(void *context, const struct http_answer *answer)
         free(s3->base);
         s3->base = base;
     }
-    bool differs = strcmp(region, s3->region) != 0;
     strcpy(s3->region, region);
     text_done(&endpoint);
     pthread_mutex_unlock(&s3->mutex);
-    return differs || answer->region[0];
+    return true;
 }
