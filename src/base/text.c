@@ -136,8 +136,9 @@ bool text_has_password(const char *text)
     if (strncmp(text, "//", 2) == 0 && is_password(text + 2))
         return true;
     for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
+        bool is_path = at - text >= 8 && memcmp(at - 8, "icechunk", 8) == 0; /* with a branch */
         at += 3;
-        if (is_password(at))
+        if (!is_path && is_password(at))
             return true;
     }
     return false;

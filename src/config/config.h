@@ -241,6 +241,9 @@ struct config_range {
       "s3: true for public buckets: requests are not signed, and no credentials are looked for")   \
     X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
       "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
+    X("store.virtual", virtual_prefixes, LIST, "", 0, 0, KEEPS_ORDER,                              \
+      "icechunk: folders and uris of prefixes, such as s3://BUCKET/PREFIX/, at which a "           \
+      "repository's virtual chunks may be read; \"\": none")                                       \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \
       "readers of a node take one port after another; port 0: any, as the run directory "          \

@@ -180,12 +180,15 @@ struct dataset {
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* memory of each dataset_reader */
     size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
-    size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated */
+    size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated, and of
+                            * manifests beyond catalogue_bytes */
     size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields and
                             * panels, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
-    size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
-    bool mask;             /* as the options said */
+    size_t catalogue_bytes; /* memory of manifests of Icechunk repositories, which all readers
+                             * share; further ones are in inflated_bytes */
+    size_t index_bytes;     /* memory of the cache of shards' indices, which all readers share */
+    bool mask;              /* as the options said */
     size_t
         valid_offset; /* mask: where a row buffer has a byte a sample: 1, or 0 for a bad sample */
     bool remote;      /* reading waits for a network */

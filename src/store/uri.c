@@ -80,7 +80,8 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
             instead = others[i].instead;
     return error_set(err, STATUS_UNSUPPORTED,
                      "store '%s': %.*s stores are not supported%s%s; supported are directories, "
-                     "zip archives, http://, https:// and s3://",
+                     "zip archives, http://, https:// and s3://, and icechunk:// or "
+                     "icechunk+SCHEME:// of these",
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 
@@ -182,4 +183,21 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     *ret_path = strdup(uri);
     return *ret_path ? STATUS_OK
                      : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+}
+
+const char *uri_in_repository(const char *uri)
+{
+    static const char scheme[] = "icechunk";
+    const char *rest = uri + strlen(scheme);
+    if (strncmp(uri, scheme, strlen(scheme)) != 0)
+        return NULL;
+    if (strncmp(rest, "://", 3) == 0)
+        return rest + 3;
+    size_t length = rest[0] == '+' ? scheme_length(rest + 1) : 0;
+    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
+}
+
+size_t uri_path_bytes(const char *uri)
+{
+    return uri_in_repository(uri) ? strcspn(uri, "@") : strlen(uri);
 }

@@ -137,6 +137,7 @@ static const struct walk {
     {"store.s3_addressing", {"auto", "path"}, NULL},
     {"store.s3_anonymous", {"true", "false"}, NULL},
     {"store.s3_metadata", {"true", "false"}, NULL},
+    {"store.virtual", {"", "s3://a/b/,/tmp/c"}, NULL},
     {"metrics.listen", {"", "127.0.0.1:0"}, NULL},
     {"metrics.file", {"", "@/metrics.prom"}, NULL},
     {"errors.bad_sample", {"fail", "mask"}, NULL},

@@ -187,6 +187,18 @@ static void settle_coalescing(struct zarr_read_options *read, bool remote)
         read->coalesce_bytes = (remote ? 4096 : 256) * kib;
 }
 
+/* From here on the uris are those of the very snapshots that were opened: other processes open the
+ * same ones, whatever is committed meanwhile. */
+static void pin_uris(struct dataset_private *private)
+{
+    struct text uris = {0};
+    const char *name;
+    for (size_t i = 0; i < private->store_count; i++)
+        text_list_put(&uris, store_pinned_uri(store_joined_at(private->store, i, &name)));
+    free(private->uri);
+    private->uri = uris.data;
+}
+
 enum status dataset_open_stores(struct dataset *dataset, struct error *err)
 {
     struct dataset_private *private = dataset->private;
@@ -207,6 +219,7 @@ enum status dataset_open_stores(struct dataset *dataset, struct error *err)
         free(uris[i]);
     if (status != STATUS_OK)
         return status;
+    pin_uris(private);
     dataset->remote = store_is_remote(private->store);
     settle_coalescing(&private->read, dataset->remote);
     private->hierarchies = calloc(private->store_count, sizeof *private->hierarchies);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -165,8 +165,8 @@ static curl_socket_t open_socket(void *argument, curlsocktype purpose,
 static const char *system_ca_file(void)
 {
     static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu */
-                                         "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
-                                         "/etc/ssl/ca-bundle.pem"};            /* SUSE */
+                                        "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+                                        "/etc/ssl/ca-bundle.pem"};            /* SUSE */
     const char *own = curl_version_info(CURLVERSION_NOW)->cainfo;
     if (!own || access(own, R_OK) == 0)
         return NULL;
@@ -249,6 +249,28 @@ static bool set_request(struct transfer *transfer, const struct fetch *fetch, ui
            SET(easy, CURLOPT_TIMEOUT_MS, (long)(left_ns / ms_ns + 1));
 }
 
+/* That the value must not have changed since. No kind of server signs these headers. */
+static enum status add_conditions(struct transfer *transfer, const struct fetch *fetch,
+                                  struct error *err)
+{
+    char text[64];
+    enum status status = STATUS_OK;
+    if (fetch->kind != FETCH_RANGE)
+        return STATUS_OK;
+    if (fetch->etag && fetch->etag[0]) { /* some writers leave the quotes out */
+        const char *quote = strchr(fetch->etag, '"') ? "" : "\"";
+        status =
+            http_header(&transfer->headers, err, "If-Match: %s%s%s", quote, fetch->etag, quote);
+    }
+    if (status == STATUS_OK && fetch->modified_s > 0) {
+        struct tm parts;
+        time_t time = fetch->modified_s;
+        strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&time, &parts));
+        status = http_header(&transfer->headers, err, "If-Unmodified-Since: %s", text);
+    }
+    return status;
+}
+
 enum status http_transfer_begin(struct transfer *transfer, const struct http_target *target,
                                 struct fetch *fetch, uint64_t left_ns, struct error *err)
 {
@@ -260,6 +282,8 @@ enum status http_transfer_begin(struct transfer *transfer, const struct http_tar
     transfer->fetch = fetch;
     enum status status =
         target->prepare(target->context, fetch, &transfer->url, &transfer->headers, err);
+    if (status == STATUS_OK)
+        status = add_conditions(transfer, fetch, err);
     if (status == STATUS_OK && !set_request(transfer, fetch, left_ns))
         status =
             error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", transfer->url.data);
