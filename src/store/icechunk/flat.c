@@ -35,7 +35,7 @@ uint32_t flat_root(struct flat *flat, const char *identifier)
 }
 
 /* Where a table's field lies, `bytes` long; 0: the table has none. */
-static uint64_t field_at(struct flat *flat, uint32_t table, int slot, size_t bytes)
+static uint64_t field_at(struct flat *flat, uint32_t table, int entry, size_t bytes)
 {
     if (table == 0 || !has(flat, table, 4))
         return 0;
@@ -45,7 +45,7 @@ static uint64_t field_at(struct flat *flat, uint32_t table, int slot, size_t byt
         return 0;
     }
     const unsigned char *entries = flat->bytes + vtable;
-    uint32_t size = entries[0] | (uint32_t)entries[1] << 8, at = 4 + 2 * (uint32_t)slot;
+    uint32_t size = entries[0] | (uint32_t)entries[1] << 8, at = 4 + 2 * (uint32_t)entry;
     if (size < 4 || !has(flat, (uint64_t)vtable, size)) {
         flat->bad = true;
         return 0;
@@ -54,9 +54,9 @@ static uint64_t field_at(struct flat *flat, uint32_t table, int slot, size_t byt
     return offset > 0 && has(flat, (uint64_t)table + offset, bytes) ? (uint64_t)table + offset : 0;
 }
 
-uint64_t flat_number(struct flat *flat, uint32_t table, int slot, int bytes, uint64_t preset)
+uint64_t flat_number(struct flat *flat, uint32_t table, int entry, int bytes, uint64_t preset)
 {
-    uint64_t at = field_at(flat, table, slot, (size_t)bytes), number = 0;
+    uint64_t at = field_at(flat, table, entry, (size_t)bytes), number = 0;
     if (at == 0)
         return preset;
     for (int i = bytes; i-- > 0;)
@@ -64,9 +64,9 @@ uint64_t flat_number(struct flat *flat, uint32_t table, int slot, int bytes, uin
     return number;
 }
 
-uint32_t flat_table(struct flat *flat, uint32_t table, int slot)
+uint32_t flat_table(struct flat *flat, uint32_t table, int entry)
 {
-    uint64_t at = field_at(flat, table, slot, 4);
+    uint64_t at = field_at(flat, table, entry, 4);
     return at ? follow(flat, at) : 0;
 }
 
@@ -83,10 +83,10 @@ static uint32_t items_at(struct flat *flat, uint32_t vector, size_t item_bytes, 
     return vector + 4;
 }
 
-uint32_t flat_vector(struct flat *flat, uint32_t table, int slot, size_t item_bytes,
+uint32_t flat_vector(struct flat *flat, uint32_t table, int entry, size_t item_bytes,
                      uint32_t *ret_count)
 {
-    return items_at(flat, flat_table(flat, table, slot), item_bytes, ret_count);
+    return items_at(flat, flat_table(flat, table, entry), item_bytes, ret_count);
 }
 
 uint32_t flat_item(struct flat *flat, uint32_t vector, uint32_t i)
@@ -94,14 +94,14 @@ uint32_t flat_item(struct flat *flat, uint32_t vector, uint32_t i)
     return vector ? follow(flat, (uint64_t)vector + UINT64_C(4) * i) : 0;
 }
 
-const unsigned char *flat_struct(struct flat *flat, uint32_t table, int slot, size_t bytes)
+const unsigned char *flat_struct(struct flat *flat, uint32_t table, int entry, size_t bytes)
 {
-    uint64_t at = field_at(flat, table, slot, bytes);
+    uint64_t at = field_at(flat, table, entry, bytes);
     return at ? flat->bytes + at : NULL;
 }
 
-const unsigned char *flat_bytes(struct flat *flat, uint32_t table, int slot, uint32_t *ret_size)
+const unsigned char *flat_bytes(struct flat *flat, uint32_t table, int entry, uint32_t *ret_size)
 {
-    uint32_t at = flat_vector(flat, table, slot, 1, ret_size);
+    uint32_t at = flat_vector(flat, table, entry, 1, ret_size);
     return at ? flat->bytes + at : NULL;
 }

@@ -169,7 +169,7 @@ static bool give_chunk(struct icechunk *icechunk, struct fetch *fetch, struct ic
     size_t size;
     struct chunk_ref ref = chunk->ref;
     uint64_t version = fetch->kind == FETCH_STAT ? icechunk_content(&ref) : 0;
-    if (ref.place == CHUNK_INLINE) { /* done() may read others, with nothing pinned */
+    if (ref.kind == CHUNK_INLINE) { /* done() may read others, with nothing pinned */
         enum status status = choose_piece(fetch, ref.length, &offset, &size);
         if (status == STATUS_OK && size > 0)
             memcpy(fetch->buffer, ref.bytes + offset, size);

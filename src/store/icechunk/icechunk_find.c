@@ -116,9 +116,9 @@ void icechunk_let_go(const struct icechunk *icechunk, struct icechunk_chunk *chu
 uint64_t icechunk_content(const struct chunk_ref *ref)
 {
     uint64_t hash = XXH3_64bits_withSeed(&ref->offset, sizeof ref->offset, ref->length);
-    if (ref->place == CHUNK_INLINE)
+    if (ref->kind == CHUNK_INLINE)
         return XXH3_64bits_withSeed(ref->bytes, ref->length, hash);
-    if (ref->place == CHUNK_NATIVE)
+    if (ref->kind == CHUNK_NATIVE)
         return XXH3_64bits_withSeed(ref->id, sizeof ref->id, hash);
     hash = XXH3_64bits_withSeed(ref->location, strlen(ref->location), hash);
     return XXH3_64bits_withSeed(ref->etag, strlen(ref->etag), hash + ref->modified_s);

@@ -27,7 +27,7 @@ enum {
 
 struct icechunk_fetches;
 
-/* A place outside the repository that chunks may lie at. */
+/* A prefix outside the repository that chunks may lie below. */
 struct virtual_prefix {
     char *prefix; /* owned; ends in '/' */
     struct store *store;

@@ -166,9 +166,9 @@ static enum status add_manifests(const struct icechunk *icechunk, const struct s
                 return status;
             inflated_unpin(icechunk->inflated, manifest);
         }
-        uint64_t held = size_round_up(manifest->decoded_bytes, MEMORY_PAGE_BYTES);
-        catalogue->most_bytes = max_u64(catalogue->most_bytes, held);
-        catalogue->all_bytes = add_sat(catalogue->all_bytes, held);
+        uint64_t bytes_here = size_round_up(manifest->decoded_bytes, MEMORY_PAGE_BYTES);
+        catalogue->most_bytes = max_u64(catalogue->most_bytes, bytes_here);
+        catalogue->all_bytes = add_sat(catalogue->all_bytes, bytes_here);
         catalogue->stored_bytes = max_u64(catalogue->stored_bytes, manifest->stored_bytes);
     }
 }

@@ -8,8 +8,7 @@
 
 enum status icechunk_explain(const struct chunk_ref *ref, enum status status, struct error *err)
 {
-    const char *where =
-        ref->place == CHUNK_VIRTUAL ? "lies outside the repository, and was" : "was";
+    const char *where = ref->kind == CHUNK_VIRTUAL ? "lies outside the repository, and was" : "was";
     if (status == STATUS_NOT_FOUND)
         return error_prefix(err, STATUS_IO,
                             "the manifest refers to this chunk, which %s removed, or never "
@@ -121,7 +120,7 @@ static enum status find_value(const struct icechunk *icechunk, const char *key,
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return error_prefix(err, status, "'%s': chunk '%s': ", icechunk->store.uri, key);
     ret_value->bytes =
-        ret_value->chunk.ref.place == CHUNK_INLINE ? ret_value->chunk.ref.bytes : NULL;
+        ret_value->chunk.ref.kind == CHUNK_INLINE ? ret_value->chunk.ref.bytes : NULL;
     ret_value->length = ret_value->chunk.ref.length;
     if (!ret_value->bytes)
         icechunk_let_go(icechunk, &ret_value->chunk);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots of the tables of `repo`. */
+/* Fields of the tables of `repo`. */
 enum { REPO_TAGS = 1, REPO_BRANCHES, REPO_SNAPSHOTS = 4, REPO_STATUS, REPO_CONFIG = 9 };
 enum { REF_NAME, REF_SNAPSHOT };
 enum { SNAPSHOT_ID, STATUS_AVAILABILITY = 0, OFFLINE = 2 };

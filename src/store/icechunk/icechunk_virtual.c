@@ -1,5 +1,5 @@
-/* Where the objects of chunks lie: in the repository, or at places outside it that the
- * configuration allows (store.virtual). A repository is foreign data, and may name any place. */
+/* Where the objects of chunks lie: in the repository, or below prefixes outside it that the
+ * configuration allows (store.virtual). A repository is foreign data, and may name any uri. */
 #include "store/icechunk/containers.h"
 #include "store/icechunk/icechunk_internal.h"
 
@@ -135,7 +135,7 @@ enum status icechunk_object(const struct icechunk *icechunk, const struct chunk_
 {
     char id[ICECHUNK_ID_TEXT_BYTES];
     struct text location = {0};
-    if (ref->place == CHUNK_NATIVE) {
+    if (ref->kind == CHUNK_NATIVE) {
         icechunk_id_print(ref->id, id);
         snprintf(ret_key, ICECHUNK_KEY_BYTES, "chunks/%s", id);
         *ret_store = icechunk->base;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <zstd.h>
 
-/* Slots of the tables. */
+/* Fields of the tables. */
 enum { MANIFEST_ARRAYS = 1, MANIFEST_DICTIONARY };
 enum { ARRAY_NODE, ARRAY_REFS };
 enum {
@@ -152,10 +152,10 @@ bool manifest_find(struct manifest_array *array, const uint32_t *index, uint32_t
  * ---------------------------------------------------------------------------------------------- */
 
 /* A text that fits; an absent one is "". */
-static bool copy_text(struct flat *flat, uint32_t table, int slot, char *out, size_t capacity)
+static bool copy_text(struct flat *flat, uint32_t table, int entry, char *out, size_t capacity)
 {
     uint32_t size = 0;
-    const unsigned char *text = flat_bytes(flat, table, slot, &size);
+    const unsigned char *text = flat_bytes(flat, table, entry, &size);
     if (size >= capacity || (size > 0 && memchr(text, '\0', size)))
         return false;
     if (size > 0)
@@ -195,14 +195,14 @@ enum status manifest_ref(struct manifest_array *array, uint32_t i, struct chunk_
     bool packed = flat_bytes(flat, table, REF_PACKED_LOCATION, &packed_size) != NULL, good = true;
     ref.bytes = flat_bytes(flat, table, REF_INLINE, &size);
     if (ref.bytes) {
-        ref.place = CHUNK_INLINE;
+        ref.kind = CHUNK_INLINE;
         ref.offset = 0;
         ref.length = size;
     } else if (id) {
-        ref.place = CHUNK_NATIVE;
+        ref.kind = CHUNK_NATIVE;
         memcpy(ref.id, id, ICECHUNK_ID_BYTES);
     } else {
-        ref.place = CHUNK_VIRTUAL;
+        ref.kind = CHUNK_VIRTUAL;
         good = (packed ? unpack_location(array, table, ref.location)
                        : copy_text(flat, table, REF_LOCATION, ref.location, sizeof ref.location)) &&
                copy_text(flat, table, REF_ETAG, ref.etag, sizeof ref.etag);

@@ -10,10 +10,10 @@
 
 enum { MANIFEST_LOCATION_BYTES = 1025, MANIFEST_ETAG_BYTES = 256, MANIFEST_MOST_AXES = 32 };
 
-enum chunk_place { CHUNK_INLINE, CHUNK_NATIVE, CHUNK_VIRTUAL };
+enum chunk_kind { CHUNK_INLINE, CHUNK_NATIVE, CHUNK_VIRTUAL };
 
 struct chunk_ref {
-    enum chunk_place place;
+    enum chunk_kind kind;
     const unsigned char *bytes;             /* CHUNK_INLINE: borrowed from the manifest */
     uint64_t offset, length;                /* in the object that holds the chunk */
     unsigned char id[ICECHUNK_ID_BYTES];    /* CHUNK_NATIVE */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots of the tables. */
+/* Fields of the tables. */
 enum { SNAPSHOT_NODES = 2, SNAPSHOT_FILES = 6, SNAPSHOT_FILES_2 };
 enum { NODE_ID, NODE_PATH, NODE_DOCUMENT, NODE_KIND, NODE_DATA };
 enum { ARRAY_MANIFESTS = 2 };
