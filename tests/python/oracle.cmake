@@ -83,7 +83,7 @@ find_program(PENSTOCK_ICECHUNK_PYTHON NAMES "$ENV{PENSTOCK_ICECHUNK_PYTHON}" ${P
 if(PENSTOCK_ICECHUNK_PYTHON)
   add_test(NAME python.icechunk
     COMMAND ${PENSTOCK_ICECHUNK_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_icechunk.py
-            --dump $<TARGET_FILE:dump_array> --penstock $<TARGET_FILE:penstock>)
+            --dump $<TARGET_FILE:dump_array> --field $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(python.icechunk PROPERTIES
     LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
