@@ -455,11 +455,16 @@ void dataset_stop_fetches(const struct dataset *dataset);
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
+/* Appends a line for each of the dataset's Icechunk repositories: "note: STORE is read at snapshot
+ * ID". */
+void dataset_describe_snapshots(const struct dataset *dataset, struct text *out);
+
 /* Appends a line "warning: ..." for each thing that is legal and probably not meant: attributes by
  * which xarray would convert a field and the run does not, chunks with other names than the
  * metadata says, and samples across jumps of the time; a line "note: ..." where the time jumps and
- * no sample has several steps. Only for a dataset from dataset_open(), not unpacked. Asks the store
- * for a few sizes, and reads coordinates of times; blocks. */
+ * no sample has several steps; and dataset_describe_snapshots(). Only for a dataset from
+ * dataset_open(), not unpacked. Asks the store for a few sizes, and reads coordinates of times;
+ * blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
 /* Of a dataset that is no mix: the views (zarr/metadata/view.h) that the field `field` (an index

@@ -8,16 +8,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int digit_of(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+                                        : -1;
+}
+
+/* A location as bytes, up to a '?' or '#': percent-decoded. A NUL ends it, and so matches no more.
+ */
+static void append_decoded(const char *text, struct text *out)
+{
+    for (; *text && *text != '?' && *text != '#'; text++) {
+        int high = *text == '%' ? digit_of(text[1]) : -1, low = high < 0 ? -1 : digit_of(text[2]);
+        char c = low < 0 ? *text : (char)(high * 16 + low);
+        text_append_bytes(out, &c, 1);
+        text += low < 0 ? 0 : 2;
+    }
+    text_append_bytes(out, "", 0);
+}
+
+/* As locations are compared: paths are file:// uris; and what stores decode in their uris is
+ * decoded.
+ */
+static void append_prefix(const char *uri, struct text *out)
+{
+    bool is_path = !strstr(uri, "://");
+    if (strncmp(uri, "file:", 5) == 0 || strncmp(uri, "http", 4) == 0)
+        append_decoded(uri, out);
+    else
+        text_append(out, "%s%s", is_path ? "file://" : "", uri);
+    if (out->data[out->length - 1] != '/')
+        text_append(out, "/");
+}
+
 static enum status open_prefix(struct icechunk *icechunk, const char *uri,
                                const struct store_options *options, struct error *err)
 {
     struct virtual_prefix *prefix = &icechunk->prefixes[icechunk->prefix_count];
     struct text text = {0};
-    bool is_path = !strstr(uri, "://");
     if (icechunk->prefix_count == ICECHUNK_MOST_PREFIXES)
         return error_set(err, STATUS_INVALID, "store.virtual: more than %d prefixes",
                          ICECHUNK_MOST_PREFIXES);
-    if (is_path && uri[0] != '/')
+    if (!strstr(uri, "://") && uri[0] != '/')
         return error_set(err, STATUS_INVALID,
                          "store.virtual: '%s': write an absolute path, or a uri such as "
                          "s3://BUCKET/PREFIX/",
@@ -26,8 +59,7 @@ static enum status open_prefix(struct icechunk *icechunk, const char *uri,
     if (status != STATUS_OK)
         return error_prefix(err, status, "store.virtual: ");
     icechunk->prefix_count++;
-    text_append(&text, "%s%s%s", is_path ? "file://" : "", uri,
-                uri[strlen(uri) - 1] == '/' ? "" : "/");
+    append_prefix(uri, &text);
     prefix->prefix = text.data;
     return STATUS_OK;
 }
@@ -49,12 +81,10 @@ static enum status locate(const struct icechunk *icechunk, const char *location,
                           struct error *err)
 {
     static const char container[] = "vcc://";
-    if (strncmp(location, "gcs://", 6) == 0) {
-        text_append(out, "gs://%s", location + 6);
-        return STATUS_OK;
-    }
+    bool is_other = strncmp(location, "gcs://", 6) == 0;
     if (strncmp(location, container, strlen(container)) != 0) {
-        text_append(out, "%s", location);
+        text_append(out, "%s", is_other ? "gs://" : "");
+        append_decoded(location + (is_other ? 6 : 0), out);
         return STATUS_OK;
     }
     const char *name = location + strlen(container);
@@ -66,33 +96,13 @@ static enum status locate(const struct icechunk *icechunk, const char *location,
                          "its reference names container '%.*s', which the repository's "
                          "configuration does not have",
                          (int)bytes, name);
+    struct text whole = {0};
     bool has_slash = prefix.bytes > 0 && prefix.text[prefix.bytes - 1] == '/';
-    text_append(out, "%.*s%s%s", (int)prefix.bytes, prefix.text, has_slash ? "" : "/",
-                name[bytes] == '/' ? name + bytes + 1 : "");
+    text_append_bytes(&whole, prefix.text, prefix.bytes);
+    text_append(&whole, "%s%s", has_slash ? "" : "/", name[bytes] == '/' ? name + bytes + 1 : "");
+    append_decoded(whole.data, out);
+    text_done(&whole);
     return STATUS_OK;
-}
-
-static int digit_of(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
-/* Percent-decodes up to a '?' or '#'. False: too long, or a NUL. */
-static bool decode(const char *text, char ret_key[ICECHUNK_KEY_BYTES])
-{
-    size_t used = 0;
-    for (; *text && *text != '?' && *text != '#' && used + 1 < ICECHUNK_KEY_BYTES; text++) {
-        int high = *text == '%' ? digit_of(text[1]) : -1, low = high < 0 ? -1 : digit_of(text[2]);
-        char c = low < 0 ? *text : (char)(high * 16 + low);
-        if (c == '\0')
-            return false;
-        ret_key[used++] = c;
-        text += low < 0 ? 0 : 2;
-    }
-    ret_key[used] = '\0';
-    return used + 1 < ICECHUNK_KEY_BYTES && store_key_is_well_formed(ret_key);
 }
 
 static enum status not_allowed(const char *location, struct error *err)
@@ -122,9 +132,11 @@ static enum status find_prefix(const struct icechunk *icechunk, const char *loca
     }
     if (!longest)
         return not_allowed(location, err);
-    if (!decode(location + strlen(longest->prefix), ret_key))
+    const char *key = location + strlen(longest->prefix);
+    if (strlen(key) >= ICECHUNK_KEY_BYTES || !store_key_is_well_formed(key))
         return error_set(err, STATUS_CORRUPT,
                          "its location '%.300s' is malformed, or has '.' or '..' in it", location);
+    strcpy(ret_key, key);
     *ret_store = longest->store;
     return STATUS_OK;
 }
