@@ -242,8 +242,8 @@ struct config_range {
     X("store.s3_metadata", s3_metadata, BOOL, "false", 0, 0, KEEPS_ORDER,                          \
       "s3: true: the container's or instance's metadata endpoint may be asked for credentials")    \
     X("store.virtual", virtual_prefixes, LIST, "", 0, 0, KEEPS_ORDER,                              \
-      "icechunk: folders and uris of prefixes, such as s3://BUCKET/PREFIX/, at which a "           \
-      "repository's virtual chunks may be read; \"\": none")                                       \
+      "icechunk: prefixes outside the repository that chunks may be read from, such as "           \
+      "s3://BUCKET/PREFIX/")                                                                       \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \
       "readers of a node take one port after another; port 0: any, as the run directory "          \

@@ -117,9 +117,7 @@ static enum status open_all(struct icechunk *icechunk, const char *uri,
                             const struct icechunk_uri *parts, const struct store_options *options,
                             struct error *err)
 {
-    enum status status = store_open_kind(parts->base, options, &icechunk->base, err);
-    if (status == STATUS_OK)
-        status = icechunk_resolve(icechunk, parts, err);
+    enum status status = icechunk_resolve(icechunk, parts, err);
     if (status == STATUS_OK)
         status = read_snapshot(icechunk, err);
     if (status == STATUS_OK)
@@ -133,33 +131,60 @@ static enum status open_all(struct icechunk *icechunk, const char *uri,
     return status;
 }
 
-enum status icechunk_open(const char *uri, const struct store_options *options,
-                          struct store **ret_store, struct error *err)
+/* Takes `base`. */
+static enum status open_parts(struct store *base, const char *uri, const struct icechunk_uri *parts,
+                              const struct store_options *options, struct store **ret_store,
+                              struct error *err)
 {
-    struct icechunk_uri parts;
-    enum status status = icechunk_uri_parse(uri, &parts, err);
-    if (status != STATUS_OK)
-        return status;
     struct icechunk *icechunk = calloc(1, sizeof *icechunk);
     struct inflated *kept = inflated_new();
     if (!icechunk || !kept) {
         free(icechunk);
         inflated_free(kept);
-        icechunk_uri_done(&parts);
-        return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+        store_free(base);
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open it");
     }
     icechunk->store.operations = &local_operations;
     icechunk->store.uri = (char *)uri; /* for messages, until the caller sets it */
+    icechunk->base = base;
     icechunk->inflated = kept;
     inflated_reserve(kept, ICECHUNK_KEPT_BYTES);
     pthread_mutex_init(&icechunk->mutex, NULL);
     pthread_cond_init(&icechunk->loaded, NULL);
-    status = open_all(icechunk, uri, &parts, options, err);
-    icechunk_uri_done(&parts);
+    enum status status = open_all(icechunk, uri, parts, options, err);
     if (status != STATUS_OK) {
         release(&icechunk->store);
-        return error_prefix(err, status, "store '%s': ", uri);
+        return status;
     }
     *ret_store = &icechunk->store;
     return STATUS_OK;
+}
+
+enum status icechunk_open_in(struct store *base, const char *uri,
+                             const struct store_options *options, struct store **ret_store,
+                             struct error *err)
+{
+    struct icechunk_uri parts;
+    enum status status = icechunk_uri_parse(uri, &parts, err);
+    if (status != STATUS_OK) {
+        store_free(base);
+        return status;
+    }
+    status = open_parts(base, uri, &parts, options, ret_store, err);
+    icechunk_uri_done(&parts);
+    return status == STATUS_OK ? STATUS_OK : error_prefix(err, status, "store '%s': ", uri);
+}
+
+enum status icechunk_open(const char *uri, const struct store_options *options,
+                          struct store **ret_store, struct error *err)
+{
+    struct icechunk_uri parts;
+    struct store *base = NULL;
+    enum status status = icechunk_uri_parse(uri, &parts, err);
+    if (status != STATUS_OK)
+        return status;
+    status = store_open_kind(parts.base, options, &base, err);
+    icechunk_uri_done(&parts);
+    return status == STATUS_OK ? icechunk_open_in(base, uri, options, ret_store, err)
+                               : error_prefix(err, status, "store '%s': ", uri);
 }

@@ -14,4 +14,10 @@
 MUST_USE enum status icechunk_open(const char *uri, const struct store_options *options,
                                    struct store **ret_store, struct error *err);
 
+/* As icechunk_open(), of a repository in `base`, which is taken, on failure too. The uri's own base
+ * is not opened. */
+MUST_USE enum status icechunk_open_in(struct store *base, const char *uri,
+                                      const struct store_options *options, struct store **ret_store,
+                                      struct error *err);
+
 #endif
