@@ -1,8 +1,8 @@
 /* Several stores as one. See store.h. A function that gets a key first finds the store that has the
  * key, and goes on with that store. So retries, watching and messages are those of that store. */
+#include "store/icechunk/icechunk_uri.h"
 #include "store/kind/inflated.h"
 #include "store/kind/store_internal.h"
-#include "store/uri.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static const struct store_operations operations = {
 /* The last name of a uri, without a reference: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
 static const char *last_name(const char *uri, size_t *ret_length)
 {
-    size_t end = uri_path_bytes(uri), begin;
+    size_t end = icechunk_uri_path_bytes(uri), begin;
     while (end > 0 && uri[end - 1] == '/')
         end--;
     for (begin = end; begin > 0 && uri[begin - 1] != '/'; begin--)

@@ -12,19 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool store_key_is_well_formed(const char *key)
-{
-    for (;;) {
-        size_t length = strcspn(key, "/");
-        if (length == 0 || (length == 1 && key[0] == '.') ||
-            (length == 2 && key[0] == '.' && key[1] == '.'))
-            return false;
-        if (key[length] == '\0')
-            return true;
-        key += length + 1;
-    }
-}
-
 static enum status check_key(const struct store *store, const char *key, struct error *err)
 {
     if (store_key_is_well_formed(key))
@@ -403,8 +390,5 @@ const char *store_uri(const struct store *store)
 
 void store_free(struct store *store)
 {
-    if (!store)
-        return;
-    free(store->uri);
-    store->operations->free(store);
+    store_close(store);
 }

@@ -4,6 +4,7 @@
 #include "store/directory/file_kind.h"
 #include "store/faulty.h"
 #include "store/icechunk/icechunk.h"
+#include "store/icechunk/icechunk_uri.h"
 #include "store/kind/watch.h"
 #include "store/uri.h"
 
@@ -47,12 +48,15 @@ static enum status add_faults(struct store **store, struct error *err)
 #endif
 }
 
+static enum status open_part(const char *uri, const struct store_options *options,
+                             struct store **ret_store, struct error *err);
+
 static enum status open_kind(const char *uri, const struct store_options *options,
                              struct store **ret_store, struct error *err)
 {
     char *path = NULL;
-    if (uri_in_repository(uri))
-        return icechunk_open(uri, options, ret_store, err);
+    if (icechunk_uri_inside(uri))
+        return icechunk_open(uri, options, open_part, ret_store, err);
     enum status status = uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
@@ -64,8 +68,9 @@ static enum status open_kind(const char *uri, const struct store_options *option
     return status;
 }
 
-enum status store_open_kind(const char *uri, const struct store_options *options,
-                            struct store **ret_store, struct error *err)
+/* A store that another one is made of: a store_opener. */
+static enum status open_part(const char *uri, const struct store_options *options,
+                             struct store **ret_store, struct error *err)
 {
     char *copy = strdup(uri);
     enum status status =
@@ -118,7 +123,7 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
 enum status store_path(const char *uri, char **ret_path, struct error *err)
 {
     char *path = NULL;
-    bool is_repository = uri_in_repository(uri) != NULL;
+    bool is_repository = icechunk_uri_inside(uri) != NULL;
     enum status status = is_repository ? STATUS_OK : uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;

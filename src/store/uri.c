@@ -184,20 +184,3 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     return *ret_path ? STATUS_OK
                      : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
 }
-
-const char *uri_in_repository(const char *uri)
-{
-    static const char scheme[] = "icechunk";
-    const char *rest = uri + strlen(scheme);
-    if (strncmp(uri, scheme, strlen(scheme)) != 0)
-        return NULL;
-    if (strncmp(rest, "://", 3) == 0)
-        return rest + 3;
-    size_t length = rest[0] == '+' ? scheme_length(rest + 1) : 0;
-    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
-}
-
-size_t uri_path_bytes(const char *uri)
-{
-    return uri_in_repository(uri) ? strcspn(uri, "@") : strlen(uri);
-}

@@ -5,19 +5,10 @@
 
 #include "base/error.h"
 
-#include <stddef.h>
-
 /* Takes a uri apart. *ret_path: the path of a directory or file, malloc'ed and decoded, returned;
  * NULL: the uri is http://, https:// or s3://. INVALID: a uri that is empty, has a secret in it, or
  * is malformed. UNSUPPORTED: another scheme; the message names the scheme, and what to write
  * instead. NO_MEMORY. */
 MUST_USE enum status uri_parse(const char *uri, char **ret_path, struct error *err);
-
-/* Of an Icechunk repository's uri: the uri of the store that the repository lies in, with the
- * reference behind it; else NULL. Points into `uri`. */
-const char *uri_in_repository(const char *uri);
-
-/* How many bytes of a uri are not an Icechunk reference: "@tag:a". */
-size_t uri_path_bytes(const char *uri);
 
 #endif

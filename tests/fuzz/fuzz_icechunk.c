@@ -197,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct store *store = NULL;
         uint64_t visited = 0;
         enum status status =
-            icechunk_open_in(make_base(data, size), uris[i], &options, &store, &err);
+            icechunk_open_in(make_base(data, size), uris[i], &options, NULL, &store, &err);
         CHECK(status == STATUS_OK || err.message[0]);
         if (status != STATUS_OK)
             continue;

@@ -48,10 +48,10 @@ static void release(struct store *store)
     struct icechunk *icechunk = icechunk_of(store);
     icechunk_fetch_stop(store);
     for (size_t i = 0; i < icechunk->prefix_count; i++) {
-        store_free(icechunk->prefixes[i].store);
+        store_close(icechunk->prefixes[i].store);
         free(icechunk->prefixes[i].prefix);
     }
-    store_free(icechunk->base);
+    store_close(icechunk->base);
     icechunk_fetches_free(icechunk->fetches);
     inflated_free(icechunk->inflated);
     snapshot_done(&icechunk->snapshot);
@@ -115,13 +115,13 @@ static void pin_uri(struct icechunk *icechunk, const char *uri)
 
 static enum status open_all(struct icechunk *icechunk, const char *uri,
                             const struct icechunk_uri *parts, const struct store_options *options,
-                            struct error *err)
+                            store_opener *open, struct error *err)
 {
     enum status status = icechunk_resolve(icechunk, parts, err);
     if (status == STATUS_OK)
         status = read_snapshot(icechunk, err);
     if (status == STATUS_OK)
-        status = icechunk_open_prefixes(icechunk, options, err);
+        status = icechunk_open_prefixes(icechunk, options, open, err);
     if (status == STATUS_OK && is_any_remote(icechunk)) {
         icechunk->store.operations = &remote_operations;
         status = icechunk_fetches_new(icechunk, err);
@@ -133,15 +133,15 @@ static enum status open_all(struct icechunk *icechunk, const char *uri,
 
 /* Takes `base`. */
 static enum status open_parts(struct store *base, const char *uri, const struct icechunk_uri *parts,
-                              const struct store_options *options, struct store **ret_store,
-                              struct error *err)
+                              const struct store_options *options, store_opener *open,
+                              struct store **ret_store, struct error *err)
 {
     struct icechunk *icechunk = calloc(1, sizeof *icechunk);
     struct inflated *kept = inflated_new();
     if (!icechunk || !kept) {
         free(icechunk);
         inflated_free(kept);
-        store_free(base);
+        store_close(base);
         return error_set(err, STATUS_NO_MEMORY, "no memory to open it");
     }
     icechunk->store.operations = &local_operations;
@@ -151,7 +151,7 @@ static enum status open_parts(struct store *base, const char *uri, const struct 
     inflated_reserve(kept, ICECHUNK_KEPT_BYTES);
     pthread_mutex_init(&icechunk->mutex, NULL);
     pthread_cond_init(&icechunk->loaded, NULL);
-    enum status status = open_all(icechunk, uri, parts, options, err);
+    enum status status = open_all(icechunk, uri, parts, options, open, err);
     if (status != STATUS_OK) {
         release(&icechunk->store);
         return status;
@@ -161,21 +161,21 @@ static enum status open_parts(struct store *base, const char *uri, const struct 
 }
 
 enum status icechunk_open_in(struct store *base, const char *uri,
-                             const struct store_options *options, struct store **ret_store,
-                             struct error *err)
+                             const struct store_options *options, store_opener *open,
+                             struct store **ret_store, struct error *err)
 {
     struct icechunk_uri parts;
     enum status status = icechunk_uri_parse(uri, &parts, err);
     if (status != STATUS_OK) {
-        store_free(base);
+        store_close(base);
         return status;
     }
-    status = open_parts(base, uri, &parts, options, ret_store, err);
+    status = open_parts(base, uri, &parts, options, open, ret_store, err);
     icechunk_uri_done(&parts);
     return status == STATUS_OK ? STATUS_OK : error_prefix(err, status, "store '%s': ", uri);
 }
 
-enum status icechunk_open(const char *uri, const struct store_options *options,
+enum status icechunk_open(const char *uri, const struct store_options *options, store_opener *open,
                           struct store **ret_store, struct error *err)
 {
     struct icechunk_uri parts;
@@ -183,8 +183,8 @@ enum status icechunk_open(const char *uri, const struct store_options *options,
     enum status status = icechunk_uri_parse(uri, &parts, err);
     if (status != STATUS_OK)
         return status;
-    status = store_open_kind(parts.base, options, &base, err);
+    status = open(parts.base, options, &base, err);
     icechunk_uri_done(&parts);
-    return status == STATUS_OK ? icechunk_open_in(base, uri, options, ret_store, err)
+    return status == STATUS_OK ? icechunk_open_in(base, uri, options, open, ret_store, err)
                                : error_prefix(err, status, "store '%s': ", uri);
 }

@@ -6,18 +6,18 @@
 #ifndef PENSTOCK_STORE_ICECHUNK_ICECHUNK_H
 #define PENSTOCK_STORE_ICECHUNK_ICECHUNK_H
 
-#include "store/store.h"
+#include "store/kind/store_internal.h"
 
-/* Opens the repository at an icechunk uri, by whatever store its base is. `uri` is borrowed until
+/* Opens the repository at an icechunk uri, by open(). `uri` is borrowed until
  * the caller sets the store's own. Errors of store_open(). NOT_FOUND also: no such branch, tag or
  * snapshot. */
 MUST_USE enum status icechunk_open(const char *uri, const struct store_options *options,
-                                   struct store **ret_store, struct error *err);
+                                   store_opener *open, struct store **ret_store, struct error *err);
 
 /* As icechunk_open(), of a repository in `base`, which is taken, on failure too. The uri's own base
  * is not opened. */
 MUST_USE enum status icechunk_open_in(struct store *base, const char *uri,
-                                      const struct store_options *options, struct store **ret_store,
-                                      struct error *err);
+                                      const struct store_options *options, store_opener *open,
+                                      struct store **ret_store, struct error *err);
 
 #endif

@@ -296,6 +296,12 @@ enum status icechunk_fetches_new(struct icechunk *icechunk, struct error *err)
                : error_set(err, STATUS_IO, "no thread to read an Icechunk repository's manifests");
 }
 
+static void stop_store(const struct store *store)
+{
+    if (store->operations->fetch_stop)
+        store->operations->fetch_stop(store);
+}
+
 /* Ends what waits for other stores first: loaders may, too. */
 void icechunk_fetch_stop(const struct store *store)
 {
@@ -307,10 +313,9 @@ void icechunk_fetch_stop(const struct store *store)
     fetches->stopping = true;
     pthread_cond_broadcast(&fetches->work);
     pthread_mutex_unlock(&fetches->mutex);
-    if (icechunk->base)
-        fetch_stop(icechunk->base);
+    stop_store(icechunk->base);
     for (size_t i = 0; i < icechunk->prefix_count; i++)
-        fetch_stop(icechunk->prefixes[i].store);
+        stop_store(icechunk->prefixes[i].store);
     for (size_t i = 0; i < fetches->thread_count; i++)
         pthread_join(fetches->threads[i], NULL);
     fetches->thread_count = 0;

@@ -108,7 +108,8 @@ MUST_USE enum status icechunk_resolve(struct icechunk *icechunk, const struct ic
 
 /* icechunk_virtual.c: opens the stores of the prefixes that the settings allow. */
 MUST_USE enum status icechunk_open_prefixes(struct icechunk *icechunk,
-                                            const struct store_options *options, struct error *err);
+                                            const struct store_options *options, store_opener *open,
+                                            struct error *err);
 
 /* icechunk_virtual.c: which store has the object of a chunk that is not inline, and its key there.
  * INVALID: it lies where the configuration does not allow. CORRUPT. Pure. */

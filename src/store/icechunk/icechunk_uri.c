@@ -2,7 +2,6 @@
 #include "store/icechunk/icechunk_uri.h"
 
 #include "base/text.h"
-#include "store/uri.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static char *copy_base(const char *base, size_t length)
 enum status icechunk_uri_parse(const char *uri, struct icechunk_uri *ret_uri, struct error *err)
 {
     struct icechunk_uri parsed = {0};
-    const char *base = uri_in_repository(uri), *name = "main";
+    const char *base = icechunk_uri_inside(uri), *name = "main";
     const char *at = strchr(base, '@');
     size_t length = at ? (size_t)(at - base) : strlen(base);
     if (text_has_secret(uri))
@@ -74,4 +73,21 @@ void icechunk_uri_done(struct icechunk_uri *uri)
     free(uri->base);
     free(uri->name);
     *uri = (struct icechunk_uri){0};
+}
+
+const char *icechunk_uri_inside(const char *uri)
+{
+    static const char scheme[] = "icechunk", letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    const char *rest = uri + strlen(scheme);
+    if (strncmp(uri, scheme, strlen(scheme)) != 0)
+        return NULL;
+    if (strncmp(rest, "://", 3) == 0)
+        return rest + 3;
+    size_t length = rest[0] == '+' ? strspn(rest + 1, letters) : 0;
+    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
+}
+
+size_t icechunk_uri_path_bytes(const char *uri)
+{
+    return icechunk_uri_inside(uri) ? strcspn(uri, "@") : strlen(uri);
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum icechunk_reference { REFERENCE_BRANCH, REFERENCE_TAG, REFERENCE_SNAPSHOT };
 
@@ -25,5 +26,12 @@ MUST_USE enum status icechunk_uri_parse(const char *uri, struct icechunk_uri *re
                                         struct error *err);
 
 void icechunk_uri_done(struct icechunk_uri *uri);
+
+/* Of an Icechunk repository's uri: the uri of the store that the repository lies in, with the
+ * reference behind it; else NULL. Points into `uri`. */
+const char *icechunk_uri_inside(const char *uri);
+
+/* How many bytes of any store's uri are not a reference: "@tag:a". */
+size_t icechunk_uri_path_bytes(const char *uri);
 
 #endif

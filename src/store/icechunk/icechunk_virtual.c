@@ -43,7 +43,8 @@ static void append_prefix(const char *uri, struct text *out)
 }
 
 static enum status open_prefix(struct icechunk *icechunk, const char *uri,
-                               const struct store_options *options, struct error *err)
+                               const struct store_options *options, store_opener *open,
+                               struct error *err)
 {
     struct virtual_prefix *prefix = &icechunk->prefixes[icechunk->prefix_count];
     struct text text = {0};
@@ -55,7 +56,7 @@ static enum status open_prefix(struct icechunk *icechunk, const char *uri,
                          "store.virtual: '%s': write an absolute path, or a uri such as "
                          "s3://BUCKET/PREFIX/",
                          uri);
-    enum status status = store_open_kind(uri, options, &prefix->store, err);
+    enum status status = open(uri, options, &prefix->store, err);
     if (status != STATUS_OK)
         return error_prefix(err, status, "store.virtual: ");
     icechunk->prefix_count++;
@@ -65,13 +66,13 @@ static enum status open_prefix(struct icechunk *icechunk, const char *uri,
 }
 
 enum status icechunk_open_prefixes(struct icechunk *icechunk, const struct store_options *options,
-                                   struct error *err)
+                                   store_opener *open, struct error *err)
 {
     struct text uri = {0};
     const char *list = options->settings->virtual_prefixes;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && text_list_take(&list, &uri))
-        status = open_prefix(icechunk, uri.data, options, err);
+        status = open_prefix(icechunk, uri.data, options, open, err);
     text_done(&uri);
     return status;
 }

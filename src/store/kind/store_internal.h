@@ -102,13 +102,16 @@ MUST_USE enum status joined_catalogue_below(const struct store *store, const cha
                                             struct store_catalogue *ret_catalogue,
                                             struct error *err);
 
-/* store.c: whether a key has no empty, "." or ".." part, and so cannot leave the store. */
+/* Opens a store of the kind that the uri means, and sets its uri; for stores that are made of
+ * others. Errors are those of store_open(). options->settings must not be NULL. */
+typedef enum status store_opener(const char *uri, const struct store_options *options,
+                                 struct store **ret_store, struct error *err);
+
+/* parts.c: whether a key has no empty, "." or ".." part, and so cannot leave the store. */
 bool store_key_is_well_formed(const char *key);
 
-/* store_open.c: opens a store of the kind that the uri means, and sets its uri; for stores that are
- * made of others. Errors are those of store_open(). options->settings must not be NULL. */
-MUST_USE enum status store_open_kind(const char *uri, const struct store_options *options,
-                                     struct store **ret_store, struct error *err);
+/* parts.c: closes a store that another one is made of. NULL is fine. */
+void store_close(struct store *store);
 
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
