@@ -280,8 +280,8 @@ struct store_catalogue {
     uint64_t kept_bytes;   /* that the store reserved for manifests when it was opened */
 };
 
-/* Of the arrays below a prefix. Reads manifests whose size is not known yet. Errors of store_get()
- * but NOT_FOUND. */
+/* Of the arrays below a prefix. Reads a few manifests of each array, the largest: all_bytes is
+ * estimated by those. Errors of store_get() but NOT_FOUND. */
 MUST_USE enum status store_catalogue_below(const struct store *store, const char *prefix,
                                            struct store_catalogue *ret_catalogue,
                                            struct error *err);

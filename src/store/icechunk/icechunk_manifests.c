@@ -150,27 +150,77 @@ enum status icechunk_pin(const struct icechunk *icechunk, struct snapshot_manife
     return status;
 }
 
-static enum status add_manifests(const struct icechunk *icechunk, const struct snapshot_node *node,
-                                 struct store_catalogue *catalogue, struct error *err)
+/* Of an array's manifests, those that are read to find out their size: of a repository that splits
+ * them there may be thousands. */
+enum { MOST_MEASURED = 4 };
+
+struct measured {
+    struct snapshot_manifest *manifests[MOST_MEASURED]; /* of most stored bytes, in order */
+    size_t count;
+};
+
+/* Keeps a manifest if it is one of the largest. The order of equal ones is that of the snapshot. */
+static void note_large(struct measured *measured, struct snapshot_manifest *manifest)
 {
-    struct snapshot_walk walk = snapshot_walk(&icechunk->snapshot, node);
-    for (;;) {
-        struct snapshot_manifest *manifest;
-        const unsigned char *bytes;
-        enum status status = snapshot_next(&icechunk->snapshot, &walk, NULL, 0, 0, &manifest, err);
-        if (status != STATUS_OK || !manifest)
-            return status;
+    size_t i = measured->count;
+    while (i > 0 && measured->manifests[i - 1]->stored_bytes < manifest->stored_bytes)
+        i--;
+    if (i == MOST_MEASURED)
+        return;
+    measured->count += measured->count < MOST_MEASURED;
+    for (size_t k = measured->count - 1; k > i; k--)
+        measured->manifests[k] = measured->manifests[k - 1];
+    measured->manifests[i] = manifest;
+}
+
+/* The sizes of the largest ones, and how many times larger than stored they are at most. */
+static enum status measure(const struct icechunk *icechunk, const struct measured *measured,
+                           struct store_catalogue *catalogue, uint64_t *ret_ratio,
+                           struct error *err)
+{
+    *ret_ratio = 1;
+    for (size_t i = 0; i < measured->count; i++) {
+        struct snapshot_manifest *manifest = measured->manifests[i];
         if (manifest->decoded_bytes == 0) {
-            status = icechunk_pin(icechunk, manifest, &bytes, err);
+            const unsigned char *bytes;
+            enum status status = icechunk_pin(icechunk, manifest, &bytes, err);
             if (status != STATUS_OK)
                 return status;
             inflated_unpin(icechunk->inflated, manifest);
         }
-        uint64_t bytes_here = size_round_up(manifest->decoded_bytes, MEMORY_PAGE_BYTES);
-        catalogue->most_bytes = max_u64(catalogue->most_bytes, bytes_here);
-        catalogue->all_bytes = add_sat(catalogue->all_bytes, bytes_here);
+        uint64_t decoded = size_round_up(manifest->decoded_bytes, MEMORY_PAGE_BYTES);
+        catalogue->most_bytes = max_u64(catalogue->most_bytes, decoded);
+        catalogue->all_bytes = add_sat(catalogue->all_bytes, decoded);
         catalogue->stored_bytes = max_u64(catalogue->stored_bytes, manifest->stored_bytes);
+        *ret_ratio =
+            max_u64(*ret_ratio, size_divide_up(decoded, max_u64(manifest->stored_bytes, 1)));
     }
+    return STATUS_OK;
+}
+
+/* Adds an array's manifests. What the snapshot says of them, and of the largest what is in them,
+ * counts alone, so that all processes come to the same. */
+static enum status add_manifests(const struct icechunk *icechunk, const struct snapshot_node *node,
+                                 struct store_catalogue *catalogue, struct error *err)
+{
+    struct snapshot_walk walk = snapshot_walk(&icechunk->snapshot, node);
+    struct measured measured = {.count = 0};
+    uint64_t stored = 0, ratio;
+    for (;;) {
+        struct snapshot_manifest *manifest;
+        enum status status = snapshot_next(&icechunk->snapshot, &walk, NULL, 0, 0, &manifest, err);
+        if (status != STATUS_OK)
+            return status;
+        if (!manifest)
+            break;
+        note_large(&measured, manifest);
+        stored = add_sat(stored, manifest->stored_bytes);
+    }
+    enum status status = measure(icechunk, &measured, catalogue, &ratio, err);
+    for (size_t i = 0; i < measured.count; i++)
+        stored -= min_u64(stored, measured.manifests[i]->stored_bytes);
+    catalogue->all_bytes = add_sat(catalogue->all_bytes, mul_sat(stored, ratio));
+    return status;
 }
 
 enum status icechunk_catalogue_below(const struct store *store, const char *prefix,
