@@ -56,6 +56,7 @@ static void release(struct store *store)
     inflated_free(icechunk->inflated);
     snapshot_done(&icechunk->snapshot);
     free(icechunk->config);
+    free(icechunk->uri);
     free(icechunk->pinned);
     pthread_cond_destroy(&icechunk->loaded);
     pthread_mutex_destroy(&icechunk->mutex);
@@ -138,14 +139,16 @@ static enum status open_parts(struct store *base, const char *uri, const struct 
 {
     struct icechunk *icechunk = calloc(1, sizeof *icechunk);
     struct inflated *kept = inflated_new();
-    if (!icechunk || !kept) {
+    char *copy = strdup(uri);
+    if (!icechunk || !kept || !copy) {
         free(icechunk);
+        free(copy);
         inflated_free(kept);
         store_close(base);
         return error_set(err, STATUS_NO_MEMORY, "no memory to open it");
     }
     icechunk->store.operations = &local_operations;
-    icechunk->store.uri = (char *)uri; /* for messages, until the caller sets it */
+    icechunk->uri = copy;
     icechunk->base = base;
     icechunk->inflated = kept;
     inflated_reserve(kept, ICECHUNK_KEPT_BYTES);

@@ -8,9 +8,8 @@
 
 #include "store/kind/store_internal.h"
 
-/* Opens the repository at an icechunk uri, by open(). `uri` is borrowed until
- * the caller sets the store's own. Errors of store_open(). NOT_FOUND also: no such branch, tag or
- * snapshot. */
+/* Opens the repository at an icechunk uri, by open(). The caller sets the store's uri. Errors of
+ * store_open(). NOT_FOUND also: no such branch, tag or snapshot. */
 MUST_USE enum status icechunk_open(const char *uri, const struct store_options *options,
                                    store_opener *open, struct store **ret_store, struct error *err);
 

@@ -68,8 +68,8 @@ static void on_done(struct fetch *fetch)
     if (status != STATUS_OK) {
         outer->error = fetch->error;
         status = icechunk_explain(&relay->ref, status, &outer->error);
-        status = error_prefix(&outer->error, status,
-                              "'%s': chunk '%s': ", relay->icechunk->store.uri, outer->key);
+        status = error_prefix(&outer->error, status, "'%s': chunk '%s': ", relay->icechunk->uri,
+                              outer->key);
     }
     put_relay(relay->icechunk->fetches, relay);
     finish(outer, status);
@@ -143,8 +143,8 @@ static bool send(struct icechunk *icechunk, struct fetch *fetch, const struct ch
     if (status == STATUS_OK)
         status = icechunk_read_object(icechunk, ref, offset, size, fetch->buffer, &fetch->error);
     if (status != STATUS_OK)
-        status = error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->store.uri,
-                              fetch->key);
+        status =
+            error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->uri, fetch->key);
     finish(fetch, status);
     return true;
 }
@@ -195,8 +195,8 @@ static bool begin(struct icechunk *icechunk, struct fetch *fetch, bool may_wait)
     bool absent = false;
     icechunk_read_key(icechunk, fetch->key, &key);
     if (!key.node) {
-        finish(fetch, error_set(&fetch->error, STATUS_NOT_FOUND, "'%s' has no '%s'",
-                                icechunk->store.uri, fetch->key));
+        finish(fetch, error_set(&fetch->error, STATUS_NOT_FOUND, "'%s' has no '%s'", icechunk->uri,
+                                fetch->key));
         return true;
     }
     if (key.is_document) {
@@ -210,8 +210,8 @@ static bool begin(struct icechunk *icechunk, struct fetch *fetch, bool may_wait)
     if (status == STATUS_OK)
         return give_chunk(icechunk, fetch, &chunk, may_wait);
     if (status != STATUS_NOT_FOUND)
-        status = error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->store.uri,
-                              fetch->key);
+        status =
+            error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->uri, fetch->key);
     finish(fetch, status);
     return true;
 }
@@ -238,7 +238,7 @@ static void *run_loader(void *argument)
         pthread_mutex_unlock(&fetches->mutex);
         if (stopping)
             finish(fetch, error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped",
-                                    fetches->icechunk->store.uri));
+                                    fetches->icechunk->uri));
         else
             (void)begin(fetches->icechunk, fetch, true);
         pthread_mutex_lock(&fetches->mutex);
@@ -260,7 +260,7 @@ void icechunk_fetch(const struct store *store, struct fetch *fetch)
     pthread_mutex_unlock(&fetches->mutex);
     if (stopping) {
         finish(fetch,
-               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", store->uri));
+               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", icechunk->uri));
         return;
     }
     if (begin(icechunk, fetch, false))
@@ -275,7 +275,7 @@ void icechunk_fetch(const struct store *store, struct fetch *fetch)
     pthread_mutex_unlock(&fetches->mutex);
     if (stopping)
         finish(fetch,
-               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", store->uri));
+               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", icechunk->uri));
 }
 
 enum status icechunk_fetches_new(struct icechunk *icechunk, struct error *err)

@@ -35,6 +35,7 @@ struct virtual_prefix {
 
 struct icechunk {
     struct store store;
+    char *uri;          /* owned: as given, for messages */
     struct store *base; /* owned: where the repository lies */
     char id[ICECHUNK_ID_TEXT_BYTES];
     char *pinned; /* owned: the uri of this very snapshot */

@@ -110,7 +110,7 @@ static enum status find_value(const struct icechunk *icechunk, const char *key,
     icechunk_read_key(icechunk, key, &parts);
     *ret_value = (struct value){0};
     if (!parts.node)
-        return error_set(err, STATUS_NOT_FOUND, "'%s' has no '%s'", icechunk->store.uri, key);
+        return error_set(err, STATUS_NOT_FOUND, "'%s' has no '%s'", icechunk->uri, key);
     if (parts.is_document) {
         ret_value->bytes = parts.node->document;
         ret_value->length = parts.node->document_bytes;
@@ -118,7 +118,7 @@ static enum status find_value(const struct icechunk *icechunk, const char *key,
     }
     enum status status = icechunk_find(icechunk, &parts, true, NULL, &ret_value->chunk, err);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        return error_prefix(err, status, "'%s': chunk '%s': ", icechunk->store.uri, key);
+        return error_prefix(err, status, "'%s': chunk '%s': ", icechunk->uri, key);
     ret_value->bytes =
         ret_value->chunk.ref.kind == CHUNK_INLINE ? ret_value->chunk.ref.bytes : NULL;
     ret_value->length = ret_value->chunk.ref.length;
@@ -134,7 +134,7 @@ static enum status read_piece(const struct icechunk *icechunk, const char *key,
     if (offset > value->length || size > value->length - offset)
         return error_set(err, STATUS_CORRUPT,
                          "'%s': '%s' has %" PRIu64 " bytes, more are needed: it was cut short",
-                         icechunk->store.uri, key, value->length);
+                         icechunk->uri, key, value->length);
     if (value->bytes) {
         memcpy(buffer, value->bytes + offset, size);
         return STATUS_OK;
@@ -143,7 +143,7 @@ static enum status read_piece(const struct icechunk *icechunk, const char *key,
         icechunk_read_object(icechunk, &value->chunk.ref, offset, size, buffer, err);
     return status == STATUS_OK
                ? STATUS_OK
-               : error_prefix(err, status, "'%s': chunk '%s': ", icechunk->store.uri, key);
+               : error_prefix(err, status, "'%s': chunk '%s': ", icechunk->uri, key);
 }
 
 static enum status check_capacity(const struct icechunk *icechunk, const char *key,
@@ -153,7 +153,7 @@ static enum status check_capacity(const struct icechunk *icechunk, const char *k
         return STATUS_OK;
     return error_set(err, STATUS_CORRUPT,
                      "'%s': '%s' has %" PRIu64 " bytes, at most %" PRIu64 " can be right",
-                     icechunk->store.uri, key, value->length, capacity);
+                     icechunk->uri, key, value->length, capacity);
 }
 
 enum status icechunk_get(const struct store *store, const char *key, store_begins *begins,
@@ -187,7 +187,7 @@ enum status icechunk_get_ranges(const struct store *store, const char *key,
         status = error_set(err, STATUS_CORRUPT,
                            "'%s': '%s' has %" PRIu64 " bytes instead of %" PRIu64
                            ": it was cut short, or written for another array",
-                           store->uri, key, value.length, total);
+                           icechunk->uri, key, value.length, total);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         status = read_piece(icechunk, key, &value, ranges[i].offset, ranges[i].size,
                             ranges[i].buffer, err);
@@ -222,7 +222,7 @@ enum status icechunk_get_text(const struct store *store, const char *key, size_t
         return status;
     status = check_capacity(icechunk, key, &value, limit, err);
     if (status == STATUS_OK && !(text = malloc(value.length + 1)))
-        status = error_set(err, STATUS_NO_MEMORY, "no memory for '%s' of '%s'", key, store->uri);
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for '%s' of '%s'", key, icechunk->uri);
     if (status == STATUS_OK)
         status = read_piece(icechunk, key, &value, 0, value.length, text, err);
     icechunk_let_go(icechunk, &value.chunk);
