@@ -147,8 +147,9 @@ bool text_has_password(const char *text)
         return true;
     for (const char *at = text; (at = strstr(at, "://")) != NULL;) {
         const char *scheme = at;
+        bool is_path = at - text >= 8 && memcmp(at - 8, "icechunk", 8) == 0; /* with a branch */
         at += 3;
-        if (is_password(at + container_length(text, scheme)))
+        if (!is_path && is_password(at + container_length(text, scheme)))
             return true;
     }
     return false;

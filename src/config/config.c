@@ -401,13 +401,19 @@ static enum status parse_missing(struct store_settings *settings, const char *te
                      text, STORE_MISSING_MOST);
 }
 
+static enum status copy_text(char *out, size_t capacity, const char *text, const char *key,
+                             struct error *err)
+{
+    if (strlen(text) >= capacity)
+        return error_set(err, STATUS_INVALID, "%s: more than %zu bytes", key, capacity - 1);
+    strcpy(out, text);
+    return STATUS_OK;
+}
+
 static enum status copy_setting(char out[STORE_TEXT_BYTES], const char *text, const char *key,
                                 struct error *err)
 {
-    if (strlen(text) >= STORE_TEXT_BYTES)
-        return error_set(err, STATUS_INVALID, "%s: more than %d bytes", key, STORE_TEXT_BYTES - 1);
-    strcpy(out, text);
-    return STATUS_OK;
+    return copy_text(out, STORE_TEXT_BYTES, text, key, err);
 }
 
 enum status config_store_settings(const struct config *config, struct store_settings *ret_settings,
@@ -435,6 +441,9 @@ enum status config_store_settings(const struct config *config, struct store_sett
     if (status == STATUS_OK)
         status =
             copy_setting(settings.payer, config->store_requester_pays, "store.requester_pays", err);
+    if (status == STATUS_OK)
+        status = copy_text(settings.virtual_prefixes, STORE_LIST_BYTES, config->virtual_prefixes,
+                           "store.virtual", err);
     if (status == STATUS_OK)
         *ret_settings = settings;
     return status;

@@ -253,6 +253,9 @@ struct config_range {
     X("store.requester_pays", store_requester_pays, STRING, "", 0, 0, KEEPS_ORDER,                 \
       "s3: true: you pay for requests; gs: the project that pays; \"\": the owner of the "         \
       "data pays")                                                                                 \
+    X("store.virtual", virtual_prefixes, LIST, "", 0, 0, KEEPS_ORDER,                              \
+      "icechunk: prefixes outside the repository that chunks may be read from, such as "           \
+      "s3://BUCKET/PREFIX/")                                                                       \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \
       "readers of a node take one port after another; port 0: any, as the run directory "          \

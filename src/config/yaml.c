@@ -50,16 +50,18 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
     return status;
 }
 
-static bool is_relative(const char *uri)
+/* Of a URI that is relative to the file's folder, puts the folder in front; returns what goes
+ * behind. An Icechunk repository in a folder has a scheme and a path. */
+static const char *put_folder(const struct yaml_reader *reader, const char *uri, struct text *path)
 {
-    return *uri && uri[0] != '/' && !strstr(uri, "://") && strncasecmp(uri, "file:", 5) != 0;
-}
-
-/* Of a URI that is relative to the file's folder, puts the folder in front. */
-static void put_folder(const struct yaml_reader *reader, const char *uri, struct text *path)
-{
-    if (reader->folder && is_relative(uri))
-        text_append(path, "%s/", reader->folder);
+    static const char repository[] = "icechunk://";
+    bool in_repository = strncmp(uri, repository, strlen(repository)) == 0;
+    const char *rest = in_repository ? uri + strlen(repository) : uri;
+    if (!reader->folder || !*rest || rest[0] == '/' || strstr(rest, "://") ||
+        strncasecmp(rest, "file:", 5) == 0)
+        return uri;
+    text_append(path, "%s%s/", in_repository ? repository : "", reader->folder);
+    return rest;
 }
 
 /* A value or a list as text: "[a,b]" of a list. False: it is neither. */
@@ -110,11 +112,10 @@ static enum status read_property(struct yaml_reader *reader, const char *name, c
     const char *file = scalar ? listed_file(key, scalar) : NULL;
     if (file)
         text_append(&text, "@");
-    if (file || (scalar && names_store(key, scalar)))
-        put_folder(reader, file ? file : scalar, &text);
-    if (file)
-        text_append(&text, "%s", file);
-    if ((file || node_text(reader, value, &text)) &&
+    const char *path = file ? file : scalar && names_store(key, scalar) ? scalar : NULL;
+    if (path)
+        text_append(&text, "%s", put_folder(reader, path, &text));
+    if ((path || node_text(reader, value, &text)) &&
         (takes_list || value->type != YAML_SEQUENCE_NODE)) {
         status =
             config_put_field_property(reader->config, name, key, text.data ? text.data : "", err);
@@ -250,9 +251,7 @@ static void put_item(const struct yaml_reader *reader, bool is_uri, const char *
                      struct text *list)
 {
     struct text path = {0};
-    if (is_uri)
-        put_folder(reader, item, &path);
-    text_append(&path, "%s", item);
+    text_append(&path, "%s", is_uri ? put_folder(reader, item, &path) : item);
     text_list_put(list, path.data ? path.data : item);
     text_done(&path);
 }

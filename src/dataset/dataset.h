@@ -182,12 +182,15 @@ struct dataset {
     size_t held_bytes;     /* of the memory that dataset_hold() fills; 0 if nothing is held */
     size_t scratch_bytes;  /* memory of each dataset_reader */
     size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
-    size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated */
+    size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated, and of
+                            * manifests beyond catalogue_bytes */
     size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields and
                             * panels, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
-    size_t index_bytes;    /* memory of the cache of shards' indices, which all readers share */
-    bool mask;             /* as the options said */
+    size_t catalogue_bytes; /* memory of manifests of Icechunk repositories, which all readers
+                             * share; further ones are in inflated_bytes */
+    size_t index_bytes;     /* memory of the cache of shards' indices, which all readers share */
+    bool mask;              /* as the options said */
     size_t
         valid_offset; /* mask: where a row buffer has a byte a sample: 1, or 0 for a bad sample */
     bool remote;      /* reading waits for a network */
@@ -454,11 +457,16 @@ void dataset_stop_fetches(const struct dataset *dataset);
 struct disk_cache;
 struct disk_cache *dataset_disk_cache(const struct dataset *dataset);
 
+/* Appends a line for each of the dataset's Icechunk repositories: "note: STORE is read at snapshot
+ * ID". */
+void dataset_describe_snapshots(const struct dataset *dataset, struct text *out);
+
 /* Appends a line "warning: ..." for each thing that is legal and probably not meant: attributes by
  * which xarray would convert a field and the run does not, chunks with other names than the
  * metadata says, and samples across jumps of the time; a line "note: ..." where the time jumps and
- * no sample has several steps. Only for a dataset from dataset_open(), not unpacked. Asks the store
- * for a few sizes, and reads coordinates of times; blocks. */
+ * no sample has several steps; and dataset_describe_snapshots(). Only for a dataset from
+ * dataset_open(), not unpacked. Asks the store for a few sizes, and reads coordinates of times;
+ * blocks. */
 void dataset_describe_doubts(const struct dataset *dataset, struct text *out);
 
 /* Of a dataset that is no mix: the views (zarr/metadata/view.h) that the field `field` (an index

@@ -42,6 +42,19 @@ const char *dataset_field_store(const struct dataset *dataset, size_t field)
     return i > 0 ? store_uri(store_joined_at(dataset->private->store, i, &name)) : NULL;
 }
 
+void dataset_describe_snapshots(const struct dataset *dataset, struct text *out)
+{
+    for (uint32_t d = 0; d < dataset->source_count; d++)
+        dataset_describe_snapshots(dataset->sources[d], out);
+    for (size_t i = 0; dataset->source_count == 0 && i < dataset->private->store_count; i++) {
+        const char *name;
+        const char *id = store_snapshot(store_joined_at(dataset->private->store, i, &name));
+        if (id)
+            text_append(out, "note: %s is read at snapshot %s\n",
+                        dataset_store_text(dataset, i).text, id);
+    }
+}
+
 struct store_text dataset_store_text(const struct dataset *dataset, size_t i)
 {
     struct store_text out;

@@ -334,6 +334,23 @@ uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count)
                                              .readers = shape->readers_on_node});
 }
 
+/* Of a dataset in Icechunk repositories another snapshot may be all that differs. */
+static enum status name_snapshots(const struct dataset *dataset, enum status status,
+                                  struct error *err)
+{
+    struct text snapshots = {0};
+    dataset_describe_snapshots(dataset, &snapshots);
+    if (err && snapshots.length > 0) {
+        snapshots.data[snapshots.length - 1] = '\0';
+        status = error_set(err, status,
+                           "%.600s (%.400s; if the run began at another one, name that: "
+                           "dataset.uri: ...@snapshot:ID)",
+                           err->message, snapshots.data);
+    }
+    text_done(&snapshots);
+    return status;
+}
+
 static enum status settle_service(const struct config *config, const struct dataset *dataset,
                                   const struct run_setup *setup, const struct run_state *resume,
                                   struct ring_service *ret_service, struct error *err)
@@ -350,7 +367,9 @@ static enum status settle_service(const struct config *config, const struct data
     if (resume) {
         enum status status = run_state_check(resume, &service, err);
         if (status != STATUS_OK)
-            return status;
+            return resume->order.fingerprint == dataset->fingerprint
+                       ? status
+                       : name_snapshots(dataset, status, err);
         bool epoch_over = resume->step == plan->steps_per_epoch;
         service.start_epoch = resume->epoch + epoch_over;
         service.start_step = epoch_over ? 0 : resume->step;

@@ -136,6 +136,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .inflate_bytes = dataset->inflate_bytes,
         .inflated_bytes = dataset->inflated_bytes,
         .index_bytes = dataset->index_bytes,
+        .catalogue_bytes = dataset->catalogue_bytes,
         .ring_bytes = setup->layout.total_bytes,
         .rest_bytes = ring_rest_bytes(config, &setup->layout),
         .keep = config->cache == CACHE_OFF ? BUDGET_KEEP_NOTHING : BUDGET_KEEP_DECODED,

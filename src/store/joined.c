@@ -1,5 +1,7 @@
 /* Several stores as one. See store.h. A function that gets a key first finds the store that has the
  * key, and goes on with that store. So retries, watching and messages are those of that store. */
+#include "store/icechunk/icechunk_uri.h"
+#include "store/kind/inflated.h"
 #include "store/kind/store_internal.h"
 
 #include <stdio.h>
@@ -48,53 +50,68 @@ bool joined_is_remote(const struct store *store)
     return false;
 }
 
-/* Archives of joined stores inflate into the same memory, which the first of them has. */
-static const struct store *first_archive(const struct store *store)
+/* Joined stores inflate into the same memory, which the first of them that inflates has. */
+struct inflated *joined_inflated(const struct store *store)
 {
     for (size_t i = 0; i < store->join->count; i++) {
         const struct store *inner = store_innermost(store->join->stores[i].store);
-        if (inner->operations->reserve)
-            return inner;
+        if (inner->operations->inflated)
+            return *inner->operations->inflated(inner);
     }
     return NULL;
 }
 
+/* Before anybody reads. */
 static void share_inflated(struct store *store)
 {
-    const struct store *first = first_archive(store);
+    struct inflated *first = joined_inflated(store);
     for (size_t i = 0; i < store->join->count; i++) {
-        struct store *inner = (struct store *)store_innermost(store->join->stores[i].store);
-        if (inner->operations->reserve && inner != first)
-            zip_share_inflated(inner, first);
+        const struct store *inner = store_innermost(store->join->stores[i].store);
+        struct inflated **own =
+            inner->operations->inflated ? inner->operations->inflated(inner) : NULL;
+        if (!own || *own == first)
+            continue;
+        inflated_free(*own);
+        *own = inflated_share(first);
     }
 }
 
-/* An array at the root of a store has the path "NAME". */
-struct store_inflate joined_inflate_below(const struct store *store, const char *prefix)
+/* The store that a prefix lies in, and the prefix there; NULL: none. An array at the root of a
+ * store has the path "NAME". */
+static const struct store *find_prefix(const struct store *store, const char **prefix)
 {
     for (size_t i = 0; i < store->join->count; i++) {
         const struct joined_store *joined = &store->join->stores[i];
         size_t length = strlen(joined->name);
-        if (strncmp(prefix, joined->name, length) == 0 && strchr("/", prefix[length]))
-            return store_inflate_below(joined->store, prefix + length + (prefix[length] == '/'));
+        if (strncmp(*prefix, joined->name, length) != 0 || !strchr("/", (*prefix)[length]))
+            continue;
+        *prefix += length + ((*prefix)[length] == '/');
+        return joined->store;
     }
-    return (struct store_inflate){0};
+    return NULL;
 }
 
-void joined_reserve(const struct store *store, int64_t bytes)
+struct store_inflate joined_inflate_below(const struct store *store, const char *prefix)
 {
-    const struct store *first = first_archive(store);
-    if (first)
-        first->operations->reserve(first, bytes);
+    const struct store *inner = find_prefix(store, &prefix);
+    return inner ? store_inflate_below(inner, prefix) : (struct store_inflate){0};
+}
+
+enum status joined_catalogue_below(const struct store *store, const char *prefix,
+                                   struct store_catalogue *ret_catalogue, struct error *err)
+{
+    const struct store *inner = find_prefix(store, &prefix);
+    *ret_catalogue = (struct store_catalogue){0};
+    return inner ? store_catalogue_below(inner, prefix, ret_catalogue, err) : STATUS_OK;
 }
 
 static const struct store_operations operations = {
     .identify = joined_identify, .fetch_stop = joined_fetch_stop, .free = joined_free};
 
-/* The last name of a uri: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
+/* The last name of a uri, without a reference: "b.zarr" of "a/b.zarr/"; *ret_length may be 0. */
 static const char *last_name(const char *uri, size_t *ret_length)
 {
-    size_t end = strlen(uri), begin;
+    size_t end = icechunk_uri_path_bytes(uri), begin;
     while (end > 0 && uri[end - 1] == '/')
         end--;
     for (begin = end; begin > 0 && uri[begin - 1] != '/'; begin--)

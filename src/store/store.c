@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "store/kind/inflated.h"
 #include "store/kind/watch.h"
 
 #include <assert.h>
@@ -11,23 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Well-formed: no empty, "." or ".." component anywhere, so that a key cannot leave the store. */
-static bool is_well_formed(const char *key)
-{
-    for (;;) {
-        size_t length = strcspn(key, "/");
-        if (length == 0 || (length == 1 && key[0] == '.') ||
-            (length == 2 && key[0] == '.' && key[1] == '.'))
-            return false;
-        if (key[length] == '\0')
-            return true;
-        key += length + 1;
-    }
-}
-
 static enum status check_key(const struct store *store, const char *key, struct error *err)
 {
-    if (is_well_formed(key))
+    if (store_key_is_well_formed(key))
         return STATUS_OK;
     return error_set(
         err, STATUS_INVALID,
@@ -335,20 +322,44 @@ struct store_inflate store_inflate_below(const struct store *store, const char *
                                             : (struct store_inflate){0};
 }
 
+enum status store_catalogue_below(const struct store *store, const char *prefix,
+                                  struct store_catalogue *ret_catalogue, struct error *err)
+{
+    store_may_wait();
+    if (store->join)
+        return joined_catalogue_below(store, prefix, ret_catalogue, err);
+    store = store_innermost(store);
+    *ret_catalogue = (struct store_catalogue){0};
+    return store->operations->catalogue_below
+               ? store->operations->catalogue_below(store, prefix, ret_catalogue, err)
+               : STATUS_OK;
+}
+
 void store_reserve(const struct store *store, int64_t bytes)
 {
-    if (store->join) {
-        joined_reserve(store, bytes);
-        return;
-    }
+    const struct store *inner = store_innermost(store);
+    struct inflated *inflated = store->join                   ? joined_inflated(store)
+                                : inner->operations->inflated ? *inner->operations->inflated(inner)
+                                                              : NULL;
+    if (inflated)
+        inflated_reserve(inflated, bytes);
+}
+
+const char *store_pinned_uri(const struct store *store)
+{
+    const struct store *inner = store_innermost(store);
+    return inner->operations->pinned ? inner->operations->pinned(inner) : store->uri;
+}
+
+const char *store_snapshot(const struct store *store)
+{
     store = store_innermost(store);
-    if (store->operations->reserve)
-        store->operations->reserve(store, bytes);
+    return store->operations->snapshot ? store->operations->snapshot(store) : NULL;
 }
 
 bool store_is_archive(const struct store *store)
 {
-    return store_innermost(store)->operations->reserve != NULL;
+    return store_innermost(store)->operations->inflate_below != NULL;
 }
 
 bool store_is_remote(const struct store *store)
@@ -379,8 +390,5 @@ const char *store_uri(const struct store *store)
 
 void store_free(struct store *store)
 {
-    if (!store)
-        return;
-    free(store->uri);
-    store->operations->free(store);
+    store_close(store);
 }

@@ -31,6 +31,9 @@ struct store_watch;
  *                                      Azure's storage
  *     hf://[datasets/]OWNER/NAME[@REVISION]/PATH
  *                                      Hugging Face's hub; no listing
+ *     icechunk://DIRECTORY[@...], icechunk+s3://..., ...
+ *                                      an Icechunk repository, read-only, in any of the stores
+ *                                      above; icechunk_uri.h has what may stand behind the '@'
  *
  * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
  * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
@@ -45,7 +48,7 @@ MUST_USE enum status store_open(const char *uri, struct store **ret_store, struc
 
 enum store_addressing { ADDRESSING_AUTO, ADDRESSING_PATH, ADDRESSING_VIRTUAL };
 
-enum { STORE_TEXT_BYTES = 256, STORE_MISSING_MOST = 8 };
+enum { STORE_TEXT_BYTES = 256, STORE_LIST_BYTES = 1024, STORE_MISSING_MOST = 8 };
 
 /* With store_settings.direct, store_get() reads a directory's values past the page cache where the
  * caller's buffer has STORE_DIRECT_BYTES or more, and begins at a multiple of
@@ -72,6 +75,8 @@ struct store_settings {
     char headers[STORE_TEXT_BYTES];  /* "env:VARIABLE", or a file of headers; "": none */
     char proxy[STORE_TEXT_BYTES];    /* "http://HOST:PORT"; "": none */
     char payer[STORE_TEXT_BYTES]; /* who pays for requests: "true", or a project; "": the owner */
+    char virtual_prefixes[STORE_LIST_BYTES]; /* a list (base/text.h): where chunks of an Icechunk
+                                                repository may lie outside it */
 };
 
 /* 60 s, 128 MiB, hedging on, and 404 alone for a missing value. All other members are 0 or "". */
@@ -256,8 +261,9 @@ MUST_USE enum status store_usage(const struct store *store, const char *prefix, 
 
 /* What a store knows of a value without reading the value. */
 struct store_info {
-    uint64_t bytes;   /* length of the value; of a value with a Content-Encoding, as encoded */
-    uint64_t version; /* differs, in all likelihood, after the value was written anew */
+    uint64_t bytes;     /* length of the value; of a value with a Content-Encoding, as encoded */
+    uint64_t version;   /* differs, in all likelihood, after the value was written anew */
+    int64_t modified_s; /* of a file: when it was last written, since 1970; 0: not known */
 };
 
 /* Looks up a value. Errors as of store_get(). */
@@ -274,15 +280,39 @@ struct store_inflate {
 /* Of the values below a prefix. Does not block. */
 struct store_inflate store_inflate_below(const struct store *store, const char *prefix);
 
-/* Reserves memory for such values, beside what others have reserved; or gives it up, where `bytes`
- * is below 0. All threads' reads together take no more, and wait for each other, but one value may
- * always be read. What is reserved holds values that were inflated, for their next parts. */
+/* The memory that manifests take, which say where an Icechunk repository has chunks; of all other
+ * stores, all is 0. */
+struct store_catalogue {
+    uint64_t most_bytes;   /* of the manifest that takes most */
+    uint64_t all_bytes;    /* of all manifests */
+    uint64_t stored_bytes; /* of files that are read at once, as they are stored */
+    uint64_t kept_bytes;   /* that the store reserved for manifests when it was opened */
+};
+
+/* Of the arrays below a prefix. Reads a few manifests of each array, the largest: all_bytes is
+ * estimated by those. Errors of store_get() but NOT_FOUND. */
+MUST_USE enum status store_catalogue_below(const struct store *store, const char *prefix,
+                                           struct store_catalogue *ret_catalogue,
+                                           struct error *err);
+
+/* Reserves memory for such values and manifests, beside what others have reserved; or gives it up,
+ * where `bytes` is below 0. All threads' reads together take no more, and wait for each other, but
+ * one value may always be read. What is reserved holds values that were inflated, for their next
+ * parts. */
 void store_reserve(const struct store *store, int64_t bytes);
 
 /* Appends a text that tells this store from all others, however the uri was spelt: of a directory,
  * its absolute path without symbolic links; of a zip archive, also size and time; of a bucket, also
  * the server; of joined stores, a line for each. IO: the path cannot be found out. */
 MUST_USE enum status store_identify(const struct store *store, struct text *out, struct error *err);
+
+/* A uri that opens the very same values, in any process, at any time: of an Icechunk repository the
+ * uri of its snapshot. Borrowed. Not of a joined store. Does not block. */
+const char *store_pinned_uri(const struct store *store);
+
+/* The id of the snapshot that the store reads; NULL: it has none. Borrowed. Not of a joined store.
+ * Does not block. */
+const char *store_snapshot(const struct store *store);
 
 /* The uri as messages show it; borrowed. Of joined stores: all uris. Does not block. */
 const char *store_uri(const struct store *store);

@@ -3,6 +3,8 @@
 
 #include "store/directory/file_kind.h"
 #include "store/faulty.h"
+#include "store/icechunk/icechunk.h"
+#include "store/icechunk/icechunk_uri.h"
 #include "store/kind/watch.h"
 #include "store/uri.h"
 
@@ -46,10 +48,15 @@ static enum status add_faults(struct store **store, struct error *err)
 #endif
 }
 
+static enum status open_part(const char *uri, const struct store_options *options,
+                             struct store **ret_store, struct error *err);
+
 static enum status open_kind(const char *uri, const struct store_options *options,
                              struct store **ret_store, struct error *err)
 {
     char *path = NULL;
+    if (icechunk_uri_inside(uri))
+        return icechunk_open(uri, options, open_part, ret_store, err);
     enum status status = uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
@@ -59,6 +66,22 @@ static enum status open_kind(const char *uri, const struct store_options *option
                           : directory_open(path, options, ret_store, err);
     free(path);
     return status;
+}
+
+/* A store that another one is made of: a store_opener. */
+static enum status open_part(const char *uri, const struct store_options *options,
+                             struct store **ret_store, struct error *err)
+{
+    char *copy = strdup(uri);
+    enum status status =
+        copy ? open_kind(uri, options, ret_store, err)
+             : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", uri);
+    if (status != STATUS_OK) {
+        free(copy);
+        return status;
+    }
+    (*ret_store)->uri = copy;
+    return STATUS_OK;
 }
 
 enum status store_open_with(const char *uri, const struct store_options *given,
@@ -100,7 +123,8 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
 enum status store_path(const char *uri, char **ret_path, struct error *err)
 {
     char *path = NULL;
-    enum status status = uri_parse(uri, &path, err);
+    bool is_repository = icechunk_uri_inside(uri) != NULL;
+    enum status status = is_repository ? STATUS_OK : uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
     if (!path || is_zip(path)) {

@@ -79,7 +79,8 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
             instead = others[i].instead;
     return error_set(err, STATUS_UNSUPPORTED,
                      "store '%s': %.*s stores are not supported%s%s; supported are directories, "
-                     "zip archives, http(s)://, s3://, gs://, az://, abfs[s]:// and hf://",
+                     "zip archives, http(s)://, s3://, gs://, az://, abfs[s]:// and hf://, and "
+                     "icechunk:// or icechunk+SCHEME:// of these",
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 

@@ -1,13 +1,15 @@
 """Arrays and fields as Penstock decodes them: one process of the test tools dump_array or dump_field for all of a test."""
 
+import os
 import subprocess
 
 
 class Dump:
     """Close it, or use it in a `with`."""
 
-    def __init__(self, tool):
-        self.process = subprocess.Popen([tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, tool, **environment):
+        self.process = subprocess.Popen([tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, **environment})
 
     def __enter__(self):
         return self
@@ -18,7 +20,7 @@ class Dump:
         self.process.wait()
 
     def read(self, folder, array=""):
-        """The items of an array, that at the root of the store, and None; or None, and the message that it is refused with."""
+        """The items of an array, or the one at the root of the store, and None; or None, and the message that it is refused with."""
         self.process.stdin.write(f"{folder}\t{array}\n".encode())
         self.process.stdin.flush()
         verdict, _, size = self.process.stdout.readline().decode().partition(" ")

@@ -70,6 +70,24 @@ if(PENSTOCK_ZARR2_PYTHON)
     LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# Icechunk repositories: those that PENSTOCK_CORPORA has; and new ones, by a Python with icechunk.
+if(PENSTOCK_ZARR2_PYTHON)
+  add_test(NAME conformance.icechunk
+    COMMAND ${PENSTOCK_ZARR2_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_icechunk_corpora.py
+            --dump $<TARGET_FILE:dump_array>)
+  set_tests_properties(conformance.icechunk PROPERTIES
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+find_program(PENSTOCK_ICECHUNK_PYTHON NAMES "$ENV{PENSTOCK_ICECHUNK_PYTHON}" ${PENSTOCK_ZARR3_PYTHON} python3
+             DOC "Python with icechunk")
+if(PENSTOCK_ICECHUNK_PYTHON)
+  add_test(NAME python.icechunk
+    COMMAND ${PENSTOCK_ICECHUNK_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_icechunk.py
+            --dump $<TARGET_FILE:dump_array> --field $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
+  set_tests_properties(python.icechunk PROPERTIES
+    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 # Fields: slices against NumPy's, of arrays that zarr-python wrote.
 add_executable(dump_field ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_field.c)
 target_link_libraries(dump_field PRIVATE penstock-options penstock-config penstock-dataset)

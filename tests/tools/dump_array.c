@@ -4,8 +4,9 @@
  *
  * Reads STEP (default: all) indices along axis 0 at a time, so that regions cut chunks in different
  * ways. Without arguments, the whole array at the root of each store whose path is a line of
- * standard input, or that which a tab and its path name there, answered by "ok BYTES" and the items, or "error BYTES" and the message: one
- * process for a thousand arrays. */
+ * standard input, or the one whose path follows a tab, answered by "ok BYTES" and the items, or
+ * "error BYTES" and the message: one process for a thousand arrays. The environment's DUMP_VIRTUAL
+ * is store.virtual. */
 #include "zarr/chunk/chunk.h"
 #include "zarr/hierarchy/hierarchy.h"
 
@@ -54,7 +55,12 @@ static enum status dump_store(const char *uri, const char *path, uint64_t step, 
 {
     struct zarr_hierarchy *hierarchy = NULL;
     struct store *store = NULL;
-    enum status status = store_open(uri, &store, err);
+    struct store_settings settings = store_settings_default();
+    const struct store_options options = {.settings = &settings};
+    const char *prefixes = getenv("DUMP_VIRTUAL");
+    snprintf(settings.virtual_prefixes, sizeof settings.virtual_prefixes, "%s",
+             prefixes ? prefixes : "");
+    enum status status = store_open_with(uri, &options, &store, err);
     if (status == STATUS_OK)
         status = zarr_hierarchy_open(store, &hierarchy, err);
     if (status == STATUS_OK)
@@ -92,10 +98,10 @@ int main(int argc, char **argv)
     if (argc == 1) {
         for (char line[4096]; fgets(line, sizeof line, stdin);) {
             line[strcspn(line, "\n")] = 0;
-            char *tab = strchr(line, '\t');
-            if (tab)
-                *tab = 0;
-            answer(line, tab ? tab + 1 : "");
+            char *path = strchr(line, '\t');
+            if (path)
+                *path++ = 0;
+            answer(line, path ? path : "");
         }
         return 0;
     }

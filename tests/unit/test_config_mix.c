@@ -137,7 +137,7 @@ static void files_are_read(void **state)
     fixture_put(fixture, "data/a.yaml",
                 "dataset: {uri: a.zarr, fields: {x: y}}\nsamples: {stride: 3}\n"
                 "order: {seed: 7, window_rows: 5, shuffle: false}\nbatch: {global_size: 99}\n");
-    fixture_put(fixture, "data/b.yaml", "dataset: {uri: b.zarr}\n");
+    fixture_put(fixture, "data/b.yaml", "dataset: {uri: 'icechunk://b@v 1'}\n");
     snprintf(path, sizeof path, "%s/runs/mix.yaml", fixture->path);
     assert_int_equal(config_init(&config, NULL), STATUS_OK);
     assert_ok(config_read_file(&config, path, &err), &err);
@@ -155,6 +155,8 @@ static void files_are_read(void **state)
     assert_int_equal(a->window_rows, 5);
     assert_false(a->shuffle);
     assert_string_equal(a->fields[0].array, "y");
+    snprintf(path, sizeof path, "icechunk://%s/runs/../data/b@v 1", fixture->path);
+    assert_string_equal(config.sources[1].config->uri, path);
     snprintf(setting, sizeof setting, "mix.sources=%s/data/b.yaml:2", fixture->path);
     assert_ok(config_set(&config, setting, &err), &err);
     assert_int_equal(config.source_count, 1);

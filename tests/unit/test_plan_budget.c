@@ -378,6 +378,27 @@ static void deflated_values(void **state)
     assert_non_null(strstr(err.message, "deflated values of a zip archive, up to 300.0 MiB"));
 }
 
+/* Manifests are in memory once, however many threads read. */
+static void manifests(void **state)
+{
+    (void)state;
+    struct plan plan = make_plan(100000, 100, 100, 256, 8);
+    struct budget_demand demand = usual(&plan);
+    struct budget b;
+    struct text out = {0};
+    uint64_t scratch = settle(&demand).scratch_bytes;
+    demand.catalogue_bytes = 30 * MIB;
+    b = settle(&demand);
+    assert_int_equal(b.scratch_bytes, scratch + 30 * MIB);
+    budget_describe(&demand, &b, &out);
+    assert_non_null(strstr(out.data, "30.0 MiB for manifests of Icechunk"));
+    text_done(&out);
+    demand.catalogue_bytes = demand.limit_bytes;
+    struct error err;
+    assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.message, "for manifests of an Icechunk repository"));
+}
+
 static void description(void **state)
 {
     (void)state;
@@ -406,6 +427,7 @@ int main(void)
         cmocka_unit_test(too_low_a_limit),
         cmocka_unit_test(large_sizes_saturate),
         cmocka_unit_test(deflated_values),
+        cmocka_unit_test(manifests),
         cmocka_unit_test(description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,6 +142,7 @@ static const struct walk {
     {"store.anonymous", {"true", "false"}, NULL},
     {"store.metadata", {"true", "false"}, NULL},
     {"store.requester_pays", {"", "true"}, NULL},
+    {"store.virtual", {"", "s3://a/b/,/tmp/c"}, NULL},
     {"metrics.listen", {"", "127.0.0.1:0"}, NULL},
     {"metrics.file", {"", "@/metrics.prom"}, NULL},
     {"errors.bad_sample", {"fail", "mask"}, NULL},

@@ -77,6 +77,8 @@ static void test_what_azure_signs(void **state)
         .path = "/mycontainer",
         .query = "restype=metadata&comp=metadata&timeout=20",
         .range = "",
+        .if_match = "",
+        .unmodified_since = "",
         .headers = "x-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\nx-ms-version:2015-02-21\n"};
     struct text out = {0};
     struct error err;
@@ -87,6 +89,13 @@ static void test_what_azure_signs(void **state)
                         "x-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\nx-ms-version:2015-02-21\n"
                         "/myaccount/mycontainer\ncomp:metadata\nrestype:metadata\ntimeout:20");
     text_done(&out);
+    request.if_match = "\"e\"";
+    request.unmodified_since = "Fri, 26 Jun 2015 23:39:12 GMT";
+    azure_to_sign(&request, &out);
+    assert_memory_equal(
+        out.data, "GET\n\n\n\n\n\n\n\n\"e\"\n\nFri, 26 Jun 2015 23:39:12 GMT\n\nx-ms-date:", 57);
+    text_done(&out);
+    request.if_match = request.unmodified_since = "";
     request.range = "bytes=0-9";
     request.query = "prefix=a%2Fb%20c&comp=list";
     azure_to_sign(&request, &out);

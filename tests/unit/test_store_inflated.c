@@ -1,6 +1,6 @@
 /* Memory for inflated values: never more than reserved, each value made once, and no thread waits
  * for ever. */
-#include "store/zip/zip_inflated.h"
+#include "store/kind/inflated.h"
 
 #include "base/memory.h"
 #include "store/zip/zip_directory.h"

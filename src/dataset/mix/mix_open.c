@@ -141,6 +141,7 @@ static void add_source(struct dataset *mix, uint32_t d)
     mix->scratch_bytes += source->scratch_bytes;
     mix->inflate_bytes += source->inflate_bytes;
     mix->inflated_bytes += source->inflated_bytes;
+    mix->catalogue_bytes += source->catalogue_bytes;
     mix->anchor_bytes += source->anchor_bytes;
     mix->constant_bytes += source->constant_bytes;
     mix->remote = mix->remote || source->remote;

@@ -123,6 +123,8 @@ void dataset_describe_doubts(const struct dataset *dataset, struct text *out)
 {
     for (uint32_t d = 0; d < dataset->source_count; d++)
         dataset_describe_doubts(dataset->sources[d], out);
+    if (dataset->source_count == 0)
+        dataset_describe_snapshots(dataset, out);
     for (size_t i = 0; i < dataset->field_count && dataset->source_count == 0; i++) {
         const struct field_origin *origin = &dataset->private->origins[i];
         if (!origin->array)

@@ -185,6 +185,17 @@ static void describe_ragged(const struct dataset *dataset, size_t r, struct text
     text_append(text, "\n");
 }
 
+/* Of stores that have snapshots, which one is read. */
+static void describe_snapshots(const struct dataset *dataset, struct text *text)
+{
+    const char *name;
+    for (size_t i = 0; i < dataset->private->store_count; i++) {
+        const char *id = store_snapshot(store_joined_at(dataset->private->store, i, &name));
+        if (id)
+            text_append(text, "store %zu at snapshot %s\n", i, id);
+    }
+}
+
 static void describe_all(const struct dataset *dataset, struct text *text)
 {
     text_append(text, "penstock dataset 2\nsamples %" PRIu64 " rows of %" PRIu64 "%s\n",
@@ -206,6 +217,7 @@ static void describe_all(const struct dataset *dataset, struct text *text)
         describe_ragged(dataset, r, text);
     if (dataset->anchors)
         describe_samples(dataset, text);
+    describe_snapshots(dataset, text);
 }
 
 /* The highest `bits` of the text's hash; empties the text. */
@@ -257,5 +269,6 @@ void dataset_compare_fingerprints(uint64_t a, uint64_t b, struct text *out)
         named = true;
     }
     if (!named)
-        text_append(out, "probably codecs, fill values or slices");
+        text_append(out, "probably codecs, fill values, slices or the snapshot of an Icechunk "
+                         "repository");
 }

@@ -468,7 +468,32 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-static void settle_scratch(struct dataset *dataset)
+/* Manifests of Icechunk repositories: the largest one, and what stores keep in any case; the others
+ * are what is inflated otherwise. */
+static enum status settle_catalogue(struct dataset *dataset, const struct zarr_array *const *arrays,
+                                    size_t count, struct error *err)
+{
+    struct store_catalogue sum = {0};
+    for (size_t i = 0; i < count; i++) {
+        struct store_catalogue of;
+        enum status status = store_catalogue_below(dataset->private->store,
+                                                   zarr_array_store_path(arrays[i]).text, &of, err);
+        if (status != STATUS_OK)
+            return status;
+        sum.most_bytes = max_u64(sum.most_bytes, of.most_bytes);
+        sum.all_bytes = add_sat(sum.all_bytes, of.all_bytes);
+        sum.stored_bytes = max_u64(sum.stored_bytes, of.stored_bytes);
+        sum.kept_bytes = max_u64(sum.kept_bytes, of.kept_bytes);
+    }
+    uint64_t held = max_u64(sum.most_bytes, sum.kept_bytes);
+    store_reserve(dataset->private->store, (int64_t)min_u64(held - sum.kept_bytes, INT64_MAX));
+    held = min_u64(held, sum.all_bytes);
+    dataset->catalogue_bytes = add_sat(held, sum.stored_bytes);
+    dataset->inflated_bytes = add_sat(dataset->inflated_bytes, sum.all_bytes - held);
+    return STATUS_OK;
+}
+
+static enum status settle_scratch(struct dataset *dataset, struct error *err)
 {
     const struct zarr_array *arrays[DATASET_MAX_STORE_FIELDS];
     size_t count = dataset_row_arrays(dataset, arrays);
@@ -484,6 +509,7 @@ static void settle_scratch(struct dataset *dataset)
                                                           &dataset->private->read);
     dataset->scratch_bytes += sift_bytes(dataset);
     dataset->index_bytes = shard_cache_bytes(arrays, count, dataset->private->index_cache_bytes);
+    return settle_catalogue(dataset, arrays, count, err);
 }
 
 enum status layout_settle_rows(struct dataset *dataset, struct error *err)
@@ -516,9 +542,10 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     enum status status = settle_sources(dataset, leader, err);
     if (status == STATUS_OK)
         status = settle_offsets(dataset, err);
+    if (status == STATUS_OK)
+        status = settle_scratch(dataset, err);
     if (status != STATUS_OK)
         return status;
-    settle_scratch(dataset);
     dataset->order_row_bytes = order_row_bytes(dataset, leader);
     dataset->fingerprint = fingerprint_of(dataset);
     return STATUS_OK;

@@ -206,6 +206,32 @@ static void settle_coalescing(struct zarr_read_options *read, bool remote)
         read->coalesce_bytes = (remote ? 4096 : 256) * kib;
 }
 
+/* From here on the uris are those of the very snapshots that were opened: other processes open the
+ * same ones, whatever is committed meanwhile. */
+static void pin_uris(struct dataset_private *private)
+{
+    struct text uris = {0};
+    const char *name;
+    for (size_t i = 0; i < private->store_count; i++)
+        text_list_put(&uris, store_pinned_uri(store_joined_at(private->store, i, &name)));
+    free(private->uri);
+    private->uri = uris.data;
+}
+
+/* Fields say the snapshots of their own stores themselves. */
+static enum status check_own_uris(const struct dataset_private *private, struct error *err)
+{
+    const char *name;
+    for (size_t i = private->store_count; i < private->opened_count; i++) {
+        const struct store *store = store_joined_at(private->store, i, &name);
+        if (strcmp(store_pinned_uri(store), store_uri(store)) != 0)
+            return error_set(err, STATUS_INVALID,
+                             "store '%s' of a field has to name a snapshot: write '%s'",
+                             store_uri(store), store_pinned_uri(store));
+    }
+    return STATUS_OK;
+}
+
 enum status dataset_open_stores(struct dataset *dataset, const struct dataset_options *from,
                                 struct error *err)
 {
@@ -228,8 +254,11 @@ enum status dataset_open_stores(struct dataset *dataset, const struct dataset_op
     private->opened_count = count > 1 ? count : 1;
     for (size_t i = 0; i < count; i++)
         free(uris[i]);
+    if (status == STATUS_OK)
+        status = check_own_uris(private, err);
     if (status != STATUS_OK)
         return status;
+    pin_uris(private);
     dataset->remote = store_is_remote(private->store);
     settle_coalescing(&private->read, dataset->remote);
     private->hierarchies = calloc(private->opened_count, sizeof *private->hierarchies);

@@ -198,7 +198,8 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
             mul_sat(d->copies, trailer_bytes(d, round_max_records(d->plan, d->shape))),
         .receive_trailer_bytes =
             trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
-        .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes), d->index_bytes),
+        .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes),
+                                 add_sat(d->index_bytes, d->catalogue_bytes)),
         .fetch_bytes = d->fetch_bytes,
         .constant_bytes = d->constant_bytes,
     };

@@ -30,6 +30,11 @@ static void name_inflated(const struct budget_demand *d, const struct budget *b,
                     "; most of it is for deflated values of a zip archive, up to %s for each "
                     "thread: write the archive with stored entries (zip -0), or unpack it",
                     size_format(d->inflate_bytes).text);
+    if (d->catalogue_bytes > b->least_bytes / 2)
+        text_append(out,
+                    "; %s of it is for manifests of an Icechunk repository: write it with more "
+                    "and smaller ones (ManifestSplittingConfig)",
+                    size_format(d->catalogue_bytes).text);
 }
 
 /* ", 120 pages of 1 MiB for ragged fields 120 MiB" */
@@ -130,6 +135,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(
             out, "; %s of each to inflate values of a zip archive, and %s for what stays so",
             size_format(demand->inflate_bytes).text, size_format(budget->inflated_bytes).text);
+    else if (demand->catalogue_bytes > 0)
+        text_append(out, "; %s for manifests of Icechunk, and %s for further ones",
+                    size_format(demand->catalogue_bytes).text,
+                    size_format(budget->inflated_bytes).text);
     text_append(out, "\n");
     if (budget->fetch_bytes > 0) {
         describe_line(out, "fetches", budget->fetch_bytes);

@@ -129,7 +129,7 @@ static enum status stat_value(const struct store *store, const char *key,
         return directory_open_failed(directory, key, errno, err);
     if (!S_ISREG(info.st_mode))
         return error_set(err, STATUS_IO, "'%s/%s' is not a file", directory->path, key);
-    *ret_info = (struct store_info){(uint64_t)info.st_size, version_of(&info)};
+    *ret_info = (struct store_info){(uint64_t)info.st_size, version_of(&info), info.st_mtim.tv_sec};
     return STATUS_OK;
 }
 

@@ -91,4 +91,13 @@ void http_headers_forget(struct curl_slist *headers);
 enum { HTTP_RANGE_BYTES = 64 };
 void http_range(const struct fetch *fetch, char ret_range[HTTP_RANGE_BYTES]);
 
+/* The values of the headers If-Match and If-Unmodified-Since of the fetch's requests; "": none. */
+struct http_conditions {
+    char if_match[256], unmodified_since[64];
+};
+
+/* For signatures that count them. CORRUPT: an ETag that is too long. */
+MUST_USE enum status http_conditions_of(const struct fetch *fetch,
+                                        struct http_conditions *ret_conditions, struct error *err);
+
 #endif

@@ -95,6 +95,12 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
                   answer->reason, body);
         return HTTP_FAILED;
     }
+    if (status == 412) {
+        error_set(err, STATUS_CORRUPT,
+                  "%d %s: the value was changed after the reference to it was written%s", status,
+                  answer->reason, body);
+        return HTTP_FAILED;
+    }
     if (status == 416) {
         error_set(err, STATUS_CORRUPT, "the value ends before byte %" PRIu64 ": it was cut short",
                   fetch->offset + fetch->size);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 
 enum {
     CONNECT_S = 10,
@@ -222,6 +223,29 @@ void http_range(const struct fetch *fetch, char ret_range[HTTP_RANGE_BYTES])
         snprintf(ret_range, HTTP_RANGE_BYTES, "-%zu", fetch->size);
 }
 
+enum status http_conditions_of(const struct fetch *fetch, struct http_conditions *ret_conditions,
+                               struct error *err)
+{
+    struct http_conditions *ret = ret_conditions;
+    *ret = (struct http_conditions){.if_match = ""};
+    if (fetch->kind != FETCH_RANGE)
+        return STATUS_OK;
+    if (fetch->etag && fetch->etag[0]) { /* some writers leave the quotes out */
+        const char *quote = strchr(fetch->etag, '"') ? "" : "\"";
+        int length =
+            snprintf(ret->if_match, sizeof ret->if_match, "%s%s%s", quote, fetch->etag, quote);
+        if ((size_t)length >= sizeof ret->if_match)
+            return error_set(err, STATUS_CORRUPT, "an ETag of %d bytes", length);
+    }
+    if (fetch->modified_s > 0) {
+        struct tm parts;
+        time_t time = fetch->modified_s;
+        strftime(ret->unmodified_since, sizeof ret->unmodified_since, "%a, %d %b %Y %H:%M:%S GMT",
+                 gmtime_r(&time, &parts));
+    }
+    return STATUS_OK;
+}
+
 static bool set_request(struct transfer *transfer, const struct fetch *fetch, uint64_t left_ns)
 {
     CURL *easy = transfer->easy;
@@ -238,6 +262,19 @@ static bool set_request(struct transfer *transfer, const struct fetch *fetch, ui
            SET(easy, CURLOPT_TIMEOUT_MS, (long)(left_ns / ms_ns + 1));
 }
 
+static enum status add_conditions(struct transfer *transfer, const struct fetch *fetch,
+                                  struct error *err)
+{
+    struct http_conditions conditions;
+    enum status status = http_conditions_of(fetch, &conditions, err);
+    if (status == STATUS_OK && conditions.if_match[0])
+        status = http_header(&transfer->headers, err, "If-Match: %s", conditions.if_match);
+    if (status == STATUS_OK && conditions.unmodified_since[0])
+        status = http_header(&transfer->headers, err, "If-Unmodified-Since: %s",
+                             conditions.unmodified_since);
+    return status;
+}
+
 enum status http_transfer_begin(struct transfer *transfer, const struct http_target *target,
                                 struct fetch *fetch, uint64_t left_ns, struct error *err)
 {
@@ -251,6 +288,8 @@ enum status http_transfer_begin(struct transfer *transfer, const struct http_tar
         target->prepare(target->context, fetch, &transfer->url, &transfer->headers, err);
     if (status == STATUS_OK && fetch->own.target)
         http_redirect_begin(transfer);
+    if (status == STATUS_OK)
+        status = add_conditions(transfer, fetch, err);
     if (status == STATUS_OK && !set_request(transfer, fetch, left_ns))
         status = error_set(err, STATUS_NO_MEMORY, "'%s': no memory for the request", fetch->key);
     if (status != STATUS_OK)

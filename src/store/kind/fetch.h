@@ -35,8 +35,12 @@ struct fetch {
     /* Called once: by a thread of the store's, or within fetch_start() by its caller. Must not
      * block. May start other fetches, and may free or reuse this fetch. */
     void (*done)(struct fetch *fetch);
-    void *argument;     /* the caller's own */
-    uint32_t more_uses; /* how often struct fetched gives it, beside the first time */
+    void *argument; /* the caller's own */
+    /* FETCH_RANGE: what the value must not have changed since, as HTTP has it; "" or NULL, and 0:
+     * may have. */
+    const char *etag;    /* borrowed until done() */
+    uint32_t modified_s; /* since 1970 */
+    uint32_t more_uses;  /* how often struct fetched gives it, beside the first time */
 
     /* The store sets these before done(). `status` is one of store_get() or store_get_ranges(). */
     enum status status;

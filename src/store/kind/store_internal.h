@@ -51,9 +51,16 @@ struct store_operations {
     enum status (*stat)(const struct store *store, const char *key, struct store_info *ret_info,
                         struct error *err);
     enum status (*identify)(const struct store *store, struct text *out, struct error *err);
-    /* As store_inflate_below() and store_reserve(); both NULL: nothing is inflated. */
+    /* As store_inflate_below(). NULL: values are not inflated. */
     struct store_inflate (*inflate_below)(const struct store *store, const char *prefix);
-    void (*reserve)(const struct store *store, int64_t bytes);
+    /* As store_catalogue_below(). NULL: there are no manifests. */
+    enum status (*catalogue_below)(const struct store *store, const char *prefix,
+                                   struct store_catalogue *ret_catalogue, struct error *err);
+    /* Where the store has what it inflated (inflated.h). NULL: nothing is inflated. */
+    struct inflated **(*inflated)(const struct store *store);
+    /* As store_pinned_uri() and store_snapshot(). Both NULL: the store has no snapshots. */
+    const char *(*pinned)(const struct store *store);
+    const char *(*snapshot)(const struct store *store);
     void (*fetch)(const struct store *store, struct fetch *fetch); /* NULL: not remote */
     void (*fetch_stop)(const struct store *store);                 /* NULL: nothing to stop */
     void (*free)(struct store *store); /* all but `uri`, which store.c frees */
@@ -86,9 +93,25 @@ bool fetched_lend(struct fetched *fetched, const struct store *store, const char
 /* store.c: the store that nothing is around any more. */
 const struct store *store_innermost(const struct store *store);
 
-/* joined.c: as store_inflate_below() and store_reserve(). */
+/* joined.c: as store_inflate_below(); and where joined stores have what they inflated. */
 struct store_inflate joined_inflate_below(const struct store *store, const char *prefix);
-void joined_reserve(const struct store *store, int64_t bytes);
+struct inflated *joined_inflated(const struct store *store);
+
+/* joined.c: as store_catalogue_below(). */
+MUST_USE enum status joined_catalogue_below(const struct store *store, const char *prefix,
+                                            struct store_catalogue *ret_catalogue,
+                                            struct error *err);
+
+/* Opens a store of the kind that the uri means, and sets its uri; for stores that are made of
+ * others. Errors are those of store_open(). options->settings must not be NULL. */
+typedef enum status store_opener(const char *uri, const struct store_options *options,
+                                 struct store **ret_store, struct error *err);
+
+/* parts.c: whether a key has no empty, "." or ".." part, and so cannot leave the store. */
+bool store_key_is_well_formed(const char *key);
+
+/* parts.c: closes a store that another one is made of. NULL is fine. */
+void store_close(struct store *store);
 
 /* store.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
@@ -105,10 +128,6 @@ MUST_USE enum status directory_open(const char *path, const struct store_options
 
 /* zip.c: `path` is the uri without its scheme. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
-
-/* zip.c: lets an archive that nobody reads yet take its memory for inflated values together with
- * another archive. */
-void zip_share_inflated(struct store *store, const struct store *other);
 
 /* remote.c: uris of servers. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,

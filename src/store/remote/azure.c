@@ -32,6 +32,7 @@ static enum status sign(const struct azure *azure, const struct credentials *now
                         struct curl_slist **headers, struct error *err)
 {
     char asked[HTTP_RANGE_BYTES], range[HTTP_RANGE_BYTES + 8] = "", lines[128];
+    struct http_conditions conditions;
     struct text authorization = {0};
     http_range(fetch, asked);
     if (asked[0])
@@ -42,8 +43,12 @@ static enum status sign(const struct azure *azure, const struct credentials *now
                                     .path = path,
                                     .query = fetch->kind == FETCH_QUERY ? fetch->key : "",
                                     .range = range,
+                                    .if_match = conditions.if_match,
+                                    .unmodified_since = conditions.unmodified_since,
                                     .headers = lines};
-    enum status status = azure_authorize(&request, now->secret, &authorization, err);
+    enum status status = http_conditions_of(fetch, &conditions, err);
+    if (status == STATUS_OK)
+        status = azure_authorize(&request, now->secret, &authorization, err);
     if (status == STATUS_OK)
         status = http_header(headers, err, "Authorization: %s", authorization.data);
     text_done(&authorization);

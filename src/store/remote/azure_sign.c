@@ -54,9 +54,10 @@ static void add_query(const char *query, struct text *out)
 
 void azure_to_sign(const struct azure_request *request, struct text *out)
 {
-    /* Encoding, language, length, MD5, type, date, four conditions: not sent. */
-    text_append(out, "%s\n\n\n\n\n\n\n\n\n\n\n%s\n%s/%s%s", request->method, request->range,
-                request->headers, request->account, request->path);
+    /* Encoding, language, length, MD5, type, date, and two of four conditions: not sent. */
+    text_append(out, "%s\n\n\n\n\n\n\n\n%s\n\n%s\n%s\n%s/%s%s", request->method, request->if_match,
+                request->unmodified_since, request->range, request->headers, request->account,
+                request->path);
     add_query(request->query, out);
 }
 

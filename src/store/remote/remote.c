@@ -110,7 +110,7 @@ static enum status stat_value(const struct store *store, const char *key,
     struct fetch fetch = {.kind = FETCH_STAT, .key = key};
     enum status status = run_one(store, &fetch, err);
     if (status == STATUS_OK)
-        *ret_info = (struct store_info){fetch.total, fetch.version};
+        *ret_info = (struct store_info){.bytes = fetch.total, .version = fetch.version};
     return status;
 }
 

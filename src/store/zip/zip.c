@@ -127,7 +127,7 @@ static enum status stat_entry(const struct store *store, const char *key,
     struct zip_entry *entry;
     enum status status = zip_find_entry(zip_of(store), key, &entry, err);
     if (status == STATUS_OK)
-        *ret_info = (struct store_info){entry->bytes, content_of(entry)};
+        *ret_info = (struct store_info){.bytes = entry->bytes, .version = content_of(entry)};
     return status;
 }
 
@@ -160,16 +160,9 @@ static struct store_inflate inflate_below(const struct store *store, const char 
     return inflate;
 }
 
-static void reserve(const struct store *store, int64_t bytes)
+static struct inflated **inflated(const struct store *store)
 {
-    inflated_reserve(zip_of(store)->inflated, bytes);
-}
-
-void zip_share_inflated(struct store *store, const struct store *other)
-{
-    struct zip *zip = zip_of(store);
-    inflated_free(zip->inflated);
-    zip->inflated = inflated_share(zip_of(other)->inflated);
+    return &zip_of(store)->inflated;
 }
 
 static void release(struct store *store)
@@ -196,7 +189,7 @@ static const struct store_operations operations = {
     .stat = stat_entry,
     .identify = identify,
     .inflate_below = inflate_below,
-    .reserve = reserve,
+    .inflated = inflated,
     .free = release,
 };
 

@@ -5,7 +5,7 @@
 
 #include "store/kind/store_internal.h"
 #include "store/zip/zip_directory.h"
-#include "store/zip/zip_inflated.h"
+#include "store/kind/inflated.h"
 
 struct zip {
     struct store store;

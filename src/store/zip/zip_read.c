@@ -1,6 +1,6 @@
 /* Values of a zip archive. Any thread. Stored entries are read by pread where they lie. A deflated
  * entry is inflated whole: into the caller's buffer if the whole value is wanted, else into memory
- * that further parts are read from (zip_inflated.h). The stored bytes are in memory meanwhile, and
+ * that further parts are read from (inflated.h). The stored bytes are in memory meanwhile, and
  * both count in what callers reserve (store_reserve()). A value that is read whole is checked
  * against its CRC-32. Only the entries' data offsets change after opening: the first read of an
  * entry looks its offset up.

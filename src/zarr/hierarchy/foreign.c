@@ -17,14 +17,11 @@ static const struct {
     const char *what;
 } formats[] = {
     {{"snapshots/", "refs/"},
-     "an Icechunk repository, which is not read: write a Zarr store of a snapshot, as with "
-     "xarray.open_zarr(session.store).to_zarr()"},
+     "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
     {{"snapshots/", "repo"},
-     "an Icechunk repository, which is not read: write a Zarr store of a snapshot, as with "
-     "xarray.open_zarr(session.store).to_zarr()"},
+     "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
     {{"refs/branch.main/ref.json"},
-     "an Icechunk repository, which is not read: write a Zarr store of a snapshot, as with "
-     "xarray.open_zarr(session.store).to_zarr()"},
+     "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
     {{"attributes.json"}, "an N5 container, which is not read: write its arrays to a Zarr store"},
     {{"meta"},
      "an array of Zarr version 1, which is not read: write the array anew with Zarr 2 or 3"},

@@ -1,7 +1,7 @@
-/* See zip_inflated.h. Values are large and few, so they are searched one after another, under one
+/* See inflated.h. Values are large and few, so they are searched one after another, under one
  * mutex, which nobody holds while a value is made. Where only whole values are read, there is none
  * to be searched. */
-#include "store/zip/zip_inflated.h"
+#include "store/kind/inflated.h"
 
 #include "base/memory.h"
 #include "base/number.h"
@@ -14,10 +14,10 @@
 enum { MOST_VALUES = 1024 };
 
 struct value {
-    const struct zip_entry *entry; /* NULL: the place is free */
-    unsigned char *memory;         /* NULL: being made */
-    uint64_t bytes;                /* of the mapping */
-    uint64_t used;                 /* when, as inflated.now counts */
+    const void *of;        /* NULL: the place is free */
+    unsigned char *memory; /* NULL: being made */
+    uint64_t bytes;        /* of the mapping */
+    uint64_t used;         /* when, as inflated.now counts */
     uint32_t pins;
 };
 
@@ -50,7 +50,7 @@ struct inflated *inflated_share(struct inflated *inflated)
 static void clear_value(struct inflated *inflated, struct value *value)
 {
     *value = (struct value){0};
-    while (inflated->end > 0 && !inflated->values[inflated->end - 1].entry)
+    while (inflated->end > 0 && !inflated->values[inflated->end - 1].of)
         inflated->end--;
 }
 
@@ -72,10 +72,10 @@ void inflated_free(struct inflated *inflated)
     free(inflated);
 }
 
-static struct value *find(struct inflated *inflated, const struct zip_entry *entry)
+static struct value *find(struct inflated *inflated, const void *of)
 {
     for (size_t i = 0; i < inflated->end; i++)
-        if (inflated->values[i].entry == entry)
+        if (inflated->values[i].of == of)
             return &inflated->values[i];
     return NULL;
 }
@@ -92,7 +92,7 @@ static struct value *find_oldest(struct inflated *inflated)
     struct value *oldest = NULL;
     for (size_t i = 0; i < inflated->end; i++) {
         struct value *value = &inflated->values[i];
-        if (value->entry && value->pins == 0 && (!oldest || value->used < oldest->used))
+        if (value->of && value->pins == 0 && (!oldest || value->used < oldest->used))
             oldest = value;
     }
     return oldest;
@@ -146,11 +146,11 @@ void inflated_reserve(struct inflated *inflated, int64_t bytes)
 
 /* Finds the value, or takes a place and `bytes` for a value that is to be made, which is pinned:
  * *ret_make. */
-static struct value *claim(struct inflated *inflated, const struct zip_entry *entry, uint64_t bytes,
-                           uint64_t more, bool *ret_make)
+static struct value *claim(struct inflated *inflated, const void *of, uint64_t bytes, uint64_t more,
+                           bool *ret_make)
 {
     for (;;) {
-        struct value *value = find(inflated, entry);
+        struct value *value = find(inflated, of);
         *ret_make = false;
         if (value && value->memory)
             return value;
@@ -159,7 +159,7 @@ static struct value *claim(struct inflated *inflated, const struct zip_entry *en
             value = find_free(inflated);
             assert(value); /* there is room */
             inflated->end = max_u64(inflated->end, (uint64_t)(value - inflated->values) + 1);
-            *value = (struct value){.entry = entry, .bytes = bytes};
+            *value = (struct value){.of = of, .bytes = bytes};
             *ret_make = true;
             return value;
         }
@@ -179,16 +179,16 @@ static enum status make_value(uint64_t bytes, inflated_make *make, void *context
     return status;
 }
 
-enum status inflated_pin(struct inflated *inflated, const struct zip_entry *entry, uint64_t bytes,
-                         uint64_t more, inflated_make *make, void *context,
-                         const unsigned char **ret_value, struct error *err)
+enum status inflated_pin(struct inflated *inflated, const void *of, uint64_t bytes, uint64_t more,
+                         inflated_make *make, void *context, const unsigned char **ret_value,
+                         struct error *err)
 {
     enum status status = STATUS_OK;
     void *memory = NULL;
     bool is_new;
     bytes = size_round_up(bytes ? bytes : 1, MEMORY_PAGE_BYTES);
     pthread_mutex_lock(&inflated->mutex);
-    struct value *value = claim(inflated, entry, bytes, more, &is_new);
+    struct value *value = claim(inflated, of, bytes, more, &is_new);
     value->pins++;
     if (is_new) {
         pthread_mutex_unlock(&inflated->mutex);
@@ -207,12 +207,25 @@ enum status inflated_pin(struct inflated *inflated, const struct zip_entry *entr
     return status;
 }
 
-const unsigned char *inflated_find_or_take(struct inflated *inflated, const struct zip_entry *entry,
+const unsigned char *inflated_find(struct inflated *inflated, const void *of)
+{
+    pthread_mutex_lock(&inflated->mutex);
+    struct value *value = find(inflated, of);
+    const unsigned char *memory = value ? value->memory : NULL;
+    if (memory) {
+        value->pins++;
+        value->used = ++inflated->now;
+    }
+    pthread_mutex_unlock(&inflated->mutex);
+    return memory;
+}
+
+const unsigned char *inflated_find_or_take(struct inflated *inflated, const void *of,
                                            uint64_t bytes)
 {
     struct value *value;
     pthread_mutex_lock(&inflated->mutex);
-    while (!(value = find(inflated, entry)) || !value->memory) {
+    while (!(value = find(inflated, of)) || !value->memory) {
         if (make_room(inflated, bytes)) {
             inflated->taken_bytes += bytes;
             value = NULL;
@@ -229,10 +242,10 @@ const unsigned char *inflated_find_or_take(struct inflated *inflated, const stru
     return memory;
 }
 
-void inflated_unpin(struct inflated *inflated, const struct zip_entry *entry)
+void inflated_unpin(struct inflated *inflated, const void *of)
 {
     pthread_mutex_lock(&inflated->mutex);
-    struct value *value = find(inflated, entry);
+    struct value *value = find(inflated, of);
     assert(value && value->pins > 0);
     value->pins--;
     give_back(inflated, 0);
