@@ -11,7 +11,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,7 +59,9 @@ enum penstock_status penstock_transform_open(struct penstock_transform **ret_tra
     if (message)
         snprintf(message, PENSTOCK_MESSAGE_BYTES, "%s", error.message);
     if (status == STATUS_OK) {
-        transform_watch(t);
+        /* A function that never returns notices nothing of the reader's end. The reader has its
+         * child killed; if this process is the child's, a shell's, it goes with the shell. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         *ret_transform = t;
     } else {
         free(t);
@@ -244,7 +248,6 @@ void penstock_transform_close(struct penstock_transform *t)
 {
     if (!t)
         return;
-    transform_watch_end(t);
     transform_leave(t);
     fd_close(&t->socket);
     free(t);

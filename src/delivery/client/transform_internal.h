@@ -3,7 +3,6 @@
  *     transform.c          the public interface: what the program says
  *     transform_session.c  what the reader says: a trial, sessions, rings; waiting
  *     transform_batch.c    what the program sees of a slot
- *     transform_watch.c    a reader that is gone
  */
 #ifndef PENSTOCK_DELIVERY_CLIENT_TRANSFORM_INTERNAL_H
 #define PENSTOCK_DELIVERY_CLIENT_TRANSFORM_INTERNAL_H
@@ -13,8 +12,6 @@
 #include "base/error.h"
 #include "delivery/ring/board.h"
 #include "delivery/ring/ring.h"
-
-#include <pthread.h>
 
 /* What is being worked on. */
 enum duty { DUTY_NONE, DUTY_TRIAL, DUTY_TASK };
@@ -38,14 +35,7 @@ struct penstock_transform {
     struct penstock_field fields[RING_MAX_FIELDS];
     struct penstock_output outputs[RING_MAX_FIELDS];
     struct error error;
-    pthread_t watch; /* ends this process where it hangs and the reader is gone */
-    bool is_watched;
 };
-
-/* transform_watch.c: a thread that kills the process group if the reader is gone for two seconds
- * and this transform is not closed. Without it a function that never returns would stay forever. */
-void transform_watch(struct penstock_transform *t);
-void transform_watch_end(struct penstock_transform *t);
 
 /* transform_session.c: waits until there is a batch, or a trial; then t->batch and t->duty say
  * what. ENDED: the reader has ended this transform, or is gone. Errors of messages, PROTOCOL,
