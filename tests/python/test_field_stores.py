@@ -76,7 +76,7 @@ class Messages(Case):
     def test_mistakes(self):
         self.put("a.zarr", hours(*range(0, 48, 6)), units=UNITS)
         self.refuse({"s": {"store": "no.zarr", "array": "x"}}, "store '{}no.zarr': no such directory")
-        self.refuse({"s": {"store": "gs://b/x", "array": "x"}}, "gs stores are not supported")
+        self.refuse({"s": {"store": "ftp://b/x", "array": "x"}}, "ftp stores are not supported")
         self.refuse({"s": {"store": "https://me:hidden@host/x", "array": "x"}}, "s.store: a uri with a user, a password or a signature in it")
         self.refuse({"s": {"store": ""}}, "dataset.fields.s.store: the value is empty")
         (self.folder / "empty").mkdir()
