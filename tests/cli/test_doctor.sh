@@ -91,7 +91,7 @@ finds 1 FAILURE configuration "did you mean 'order.seed'" docs/use/configuration
 finds 1 FAILURE storage "no such directory" "is mounted on this node" "$doctor" doctor -c run.yaml --set dataset.uri="$PWD/nowhere.zarr"
 finds 1 FAILURE plan "readers.memory_limit 1.00 MiB is too low" "penstock plan" "$doctor" doctor -c run.yaml --set readers.memory_limit=1MiB
 finds 1 FAILURE cache_dir "run.yaml' cannot be written to" "on every node" "$doctor" doctor -c run.yaml --set readers.cache_dir="$PWD/run.yaml/cache"
-finds 1 FAILURE storage "127.0.0.1:1" "proxies" "$doctor" doctor --set dataset.uri=http://127.0.0.1:1/x.zarr --set store.retries=0
+finds 1 FAILURE storage "127.0.0.1:1" "store.proxy" "$doctor" doctor --set dataset.uri=http://127.0.0.1:1/x.zarr --set store.retries=0
 
 # Programs.
 stand_in penstock-reader "echo 'penstock-reader: error while loading shared libraries: libmpi.so.40: cannot open' >&2; exit 127"

@@ -49,7 +49,7 @@ static const char *hint_of(const struct http_answer *answer, const struct fetch 
                "store.missing_status to 403,404)";
     if (status == 401)
         return " (credentials are taken from the environment and files alone; see "
-               "docs/use/datasets.md)";
+               "docs/use/clouds.md)";
     return "";
 }
 

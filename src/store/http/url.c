@@ -48,7 +48,7 @@ enum status url_parse(const char *what, const char *url, struct url *ret_url, st
         return error_set(err, STATUS_INVALID,
                          "%s: a url with a user, a password or a signature in it ('%s'): "
                          "credentials are taken from the environment and files alone (see "
-                         "docs/use/datasets.md)",
+                         "docs/use/clouds.md)",
                          what, shown);
     CURLU *parts = curl_url();
     if (!parts)
