@@ -88,17 +88,21 @@ class Rng:
     """Random numbers for each sample of a batch, from its key: what a sample gets does not depend on the batch, the process or
     the number of processes, and is other in each epoch. Each call gives new numbers, along a first axis of the samples.
 
-    rng[i] is a numpy.random.Generator of sample i alone, for all other distributions and for many numbers."""
+    rng[i] is the numpy.random.Generator of sample i alone, for all other distributions and for many numbers."""
 
     def __init__(self, keys):
         self.keys = np.array(keys, np.uint64)
         self._calls = 0
+        self._generators = {}
 
     def __len__(self):
         return len(self.keys)
 
     def __getitem__(self, sample):
-        return np.random.Generator(np.random.Philox(key=int(self.keys[sample])))
+        number = range(len(self))[sample]
+        if number not in self._generators:
+            self._generators[number] = np.random.Generator(np.random.Philox(key=int(self.keys[number])))
+        return self._generators[number]
 
     def _bits(self, shape):
         self._calls += 1
@@ -113,17 +117,18 @@ class Rng:
         """float64 [samples, *shape] in [low, high)."""
         return low + (high - low) * self.random(*shape)
 
-    def integers(self, low, high, *shape):
-        """int64 [samples, *shape] in [low, high): at most 2^32 numbers."""
+    def integers(self, low, high=None, *shape):
+        """int64 [samples, *shape] in [low, high), or in [0, low): at most 2^32 numbers."""
+        low, high = (0, low) if high is None else (low, high)
         if not 0 < high - low <= 2**32:
             raise Invalid(f"integers from {low} on and below {high}: there may be 1 to 2^32")
         scaled = (self._bits(shape) >> np.uint64(32)) * np.uint64(high - low) >> np.uint64(32)
         return low + scaled.astype(np.int64)
 
-    def normal(self, *shape):
-        """float64 [samples, *shape], of mean 0 and deviation 1 (Box and Muller)."""
+    def normal(self, mean=0.0, deviation=1.0, *shape):
+        """float64 [samples, *shape] (Box and Muller)."""
         radius, angle = np.sqrt(-2 * np.log1p(-self.random(*shape))), 2 * np.pi * self.random(*shape)
-        return radius * np.cos(angle)
+        return mean + deviation * radius * np.cos(angle)
 
 
 class TransformBatch(Fields):
@@ -228,13 +233,18 @@ def _array(name, value):
     return array
 
 
-def _rows(name, value, count):
-    """The items of each sample of a ragged output: a list of arrays, one a sample, as (all items, how many of each)."""
+def _rows(name, value, count, most, begin=0):
+    """The items of each sample of a ragged output: a list of arrays, one a sample, as (all items, how many of each). `most`: of a
+    sample; `begin`: the first sample's number in the batch."""
     rows = [_array(name, row) for row in value]
     if len(rows) != count:
         raise Invalid(f"output '{name}' has {len(rows)} samples; the batch has {count}")
     full = [row for row in rows if len(row)] or rows  # NumPy has a dtype of its own for []
-    return np.concatenate(full), np.array([len(row) for row in rows], np.int64)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    if lengths.max(initial=0) > most:
+        sample = int(lengths.argmax())
+        raise _SampleFailed(begin + sample, f"output '{name}' has {lengths[sample]} items; the decorator's ragged allows {most}")
+    return np.concatenate(full), lengths
 
 
 class _Worker:
@@ -323,8 +333,8 @@ class _Worker:
                 c_output.same_as = names.index(name)
                 continue
             if name in self._ragged:
-                array, _ = _rows(name, value, count)
                 c_output.most_items = self._ragged[name]
+                array, _ = _rows(name, value, count, c_output.most_items)
             else:
                 array = _array(name, value)
             c_output.dtype, c_output.rank = _NUMBERS[array.dtype.name], array.ndim - 1
@@ -343,6 +353,8 @@ class _Worker:
         try:
             self._do_parts(raw, places, batch, count)
             return
+        except Invalid:  # outputs that are not those of the trial: no sample's fault
+            raise
         except Exception as error:  # whatever the function raises
             failed = error
         if sum(self._try_one(batch, i, raw, places) for i in range(count)) == count and batch.valid.all():
@@ -377,6 +389,8 @@ class _Worker:
             one = batch._cut(i, i + 1)
             self._put(raw, places, one, self._make(one), i, 1)
             return True
+        except Invalid:
+            raise
         except Exception as error:
             if batch.valid[i]:
                 self._mask(i, error)
@@ -427,15 +441,10 @@ class _Worker:
 
     def _put_rows(self, raw, place, name, value, begin, count):
         output = raw.outputs[place]
-        items, lengths = _rows(name, value, count)
+        items, lengths = _rows(name, value, count, output.most_items, begin)
         offsets = _view(raw.result_offsets[place], np.dtype(np.int64), (begin + count + 1,))
         if begin == 0:
             offsets[0] = 0
-        if lengths.max(initial=0) > output.most_items:
-            sample = int(lengths.argmax())
-            raise _SampleFailed(
-                begin + sample, f"output '{name}' has {lengths[sample]} items; the decorator's ragged allows {output.most_items}"
-            )
         offsets[begin + 1 :] = offsets[begin] + np.cumsum(lengths)
         dtype, shape = _numpy_dtype(_DTYPES[output.dtype - 1], name), tuple(output.shape[: output.rank])
         if len(items) and (items.dtype != dtype or items.shape[1:] != shape):

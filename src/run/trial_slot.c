@@ -30,22 +30,36 @@ struct trial {
     unsigned char *slot;
 };
 
-/* The first anchor, and the next one of its row. */
+/* The frame of sample `number` of a row, if there is one. */
+static bool find_frame(const struct dataset *dataset, uint64_t row, uint64_t number,
+                       uint64_t *ret_frame)
+{
+    const struct anchors *anchors = dataset->anchors;
+    if (number >= (anchors ? anchors_row_samples(anchors, row) : dataset_row_frames(dataset, row)))
+        return false;
+    *ret_frame =
+        anchors ? anchors_frame_at(anchors, row, number) : dataset_row_first(dataset, row) + number;
+    return true;
+}
+
+static void add_sample(struct trial *trial, uint64_t row, uint64_t frame, uint64_t seed)
+{
+    struct one_sample *sample = &trial->samples[trial->count++];
+    *sample = one_sample_at(trial->dataset, frame);
+    sample->row = row;
+    sample->key = plan_sample_key(seed, 0, frame);
+}
+
+/* The first sample, and one of another row: a row may have one sample, or equal ones. */
 static void find_samples(struct trial *trial, uint64_t seed)
 {
     const struct dataset *dataset = trial->dataset;
-    uint64_t row = 0, frames[MOST_SAMPLES] = {0, 1};
-    while (dataset->anchors && anchors_row_samples(dataset->anchors, row) == 0)
-        row++;
-    uint64_t there = dataset->anchors ? anchors_row_samples(dataset->anchors, row)
-                                      : dataset_row_frames(dataset, row);
-    trial->count = (uint32_t)min_u64(there, MOST_SAMPLES);
-    for (uint32_t i = 0; i < trial->count; i++) {
-        uint64_t frame = dataset->anchors ? anchors_frame_at(dataset->anchors, row, i) : frames[i];
-        trial->samples[i] = one_sample_at(dataset, frame);
-        trial->samples[i].row = row;
-        trial->samples[i].key = plan_sample_key(seed, 0, frame);
-    }
+    uint64_t frame = 0;
+    for (uint64_t row = 0; row < dataset->row_count && trial->count < MOST_SAMPLES; row++)
+        if (find_frame(dataset, row, 0, &frame))
+            add_sample(trial, row, frame, seed);
+    if (trial->count == 1 && find_frame(dataset, trial->samples[0].row, 1, &frame))
+        add_sample(trial, trial->samples[0].row, frame, seed);
 }
 
 /* The items of ragged field `number` in all samples, with what pads them. */
@@ -91,50 +105,63 @@ static enum status lay_out(struct trial *trial, struct error *err)
     return ring_layout_settle(layout, err);
 }
 
-static enum status fill_ragged(struct trial *trial, const struct one_sample_row *row,
-                               struct error *err)
+/* What the ragged fields of all samples need; a dataset without them has none. */
+struct items {
+    struct trailer_sources *sources;
+    uint64_t *starts;
+};
+
+static void items_end(struct items *items)
 {
-    struct trailer_sources *sources = NULL;
+    trailer_sources_free(items->sources);
+    free(items->starts);
+}
+
+static enum status items_begin(const struct trial *trial, struct items *items, struct error *err)
+{
     if (trial->dataset->ragged_count == 0)
         return STATUS_OK;
-    enum status status = trailer_sources_new(trial->dataset, &trial->header->layout, &sources, err);
+    enum status status =
+        trailer_sources_new(trial->dataset, &trial->header->layout, &items->sources, err);
     if (status != STATUS_OK)
         return status;
-    const struct trailers *trailers = sources->of[0];
-    uint64_t *starts = calloc(trailers->starts_count + 1, sizeof *starts);
-    if (!starts) {
-        trailer_sources_free(sources);
+    const struct trailers *trailers = items->sources->of[0];
+    items->starts = calloc(trailers->starts_count + 1, sizeof *items->starts);
+    if (!items->starts)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the items of a trial");
-    }
     for (uint32_t i = 0; i < trial->count; i++)
-        trailers_note(trailers, trial->samples[i].frame, i, starts);
-    trailers_start(trailers, trial->count, trial->bound, starts, trial->slot);
-    struct trailer_row lies;
-    trailers_find(trailers, trial->samples[0].row, &row->pages, &lies);
-    for (uint32_t i = 0; i < trial->count; i++) {
-        const struct trailer_source source = {
-            .row = &lies, .frame = trial->samples[i].frame, .good = true};
-        trailers_fill(trailers, &source, NULL, trial->slot, i, starts);
-    }
-    free(starts);
-    trailer_sources_free(sources);
+        trailers_note(trailers, trial->samples[i].frame, i, items->starts);
+    trailers_start(trailers, trial->count, trial->bound, items->starts, trial->slot);
     return STATUS_OK;
 }
 
-static void fill_fields(struct trial *trial, const struct one_sample_row *row)
+static void fill_items(const struct trial *trial, uint32_t i, const struct one_sample_row *row,
+                       const struct items *items)
+{
+    struct trailer_row lies;
+    if (!items->sources)
+        return;
+    const struct trailers *trailers = items->sources->of[0];
+    trailers_find(trailers, trial->samples[i].row, &row->pages, &lies);
+    const struct trailer_source source = {
+        .row = &lies, .frame = trial->samples[i].frame, .good = true};
+    trailers_fill(trailers, &source, NULL, trial->slot, i, items->starts);
+}
+
+static void fill_fields(const struct trial *trial, uint32_t i, const struct one_sample_row *row)
 {
     const struct ring_layout *layout = &trial->header->layout;
+    const struct one_sample *sample = &trial->samples[i];
     for (uint32_t f = 0; f < layout->field_count; f++) {
         const struct dataset_field *from = &trial->dataset->fields[f];
         const struct ring_field *field = &layout->fields[f];
-        for (uint32_t i = 0; !from->ragged && i < trial->count; i++) {
-            const struct one_sample *sample = &trial->samples[i];
-            unsigned char *to = trial->slot + field->slot_offset + i * field->sample_bytes;
-            if (from->source == FIELD_MADE)
-                dataset_make(trial->dataset, f, sample->frame, sample->key, to);
-            else
-                one_sample_take(row, sample, f, to);
-        }
+        unsigned char *to = trial->slot + field->slot_offset + i * field->sample_bytes;
+        if (from->ragged)
+            continue;
+        if (from->source == FIELD_MADE)
+            dataset_make(trial->dataset, f, sample->frame, sample->key, to);
+        else
+            one_sample_take(row, sample, f, to);
     }
 }
 
@@ -152,15 +179,19 @@ static void fill_heads(struct trial *trial)
 
 static enum status fill(struct trial *trial, struct error *err)
 {
-    struct one_sample_row row = {0};
-    enum status status = one_sample_read_row(trial->dataset, trial->samples[0].row, &row, err);
-    if (status == STATUS_OK)
-        status = fill_ragged(trial, &row, err);
-    if (status == STATUS_OK) {
-        fill_fields(trial, &row);
-        fill_heads(trial);
+    struct items items = {0};
+    enum status status = items_begin(trial, &items, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < trial->count; i++) {
+        struct one_sample_row row = {0};
+        status = one_sample_read_row(trial->dataset, trial->samples[i].row, &row, err);
+        if (status == STATUS_OK) {
+            fill_items(trial, i, &row, &items);
+            fill_fields(trial, i, &row);
+        }
+        one_sample_row_done(&row);
     }
-    one_sample_row_done(&row);
+    fill_heads(trial);
+    items_end(&items);
     return status;
 }
 

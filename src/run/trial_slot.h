@@ -7,10 +7,10 @@
 #include "dataset/dataset.h"
 #include "delivery/ring/layout.h"
 
-/* One or two samples, of one row; of a mix, of its first source. *ret_memfd is the caller's: a
- * ring's memory without members, whose layout has the dataset's fields in their order, whole. Reads
- * held arrays, too, for itself. Blocks on the store. NO_MEMORY, IO, and errors as of
- * dataset_read_row() and dataset_hold(). */
+/* One or two samples, of two rows where there are two; of a mix, of its first source. *ret_memfd is
+ * the caller's: a ring's memory without members, whose layout has the dataset's fields in their
+ * order, whole. Reads held arrays, too, for itself. Blocks on the store. NO_MEMORY, IO, and errors
+ * as of dataset_read_row() and dataset_hold(). */
 MUST_USE enum status trial_slot_make(const struct dataset *dataset, uint64_t seed, int *ret_memfd,
                                      struct error *err);
 

@@ -197,9 +197,10 @@ static enum status await(const struct trial_options *options, struct transform_p
             for (int i = 0; i < 1000 && !transform_process_has_ended(process); i++)
                 clock_sleep_ns(ms_ns);
             return error_set(
-                err, STATUS_LOST, "delivery.transform: '%s' %s before it had said what it makes",
+                err, STATUS_LOST, "delivery.transform: '%s' %s before it had said what it makes%s",
                 text_shown(options->command.text).text,
-                transform_ending(process->ended ? process->status : ENDING_CLOSED).text);
+                transform_ending(process->ended ? process->status : ENDING_CLOSED).text,
+                process->ended && process->status == 0 ? ": has it a @penstock.transform?" : "");
         }
         if (status != STATUS_OK && status != STATUS_TIMEOUT)
             return status;

@@ -212,7 +212,7 @@ class Transforms(JobTest):
 
     def test_bad_samples_are_masked(self):
         """errors.bad_sample: mask: a sample at which the function fails is zeros with valid 0, is listed once, and counts."""
-        array, odd, report = zarr.open_group(self.uri)["image"], [7, 41, 88], os.path.join(self.folder, "bad.jsonl")
+        array, odd, report = zarr.open_group(self.uri)["image"], [8, 41, 88], os.path.join(self.folder, "bad.jsonl")
         more = {"errors.bad_sample": "mask", "errors.report": report}
         array.set_orthogonal_selection(odd, np.full((3, 4, 3), 77, np.uint8))
         try:
@@ -243,15 +243,17 @@ class Transforms(JobTest):
         zarr.open_group(self.uri)["image"][41] = np.full_like(odd, 77)
         try:
             self.fails("odd", r"reader 0 on .*: delivery.transform failed at the sample with index 41 \(epoch \d step \d+\): ValueError: "
-                              r"this one is odd; at .*transform_program.py:\d+ \(change\)")
+                              r"this one is odd; at .*transform_program.py:\d+ \(change\)", {})
         finally:
             zarr.open_group(self.uri)["image"][41] = odd
-        self.fails("other", r"delivery.transform failed.*: Invalid: output 'image' is float32 \(\d+, 1, 3\), and after its trial should be "
-                            r"float32 \(\d+, 4, 3\)")
+        for more in {}, {"errors.bad_sample": "mask"}:
+            self.fails("other", r"delivery.transform failed.*: Invalid: output 'image' is float32 \(\d+, 1, 3\), and after its trial should be "
+                                r"float32 \(\d+, 4, 3\)", more)
 
     def test_what_cannot_start(self):
         for run, words, more in (
-                ("true", r"'true' ended with exit code 0 before it had said what it makes", {}),
+                ("true", r"'true' ended with exit code 0 before it had said what it makes: has it a @penstock.transform\?", {}),
+                (command("long"), r"delivery.transform failed in its trial.*: output 'rows' has 41 items; the decorator's ragged allows 40", {}),
                 ("nothing-there", r"ended with exit code 127: the shell found no such command before it had said what it makes", {}),
                 ("sleep 100", r"'sleep 100' has said nothing for 1 s \(delivery.transform.timeout\): does it call penstock.transform\?",
                  {"delivery.transform_timeout": 1}),
@@ -306,14 +308,22 @@ class Transforms(JobTest):
         self.assertEqual(outcome.code, -signal.SIGKILL)
         self.assertLess(outcome.seconds, 20)
 
-    def fails(self, mode, words):
-        outcome = self.start(1, self.settings(mode), mode)
+    def test_one_sample_a_chunk(self):
+        """The trial's samples are of two rows: what depends on the batch is found where each row has one sample."""
+        uri = os.path.join(self.folder, "single.zarr")
+        made = zarr.open_group(uri, mode="w").create_array("image", shape=self.images.shape, chunks=(1, 4, 3), dtype="u1")
+        made[...] = self.images
+        planned = self.plan_of(None, {**self.settings("batch"), "dataset.uri": uri, "dataset.fields.image": "image"})
+        self.assertRegex(planned.stderr, "output 'image' of a sample is another one when the sample comes alone")
+
+    def fails(self, mode, words, more):
+        outcome = self.start(1, self.settings(mode, **more), mode)
         self.assertNotEqual(outcome.code, 0, outcome.output)
         self.assertRegex(outcome.output, words)
 
     def plan_of(self, path, settings):
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        return subprocess.run([os.path.join(BIN, "penstock"), "plan", "-c", path, *words], capture_output=True, text=True,
+        return subprocess.run([os.path.join(BIN, "penstock"), "plan", *(["-c", path] if path else []), *words], capture_output=True, text=True,
                               env=environment(PYTHONPATH=os.path.join(ROOT, "python")), cwd=self.folder, check=False)
 
     def test_plan(self):

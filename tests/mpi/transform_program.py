@@ -5,6 +5,8 @@
   slow   `new`, and each batch takes a while
   odd    fails at the sample whose image begins with 77
   other  another shape after the trial
+  batch  numbers that depend on the batch
+  long   more items than the decorator says
   hang   `new`, but one batch never ends
   all    each field is handed on
   clash  a field of a name that is there already
@@ -65,6 +67,10 @@ def change(batch, rng):
         return {"rows": made, "length": np.array([len(row) for row in rows]), "image": images}
     coin, numbers = rng.random() < 0.5, rng.integers(-5, 9, 3)
     flipped = np.where(coin.reshape(-1, *[1] * (images.ndim - 1)), images[:, ::-1], images)
+    if MODE == "long":
+        return {"rows": [np.zeros(MOST + 1)] * len(images)}
+    if MODE == "batch":
+        return {"image": images - images.mean(axis=0)}
     if MODE == "other" and batch.step > 0:
         flipped = flipped[:, :1]
     return {"image": flipped * np.float32(0.5), "coin": coin, "numbers": numbers}
