@@ -32,13 +32,13 @@ sys.path.insert(0, str(ROOT / "tests" / "mpi"))
 import servers  # noqa: E402
 
 
-def make_dataset(arguments):
+def make_dataset(arguments, zarr_format=2):
     """Written once; with --shard the same samples, written anew in shards."""
-    penstock, name = str(arguments.build / "bin" / "penstock"), f"remote-{arguments.samples}-{arguments.chunk}"
+    penstock, name = str(arguments.build / "bin" / "penstock"), f"remote{zarr_format}-{arguments.samples}-{arguments.chunk}"
     dataset = arguments.work / name
     if not dataset.exists():
         subprocess.run([penstock, "synth", str(dataset), "--samples", str(arguments.samples),
-                        "--chunk", str(arguments.chunk)], check=True)
+                        "--chunk", str(arguments.chunk), "--format", str(zarr_format)], check=True)
     if not arguments.shard:
         return dataset
     sharded = arguments.work / f"{name}-{arguments.shard}"
@@ -54,15 +54,15 @@ def children_cpu_s():
 
 
 class Bench:
-    def __init__(self, arguments, dataset, server):
-        self.arguments, self.dataset, self.server = arguments, dataset, server
-        self.url = f"{server.url}/{dataset.name}"
-        files = [path for path in (dataset / "base_frames").rglob("*")
-                 if path.is_file() and path.name != "zarr.json" and not path.name.startswith(".")]
+    """A dataset in a directory, and the same one at `uri`: `values` are the files below `root`, the server's, that hold it."""
+
+    def __init__(self, arguments, server, root, values, uri, settings, environment):
+        self.arguments, self.server, self.uri = arguments, server, uri
+        self.settings, self.environment = settings, environment
+        files = [path for path in values.rglob("*") if path.is_file() and path.name != "zarr.json" and not path.name.startswith(".")]
         self.bytes = sum(path.stat().st_size for path in files)
         self.urls = arguments.work / "urls.curl"
-        self.urls.write_text("".join(f"url = \"{self.url}/{path.relative_to(dataset)}\"\noutput = \"/dev/null\"\n"
-                                     for path in files), encoding="ascii")
+        self.lines = "".join(f"url = \"{server.url}/{path.relative_to(root)}\"\noutput = \"/dev/null\"\n" for path in files)
         self.cores = []
 
     def command(self, *words):
@@ -70,6 +70,7 @@ class Bench:
         return [str(HOSTS_SCRIPT), "on", "h1", *words] if self.arguments.rate else list(words)
 
     def link(self):
+        self.urls.write_text(self.lines, encoding="ascii")
         start = time.monotonic()
         trust = ["--cacert", self.server.ca_file] if self.arguments.tls else []
         subprocess.run(self.command("curl", *trust, "--silent", "--no-progress-meter", "--fail", "--noproxy", "*",
@@ -83,18 +84,18 @@ class Bench:
                    str(self.arguments.build / "bin" / "penstock-reader"), "--quiet", "--report", str(report)]
         settings = {"dataset.uri": uri, "order.epochs": self.arguments.epochs + 1, "readers.cache": "off",
                     "batch.global_size": 64, **({"store.ca_file": self.server.ca_file} if self.arguments.tls else {}),
-                    **dict(s.split("=", 1) for s in self.arguments.set)}
+                    **self.settings, **dict(s.split("=", 1) for s in self.arguments.set)}
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         command += ["--", str(self.arguments.build / "bin" / "penstock-trainer")]
         subprocess.run(self.command(*command), check=True, env={
-            **os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            **os.environ, **self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         epochs = json.loads(report.read_text(encoding="ascii"))["epochs"][1:]
         return sum(e["stored_bytes"] for e in epochs) / sum(e["seconds"] for e in epochs)
 
     def remote(self):
         start, busy_s = time.monotonic(), children_cpu_s() + self.server.cpu_s()
-        rate = self.reader(self.url)
+        rate = self.reader(self.uri)
         busy_s = children_cpu_s() + self.server.cpu_s() - busy_s
         self.cores.append(busy_s / (time.monotonic() - start))
         return rate
@@ -105,7 +106,7 @@ def run(arguments):
     server = servers.Nginx(arguments.work.resolve(), tls=arguments.tls, latency_s=arguments.latency / 1000,
                            address=HEAD if arguments.rate else "127.0.0.1")
     try:
-        bench = Bench(arguments, dataset, server)
+        bench = Bench(arguments, server, arguments.work, dataset / "base_frames", f"{server.url}/{dataset.name}", {}, {})
         ways = {"link": bench.link, "decode": lambda: bench.reader(str(dataset)), "remote": bench.remote}
         rates = {way: [] for way in ways}
         for _ in range(arguments.rounds):

@@ -22,6 +22,7 @@ Usage: bench/run.sh WHAT [OPTION...]
                  Streaming
   python         a trainer in Python beside penstock-trainer, with large batches and with tiny ones (options of its own)
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
+  clouds         the same over gs, az, s3 and icechunk, with 50 ms of latency (options of its own)
   local          large chunks of a directory, through the page cache and past it (options of its own)
   shards         joining reads within a shard: local files and HTTP with 50 ms of latency (options of its own)
   windows        windows of 16 steps, cold and from memory, beside the limits of the machine, xbatcher, robomimic and LeRobot
@@ -82,7 +83,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | cluster_peers | remote | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

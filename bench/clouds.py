@@ -1,0 +1,101 @@
+"""A dataset in four kinds of store, with latency added, against a bare loop of GETs and decoding. nginx plays the cloud: each answer
+is held back for so many milliseconds, and nobody looks at signatures, which readers make all the same. In every round, one after
+another, for gs, az, s3 and an Icechunk repository behind s3, with the same data in the page cache:
+
+  gets     curl fetches the same objects, as many at a time as the reader may ask for, and throws them away
+  decode   a reader reads the dataset from its directory
+  store    the same reader over the cloud
+
+Rates are stored bytes a second; of readers, over the epochs after the first. `ratio` is store / min(gets, decode) of a round, and the
+last line, one JSON object, has the median for each store. All is on loopback and shares the machine's CPUs.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+
+import remote
+from remote import ROOT, servers
+
+import icechunk_writer
+
+KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "us-east-1"}
+ACCOUNT = {"AZURE_STORAGE_ACCOUNT_NAME": "bench", "AZURE_STORAGE_ACCOUNT_KEY": "YmVuY2g="}
+
+
+def make_root(arguments, dataset):
+    root = arguments.work / f"clouds-{dataset.name}"
+    folder = root / "bench" / "bench"
+    if not folder.exists():
+        new = root / "new"
+        shutil.rmtree(root, ignore_errors=True)
+        new.mkdir(parents=True)
+        (new / "latents").symlink_to(dataset)
+        icechunk_writer.Writer(str(new / "repository")).commit(str(dataset))
+        folder.parent.mkdir()
+        new.rename(folder)
+    return root
+
+
+def benches(arguments, server, root, dataset):
+    """The folder below `root` is a bucket, and an account of Azure; the next one a container."""
+    folder = root / "bench" / "bench"
+    places = {
+        "gs": ("latents/base_frames", "gs://bench/bench/latents", {"store.anonymous": "true"}, {}),
+        "az": ("latents/base_frames", "az://bench/latents", {}, ACCOUNT),
+        "s3": ("latents/base_frames", "s3://bench/bench/latents", {}, KEYS),
+        "icechunk": ("repository/chunks", "icechunk+s3://bench/bench/repository", {}, KEYS),
+    }
+    return {name: remote.Bench(arguments, server, root, folder / values, uri, {"store.endpoint": server.url, **settings}, environment)
+            for name, (values, uri, settings, environment) in places.items()}
+
+
+def run(arguments):
+    dataset = remote.make_dataset(arguments, 3)
+    root = make_root(arguments, dataset)
+    server = servers.Nginx(root, latency_s=arguments.latency / 1000)
+    rates = {}
+    try:
+        all_benches = benches(arguments, server, root, dataset)
+        for _ in range(arguments.rounds):
+            for name, bench in all_benches.items():
+                found = bench.link(), bench.reader(str(dataset)), bench.remote()
+                rates.setdefault(name, []).append(found)
+                print(f"{name:9}" + "  ".join(f"{way} {rate / 1e6:5.0f} MB/s" for way, rate in zip(("gets", "decode", "store"), found)),
+                      f" cores {bench.cores[-1]:.2f}", file=sys.stderr, flush=True)
+    finally:
+        server.close()
+    ratios = {name: round(statistics.median(store / min(gets, decode) for gets, decode, store in found), 3) for name, found in rates.items()}
+    print(f"\n{'':9}{'gets':>8}{'decode':>8}{'store':>8}   MB/s, medians; store / min(gets, decode)")
+    for name, found in rates.items():
+        print(f"{name:9}" + "".join(f"{statistics.median(values) / 1e6:8.0f}" for values in zip(*found)) + f"{ratios[name]:8.2f}")
+    print(json.dumps(ratios))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=6, help="that are measured (6)")
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--chunk", type=int, default=8, help="samples in a chunk (8)")
+    parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for the reader")
+    arguments = parser.parse_args()
+    arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
+    arguments.shard, arguments.rate, arguments.tls = 0, "", False
+    if not (servers.nginx_program() and shutil.which("curl") and os.path.exists(servers.ECHO_MODULE)):
+        print("needs curl, and nginx with its echo module: apt-get install nginx-light curl", file=sys.stderr)
+        return 77
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    run(arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
