@@ -33,16 +33,22 @@ else()
 endif()
 
 # Codecs that a build may lack: which library each takes, and its Debian package.
-set(PENSTOCK_IMAGES AUTO CACHE STRING "codecs of images, which need libraries of their own: AUTO (those whose libraries are there), ON (all) or OFF")
+set(PENSTOCK_IMAGES AUTO CACHE STRING "codecs of images and zfpy, which need libraries of their own: AUTO (those whose libraries are there), ON (all) or OFF")
 set_property(CACHE PENSTOCK_IMAGES PROPERTY STRINGS AUTO ON OFF)
 set(PENSTOCK_IMAGE_CODECS)
 foreach(codec "JPEG libturbojpeg libturbojpeg0-dev" "JPEGXL libjxl>=0.7 libjxl-dev" "JPEG2K libopenjp2>=2.5 libopenjp2-7-dev"
-              "PNG libpng>=1.6 libpng-dev" "WEBP libwebp libwebp-dev")
+              "PNG libpng>=1.6 libpng-dev" "WEBP libwebp libwebp-dev" "ZFPY zfp libzfp-dev")
   separate_arguments(codec)
   list(GET codec 0 name)
   list(GET codec 1 library)
   list(GET codec 2 package)
-  if(PENSTOCK_IMAGES)
+  if(PENSTOCK_IMAGES AND name STREQUAL "ZFPY") # has no pkg-config file
+    find_package(zfp CONFIG QUIET)
+    set(IMAGE_ZFPY_FOUND ${zfp_FOUND})
+    if(zfp_FOUND AND NOT TARGET PkgConfig::IMAGE_ZFPY)
+      add_library(PkgConfig::IMAGE_ZFPY ALIAS zfp::zfp)
+    endif()
+  elseif(PENSTOCK_IMAGES)
     pkg_check_modules(IMAGE_${name} QUIET IMPORTED_TARGET ${library})
   else()
     set(IMAGE_${name}_FOUND FALSE) # an earlier configuration of this folder may have found it

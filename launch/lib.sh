@@ -14,9 +14,9 @@ readonly BUILD_PACKAGES=(
 # shellcheck disable=SC2034
 readonly INGEST_PACKAGES=(libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)
 
-# For codecs of images, each of which is left out where its library is not.
+# For codecs of images and zfpy, each of which is left out where its library is not.
 # shellcheck disable=SC2034
-readonly IMAGE_PACKAGES=(libturbojpeg0-dev libjxl-dev libopenjp2-7-dev libpng-dev libwebp-dev)
+readonly IMAGE_PACKAGES=(libturbojpeg0-dev libjxl-dev libopenjp2-7-dev libpng-dev libwebp-dev libzfp-dev)
 
 say() {
     printf '%s\n' "$*" >&2

@@ -27,7 +27,6 @@ static const struct {
     {"msgpack", "objects as MessagePack", "store arrays of numbers"},
     {"categorize", "strings as numbers of labels", "store the numbers without the filter"},
     {"base64", "bytes as text", "store the bytes themselves"},
-    {"zfpy", "values compressed by ZFP", "store them through blosc, with bitround before it"},
     {"zfp", "values compressed by ZFP", "store them through blosc, with bitround before it"},
     {"pcodec", "values compressed by Pcodec", "store them through blosc or zstd"},
     {"pco", "values compressed by Pcodec", "store them through blosc or zstd"},
@@ -57,6 +56,8 @@ static const struct codec *find(enum codec_format format, const char *name)
     const char *bare = prefixed ? name + strlen(v3_prefix) : name;
     bool of_images = strncmp(bare, image_prefix, strlen(image_prefix)) == 0;
     bare += of_images ? strlen(image_prefix) : 0;
+    if (of_images && strcmp(bare, "zfp") == 0)
+        bare = "zfpy";
     for (size_t i = 0; i < CODEC_COUNT; i++) {
         bool named = of_images ? table[i]->is_image
                                : format == CODEC_ZARR_V2 || prefixed || table[i]->is_zarr_v3_core;
@@ -89,7 +90,7 @@ static bool list_images(bool built, const char *title, struct text *out)
 
 void codec_list_optional(struct text *out)
 {
-    text_append(out, "codecs of images: ");
+    text_append(out, "codecs with libraries of their own: ");
     if (!list_images(true, "", out))
         text_append(out, "none");
     list_images(false, "; left out: ", out);

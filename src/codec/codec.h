@@ -70,7 +70,7 @@ bool codec_is_filter(const char *v3_name);
 bool codec_is_image(enum codec_format format, const char *name);
 
 /* Appends which codecs this build has of those whose libraries a build may lack, and what the
- * others want: "codecs of images: jpeg, png; left out: webp (libwebp-dev)". */
+ * others want: "codecs with libraries of their own: jpeg, png; left out: webp (libwebp-dev)". */
 void codec_list_optional(struct text *out);
 
 /* Whether the values that the chain decodes to are in the other endianness than this machine's, as

@@ -22,8 +22,8 @@ struct codec {
     bool is_filter;       /* changes values, not bytes: in v3 it stands before 'bytes' */
     bool trims;           /* decoding gives a part of its input and writes nothing */
     bool narrows;         /* decoding knows codec_output.width */
-    bool is_image;        /* from array to bytes: v3 has it in the place of 'bytes'. Known as
-                             "imagecodecs_" and the name, too */
+    bool is_image;        /* an image, or likewise from array to bytes: v3 has it in the place of
+                             'bytes'. Known as "imagecodecs_" and the name, too */
     const char *package;  /* Debian's, with the library that this build lacks; NULL: all is there */
 
     /* Settings from a configuration (may be NULL) into the step's parameters and reals; all zero
@@ -86,7 +86,7 @@ struct codec {
     X(blosc) X(zstd) X(gzip) X(zlib) X(lz4) X(bz2) X(lzma)                                 \
     X(crc32c) X(crc32) X(adler32) X(fletcher32)                                            \
     X(shuffle) X(delta) X(fixedscaleoffset) X(quantize) X(astype) X(bitround) X(packbits) \
-    X(jpeg) X(jpegxl) X(jpeg2k) X(png) X(webp)
+    X(jpeg) X(jpegxl) X(jpeg2k) X(png) X(webp) X(zfpy)
 // clang-format on
 
 #define CODEC_DECLARE(name) extern const struct codec codec_##name;

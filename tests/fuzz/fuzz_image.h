@@ -1,11 +1,12 @@
-/* What the fuzz targets of codecs of images share: any bytes give an image that is the chunk, or an
- * error.
+/* What the fuzz targets of codecs of images share, and that of zfpy: any bytes give an image that is
+ * the chunk, or an error.
  *
  *     byte 0          dtype (modulo their number)
  *     bytes 1 to 4    the chunk's axes: frames, height, width, samples; 0: the axis is not there
  *     the rest        the stored chunk
  *
- * A target defines FUZZ_IMAGE, the codec's name. The decoded bytes lie in memory of just their
+ * A target defines FUZZ_IMAGE, the codec's name in v3, and FUZZ_DTYPES unless they are those of
+ * images. The decoded bytes lie in memory of just their
  * size, for AddressSanitizer; behind them is a guard for what runs without it. */
 #include "codec/codec.h"
 #include "fuzz.h"
@@ -13,12 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef FUZZ_DTYPES
+#define FUZZ_DTYPES DTYPE_UINT8, DTYPE_UINT16, DTYPE_FLOAT32, DTYPE_INT16, DTYPE_FLOAT16
+#endif
+
 enum { HEADER_BYTES = 5, MOST_DECODED_BYTES = 1 << 20, GUARD_BYTES = 64, GUARD = 0xa5 };
 
 static struct codec_chunk chunk_of(const uint8_t *data)
 {
-    static const enum dtype dtypes[] = {DTYPE_UINT8, DTYPE_UINT16, DTYPE_FLOAT32, DTYPE_INT16,
-                                        DTYPE_FLOAT16};
+    static const enum dtype dtypes[] = {FUZZ_DTYPES};
     struct codec_chunk chunk = {.dtype = dtypes[data[0] % (sizeof dtypes / sizeof dtypes[0])]};
     chunk.bytes = dtype_bytes(chunk.dtype);
     for (int i = 0; i < HEADER_BYTES - 1; i++)

@@ -50,6 +50,7 @@ code=0
 plain/bin/penstock inspect https://localhost:4443/latents-300.zarr >inspected 2>&1 || code=$?
 kill $!
 ((code == 0)) || { cat inspected && tail -n 2 server.log && exit 1; } >&2
+plain/bin/penstock --version | grep 'jpeg, jpegxl, jpeg2k, png, webp' >&2
 HTTPS
 
 for suite in bookworm trixie; do

@@ -168,6 +168,10 @@ def cases():
             ):
                 yield "jpeg2k", settings, dtype, shape, 1 if "level" in settings else 0
     yield "jpeg2k", {"reversible": True, "tile": (32, 32)}, "u1", (100, 90, 3), 0
+    for shape in [(1,), (1000,), (37, 21), (1, 5, 9), (12, 13, 14), (3, 5, 6, 7), (1, 1, 1, 9)]:
+        for dtype in ("i4", "i8", "f4", "f8"):
+            for settings in ({}, {"mode": "R"}, {"mode": "p", "level": 20}, {"mode": "a", "level": 1e-3}, {"mode": "r", "level": 9}):
+                yield "zfp", settings, dtype, shape, 0
 
 
 def smooth(rng, dtype, shape):
@@ -237,7 +241,7 @@ class Writer:
         self.check(f"v2 {name}", document_v2(list(shape), dtype, codec, settings), chunk, expected, tolerance)
         image = {"name": f"imagecodecs_{codec}", "configuration": settings}
         self.check(f"v3 {name}", document_v3(list(shape), dtype, [image]), chunk, expected, tolerance)
-        named = {"name": codec, "configuration": settings}
+        named = {"name": "numcodecs.zfpy" if codec == "zfp" else codec, "configuration": settings}
         whole, shard, codecs = shard_of(list(shape), crc32c(chunk), named)
         both = None if expected is None else np.concatenate([expected, np.zeros_like(expected)])
         self.check(f"shard {name}", document_v3(whole, dtype, codecs), shard, both, tolerance)

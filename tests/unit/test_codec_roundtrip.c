@@ -234,7 +234,7 @@ static void test_unknown_codecs_and_settings_are_refused(void **state)
     check_refused(CODEC_ZARR_V2, "lzo", "{}", STATUS_UNSUPPORTED, "codec 'lzo' is not supported");
     check_refused(CODEC_ZARR_V2, "vlen-utf8", "{}", STATUS_UNSUPPORTED,
                   "codec 'vlen-utf8' (strings of variable length) is not supported: rewrite");
-    check_refused(CODEC_ZARR_V3, "numcodecs.zfpy", "{}", STATUS_UNSUPPORTED, "with bitround");
+    check_refused(CODEC_ZARR_V3, "zfp", "{}", STATUS_UNSUPPORTED, "with bitround");
     check_refused(CODEC_ZARR_V2, "numcodecs.zstd", "{}", STATUS_UNSUPPORTED, "numcodecs.zstd");
     check_refused(CODEC_ZARR_V3, "lz4", "{}", STATUS_UNSUPPORTED, "codec 'lz4'");
     check_refused(CODEC_ZARR_V3, "gzip", "{'level': 99}", STATUS_CORRUPT, "level is 99");

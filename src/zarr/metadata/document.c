@@ -227,7 +227,8 @@ enum status document_settle_codecs(struct zarr_array *array, struct error *err)
     bool is_turned = array->format == ZARR_V2 && array->rank > 1 && array->storage_axes[0] != 0;
     if (is_turned && codec_chain_is_image(&array->codecs))
         return error_set(err, STATUS_UNSUPPORTED,
-                         "images in order F: such arrays are not read as they were written");
+                         "chunks in order F of a codec that knows axes: write the array in order "
+                         "C");
     for (int i = 0; i < chunk.rank; i++)
         chunk.lengths[i] = array->chunk_shape[array->storage_axes[i]];
     return codec_chain_settle(&array->codecs, &chunk, err);

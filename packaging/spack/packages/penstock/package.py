@@ -17,7 +17,7 @@ class Penstock(CMakePackage):
     variant("man", default=True, description="manual pages")
 
     variant("ingest", default=False, description="penstock ingest, which cuts segments out of videos")
-    variant("images", default=False, description="codecs of images: JPEG, JPEG XL, JPEG 2000, PNG, WebP")
+    variant("images", default=False, description="codecs of images (JPEG, JPEG XL, JPEG 2000, PNG, WebP), and zfpy")
 
     depends_on("c", type="build")
     depends_on("cmake@3.25:", type="build")
@@ -32,6 +32,7 @@ class Penstock(CMakePackage):
         depends_on("openjpeg@2.5:")
         depends_on("libpng@1.6:")
         depends_on("libwebp")
+        depends_on("zfp")
     depends_on("c-blosc")
     depends_on("zstd")
     depends_on("libdeflate")
