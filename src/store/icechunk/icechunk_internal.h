@@ -46,7 +46,7 @@ struct icechunk {
     size_t prefix_count;
     struct inflated *inflated; /* held; manifests */
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;            /* one load fewer */
+    pthread_cond_t loaded;            /* a load has ended */
     uint32_t loads;                   /* under way */
     struct icechunk_fetches *fetches; /* owned; NULL: nothing is behind a network */
 };
@@ -84,8 +84,8 @@ void icechunk_let_go(const struct icechunk *icechunk, struct icechunk_chunk *chu
 /* icechunk_find.c: a number that tells chunks apart, for versions of values. */
 uint64_t icechunk_content(const struct chunk_ref *ref);
 
-/* icechunk_manifests.c: pins a manifest, which is read if it is not in memory. Waits. The caller
- * has nothing pinned. Errors as of store_get() but NOT_FOUND. */
+/* icechunk_manifests.c: pins a manifest, which one thread reads if it is not in memory. Waits. The
+ * caller has nothing pinned. Errors as of store_get() but NOT_FOUND. */
 MUST_USE enum status icechunk_pin(const struct icechunk *icechunk,
                                   struct snapshot_manifest *manifest,
                                   const unsigned char **ret_bytes, struct error *err);

@@ -22,6 +22,7 @@ struct snapshot_manifest {
     unsigned char id[ICECHUNK_ID_BYTES];
     uint64_t stored_bytes;          /* of the file, as the snapshot says */
     _Atomic uint64_t decoded_bytes; /* 0: not found out yet (manifest.h) */
+    bool is_loading;                /* a thread reads it: under the store's mutex */
 };
 
 struct snapshot {
