@@ -1,5 +1,6 @@
 /* Signatures against published examples, addresses of clouds, and what a redirect may not do: by
  * what is refused before a request. */
+#include "store/credentials/aws.h"
 #include "store/credentials/headers.h"
 #include "store/credentials/jwt.h"
 #include "store/http/http_answer.h"
@@ -265,6 +266,42 @@ static void test_tokens_are_not_sent_in_the_open(void **state)
     assert_null(strstr(err.message, "hidden"));
 }
 
+#define GOOD "echo '{\"Version\":1,\"AccessKeyId\":\"AK\",\"SecretAccessKey\":\"hidden\"}'"
+
+/* A program that does not end, or writes too much, is killed with what it has started. */
+static void test_programs_for_credentials(void **state)
+{
+    static const struct {
+        const char *script, *said; /* NULL: it is good */
+    } cases[] = {{GOOD, NULL},
+                 {GOOD "; exec >&-; sleep 0.2", NULL},
+                 {"sleep 60", "did not end within 1 s, and was killed"},
+                 {GOOD "; exec >&-; sleep 60", "did not end within 1 s, and was killed"},
+                 {GOOD "; exec cat /dev/zero", "wrote more than 64 KiB"},
+                 {GOOD "; exit 3", "failed (exit status 3)"},
+                 {"echo hidden", "something else than JSON"}};
+    char path[] = "/tmp/penstock-program-XXXXXX", command[64];
+    int fd = mkstemp(path);
+    (void)state;
+    snprintf(command, sizeof command, "sh %s", path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct credentials found = {0};
+        struct error err;
+        const char *said = cases[i].said;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_true(pwrite(fd, cases[i].script, strlen(cases[i].script), 0) > 0);
+        enum status status = aws_program(command, 1, &found, &err);
+        if (said ? status != STATUS_IO || !strstr(err.message, said) : status != STATUS_OK)
+            fail_msg("%s: %s", cases[i].script, err.message);
+        if (said)
+            assert_null(strstr(err.message, "hidden"));
+        else
+            assert_string_equal(found.secret, "hidden");
+    }
+    close(fd);
+    unlink(path);
+}
+
 static enum status count(const char *key, bool is_prefix, uint64_t bytes, void *argument,
                          struct error *err)
 {
@@ -309,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_uris_that_are_refused_or_taken),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_tokens_are_not_sent_in_the_open),
+        cmocka_unit_test(test_programs_for_credentials),
         cmocka_unit_test(test_pages_of_azure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,13 +24,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *argument)
     return size;
 }
 
-void ask_forget(struct text *text)
-{
-    if (text->data)
-        explicit_bzero(text->data, text->length);
-    text_done(text);
-}
-
 #define SET(easy, option, value) (curl_easy_setopt(easy, option, value) == CURLE_OK)
 
 static bool set_up(CURL *easy, const struct ask *ask, const struct store_settings *settings,
@@ -112,7 +105,7 @@ enum status ask_server(const struct ask *ask, const char *what,
     for (int i = 0; i == 0 || (i < TRIES && (code == 429 || code >= 500)); i++) {
         if (i > 0)
             clock_sleep_ns((uint64_t)PAUSE_MS * 1000000 << 2 * i);
-        ask_forget(&answer);
+        text_forget(&answer);
         request(ask, settings, &answer, &code, &result);
     }
     if (result == CURLE_OK && code == 200 && answer.length > 0) {
@@ -120,7 +113,7 @@ enum status ask_server(const struct ask *ask, const char *what,
         return STATUS_OK;
     }
     word_of(&answer, word);
-    ask_forget(&answer);
+    text_forget(&answer);
     url_show(shown, sizeof shown, ask->url);
     if (result != CURLE_OK)
         return error_set(err, STATUS_IO, "credentials from '%s': %s", shown,
@@ -143,7 +136,7 @@ enum status ask_json(const struct ask *ask, const char *what, const struct store
     if (status != STATUS_OK)
         return status;
     struct json_object *root = json_tokener_parse(answer.data);
-    ask_forget(&answer);
+    text_forget(&answer);
     if (root && json_object_is_type(root, json_type_object)) {
         *ret_root = root;
         return STATUS_OK;

@@ -111,7 +111,7 @@ static enum status use_workload(const struct store_settings *settings, struct cr
     struct ask ask = {.method = "POST", .url = url.data, .form = form.data};
     status = take_token(&ask, "AZURE_AUTHORITY_HOST", settings, found, err);
     strcpy(found->source, "the workload identity by AZURE_FEDERATED_TOKEN_FILE");
-    ask_forget(&form);
+    text_forget(&form);
     text_done(&url);
     return status;
 }

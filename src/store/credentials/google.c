@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,8 +95,8 @@ static enum status ask_for_account(struct json_object *root, const char *token_u
     }
     text_done(&header);
     text_done(&claims);
-    ask_forget(&assertion);
-    ask_forget(&form);
+    text_forget(&assertion);
+    text_forget(&form);
     return status;
 }
 
@@ -119,7 +118,7 @@ static enum status ask_for_user(struct json_object *root, const char *token_uri,
     struct ask ask = {.method = "POST", .url = token_uri, .form = form.data};
     if (status == STATUS_OK)
         status = take_token(&ask, settings, found, err);
-    ask_forget(&form);
+    text_forget(&form);
     return status;
 }
 
@@ -153,16 +152,13 @@ static enum status look_for_file(const struct store_settings *settings, struct c
 {
     const char *given = credentials_variable("GOOGLE_APPLICATION_CREDENTIALS");
     const char *config = credentials_variable("CLOUDSDK_CONFIG");
-    const char *home = credentials_variable("HOME");
-    struct passwd *user = *home ? NULL : getpwuid(getuid());
     struct text path = {0};
     if (*given)
         text_append(&path, "%s", given);
     else if (*config)
         text_append(&path, "%s/application_default_credentials.json", config);
     else
-        text_append(&path, "%s/.config/gcloud/application_default_credentials.json",
-                    user ? user->pw_dir : home);
+        credentials_home_path(".config/gcloud/application_default_credentials.json", &path);
     enum status status = STATUS_OK;
     if (access(path.data, R_OK) == 0)
         status = use_file(path.data, settings, found, err);

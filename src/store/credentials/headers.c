@@ -87,7 +87,7 @@ enum status hub_look(const struct store_settings *settings, struct credentials *
     else if (*home)
         text_append(&file, "%s/token", home);
     else
-        text_append(&file, "%s/.cache/huggingface/token", credentials_variable("HOME"));
+        credentials_home_path(".cache/huggingface/token", &file);
     found.from_file = !*token;
     if (!settings->anonymous && *token)
         status = credentials_copy(found.token, sizeof found.token, token, "HF_TOKEN", err);

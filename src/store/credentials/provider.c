@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BEFORE_S = 120, /* new ones are looked for so long before the old ones run out, at most */
@@ -155,6 +157,16 @@ const char *credentials_variable(const char *name)
 {
     const char *value = getenv(name);
     return value ? value : "";
+}
+
+void credentials_home_path(const char *name, struct text *out)
+{
+    const char *home = credentials_variable("HOME");
+    struct passwd entry, *user = NULL;
+    char texts[4096];
+    if (!*home && getpwuid_r(getuid(), &entry, texts, sizeof texts, &user) == 0 && user)
+        home = user->pw_dir;
+    text_append(out, "%s/%s", home, name);
 }
 
 enum status credentials_read_file(const char *path, bool lines,

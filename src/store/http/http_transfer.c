@@ -205,7 +205,7 @@ void http_transfer_free(struct transfer *transfer)
     if (!transfer)
         return;
     curl_easy_cleanup(transfer->easy);
-    text_done(&transfer->url);
+    text_forget(&transfer->url);
     free(transfer);
 }
 
