@@ -1,5 +1,6 @@
 """Redirects: who gets credentials, what is not followed, targets that run out, Hugging Face's hub; and proxies."""
 
+import json
 import os
 import time
 import unittest
@@ -97,6 +98,14 @@ class Redirects(CloudTest):
         cloud = self.cloud()
         cloud.ways["^http://example.org/"] = lambda handler, _: handler.give(urllib.parse.unquote(handler.path[18:]))
         self.same("http://example.org/v3", proxy=cloud.url)
+        # Nothing listens at port 1: all of it has to go through the proxy, the question for a token, too.
+        none = {"no_proxy": "*", "NO_PROXY": "*"}
+        cloud.ways["^http://127.0.0.1:1/v3/"] = cloud.wants_token(lambda path: path[18:])
+        cloud.ways["^http://127.0.0.1:1/token"] = cloud.issue(3600)
+        self.file("home/.config/gcloud/application_default_credentials.json", json.dumps({
+            "type": "authorized_user", "client_id": "id", "client_secret": "secret-hidden", "refresh_token": "refresh-hidden",
+            "token_uri": "http://127.0.0.1:1/token"}))
+        self.same("gs://v3", proxy=cloud.url, endpoint="http://127.0.0.1:1", env=self.env(**none))
         self.same(cloud.url + "/v3", env=self.env(http_proxy="http://127.0.0.1:1", all_proxy="http://127.0.0.1:1"))
 
 

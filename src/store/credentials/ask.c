@@ -36,8 +36,8 @@ static bool set_up(CURL *easy, const struct ask *ask, const struct store_setting
            SET(easy, CURLOPT_CUSTOMREQUEST, ask->method) &&
            SET(easy, CURLOPT_HTTPHEADER, headers) &&
            SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") && SET(easy, CURLOPT_PROXY, proxy) &&
-           (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
-           SET(easy, CURLOPT_USERAGENT, "penstock") &&
+           SET(easy, CURLOPT_NOPROXY, "") && (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
+           SET(easy, CURLOPT_NOSIGNAL, 1L) && SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_TIMEOUT, (long)TIMEOUT_S) &&
            SET(easy, CURLOPT_WRITEFUNCTION, on_body) && SET(easy, CURLOPT_WRITEDATA, answer);
 }

@@ -170,9 +170,9 @@ static bool set_up(struct transfer *transfer)
     return SET(easy, CURLOPT_PRIVATE, transfer) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
            SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
            SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
-           SET(easy, CURLOPT_PROXY, settings->proxy) && SET(easy, CURLOPT_FOLLOWLOCATION, 0L) &&
-           SET(easy, CURLOPT_PATH_AS_IS, 1L) && SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) &&
-           SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
+           SET(easy, CURLOPT_PROXY, settings->proxy) && SET(easy, CURLOPT_NOPROXY, "") &&
+           SET(easy, CURLOPT_FOLLOWLOCATION, 0L) && SET(easy, CURLOPT_PATH_AS_IS, 1L) &&
+           SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) && SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
            (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
            SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_HEADERFUNCTION, on_header) &&
