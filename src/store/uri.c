@@ -178,9 +178,11 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     size_t length = scheme_length(uri);
     bool signs, is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
     if (is_file ? names_user(uri) : text_has_secret(uri))
-        return error_set(err, STATUS_INVALID,
-                         "the store's uri has a user, a password or a signature in it: credentials "
-                         "are taken from the environment and files alone (see docs/use/clouds.md)");
+        return error_set(
+            err, STATUS_INVALID,
+            "the store's uri has a user, a password or a signature in it: credentials "
+            "are taken from the environment and files alone%s (see docs/use/clouds.md)",
+            strncmp(uri, "http", 4) == 0 ? ", of web servers by store.headers" : "");
     if (is_file)
         return parse_file(uri, ret_path, err);
     if (store_uri_is_remote(uri, &signs)) {

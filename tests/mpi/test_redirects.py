@@ -39,6 +39,10 @@ class Redirects(CloudTest):
             cloud.ways["^/v3/"] = self.moved(target)
             output = self.fails(message, cloud.url + "/v3")
             self.assertNotIn("hidden", output)
+        # What is no redirect of HTTP's is explained by what the scheme knows.
+        cloud.ways["^/v3/"] = lambda _, body: (301, [], b"<Error><Code>PermanentRedirect</Code></Error>")
+        for uri, message in (("s3://v3", "set store.s3_region"), ("gs://v3", f"not at {cloud.url}: check store.endpoint")):
+            self.assertEqual("s3_region" in self.fails(message, uri, endpoint=cloud.url, anonymous="true"), uri[:2] == "s3")
 
     def test_targets_that_run_out(self):
         """Signed urls that live for a second are asked for anew; those that refuse always are an error."""
@@ -98,6 +102,7 @@ class Redirects(CloudTest):
         cloud = self.cloud()
         cloud.ways["^http://example.org/"] = lambda handler, _: handler.give(urllib.parse.unquote(handler.path[18:]))
         self.same("http://example.org/v3", proxy=cloud.url)
+        self.fails("through store.proxy, which is 'http://127.0.0.1:1'", cloud.url + "/v3", proxy="http://127.0.0.1:1")
         # Nothing listens at port 1: all of it has to go through the proxy, the question for a token, too.
         none = {"no_proxy": "*", "NO_PROXY": "*"}
         cloud.ways["^http://127.0.0.1:1/v3/"] = cloud.wants_token(lambda path: path[18:])

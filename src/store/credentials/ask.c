@@ -115,9 +115,10 @@ enum status ask_server(const struct ask *ask, const char *what,
     word_of(&answer, word);
     text_forget(&answer);
     url_show(shown, sizeof shown, ask->url);
+    bool is_proxied = settings && settings->proxy[0] && !ask->is_metadata;
     if (result != CURLE_OK)
-        return error_set(err, STATUS_IO, "credentials from '%s': %s", shown,
-                         curl_easy_strerror(result));
+        return error_set(err, STATUS_IO, "credentials from '%s': %s%s", shown,
+                         curl_easy_strerror(result), is_proxied ? " (through store.proxy)" : "");
     return error_set(err, STATUS_IO, "credentials from '%s': status %ld%s", shown, code, word);
 }
 

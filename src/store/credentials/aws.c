@@ -207,7 +207,7 @@ enum status aws_look(const struct store_settings *settings, struct credentials *
     struct aws_profile profile = {0};
     const char *name = credentials_variable("AWS_PROFILE");
     enum status status = aws_profile_read("profile", *name ? name : "default", &profile, err);
-    if (status == STATUS_OK && *name && !profile.seen)
+    if (status == STATUS_OK && *name && !profile.seen && !settings->anonymous)
         status = error_set(
             err, STATUS_INVALID,
             "AWS_PROFILE is '%s', and neither ~/.aws/credentials nor ~/.aws/config has it", name);

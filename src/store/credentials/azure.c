@@ -37,10 +37,13 @@ static enum status look_for_sas(struct credentials *found, struct error *err)
     found->kind = CREDENTIALS_QUERY;
     snprintf(found->source, sizeof found->source, "%s%s of the environment", name,
              *path ? "_FILE" : "");
+    if (status != STATUS_OK && *path)
+        return error_prefix(err, status, "%s_FILE: ", name);
     if (status != STATUS_OK || !found->token[0])
         return status;
     if (!strstr(found->token, "sig=") || strpbrk(found->token, " #"))
-        return error_set(err, STATUS_INVALID, "%s is no query with a signature (sig=)",
+        return error_set(err, STATUS_INVALID,
+                         "%s has no signature as Azure's portal gives it: 'sv=...&sig=...'",
                          found->source);
     found->expires = end_of(found->token);
     found->found = true;

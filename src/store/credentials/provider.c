@@ -193,8 +193,7 @@ enum status credentials_read_file(const char *path, bool lines,
         return STATUS_OK;
     explicit_bzero(ret_text, CREDENTIAL_TOKEN_BYTES);
     return error_set(err, STATUS_INVALID, "'%s': %s", path,
-                     size == 0 ? "it is empty"
-                     : size >= CREDENTIAL_TOKEN_BYTES
-                         ? "it is too long"
-                         : "it holds a control character, or nothing but spaces");
+                     size >= CREDENTIAL_TOKEN_BYTES ? "it is too long"
+                     : kept == 0                    ? "it is empty"
+                                                    : "it holds a control character");
 }

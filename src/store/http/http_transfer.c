@@ -307,12 +307,28 @@ void http_transfer_end(struct transfer *transfer)
 /* Answers
  * ---------------------------------------------------------------------------------------------- */
 
+/* Whether what failed was the way to the proxy, or the proxy's way on. */
+static bool is_of_proxy(const struct transfer *transfer, CURLcode code)
+{
+    long answer = 0;
+    curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &answer);
+    return transfer->settings->proxy[0] &&
+           (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_PROXY ||
+            code == CURLE_PROXY || answer >= 300);
+}
+
 /* What curl's own failures mean. */
 static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode code,
                                        struct error *err)
 {
     const char *text = transfer->trouble[0] ? transfer->trouble : curl_easy_strerror(code);
-    error_set(err, STATUS_IO, "%.400s", text);
+    if (is_of_proxy(transfer, code))
+        error_set(err, STATUS_IO,
+                  "%.400s (requests go through store.proxy, which is '%s': is it right, and does "
+                  "it let this host through?)",
+                  text, transfer->settings->proxy);
+    else
+        error_set(err, STATUS_IO, "%.400s", text);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         error_set(err, STATUS_IO,
