@@ -1,5 +1,6 @@
 /* Icechunk repositories, in parts: uris and their references, names of objects, headers of files,
- * and threads that need one manifest. Whole repositories: mpi.icechunk, conformance.icechunk. */
+ * threads that need one manifest, and pieces of a chunk. Whole repositories: mpi.icechunk,
+ * conformance.icechunk. */
 #include "store/icechunk/envelope.h"
 #include "store/icechunk/icechunk_id.h"
 #include "store/icechunk/icechunk_internal.h"
@@ -118,13 +119,19 @@ static const unsigned char empty[EMPTY_BYTES] = {
 
 static _Atomic int reading, most_reading, reads, failures;
 
+static void begin_reading(void)
+{
+    int now = ++reading, most = most_reading;
+    while (now > most && !atomic_compare_exchange_weak(&most_reading, &most, now))
+        ;
+    reads++;
+}
+
 static enum status slow_get(const struct store *store, const char *key, store_begins *begins,
                             void *buffer, size_t capacity, size_t *ret_size, struct error *err)
 {
-    int now = ++reading;
     (void)store, (void)begins;
-    most_reading = now > most_reading ? now : most_reading;
-    reads++;
+    begin_reading();
     usleep(20000);
     reading--;
     if (failures > 0) {
@@ -188,6 +195,48 @@ static void test_one_thread_reads_a_manifest(void **state)
     inflated_free(icechunk.inflated);
 }
 
+/* A fetch of bytes that are their own offsets. Waits for two others, as long as that makes sense.
+ */
+static void *fetch_slowly(void *argument)
+{
+    struct fetch *fetch = argument;
+    begin_reading();
+    for (int i = 0; i < 1000 && most_reading < 3; i++)
+        usleep(1000);
+    reading--;
+    for (size_t i = 0; i < fetch->size; i++)
+        ((unsigned char *)fetch->buffer)[i] = (unsigned char)(fetch->offset + i);
+    fetch->status = STATUS_OK;
+    fetch->done(fetch);
+    return NULL;
+}
+
+static void start_fetch(const struct store *store, struct fetch *fetch)
+{
+    pthread_t thread;
+    (void)store;
+    pthread_create(&thread, NULL, fetch_slowly, fetch);
+    pthread_detach(thread);
+}
+
+/* Pieces of a chunk behind a network are read together; those without bytes are not asked for. */
+static void test_pieces_are_fetched_together(void **state)
+{
+    static const struct store_operations operations = {.fetch = start_fetch};
+    struct store base = {.operations = &operations, .uri = (char *)"base"};
+    struct icechunk icechunk = {.base = &base};
+    struct chunk_ref ref = {.kind = CHUNK_NATIVE, .offset = 100, .length = 50};
+    unsigned char bytes[3] = {0};
+    const struct store_range ranges[] = {
+        {7, 1, &bytes[0]}, {0, 1, &bytes[1]}, {9, 0, NULL}, {49, 1, &bytes[2]}};
+    (void)state;
+    reads = most_reading = 0;
+    assert_int_equal(icechunk_read_object(&icechunk, &ref, ranges, 4, NULL), STATUS_OK);
+    assert_int_equal(reads, 3);
+    assert_int_equal(most_reading, 3);
+    assert_true(bytes[0] == 107 && bytes[1] == 100 && bytes[2] == 149);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_one_thread_reads_a_manifest),
+        cmocka_unit_test(test_pieces_are_fetched_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,10 +132,11 @@ MUST_USE enum status icechunk_get_text(const struct store *store, const char *ke
 MUST_USE enum status icechunk_stat(const struct store *store, const char *key,
                                    struct store_info *ret_info, struct error *err);
 
-/* icechunk_read.c: reads a piece of a chunk that is not inline. Waits. */
+/* icechunk_read.c: reads pieces of a chunk that is not inline, together. Waits. */
 MUST_USE enum status icechunk_read_object(const struct icechunk *icechunk,
-                                          const struct chunk_ref *ref, uint64_t offset, size_t size,
-                                          void *buffer, struct error *err);
+                                          const struct chunk_ref *ref,
+                                          const struct store_range *ranges, size_t count,
+                                          struct error *err);
 
 /* icechunk_read.c: what is told of an object that a manifest refers to, and that was not read. */
 enum status icechunk_explain(const struct chunk_ref *ref, enum status status, struct error *err);
