@@ -110,6 +110,10 @@ typedef enum status store_opener(const char *uri, const struct store_options *op
 /* parts.c: whether a key has no empty, "." or ".." part, and so cannot leave the store. */
 bool store_key_is_well_formed(const char *key);
 
+/* parts.c: compares keys, as listings need them: below 0, 0 or above 0. '/' comes before all other
+ * bytes, so what is below a key follows it. */
+int store_key_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
+
 /* parts.c: closes a store that another one is made of. NULL is fine. */
 void store_close(struct store *store);
 
