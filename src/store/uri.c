@@ -2,6 +2,7 @@
 #include "store/uri.h"
 
 #include "base/text.h"
+#include "store/http/url.h"
 #include "store/icechunk/icechunk_uri.h"
 #include "store/store.h"
 
@@ -93,27 +94,16 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 
-static int digit_of(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 /* Percent-decodes in place. False: a '%' without two digits, or a NUL. */
 static bool decode(char *text)
 {
     char *out = text;
     for (; *text; text++) {
-        if (*text != '%') {
-            *out++ = *text;
-            continue;
-        }
-        int high = digit_of(text[1]), low = high < 0 ? -1 : digit_of(text[2]);
-        if (low < 0 || high * 16 + low == 0)
+        char c = *text;
+        if (c == '%' && (!url_is_escape(text, &c) || c == '\0'))
             return false;
-        *out++ = (char)(high * 16 + low);
-        text += 2;
+        text += *text == '%' ? 2 : 0;
+        *out++ = c;
     }
     *out = '\0';
     return true;

@@ -180,3 +180,21 @@ void ask_form(struct text *form, const char *name, const char *value)
     text_append(form, "%s%s=", form->length > 0 ? "&" : "", name);
     s3_encode(value, false, form);
 }
+
+enum status ask_token(const struct ask *ask, const char *what,
+                      const struct store_settings *settings, struct credentials *found,
+                      struct error *err)
+{
+    struct json_object *root = NULL;
+    enum status status = ask_json(ask, what, settings, &root, err);
+    if (status != STATUS_OK)
+        return status;
+    found->found =
+        ask_member(root, "access_token", found->token, sizeof found->token) && found->token[0];
+    found->expires = ask_seconds(root, "expires_on", false);
+    if (!found->expires)
+        found->expires = ask_seconds(root, "expires_in", true);
+    found->kind = CREDENTIALS_BEARER;
+    json_object_put(root);
+    return found->found ? STATUS_OK : ask_not_expected(ask->url, err);
+}

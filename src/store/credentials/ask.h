@@ -47,4 +47,10 @@ enum status ask_not_expected(const char *url, struct error *err);
 /* Appends "name=value" to a form or query, percent-encoded, with '&' in between. */
 void ask_form(struct text *form, const char *name, const char *value);
 
+/* Asks for a bearer token, with the answer that OAuth has for one; Azure's says also when it ends.
+ * Sets token, expiry and kind. Errors of ask_server(). */
+MUST_USE enum status ask_token(const struct ask *ask, const char *what,
+                               const struct store_settings *settings, struct credentials *found,
+                               struct error *err);
+
 #endif

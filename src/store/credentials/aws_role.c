@@ -58,10 +58,7 @@ static void add_endpoint(const struct aws_role *role, struct text *url)
     if (!*role->endpoint)
         text_append(url, "https://sts.%s.amazonaws.com%s", region_of(role), end);
     else
-        text_append(
-            url, "%.*s",
-            (int)(strlen(role->endpoint) - (role->endpoint[strlen(role->endpoint) - 1] == '/')),
-            role->endpoint);
+        url_append_base(role->endpoint, url);
 }
 
 static void add_role(const struct aws_role *role, const char *action, const char *token,
