@@ -77,6 +77,13 @@ void text_done(struct text *text)
     *text = (struct text){0};
 }
 
+void text_forget(struct text *text)
+{
+    if (text->data)
+        explicit_bzero(text->data, text->capacity);
+    text_done(text);
+}
+
 void text_append_word(struct text *text, const char *foreign)
 {
     const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";

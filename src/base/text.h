@@ -72,7 +72,8 @@ bool text_has_password(const char *text);
  * user: "https://host/x?X-Amz-Signature=...", "?sig=...", "?token=...". */
 bool text_has_secret(const char *text);
 
-/* Frees the content and leaves an empty text. */
+/* Frees the content and leaves an empty text; text_forget() overwrites a secret before. */
 void text_done(struct text *text);
+void text_forget(struct text *text);
 
 #endif

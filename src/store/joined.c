@@ -69,10 +69,8 @@ static void share_inflated(struct store *store)
         const struct store *inner = store_innermost(store->join->stores[i].store);
         struct inflated **own =
             inner->operations->inflated ? inner->operations->inflated(inner) : NULL;
-        if (!own || *own == first)
-            continue;
-        inflated_free(*own);
-        *own = inflated_share(first);
+        if (own)
+            inflated_join(own, first);
     }
 }
 

@@ -321,6 +321,10 @@ const char *store_uri(const struct store *store);
  * whether any of them is. Does not block. */
 bool store_is_remote(const struct store *store);
 
+/* Whether a store of that uri would be behind a network, and whether its requests may have a
+ * signature with the time in it: those of clouds. Pure. */
+bool store_uri_is_remote(const char *uri, bool *ret_signs);
+
 /* Whether the store is a zip archive. Does not block. */
 bool store_is_archive(const struct store *store);
 

@@ -2,11 +2,21 @@
 #include "store/uri.h"
 
 #include "base/text.h"
+#include "store/http/url.h"
+#include "store/icechunk/icechunk_uri.h"
+#include "store/store.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Of servers; `signs`: requests may have a signature with the time in it. */
+static const struct {
+    const char *start;
+    bool signs;
+} remote[] = {{"http://", false}, {"https://", false}, {"hf://", false},  {"s3://", true},
+              {"gs://", true},    {"az://", true},     {"abfs://", true}, {"abfss://", true}};
 
 /* Schemes that other libraries read, and what to write instead. */
 static const struct {
@@ -84,27 +94,16 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 
-static int digit_of(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 /* Percent-decodes in place. False: a '%' without two digits, or a NUL. */
 static bool decode(char *text)
 {
     char *out = text;
     for (; *text; text++) {
-        if (*text != '%') {
-            *out++ = *text;
-            continue;
-        }
-        int high = digit_of(text[1]), low = high < 0 ? -1 : digit_of(text[2]);
-        if (low < 0 || high * 16 + low == 0)
+        char c = *text;
+        if (c == '%' && (!url_is_escape(text, &c) || c == '\0'))
             return false;
-        *out++ = (char)(high * 16 + low);
-        text += 2;
+        text += *text == '%' ? 2 : 0;
+        *out++ = c;
     }
     *out = '\0';
     return true;
@@ -151,23 +150,35 @@ static bool names_user(const char *file)
     return rest[0] != '/' && strchr(rest, '@');
 }
 
+bool store_uri_is_remote(const char *uri, bool *ret_signs)
+{
+    const char *inside = icechunk_uri_inside(uri);
+    const char *of = inside ? inside : uri;
+    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        if (strncmp(of, remote[i].start, strlen(remote[i].start)) == 0) {
+            *ret_signs = remote[i].signs;
+            return true;
+        }
+    *ret_signs = false;
+    return false;
+}
+
 enum status uri_parse(const char *uri, char **ret_path, struct error *err)
 {
-    static const char *const remote[] = {"http://", "https://", "s3://",    "gs://",
-                                         "az://",   "abfs://",  "abfss://", "hf://"};
     size_t length = scheme_length(uri);
-    bool is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
+    bool signs, is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
     if (is_file ? names_user(uri) : text_has_secret(uri))
-        return error_set(err, STATUS_INVALID,
-                         "the store's uri has a user, a password or a signature in it: credentials "
-                         "are taken from the environment and files alone (see docs/use/clouds.md)");
+        return error_set(
+            err, STATUS_INVALID,
+            "the store's uri has a user, a password or a signature in it: credentials "
+            "are taken from the environment and files alone%s (see docs/use/clouds.md)",
+            strncmp(uri, "http", 4) == 0 ? ", of web servers by store.headers" : "");
     if (is_file)
         return parse_file(uri, ret_path, err);
-    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
-        if (strncmp(uri, remote[i], strlen(remote[i])) == 0) {
-            *ret_path = NULL;
-            return STATUS_OK;
-        }
+    if (store_uri_is_remote(uri, &signs)) {
+        *ret_path = NULL;
+        return STATUS_OK;
+    }
     if (is_chain(uri, length))
         return error_set(err, STATUS_UNSUPPORTED,
                          "store '%s': chained uris are not supported: write the last part alone, "

@@ -114,11 +114,10 @@ static enum status replace(struct workers *workers, uint32_t w, struct error *er
                               .deaths = worker->deaths,
                               .ending = worker->ending,
                               .starts = true};
-    if (status != STATUS_OK)
-        return status;
-    fprintf(stderr, "penstock-reader: %s: a process of delivery.transform %s; started again\n",
-            workers->options.who, transform_ending(worker->ending).text);
-    return starter_ask(workers->starter, w, err);
+    if (status == STATUS_OK)
+        fprintf(stderr, "penstock-reader: %s: a process of delivery.transform %s; started again\n",
+                workers->options.who, transform_ending(worker->ending).text);
+    return status;
 }
 
 enum status workers_look_at_gone(struct workers *workers, uint32_t w, bool *active,

@@ -22,8 +22,7 @@ enum status workers_init(struct workers *workers, const struct transform_options
         return error_set(err, STATUS_NO_MEMORY, "no memory for a transform");
     for (uint32_t w = 0; w < options->count; w++)
         workers->list[w] = (struct worker){.process.socket = -1, .start_ns = clock_now_ns()};
-    enum status status =
-        starter_new(&workers->options.command, options->count, &workers->starter, err);
+    enum status status = STATUS_OK;
     for (uint32_t w = 0; status == STATUS_OK && w < options->count; w++)
         status = transform_process_start(&options->command, &workers->list[w].process, err);
     return status;
@@ -40,8 +39,6 @@ void workers_done(struct workers *workers)
         transform_process_stop(&workers->list[w].process,
                                (uint32_t)(passed_ms < STOP_MS ? STOP_MS - passed_ms : 0));
     }
-    starter_free(workers->starter); /* whose end would have killed them */
-    workers->starter = NULL;
     free(workers->list);
     free(workers->message);
     workers->list = NULL;
@@ -104,7 +101,7 @@ bool workers_own(const struct workers *workers, pid_t pid)
     for (uint32_t w = 0; w < workers->options.count; w++)
         if (workers->list[w].process.pid == pid)
             return true;
-    return starter_owns(workers->starter, pid);
+    return false;
 }
 
 void workers_note_done(struct workers *workers, uint32_t w)
@@ -232,13 +229,26 @@ static enum status tell_new(struct workers *workers, uint32_t w, struct error *e
     return status == STATUS_LOST || status == STATUS_TIMEOUT ? STATUS_OK : status;
 }
 
+/* On a busy machine a start takes milliseconds, so messages move before the next one. */
+static enum status start_again(struct workers *workers, uint32_t w, bool *active, struct error *err)
+{
+    struct worker *worker = &workers->list[w];
+    worker->starts = false;
+    *active = true;
+    return transform_process_start(&workers->options.command, &worker->process, err);
+}
+
 enum status workers_look(struct workers *workers, bool *active, struct error *err)
 {
     enum status status = STATUS_OK;
+    bool started = false;
     for (uint32_t w = 0; status == STATUS_OK && w < workers->options.count; w++) {
         struct worker *worker = &workers->list[w];
-        if (worker->starts)
-            worker->starts = !starter_take(workers->starter, w, &worker->process, &status, err);
+        if (worker->starts && !started) {
+            status = start_again(workers, w, active, err);
+            started = true;
+        } else if (worker->starts)
+            continue;
         else if (worker->gone_ns > 0)
             status = workers_look_at_gone(workers, w, active, err);
         else

@@ -5,7 +5,6 @@
 #define PENSTOCK_TRANSFORM_WORKERS_H
 
 #include "transform/process.h"
-#include "transform/starter.h"
 #include "transform/tasks.h"
 #include "transform/transform.h"
 
@@ -16,7 +15,7 @@ struct worker {
     uint64_t gone_ns; /* since when it is being given up; 0: it is not */
     int ending;       /* of one that is being given up, and killed: why */
     bool killed;
-    bool starts;       /* it is being started again */
+    bool starts;       /* it is to be started again */
     uint64_t stuck_ns; /* since when it has had a batch of a session that is over; 0: it has not */
     bool begun;        /* it has been told of the session */
     bool warned;
@@ -26,8 +25,7 @@ struct workers {
     struct transform_options options;
     struct board_shape shape;
     struct tasks *tasks;
-    struct worker *list; /* [options.count] */
-    struct starter *starter;
+    struct worker *list;           /* [options.count] */
     uint32_t session;              /* the number of the one that is under way */
     struct board_message *message; /* for what is sent and heard */
     uint32_t dead_count;           /* processes that were given up since one did a batch */

@@ -146,7 +146,10 @@ for task in "SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2" "PBS_N
     ! grep -qE ' (mpi|nodes) ' out || fail "one of several tasks by $task starts readers: $(cat out)"
 done
 finds 1 FAILURE nodes "only 2 of 3 hosts answer" "ssh HOST true" "$doctor" doctor --hosts n1,n2,n3
-finds 1 FAILURE clock "S3 refuses" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=s3://bucket/x
+for uri in s3://bucket/x gs://bucket/x az://container/x abfss://container@account.dfs.core.windows.net/x icechunk+gs://bucket/x@main data.zarr,s3://bucket/x; do
+    finds 1 FAILURE clock "clouds refuse" "" "$doctor" doctor --hosts n1,n2 --set dataset.uri=$uri --set store.anonymous=true \
+        --set store.retries=0 --set store.endpoint=http://127.0.0.1:1
+done
 # All that many nodes say is kept, 2 MiB here.
 stand_in penstock-run "[ \$1 = --version ] && echo penstock-run $version && exit; [ \$2 = mpi ] && { $mpi; exit; }
 awk -v now=\$(date +%s) 'BEGIN { for (i = 1; i <= 2000; i++) printf \"%1000s\n{\\\"node\\\":\\\"n%d\\\",\\\"time\\\":%d.5}\n\", \"\", i, now }'"

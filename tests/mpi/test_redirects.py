@@ -1,5 +1,6 @@
 """Redirects: who gets credentials, what is not followed, targets that run out, Hugging Face's hub; and proxies."""
 
+import json
 import os
 import time
 import unittest
@@ -38,6 +39,10 @@ class Redirects(CloudTest):
             cloud.ways["^/v3/"] = self.moved(target)
             output = self.fails(message, cloud.url + "/v3")
             self.assertNotIn("hidden", output)
+        # What is no redirect of HTTP's is explained by what the scheme knows.
+        cloud.ways["^/v3/"] = lambda _, body: (301, [], b"<Error><Code>PermanentRedirect</Code></Error>")
+        for uri, message in (("s3://v3", "set store.s3_region"), ("gs://v3", f"not at {cloud.url}: check store.endpoint")):
+            self.assertEqual("s3_region" in self.fails(message, uri, endpoint=cloud.url, anonymous="true"), uri[:2] == "s3")
 
     def test_targets_that_run_out(self):
         """Signed urls that live for a second are asked for anew; those that refuse always are an error."""
@@ -97,6 +102,15 @@ class Redirects(CloudTest):
         cloud = self.cloud()
         cloud.ways["^http://example.org/"] = lambda handler, _: handler.give(urllib.parse.unquote(handler.path[18:]))
         self.same("http://example.org/v3", proxy=cloud.url)
+        self.fails("through store.proxy, which is 'http://127.0.0.1:1'", cloud.url + "/v3", proxy="http://127.0.0.1:1")
+        # Nothing listens at port 1: all of it has to go through the proxy, the question for a token, too.
+        none = {"no_proxy": "*", "NO_PROXY": "*"}
+        cloud.ways["^http://127.0.0.1:1/v3/"] = cloud.wants_token(lambda path: path[18:])
+        cloud.ways["^http://127.0.0.1:1/token"] = cloud.issue(3600)
+        self.file("home/.config/gcloud/application_default_credentials.json", json.dumps({
+            "type": "authorized_user", "client_id": "id", "client_secret": "secret-hidden", "refresh_token": "refresh-hidden",
+            "token_uri": "http://127.0.0.1:1/token"}))
+        self.same("gs://v3", proxy=cloud.url, endpoint="http://127.0.0.1:1", env=self.env(**none))
         self.same(cloud.url + "/v3", env=self.env(http_proxy="http://127.0.0.1:1", all_proxy="http://127.0.0.1:1"))
 
 

@@ -9,6 +9,6 @@ penstock_unit_test(store remote THREADS LINKS store SYSTEM PkgConfig::LIBDEFLATE
 penstock_unit_test(store crowd THREADS LINKS store SYSTEM PkgConfig::LIBDEFLATE)
 penstock_unit_test(store inflated THREADS LINKS store)
 penstock_unit_test(store url LINKS store)
-penstock_unit_test(store icechunk LINKS store)
+penstock_unit_test(store icechunk THREADS LINKS store)
 penstock_unit_test(store s3 LINKS store)
 penstock_unit_test(store clouds THREADS LINKS store)

@@ -1,5 +1,6 @@
 /* Signatures against published examples, addresses of clouds, and what a redirect may not do: by
  * what is refused before a request. */
+#include "store/credentials/aws.h"
 #include "store/credentials/headers.h"
 #include "store/credentials/jwt.h"
 #include "store/http/http_answer.h"
@@ -205,30 +206,64 @@ static void test_uris_that_are_refused_or_taken(void **state)
     static const struct {
         const char *uri;
         enum status status;
-    } cases[] = {{"s3://fast--usw2-az1--x-s3/x", STATUS_UNSUPPORTED},
-                 {"gcs://b/x", STATUS_UNSUPPORTED},
-                 {"GS://b/x", STATUS_UNSUPPORTED},
-                 {"gs://b/x", STATUS_INVALID}, /* no credentials */
-                 {"az://b/x", STATUS_INVALID},
-                 {"abfss://me:hidden@a.dfs.core.windows.net/x", STATUS_INVALID}};
+        const char *said;
+    } cases[] = {
+        {"s3://fast--usw2-az1--x-s3/x", STATUS_UNSUPPORTED, "use a general purpose bucket"},
+        {"gs://fast--usw2-az1--x-s3/x", STATUS_INVALID, "no credentials"},
+        {"gcs://b/x", STATUS_UNSUPPORTED, "write gs://BUCKET/PATH"},
+        {"GS://b/x", STATUS_UNSUPPORTED, "small letters"},
+        {"gs://b/x", STATUS_INVALID, "gcloud auth"},
+        {"s3://b/x", STATUS_INVALID, "or AWS_PROFILE"},
+        {"az://b/x", STATUS_IO, "AZURE_STORAGE_SAS_TOKEN_FILE: open '/nonexistent"},
+        {"abfss://me:hidden@a.dfs.core.windows.net/x", STATUS_INVALID, "docs/use/clouds.md"},
+        {"https://me:hidden@host/x", STATUS_INVALID, "store.headers"},
+        {"icechunk+https://me:hidden@host/x", STATUS_INVALID, "icechunk+https://HOST/@BRANCH"}};
     (void)state;
     setenv("HOME", "/nonexistent", 1);
+    setenv("AZURE_STORAGE_SAS_TOKEN_FILE", "/nonexistent/sas", 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct store *store = NULL;
         struct error err;
         assert_int_equal(store_open(cases[i].uri, &store, &err), cases[i].status);
         assert_null(strstr(err.message, "hidden"));
+        if (!strstr(err.message, cases[i].said))
+            fail_msg("%s: %s", cases[i].uri, err.message);
     }
 }
 
-static void expect_headers(const char *lines, enum status status)
+/* Nothing that is wrong with credentials is in the way of who wants none. */
+static void test_anonymous_needs_none(void **state)
+{
+    struct store_settings settings = store_settings_default();
+    struct store_options options = {.settings = &settings};
+    struct error err;
+    (void)state;
+    settings.anonymous = true;
+    setenv("AWS_PROFILE", "stale", 1);
+    setenv("AZURE_STORAGE_SAS_TOKEN_FILE", "/nonexistent/sas", 1);
+    setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/google", 1);
+    const char *const uris[] = {"s3://b/x", "gs://b/x", "abfss://c@a.dfs.core.windows.net/x"};
+    for (size_t i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        struct store *store = NULL;
+        if (store_open_with(uris[i], &options, &store, &err) != STATUS_OK)
+            fail_msg("%s: %s", uris[i], err.message);
+        store_free(store);
+    }
+    settings.anonymous = false;
+    assert_int_equal(store_open_with(uris[0], &options, NULL, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "AWS_PROFILE is 'stale'"));
+}
+
+/* `said`: NULL: they are taken. */
+static void expect_headers(const char *lines, const char *said)
 {
     struct store_settings settings = store_settings_default();
     struct credentials found = {0};
     struct error err = {0};
     strcpy(settings.headers, "env:LINES");
     setenv("LINES", lines, 1);
-    if (headers_look(&settings, &found, &err) != status)
+    enum status status = headers_look(&settings, &found, &err);
+    if (said ? status != STATUS_INVALID || !strstr(err.message, said) : status != STATUS_OK)
         fail_msg("'%s': %s", lines, err.message);
     assert_null(strstr(err.message, "hidden"));
 }
@@ -236,12 +271,12 @@ static void expect_headers(const char *lines, enum status status)
 static void test_headers(void **state)
 {
     (void)state;
-    expect_headers("Authorization: Bearer hidden", STATUS_OK);
-    expect_headers("X-Key: hidden\nX-Other: 1", STATUS_OK);
-    expect_headers("", STATUS_INVALID);
-    expect_headers("hidden", STATUS_INVALID);
-    expect_headers("Range: bytes=hidden", STATUS_INVALID);
-    expect_headers("X-Key: 1\nX hidden: 2", STATUS_INVALID);
+    expect_headers("Authorization: Bearer hidden", NULL);
+    expect_headers("X-Key: hidden\nX-Other: 1", NULL);
+    expect_headers("", "'env:LINES': the variable is not set");
+    expect_headers("hidden", "line 1 is no header");
+    expect_headers("range: bytes=hidden", "line 1 sets Range, which Penstock sets itself");
+    expect_headers("X-Key: 1\nX hidden: 2", "line 2 is no header");
 }
 
 /* A bearer token goes over https, or to this machine. */
@@ -263,6 +298,42 @@ static void test_tokens_are_not_sent_in_the_open(void **state)
     assert_int_equal(store_open_with("http://127.0.0.1:1/x", &options, &store, &err),
                      STATUS_INVALID);
     assert_null(strstr(err.message, "hidden"));
+}
+
+#define GOOD "echo '{\"Version\":1,\"AccessKeyId\":\"AK\",\"SecretAccessKey\":\"hidden\"}'"
+
+/* A program that does not end, or writes too much, is killed with what it has started. */
+static void test_programs_for_credentials(void **state)
+{
+    static const struct {
+        const char *script, *said; /* NULL: it is good */
+    } cases[] = {{GOOD, NULL},
+                 {GOOD "; exec >&-; sleep 0.2", NULL},
+                 {"sleep 60", "did not end within 1 s, and was killed"},
+                 {GOOD "; exec >&-; sleep 60", "did not end within 1 s, and was killed"},
+                 {GOOD "; exec cat /dev/zero", "wrote more than 64 KiB"},
+                 {GOOD "; exit 3", "failed (exit status 3)"},
+                 {"echo hidden", "something else than JSON"}};
+    char path[] = "/tmp/penstock-program-XXXXXX", command[64];
+    int fd = mkstemp(path);
+    (void)state;
+    snprintf(command, sizeof command, "sh %s", path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct credentials found = {0};
+        struct error err;
+        const char *said = cases[i].said;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_true(pwrite(fd, cases[i].script, strlen(cases[i].script), 0) > 0);
+        enum status status = aws_program(command, 1, &found, &err);
+        if (said ? status != STATUS_IO || !strstr(err.message, said) : status != STATUS_OK)
+            fail_msg("%s: %s", cases[i].script, err.message);
+        if (said)
+            assert_null(strstr(err.message, "hidden"));
+        else
+            assert_string_equal(found.secret, "hidden");
+    }
+    close(fd);
+    unlink(path);
 }
 
 static enum status count(const char *key, bool is_prefix, uint64_t bytes, void *argument,
@@ -307,8 +378,10 @@ int main(void)
         cmocka_unit_test(test_where_uris_lead),
         cmocka_unit_test(test_another_region_has_another_host),
         cmocka_unit_test(test_uris_that_are_refused_or_taken),
+        cmocka_unit_test(test_anonymous_needs_none),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_tokens_are_not_sent_in_the_open),
+        cmocka_unit_test(test_programs_for_credentials),
         cmocka_unit_test(test_pages_of_azure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

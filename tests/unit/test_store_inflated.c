@@ -121,6 +121,28 @@ static void what_fails_is_made_again(void **state)
     inflated_free(inflated);
 }
 
+/* Two stores that are joined have one memory, in which neither has lost what it had reserved. */
+static void what_is_joined_keeps_its_memory(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        struct inflated *first = inflated_new(), *second = inflated_new(), *own = second;
+        begin();
+        inflated_reserve(which ? first : second, 3 * PAGE);
+        inflated_join(&own, first);
+        inflated_join(&own, first); /* already is */
+        assert_ptr_equal(own, first);
+        use(own, 0);
+        use(own, 1);
+        use(own, 2); /* of three pages one was for stored bytes meanwhile */
+        assert_false(is_there(first, 0));
+        assert_true(is_there(first, 1) && is_there(first, 2));
+        inflated_free(own);
+        assert_true(is_there(first, 1));
+        inflated_free(first);
+    }
+}
+
 struct user {
     struct inflated *inflated;
     int first, count; /* the entries that it uses in turn */
@@ -150,7 +172,7 @@ static void run_threads(struct user *users)
 
 static void threads_share_what_is_made(void **state)
 {
-    struct inflated *inflated = inflated_share(inflated_new());
+    struct inflated *inflated = inflated_new();
     struct user users[THREADS];
     (void)state;
     begin();
@@ -160,7 +182,6 @@ static void threads_share_what_is_made(void **state)
     run_threads(users);
     for (int i = 0; i < ENTRIES; i++)
         assert_int_equal(made[i], 1);
-    inflated_free(inflated);
     inflated_free(inflated);
 }
 
@@ -183,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_stay_as_far_as_memory_goes),
         cmocka_unit_test(what_fails_is_made_again),
+        cmocka_unit_test(what_is_joined_keeps_its_memory),
         cmocka_unit_test(threads_share_what_is_made),
         cmocka_unit_test(threads_wait_for_memory),
     };

@@ -3,6 +3,8 @@
 #include "store/credentials/aws.h"
 #include "store/http/http_answer.h"
 #include "store/http/url.h"
+
+#include "base/text.h"
 #include "store/store.h"
 
 #include <setjmp.h>
@@ -134,6 +136,32 @@ static void test_uris_of_stores(void **state)
     }
 }
 
+static void test_parts(void **state)
+{
+    static const char *const bases[][2] = {{"https://host/", "https://host"},
+                                           {"https://host:443/", "https://host"},
+                                           {"https://host:80", "https://host:80"},
+                                           {"http://host:80", "http://host"},
+                                           {"http://[::1]:8080/", "http://[::1]:8080"}};
+    static const struct {
+        const char *text;
+        int byte; /* -1: it is none */
+    } escapes[] = {{"%2f", '/'}, {"%fF/", 0xff}, {"%00", 0}, {"%2", -1},
+                   {"%g0", -1},  {"%", -1},      {"2f", -1}, {"", -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
+        struct text out = {0};
+        url_append_base(bases[i][0], &out);
+        assert_string_equal(out.data, bases[i][1]);
+        text_done(&out);
+    }
+    for (size_t i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
+        char c = 'x';
+        assert_int_equal(url_is_escape(escapes[i].text, &c), escapes[i].byte >= 0);
+        assert_int_equal(c, escapes[i].byte >= 0 ? (char)escapes[i].byte : 'x');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_credentials_are_asked_of_no_other_host),
         cmocka_unit_test(test_redirects),
         cmocka_unit_test(test_uris_of_stores),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,8 @@ enum finding_level diagnosis_level(const struct diagnosis *diagnosis);
 /* What a run needs of its node. */
 struct needs {
     uint64_t trainers; /* on this node */
-    bool remote;       /* the dataset is behind a network */
-    bool signs;        /* requests have the time in their signature: S3 */
+    bool remote;       /* a store is behind a network */
+    bool signs;        /* requests have the time in their signature: clouds */
 };
 
 /* What keeps any program of a run from starting on this node: limits of the process, and the folder

@@ -12,7 +12,7 @@
 enum { COUNT_TIMEOUT_S = 20, NODES_TIMEOUT_S = 120, LISTS_TIMEOUT_S = 600 };
 
 /* Clocks that are further apart make logs hard to compare; S3 has a limit of its own. */
-static const double CLOCK_TOLERANCE_S = 2, S3_TOLERANCE_S = 900;
+static const double CLOCK_TOLERANCE_S = 2, CLOUD_TOLERANCE_S = 900;
 
 static const char *member(struct json_object *object, const char *name)
 {
@@ -65,13 +65,13 @@ static void compare_clock(struct diagnosis *diagnosis, const struct answer *answ
     double size = off < 0 ? -off : off;
     if (size < CLOCK_TOLERANCE_S)
         return;
-    bool fails = needs->signs && size > S3_TOLERANCE_S;
+    bool fails = needs->signs && size > CLOUD_TOLERANCE_S;
     snprintf(diagnosis->node, sizeof diagnosis->node, "%s", answer->node);
     diagnosis_add(diagnosis, fails ? FINDING_FAILURE : FINDING_WARNING, "clock",
                   "run chrony or systemd-timesyncd on all nodes",
                   "the clock is at least %.0f s %s this node's%s", size,
                   off < 0 ? "behind" : "ahead of",
-                  fails ? ": S3 refuses what is 15 minutes off" : "");
+                  fails ? ": clouds refuse what is 15 minutes off" : "");
 }
 
 static const struct finding *versions_of(const struct diagnosis *diagnosis, size_t from)

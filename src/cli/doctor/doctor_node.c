@@ -217,10 +217,9 @@ static void check_clock(struct diagnosis *diagnosis, const struct needs *needs)
                           : "the kernel does not say how its clock is");
     else
         diagnosis_add(diagnosis, needs->signs ? FINDING_WARNING : FINDING_OK, "clock",
-                      needs->signs
-                          ? "run chrony or systemd-timesyncd: S3 refuses requests that are "
-                            "15 minutes off"
-                          : NULL,
+                      needs->signs ? "run chrony or systemd-timesyncd: clouds refuse requests that "
+                                     "are 15 minutes off"
+                                   : NULL,
                       "nothing synchronises the clock, as far as the kernel knows");
 }
 

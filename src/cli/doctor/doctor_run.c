@@ -146,10 +146,26 @@ static enum status read_configuration(const struct cli_settings *settings, const
     return run ? config_check_beside(ret_config, err) : config_check(ret_config, err);
 }
 
-static void add_store_needs(const char *uri, struct needs *needs)
+/* Of a list of stores, which may be NULL. */
+static void add_store_needs(const char *uris, struct needs *needs)
 {
-    needs->remote |= starts_with(uri, "s3:") || starts_with(uri, "http");
-    needs->signs |= starts_with(uri, "s3:");
+    struct text uri = {0};
+    while (text_list_take(&uris, &uri)) {
+        bool signs = false;
+        needs->remote |= store_uri_is_remote(uri.data, &signs);
+        needs->signs |= signs;
+    }
+    text_done(&uri);
+}
+
+static void add_config_needs(const struct config *config, struct needs *needs)
+{
+    add_store_needs(config->uri, needs);
+    add_store_needs(config->virtual_prefixes, needs);
+    for (size_t i = 0; i < config->field_count; i++)
+        add_store_needs(config->fields[i].store, needs);
+    for (uint32_t i = 0; i < config->source_count; i++)
+        add_config_needs(config->sources[i].config, needs);
 }
 
 /* False: it is wrong, as a finding says. */
@@ -166,9 +182,7 @@ static bool add_needs(struct diagnosis *diagnosis, const struct cli_settings *se
     } else {
         if (!run)
             needs->trainers = config.trainers;
-        add_store_needs(config.uri, needs);
-        for (size_t i = 0; i < config.field_count; i++)
-            add_store_needs(config.fields[i].store ? config.fields[i].store : "", needs);
+        add_config_needs(&config, needs);
     }
     config_done(&config);
     return status == STATUS_OK;

@@ -24,13 +24,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *argument)
     return size;
 }
 
-void ask_forget(struct text *text)
-{
-    if (text->data)
-        explicit_bzero(text->data, text->length);
-    text_done(text);
-}
-
 #define SET(easy, option, value) (curl_easy_setopt(easy, option, value) == CURLE_OK)
 
 static bool set_up(CURL *easy, const struct ask *ask, const struct store_settings *settings,
@@ -43,8 +36,8 @@ static bool set_up(CURL *easy, const struct ask *ask, const struct store_setting
            SET(easy, CURLOPT_CUSTOMREQUEST, ask->method) &&
            SET(easy, CURLOPT_HTTPHEADER, headers) &&
            SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") && SET(easy, CURLOPT_PROXY, proxy) &&
-           (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
-           SET(easy, CURLOPT_USERAGENT, "penstock") &&
+           SET(easy, CURLOPT_NOPROXY, "") && (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
+           SET(easy, CURLOPT_NOSIGNAL, 1L) && SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_TIMEOUT, (long)TIMEOUT_S) &&
            SET(easy, CURLOPT_WRITEFUNCTION, on_body) && SET(easy, CURLOPT_WRITEDATA, answer);
 }
@@ -112,7 +105,7 @@ enum status ask_server(const struct ask *ask, const char *what,
     for (int i = 0; i == 0 || (i < TRIES && (code == 429 || code >= 500)); i++) {
         if (i > 0)
             clock_sleep_ns((uint64_t)PAUSE_MS * 1000000 << 2 * i);
-        ask_forget(&answer);
+        text_forget(&answer);
         request(ask, settings, &answer, &code, &result);
     }
     if (result == CURLE_OK && code == 200 && answer.length > 0) {
@@ -120,11 +113,12 @@ enum status ask_server(const struct ask *ask, const char *what,
         return STATUS_OK;
     }
     word_of(&answer, word);
-    ask_forget(&answer);
+    text_forget(&answer);
     url_show(shown, sizeof shown, ask->url);
+    bool is_proxied = settings && settings->proxy[0] && !ask->is_metadata;
     if (result != CURLE_OK)
-        return error_set(err, STATUS_IO, "credentials from '%s': %s", shown,
-                         curl_easy_strerror(result));
+        return error_set(err, STATUS_IO, "credentials from '%s': %s%s", shown,
+                         curl_easy_strerror(result), is_proxied ? " (through store.proxy)" : "");
     return error_set(err, STATUS_IO, "credentials from '%s': status %ld%s", shown, code, word);
 }
 
@@ -143,7 +137,7 @@ enum status ask_json(const struct ask *ask, const char *what, const struct store
     if (status != STATUS_OK)
         return status;
     struct json_object *root = json_tokener_parse(answer.data);
-    ask_forget(&answer);
+    text_forget(&answer);
     if (root && json_object_is_type(root, json_type_object)) {
         *ret_root = root;
         return STATUS_OK;
@@ -185,4 +179,22 @@ void ask_form(struct text *form, const char *name, const char *value)
 {
     text_append(form, "%s%s=", form->length > 0 ? "&" : "", name);
     s3_encode(value, false, form);
+}
+
+enum status ask_token(const struct ask *ask, const char *what,
+                      const struct store_settings *settings, struct credentials *found,
+                      struct error *err)
+{
+    struct json_object *root = NULL;
+    enum status status = ask_json(ask, what, settings, &root, err);
+    if (status != STATUS_OK)
+        return status;
+    found->found =
+        ask_member(root, "access_token", found->token, sizeof found->token) && found->token[0];
+    found->expires = ask_seconds(root, "expires_on", false);
+    if (!found->expires)
+        found->expires = ask_seconds(root, "expires_in", true);
+    found->kind = CREDENTIALS_BEARER;
+    json_object_put(root);
+    return found->found ? STATUS_OK : ask_not_expected(ask->url, err);
 }

@@ -18,7 +18,7 @@ struct ask {
     bool is_metadata; /* any host of plain HTTP will do, and no proxy: store.metadata is set */
 };
 
-/* The caller forgets *ret_answer with ask_forget(). `what` begins messages, such as the variable
+/* The caller forgets *ret_answer with text_forget(). `what` begins messages, such as the variable
  * that the url is from. INVALID: the url is none that url_parse() takes, or neither https nor of
  * this machine. IO: no answer, or another status than 200; the message has what is before a '?' of
  * the url, and the word that the server has for the error. NO_MEMORY. */
@@ -47,7 +47,10 @@ enum status ask_not_expected(const char *url, struct error *err);
 /* Appends "name=value" to a form or query, percent-encoded, with '&' in between. */
 void ask_form(struct text *form, const char *name, const char *value);
 
-/* Overwrites and frees a text. */
-void ask_forget(struct text *text);
+/* Asks for a bearer token, with the answer that OAuth has for one; Azure's says also when it ends.
+ * Sets token, expiry and kind. Errors of ask_server(). */
+MUST_USE enum status ask_token(const struct ask *ask, const char *what,
+                               const struct store_settings *settings, struct credentials *found,
+                               struct error *err);
 
 #endif

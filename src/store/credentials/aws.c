@@ -145,15 +145,17 @@ static enum status look_in_profile(const struct search *search, const char *name
         explicit_bzero(&profile, sizeof profile);
         return status;
     }
+    bool is_login = profile.role[0] || profile.sso_session[0] || profile.sso_start_url[0];
+    bool is_plain = !is_login && (profile.access_key[0] || profile.secret[0]);
     if (profile.role[0])
         status = look_for_role(search, name, &profile, depth, err);
-    else if (profile.sso_session[0] || profile.sso_start_url[0])
+    else if (is_login)
         status = aws_sso(&profile, search->settings, found, err);
-    else if (profile.access_key[0] || profile.secret[0])
+    else if (is_plain)
         status = take_keys(profile.access_key, profile.secret, profile.token, found, err);
     else if (profile.program[0])
-        status = aws_program(profile.program, found, err);
-    found->from_file = true;
+        status = aws_program(profile.program, AWS_PROGRAM_S, found, err);
+    found->from_file = is_plain;
     snprintf(found->source, sizeof found->source, "profile '%.200s'", name);
     explicit_bzero(&profile, sizeof profile);
     return status;
@@ -205,7 +207,7 @@ enum status aws_look(const struct store_settings *settings, struct credentials *
     struct aws_profile profile = {0};
     const char *name = credentials_variable("AWS_PROFILE");
     enum status status = aws_profile_read("profile", *name ? name : "default", &profile, err);
-    if (status == STATUS_OK && *name && !profile.seen)
+    if (status == STATUS_OK && *name && !profile.seen && !settings->anonymous)
         status = error_set(
             err, STATUS_INVALID,
             "AWS_PROFILE is '%s', and neither ~/.aws/credentials nor ~/.aws/config has it", name);

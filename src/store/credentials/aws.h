@@ -71,9 +71,6 @@ struct aws_profile {
 MUST_USE enum status aws_profile_read(const char *kind, const char *name,
                                       struct aws_profile *profile, struct error *err);
 
-/* aws_profile.c: appends the path of a file below ~/.aws. */
-void aws_profile_path(const char *name, struct text *out);
-
 /* Where and how a role is asked for. */
 struct aws_role {
     const char *arn, *session, *external_id, *duration; /* but for arn, "" will do */
@@ -93,9 +90,11 @@ MUST_USE enum status aws_sso(const struct aws_profile *profile,
                              const struct store_settings *settings, struct credentials *credentials,
                              struct error *err);
 
-/* aws_login.c: runs a program, without a shell, for a minute at most. */
-MUST_USE enum status aws_program(const char *command, struct credentials *credentials,
-                                 struct error *err);
+/* aws_login.c: runs a program, without a shell. After `limit_s`, or if it writes too much, it is
+ * killed with its process group. */
+enum { AWS_PROGRAM_S = 60 };
+MUST_USE enum status aws_program(const char *command, uint32_t limit_s,
+                                 struct credentials *credentials, struct error *err);
 
 /* aws_metadata.c: asks the endpoint that the environment names, or the instance's. Sets keys, token
  * and expiry. IO: no answer, another answer than expected, or a token file that cannot be read.

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 64 << 10, WORDS_MOST = 64, PROGRAM_S = 60 };
+enum { ANSWER_BYTES = 64 << 10, WORDS_MOST = 64, LOOK_MS = 10 };
 
 extern char **environ;
 
@@ -29,7 +29,7 @@ static void cache_path(const struct aws_profile *profile, struct text *out)
     const char *name = profile->sso_session[0] ? profile->sso_session : profile->sso_start_url;
     unsigned char hash[SHA_DIGEST_LENGTH];
     SHA1((const unsigned char *)name, strlen(name), hash);
-    aws_profile_path("sso/cache/", out);
+    credentials_home_path(".aws/sso/cache/", out);
     for (size_t i = 0; i < sizeof hash; i++)
         text_append(out, "%02x", hash[i]);
     text_append(out, ".json");
@@ -85,7 +85,7 @@ static enum status ask_portal(const struct aws_profile *profile, const char *tok
     if (status == STATUS_OK && !good)
         status = ask_not_expected(url.data, err);
     json_object_put(root);
-    ask_forget(&header);
+    text_forget(&header);
     text_done(&query);
     text_done(&url);
     return status;
@@ -153,80 +153,108 @@ static void find_program(const char *name, struct text *out)
     text_append(out, "%s", name);
 }
 
-/* Until the program closes its output. False: it took too long, or says too much. */
-static bool read_all(int fd, struct text *answer)
+struct program {
+    const char *path;
+    uint32_t limit_s;
+    pid_t pid;
+    int output;
+    char *answer; /* [ANSWER_BYTES], owned: secret */
+    size_t bytes;
+};
+
+/* Reads until the program closes its output, and waits for its end. False: it took too long, or
+ * says too much. */
+static bool await_program(struct program *program, int *ret_how)
 {
-    uint64_t end_ns = clock_now_ns() + (uint64_t)PROGRAM_S * 1000000000;
-    char bytes[4096];
-    for (;;) {
-        uint64_t now_ns = clock_now_ns();
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (now_ns >= end_ns || answer->length > ANSWER_BYTES)
-            return false;
-        if (poll(&ready, 1, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
+    uint64_t end_ns = clock_now_ns() + (uint64_t)program->limit_s * 1000000000;
+    struct pollfd ready = {.fd = program->output, .events = POLLIN};
+    while (clock_now_ns() < end_ns && program->bytes < ANSWER_BYTES) {
+        if (ready.fd < 0 && waitpid(program->pid, ret_how, WNOHANG) != 0)
+            return true;
+        if (poll(&ready, 1, LOOK_MS) <= 0)
             continue;
-        ssize_t count = read(fd, bytes, sizeof bytes);
-        if (count > 0)
-            text_append_bytes(answer, bytes, (size_t)count);
-        else if (count == 0 || errno != EINTR)
-            break;
+        ssize_t count =
+            read(program->output, program->answer + program->bytes, ANSWER_BYTES - program->bytes);
+        program->bytes += count > 0 ? (size_t)count : 0;
+        if (count == 0 || (count < 0 && errno != EINTR))
+            ready.fd = -1;
     }
-    explicit_bzero(bytes, sizeof bytes);
-    return true;
+    kill(-program->pid, SIGKILL);
+    while (waitpid(program->pid, ret_how, 0) < 0 && errno == EINTR)
+        ;
+    return false;
 }
 
-static enum status run(const char *path, char *const *words, struct text *answer, struct error *err)
+static enum status judge_program(const struct program *program, bool ended, int how,
+                                 struct error *err)
 {
-    int ends[2], how = 0;
-    pid_t pid;
-    if (pipe2(ends, O_CLOEXEC))
-        return error_set_errno(err, STATUS_IO, "a pipe for credential_process");
-    int failure = spawn_program(path, words, environ, ends[1], STDOUT_FILENO, &pid);
-    close(ends[1]);
-    if (failure) {
-        close(ends[0]);
-        return error_set(err, STATUS_IO, "credential_process: run '%s': %s", path,
-                         strerror(failure));
-    }
-    bool ended = read_all(ends[0], answer);
-    close(ends[0]);
+    if (!ended && program->bytes == ANSWER_BYTES)
+        return error_set(err, STATUS_IO, "credential_process: '%s' wrote more than %d KiB",
+                         program->path, ANSWER_BYTES >> 10);
     if (!ended)
-        kill(-pid, SIGKILL);
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        ;
-    if (!ended)
-        return error_set(err, STATUS_IO, "credential_process: '%s' did not end within %d s", path,
-                         PROGRAM_S);
+        return error_set(err, STATUS_IO,
+                         "credential_process: '%s' did not end within %u s, and was killed: does "
+                         "it wait for an answer?",
+                         program->path, program->limit_s);
     if (!WIFEXITED(how) || WEXITSTATUS(how) != 0)
-        return error_set(err, STATUS_IO, "credential_process: '%s' failed (%s %d)", path,
+        return error_set(err, STATUS_IO, "credential_process: '%s' failed (%s %d)", program->path,
                          WIFEXITED(how) ? "exit status" : "signal",
                          WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));
     return STATUS_OK;
 }
 
-enum status aws_program(const char *command, struct credentials *credentials, struct error *err)
+static enum status run(struct program *program, char *const *words, struct error *err)
 {
-    char *copy = strdup(command), *words[WORDS_MOST];
-    struct text path = {0}, answer = {0};
-    enum status status = copy && split(copy, words) > 0
-                             ? STATUS_OK
-                             : error_set(err, STATUS_INVALID, "credential_process: no program");
+    int ends[2], how = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return error_set_errno(err, STATUS_IO, "a pipe for credential_process");
+    int failure =
+        spawn_program(program->path, words, environ, ends[1], STDOUT_FILENO, &program->pid);
+    close(ends[1]);
+    program->output = ends[0];
+    bool ended = failure || await_program(program, &how);
+    close(ends[0]);
+    if (failure)
+        return error_set(err, STATUS_IO, "credential_process: run '%s': %s", program->path,
+                         strerror(failure));
+    return judge_program(program, ended, how, err);
+}
+
+static enum status take_answer(const struct program *program, struct credentials *credentials,
+                               struct error *err)
+{
+    struct json_object *root = json_tokener_parse(program->answer);
+    bool good =
+        ask_seconds(root, "Version", false) == 1 && aws_take(root, "SessionToken", credentials);
+    json_object_put(root);
+    return good ? STATUS_OK
+                : error_set(err, STATUS_IO,
+                            "credential_process: '%s' wrote something else than JSON with "
+                            "Version 1, AccessKeyId and SecretAccessKey",
+                            program->path);
+}
+
+enum status aws_program(const char *command, uint32_t limit_s, struct credentials *credentials,
+                        struct error *err)
+{
+    char *copy = strdup(command), *answer = calloc(1, ANSWER_BYTES + 1), *words[WORDS_MOST];
+    struct text path = {0};
+    enum status status = STATUS_OK;
+    if (!copy || !answer)
+        status = error_set(err, STATUS_NO_MEMORY, "credential_process: no memory");
+    else if (split(copy, words) == 0)
+        status = error_set(err, STATUS_INVALID, "credential_process: no program");
     if (status == STATUS_OK) {
         find_program(words[0], &path);
-        status = run(path.data, words, &answer, err);
+        struct program program = {.path = path.data, .limit_s = limit_s, .answer = answer};
+        status = run(&program, words, err);
+        if (status == STATUS_OK)
+            status = take_answer(&program, credentials, err);
     }
-    if (status == STATUS_OK) {
-        struct json_object *root = json_tokener_parse(answer.data ? answer.data : "");
-        if (ask_seconds(root, "Version", false) != 1 ||
-            !aws_take(root, "SessionToken", credentials))
-            status = error_set(err, STATUS_IO,
-                               "credential_process: '%s' wrote something else than JSON with "
-                               "Version 1, AccessKeyId and SecretAccessKey",
-                               path.data);
-        json_object_put(root);
-    }
-    ask_forget(&answer);
     text_done(&path);
+    if (answer)
+        explicit_bzero(answer, ANSWER_BYTES);
+    free(answer);
     if (copy)
         explicit_bzero(copy, strlen(command));
     free(copy);

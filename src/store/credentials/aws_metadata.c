@@ -80,8 +80,8 @@ static enum status ask_container(const char *what, const char *url, struct crede
         status = ask_plainly("GET", url, header.data, &answer, err);
     if (status == STATUS_OK)
         status = take_credentials(url, &answer, credentials, err);
-    ask_forget(&header);
-    ask_forget(&answer);
+    text_forget(&header);
+    text_forget(&answer);
     return status;
 }
 
@@ -105,9 +105,9 @@ static enum status ask_instance(const char *host, struct credentials *credential
     }
     if (status == STATUS_OK)
         status = take_credentials(url.data, &answer, credentials, err);
-    ask_forget(&token);
-    ask_forget(&header);
-    ask_forget(&answer);
+    text_forget(&token);
+    text_forget(&header);
+    text_forget(&answer);
     text_done(&role);
     text_done(&url);
     return status;

@@ -3,10 +3,8 @@
 #include "store/credentials/aws.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct reading {
     const char *kind, *name; /* of the section */
@@ -72,13 +70,6 @@ static enum status read_lines(FILE *file, const struct reading *reading, struct 
     return status;
 }
 
-void aws_profile_path(const char *name, struct text *out)
-{
-    const char *home = credentials_variable("HOME");
-    struct passwd *user = *home ? NULL : getpwuid(getuid());
-    text_append(out, "%s/.aws/%s", user ? user->pw_dir : home, name);
-}
-
 static enum status read_file(const char *variable, const char *name, const struct reading *reading,
                              struct error *err)
 {
@@ -88,7 +79,7 @@ static enum status read_file(const char *variable, const char *name, const struc
     if (*given)
         text_append(&path, "%s", given);
     else
-        aws_profile_path(name, &path);
+        credentials_home_path(name, &path);
     FILE *file = fopen(path.data, "re");
     if (!file && errno != ENOENT && errno != ENOTDIR && (*given || errno != EACCES))
         status = error_set_errno(err, STATUS_IO, "open '%s'", path.data);
@@ -106,7 +97,9 @@ enum status aws_profile_read(const char *kind, const char *name, struct aws_prof
                              struct error *err)
 {
     struct reading reading = {.kind = kind, .name = name, .profile = profile};
-    enum status status = read_file("AWS_SHARED_CREDENTIALS_FILE", "credentials", &reading, err);
+    enum status status =
+        read_file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials", &reading, err);
     reading.is_config = true;
-    return status != STATUS_OK ? status : read_file("AWS_CONFIG_FILE", "config", &reading, err);
+    return status != STATUS_OK ? status
+                               : read_file("AWS_CONFIG_FILE", ".aws/config", &reading, err);
 }

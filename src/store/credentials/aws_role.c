@@ -58,10 +58,7 @@ static void add_endpoint(const struct aws_role *role, struct text *url)
     if (!*role->endpoint)
         text_append(url, "https://sts.%s.amazonaws.com%s", region_of(role), end);
     else
-        text_append(
-            url, "%.*s",
-            (int)(strlen(role->endpoint) - (role->endpoint[strlen(role->endpoint) - 1] == '/')),
-            role->endpoint);
+        url_append_base(role->endpoint, url);
 }
 
 static void add_role(const struct aws_role *role, const char *action, const char *token,
@@ -95,8 +92,8 @@ enum status aws_role_by_token(const struct aws_role *role, const char *token_fil
     status = ask_server(&ask, what, settings, &answer, err);
     if (status == STATUS_OK)
         status = take(&answer, url.data, credentials, err);
-    ask_forget(&form);
-    ask_forget(&answer);
+    text_forget(&form);
+    text_forget(&answer);
     text_done(&url);
     return status;
 }
@@ -150,8 +147,8 @@ enum status aws_role_assume(const struct aws_role *role, const struct credential
     if (status != STATUS_OK)
         status = error_prefix(err, status, "the role '%s': ", role->arn);
     for (int i = 0; i < 4; i++)
-        ask_forget(&headers[i]);
-    ask_forget(&answer);
+        text_forget(&headers[i]);
+    text_forget(&answer);
     text_done(&form);
     text_done(&url);
     return status;

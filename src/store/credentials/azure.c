@@ -2,6 +2,7 @@
 #include "store/credentials/azure.h"
 
 #include "store/credentials/ask.h"
+#include "store/http/url.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
@@ -37,10 +38,13 @@ static enum status look_for_sas(struct credentials *found, struct error *err)
     found->kind = CREDENTIALS_QUERY;
     snprintf(found->source, sizeof found->source, "%s%s of the environment", name,
              *path ? "_FILE" : "");
+    if (status != STATUS_OK && *path)
+        return error_prefix(err, status, "%s_FILE: ", name);
     if (status != STATUS_OK || !found->token[0])
         return status;
     if (!strstr(found->token, "sig=") || strpbrk(found->token, " #"))
-        return error_set(err, STATUS_INVALID, "%s is no query with a signature (sig=)",
+        return error_set(err, STATUS_INVALID,
+                         "%s has no signature as Azure's portal gives it: 'sv=...&sig=...'",
                          found->source);
     found->expires = end_of(found->token);
     found->found = true;
@@ -65,24 +69,6 @@ static enum status look_for_key(struct credentials *found, struct error *err)
     return status;
 }
 
-static enum status take_token(const struct ask *ask, const char *what,
-                              const struct store_settings *settings, struct credentials *found,
-                              struct error *err)
-{
-    struct json_object *root = NULL;
-    enum status status = ask_json(ask, what, settings, &root, err);
-    if (status != STATUS_OK)
-        return status;
-    found->found =
-        ask_member(root, "access_token", found->token, sizeof found->token) && found->token[0];
-    found->expires = ask_seconds(root, "expires_on", false);
-    if (!found->expires)
-        found->expires = ask_seconds(root, "expires_in", true);
-    found->kind = CREDENTIALS_BEARER;
-    json_object_put(root);
-    return found->found ? STATUS_OK : ask_not_expected(ask->url, err);
-}
-
 static enum status use_workload(const struct store_settings *settings, struct credentials *found,
                                 struct error *err)
 {
@@ -99,8 +85,8 @@ static enum status use_workload(const struct store_settings *settings, struct cr
     if (status != STATUS_OK)
         return status;
     host = *host ? host : "https://login.microsoftonline.com";
-    text_append(&url, "%.*s/%s/oauth2/v2.0/token",
-                (int)(strlen(host) - (host[strlen(host) - 1] == '/')), host, tenant);
+    url_append_base(host, &url);
+    text_append(&url, "/%s/oauth2/v2.0/token", tenant);
     ask_form(&form, "client_id", client);
     ask_form(&form, "scope", "https://storage.azure.com/.default");
     ask_form(&form, "client_assertion_type",
@@ -109,9 +95,9 @@ static enum status use_workload(const struct store_settings *settings, struct cr
     ask_form(&form, "grant_type", "client_credentials");
     explicit_bzero(token, sizeof token);
     struct ask ask = {.method = "POST", .url = url.data, .form = form.data};
-    status = take_token(&ask, "AZURE_AUTHORITY_HOST", settings, found, err);
+    status = ask_token(&ask, "AZURE_AUTHORITY_HOST", settings, found, err);
     strcpy(found->source, "the workload identity by AZURE_FEDERATED_TOKEN_FILE");
-    ask_forget(&form);
+    text_forget(&form);
     text_done(&url);
     return status;
 }
@@ -127,11 +113,11 @@ static enum status ask_machine(struct credentials *found, struct error *err)
     ask_form(&query, "resource", "https://storage.azure.com");
     if (*client)
         ask_form(&query, "client_id", client);
-    text_append(&url, "%.*s/metadata/identity/oauth2/token?%s",
-                (int)(strlen(host) - (host[strlen(host) - 1] == '/')), host, query.data);
+    url_append_base(host, &url);
+    text_append(&url, "/metadata/identity/oauth2/token?%s", query.data);
     struct ask ask = {
         .method = "GET", .url = url.data, .headers = {"Metadata: true"}, .is_metadata = true};
-    enum status status = take_token(&ask, variable, NULL, found, err);
+    enum status status = ask_token(&ask, variable, NULL, found, err);
     strcpy(found->source, "the managed identity of this machine");
     text_done(&query);
     text_done(&url);

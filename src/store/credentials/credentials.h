@@ -13,6 +13,7 @@
 #ifndef PENSTOCK_STORE_CREDENTIALS_CREDENTIALS_H
 #define PENSTOCK_STORE_CREDENTIALS_CREDENTIALS_H
 
+#include "base/text.h"
 #include "store/store.h"
 
 #include <time.h>
@@ -80,6 +81,9 @@ MUST_USE enum status credentials_copy(char *out, size_t capacity, const char *va
 
 /* The value of a variable of the environment; "": it is not set. */
 const char *credentials_variable(const char *name);
+
+/* Appends the path of a file below the user's home directory. */
+void credentials_home_path(const char *name, struct text *out);
 
 /* Reads a file of at most CREDENTIAL_TOKEN_BYTES - 1 bytes, without white space at its ends. IO: it
  * cannot be read; INVALID: it is empty, or has more bytes or a control character but for line ends

@@ -6,13 +6,13 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
 static const char default_token_uri[] = "https://oauth2.googleapis.com/token";
+static const char token_server[] = "the server of tokens (token_uri)";
 
 static enum status look_for_keys(struct credentials *found, struct error *err)
 {
@@ -30,21 +30,6 @@ static enum status look_for_keys(struct credentials *found, struct error *err)
     found->kind = CREDENTIALS_KEYS;
     strcpy(found->source, "GS_ACCESS_KEY_ID of the environment");
     return status;
-}
-
-static enum status take_token(const struct ask *ask, const struct store_settings *settings,
-                              struct credentials *found, struct error *err)
-{
-    struct json_object *root = NULL;
-    enum status status = ask_json(ask, "the server of tokens (token_uri)", settings, &root, err);
-    if (status != STATUS_OK)
-        return status;
-    found->found =
-        ask_member(root, "access_token", found->token, sizeof found->token) && found->token[0];
-    found->expires = ask_seconds(root, "expires_in", true);
-    found->kind = CREDENTIALS_BEARER;
-    json_object_put(root);
-    return found->found ? STATUS_OK : ask_not_expected(ask->url, err);
 }
 
 /* Application default credentials
@@ -92,12 +77,12 @@ static enum status ask_for_account(struct json_object *root, const char *token_u
         ask_form(&form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
         ask_form(&form, "assertion", assertion.data);
         struct ask ask = {.method = "POST", .url = token_uri, .form = form.data};
-        status = take_token(&ask, settings, found, err);
+        status = ask_token(&ask, token_server, settings, found, err);
     }
     text_done(&header);
     text_done(&claims);
-    ask_forget(&assertion);
-    ask_forget(&form);
+    text_forget(&assertion);
+    text_forget(&form);
     return status;
 }
 
@@ -118,8 +103,8 @@ static enum status ask_for_user(struct json_object *root, const char *token_uri,
     }
     struct ask ask = {.method = "POST", .url = token_uri, .form = form.data};
     if (status == STATUS_OK)
-        status = take_token(&ask, settings, found, err);
-    ask_forget(&form);
+        status = ask_token(&ask, token_server, settings, found, err);
+    text_forget(&form);
     return status;
 }
 
@@ -153,16 +138,13 @@ static enum status look_for_file(const struct store_settings *settings, struct c
 {
     const char *given = credentials_variable("GOOGLE_APPLICATION_CREDENTIALS");
     const char *config = credentials_variable("CLOUDSDK_CONFIG");
-    const char *home = credentials_variable("HOME");
-    struct passwd *user = *home ? NULL : getpwuid(getuid());
     struct text path = {0};
     if (*given)
         text_append(&path, "%s", given);
     else if (*config)
         text_append(&path, "%s/application_default_credentials.json", config);
     else
-        text_append(&path, "%s/.config/gcloud/application_default_credentials.json",
-                    user ? user->pw_dir : home);
+        credentials_home_path(".config/gcloud/application_default_credentials.json", &path);
     enum status status = STATUS_OK;
     if (access(path.data, R_OK) == 0)
         status = use_file(path.data, settings, found, err);
@@ -183,7 +165,7 @@ static enum status ask_metadata(struct credentials *found, struct error *err)
                       .url = url.data,
                       .headers = {"Metadata-Flavor: Google"},
                       .is_metadata = true};
-    enum status status = take_token(&ask, NULL, found, err);
+    enum status status = ask_token(&ask, token_server, NULL, found, err);
     strcpy(found->source, "the cloud's metadata endpoint");
     text_done(&url);
     return status;

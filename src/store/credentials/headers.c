@@ -8,19 +8,25 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Whether a line of `length` bytes is a header that may be given. */
+/* The header that Penstock sets itself; NULL: the line is no such one. */
+static const char *own_header(const char *line)
+{
+    static const char *const own[] = {"Range", "Host", "Accept-Encoding", "Content-Length",
+                                      "Connection"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strncasecmp(own[i], line, strlen(own[i])) == 0 && line[strlen(own[i])] == ':')
+            return own[i];
+    return NULL;
+}
+
+/* Whether a line of `length` bytes is a header. */
 static bool is_header(const char *line, size_t length)
 {
-    static const char *const own[] = {"range", "host", "accept-encoding", "content-length",
-                                      "connection"};
     size_t name = strcspn(line, ":");
     if (name == 0 || name >= length)
         return false;
     for (size_t i = 0; i < name; i++)
         if (line[i] <= ' ' || line[i] > '~')
-            return false;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strlen(own[i]) == name && strncasecmp(own[i], line, name) == 0)
             return false;
     return true;
 }
@@ -30,10 +36,13 @@ static enum status check(const struct credentials *found, struct error *err)
     int number = 1;
     for (const char *at = found->token; *at; number++) {
         size_t length = strcspn(at, "\r\n");
+        const char *own = own_header(at);
+        if (own)
+            return error_set(err, STATUS_INVALID, "%s: line %d sets %s, which Penstock sets itself",
+                             found->source, number, own);
         if (!is_header(at, length))
             return error_set(err, STATUS_INVALID,
-                             "%s: line %d is no header 'Name: value', or one that Penstock makes "
-                             "itself",
+                             "%s: line %d is no header: write 'Name: value', one a line",
                              found->source, number);
         at += length;
         at += strspn(at, "\r\n");
@@ -41,32 +50,38 @@ static enum status check(const struct credentials *found, struct error *err)
     return STATUS_OK;
 }
 
+static enum status read_lines(const char *from, struct credentials *found, struct error *err)
+{
+    bool is_variable = strncmp(from, "env:", 4) == 0 && from[4];
+    const char *value = is_variable ? credentials_variable(from + 4) : "";
+    found->from_file = !is_variable;
+    if (!is_variable && from[0] == '/') {
+        enum status status = credentials_read_file(from, true, found->token, err);
+        return status != STATUS_OK ? error_prefix(err, status, "store.headers: ") : STATUS_OK;
+    }
+    if (is_variable && *value && strlen(value) < sizeof found->token) {
+        strcpy(found->token, value);
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "%s: %s", found->source,
+                     !is_variable ? "write env:VARIABLE, or the absolute path of a file"
+                     : *value     ? "the variable is too long"
+                                  : "the variable is not set");
+}
+
 enum status headers_look(const struct store_settings *settings, struct credentials *ret_found,
                          struct error *err)
 {
     struct credentials found = {.kind = CREDENTIALS_HEADERS};
     const char *from = settings->headers;
-    const char *name = strncmp(from, "env:", 4) == 0 ? from + 4 : NULL;
     enum status status = STATUS_OK;
-    if (!*from) {
-        *ret_found = found;
-        return STATUS_OK;
+    if (*from) {
+        snprintf(found.source, sizeof found.source, "store.headers '%.200s'", from);
+        status = read_lines(from, &found, err);
+        if (status == STATUS_OK)
+            status = check(&found, err);
+        found.found = status == STATUS_OK;
     }
-    snprintf(found.source, sizeof found.source, "store.headers '%.200s'", from);
-    if (name && strlen(credentials_variable(name)) < sizeof found.token)
-        strcpy(found.token, credentials_variable(name));
-    else if (!name && from[0] == '/')
-        status = credentials_read_file(from, true, found.token, err);
-    else
-        status = error_set(
-            err, STATUS_INVALID,
-            "store.headers: '%s': write env:VARIABLE, or the absolute path of a file", from);
-    found.from_file = !name;
-    found.found = status == STATUS_OK && found.token[0];
-    if (status == STATUS_OK && !found.found)
-        status = error_set(err, STATUS_INVALID, "store.headers: '%s' is not set", name);
-    if (status == STATUS_OK)
-        status = check(&found, err);
     if (status == STATUS_OK)
         *ret_found = found;
     credentials_done(&found);
@@ -87,7 +102,7 @@ enum status hub_look(const struct store_settings *settings, struct credentials *
     else if (*home)
         text_append(&file, "%s/token", home);
     else
-        text_append(&file, "%s/.cache/huggingface/token", credentials_variable("HOME"));
+        credentials_home_path(".cache/huggingface/token", &file);
     found.from_file = !*token;
     if (!settings->anonymous && *token)
         status = credentials_copy(found.token, sizeof found.token, token, "HF_TOKEN", err);

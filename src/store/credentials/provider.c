@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BEFORE_S = 120, /* new ones are looked for so long before the old ones run out, at most */
@@ -157,6 +159,16 @@ const char *credentials_variable(const char *name)
     return value ? value : "";
 }
 
+void credentials_home_path(const char *name, struct text *out)
+{
+    const char *home = credentials_variable("HOME");
+    struct passwd entry, *user = NULL;
+    char texts[4096];
+    if (!*home && getpwuid_r(getuid(), &entry, texts, sizeof texts, &user) == 0 && user)
+        home = user->pw_dir;
+    text_append(out, "%s/%s", home, name);
+}
+
 enum status credentials_read_file(const char *path, bool lines,
                                   char ret_text[CREDENTIAL_TOKEN_BYTES], struct error *err)
 {
@@ -181,8 +193,7 @@ enum status credentials_read_file(const char *path, bool lines,
         return STATUS_OK;
     explicit_bzero(ret_text, CREDENTIAL_TOKEN_BYTES);
     return error_set(err, STATUS_INVALID, "'%s': %s", path,
-                     size == 0 ? "it is empty"
-                     : size >= CREDENTIAL_TOKEN_BYTES
-                         ? "it is too long"
-                         : "it holds a control character, or nothing but spaces");
+                     size >= CREDENTIAL_TOKEN_BYTES ? "it is too long"
+                     : kept == 0                    ? "it is empty"
+                                                    : "it holds a control character");
 }

@@ -75,8 +75,7 @@ static void hash_request(const struct s3_request *request, const char *time,
     text_append(&text, "\n%s\n%s", signed_headers, body);
     SHA256((const unsigned char *)text.data, text.length, hash);
     to_hex(hash, ret_hex);
-    explicit_bzero(text.data, text.length);
-    text_done(&text);
+    text_forget(&text);
 }
 
 /* The key of a day, region and service, from the secret. */
@@ -90,10 +89,9 @@ static void derive_key(const char *secret, const char *date, const char *region,
     hmac(key, sizeof key, region, next);
     hmac(next, sizeof next, service, key);
     hmac(key, sizeof key, "aws4_request", ret_key);
-    explicit_bzero(first.data, first.length);
     explicit_bzero(key, sizeof key);
     explicit_bzero(next, sizeof next);
-    text_done(&first);
+    text_forget(&first);
 }
 
 void s3_authorize(const struct s3_request *request, const char *access_key, const char *secret,

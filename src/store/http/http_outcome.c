@@ -20,10 +20,7 @@ void http_client_finish(struct http_client *client, struct fetch *fetch, enum st
         store_watch_end(client->watch, fetch->own.call);
     if (fetch->own.ends)
         fetch->kind = FETCH_SUFFIX;
-    if (fetch->own.target)
-        explicit_bzero(fetch->own.target, strlen(fetch->own.target));
-    free(fetch->own.target);
-    fetch->own.target = NULL;
+    http_redirect_forget(fetch);
     fetch->status = status;
     fetch->done(fetch);
 }

@@ -91,10 +91,18 @@ enum http_verdict http_redirect_judge(struct transfer *transfer, struct error *e
     }
     fetch->own.away = fetch->own.away || !is_same_origin(transfer->url.data, target);
     fetch->own.hops++;
-    free(fetch->own.target);
+    http_redirect_forget(fetch);
     fetch->own.target = copy;
     error_set(err, STATUS_IO, "redirected");
     return HTTP_OTHERWISE;
+}
+
+void http_redirect_forget(struct fetch *fetch)
+{
+    if (fetch->own.target)
+        explicit_bzero(fetch->own.target, strlen(fetch->own.target));
+    free(fetch->own.target);
+    fetch->own.target = NULL;
 }
 
 void http_redirect_begin(struct transfer *transfer)
@@ -205,8 +213,7 @@ bool http_redirects_drop(struct http_redirects *redirects, struct fetch *fetch, 
     if (known && known->key && strcmp(known->key, fetch->key) == 0)
         forget(known);
     pthread_mutex_unlock(&redirects->mutex);
-    free(fetch->own.target);
-    fetch->own.target = NULL;
+    http_redirect_forget(fetch);
     fetch->own.hops = 0;
     fetch->own.away = fetch->own.remembered = false;
     fetch->own.resolved = true;

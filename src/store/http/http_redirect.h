@@ -47,6 +47,9 @@ void http_redirects_keep(struct http_redirects *redirects, struct http_client *c
  * anew. */
 bool http_redirects_drop(struct http_redirects *redirects, struct fetch *fetch, int status);
 
+/* Ends the fetch's target, if it has one: its url may be a secret. */
+void http_redirect_forget(struct fetch *fetch);
+
 /* Moves a request whose url and headers are made on to the fetch's target. */
 void http_redirect_begin(struct transfer *transfer);
 

@@ -170,9 +170,9 @@ static bool set_up(struct transfer *transfer)
     return SET(easy, CURLOPT_PRIVATE, transfer) && SET(easy, CURLOPT_NOSIGNAL, 1L) &&
            SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
            SET(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
-           SET(easy, CURLOPT_PROXY, settings->proxy) && SET(easy, CURLOPT_FOLLOWLOCATION, 0L) &&
-           SET(easy, CURLOPT_PATH_AS_IS, 1L) && SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) &&
-           SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
+           SET(easy, CURLOPT_PROXY, settings->proxy) && SET(easy, CURLOPT_NOPROXY, "") &&
+           SET(easy, CURLOPT_FOLLOWLOCATION, 0L) && SET(easy, CURLOPT_PATH_AS_IS, 1L) &&
+           SET(easy, CURLOPT_SSL_VERIFYPEER, 1L) && SET(easy, CURLOPT_SSL_VERIFYHOST, 2L) &&
            (!ca_file || SET(easy, CURLOPT_CAINFO, ca_file)) &&
            SET(easy, CURLOPT_USERAGENT, "penstock") &&
            SET(easy, CURLOPT_HEADERFUNCTION, on_header) &&
@@ -205,7 +205,7 @@ void http_transfer_free(struct transfer *transfer)
     if (!transfer)
         return;
     curl_easy_cleanup(transfer->easy);
-    text_done(&transfer->url);
+    text_forget(&transfer->url);
     free(transfer);
 }
 
@@ -307,12 +307,28 @@ void http_transfer_end(struct transfer *transfer)
 /* Answers
  * ---------------------------------------------------------------------------------------------- */
 
+/* Whether what failed was the way to the proxy, or the proxy's way on. */
+static bool is_of_proxy(const struct transfer *transfer, CURLcode code)
+{
+    long answer = 0;
+    curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &answer);
+    return transfer->settings->proxy[0] &&
+           (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_PROXY ||
+            code == CURLE_PROXY || answer >= 300);
+}
+
 /* What curl's own failures mean. */
 static enum http_verdict judge_trouble(const struct transfer *transfer, CURLcode code,
                                        struct error *err)
 {
     const char *text = transfer->trouble[0] ? transfer->trouble : curl_easy_strerror(code);
-    error_set(err, STATUS_IO, "%.400s", text);
+    if (is_of_proxy(transfer, code))
+        error_set(err, STATUS_IO,
+                  "%.400s (requests go through store.proxy, which is '%s': is it right, and does "
+                  "it let this host through?)",
+                  text, transfer->settings->proxy);
+    else
+        error_set(err, STATUS_IO, "%.400s", text);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         error_set(err, STATUS_IO,

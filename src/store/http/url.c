@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,29 @@ bool url_is_local(const struct url *url)
         if (strcmp(url->host, hosts[i]) == 0)
             return true;
     return false;
+}
+
+void url_append_base(const char *url, struct text *out)
+{
+    const char *port = strncmp(url, "https:", 6) == 0 ? ":443" : ":80";
+    size_t length = strlen(url), cut = strlen(port);
+    length -= length > 0 && url[length - 1] == '/';
+    if (length > cut && strncmp(url + length - cut, port, cut) == 0)
+        length -= cut;
+    text_append(out, "%.*s", (int)length, url);
+}
+
+static int digit_of(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10;
+}
+
+bool url_is_escape(const char *at, char *ret_byte)
+{
+    if (at[0] != '%' || !isxdigit((unsigned char)at[1]) || !isxdigit((unsigned char)at[2]))
+        return false;
+    *ret_byte = (char)(digit_of(at[1]) * 16 + digit_of(at[2]));
+    return true;
 }
 
 const char *url_system_ca_file(void)

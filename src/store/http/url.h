@@ -27,6 +27,14 @@ MUST_USE enum status url_parse(const char *what, const char *url, struct url *re
 /* Whether the host is this machine: 127.0.0.1, [::1] or localhost. */
 bool url_is_local(const struct url *url);
 
+/* Appends a url that paths are put behind: without a '/' at its end, or the port that is meant
+ * without it, which libcurl sends to no server. */
+struct text;
+void url_append_base(const char *url, struct text *out);
+
+/* Whether '%' and two hexadecimal digits are at `at`; if so, *ret_byte is what they stand for. */
+bool url_is_escape(const char *at, char *ret_byte);
+
 /* The certificates that this system trusts, if they are not where libcurl looks for them: a wheel
  * has the libcurl of another system. NULL: they are there, or nowhere. */
 const char *url_system_ca_file(void);

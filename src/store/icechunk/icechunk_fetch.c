@@ -141,7 +141,8 @@ static bool send(struct icechunk *icechunk, struct fetch *fetch, const struct ch
     if (status == STATUS_OK && !may_wait)
         return false;
     if (status == STATUS_OK)
-        status = icechunk_read_object(icechunk, ref, offset, size, fetch->buffer, &fetch->error);
+        status = icechunk_read_object(
+            icechunk, ref, &(struct store_range){offset, size, fetch->buffer}, 1, &fetch->error);
     if (status != STATUS_OK)
         status =
             error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->uri, fetch->key);

@@ -46,7 +46,7 @@ struct icechunk {
     size_t prefix_count;
     struct inflated *inflated; /* held; manifests */
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;            /* one load fewer */
+    pthread_cond_t loaded;            /* a load has ended */
     uint32_t loads;                   /* under way */
     struct icechunk_fetches *fetches; /* owned; NULL: nothing is behind a network */
 };
@@ -84,8 +84,8 @@ void icechunk_let_go(const struct icechunk *icechunk, struct icechunk_chunk *chu
 /* icechunk_find.c: a number that tells chunks apart, for versions of values. */
 uint64_t icechunk_content(const struct chunk_ref *ref);
 
-/* icechunk_manifests.c: pins a manifest, which is read if it is not in memory. Waits. The caller
- * has nothing pinned. Errors as of store_get() but NOT_FOUND. */
+/* icechunk_manifests.c: pins a manifest, which one thread reads if it is not in memory. Waits. The
+ * caller has nothing pinned. Errors as of store_get() but NOT_FOUND. */
 MUST_USE enum status icechunk_pin(const struct icechunk *icechunk,
                                   struct snapshot_manifest *manifest,
                                   const unsigned char **ret_bytes, struct error *err);
@@ -132,10 +132,11 @@ MUST_USE enum status icechunk_get_text(const struct store *store, const char *ke
 MUST_USE enum status icechunk_stat(const struct store *store, const char *key,
                                    struct store_info *ret_info, struct error *err);
 
-/* icechunk_read.c: reads a piece of a chunk that is not inline. Waits. */
+/* icechunk_read.c: reads pieces of a chunk that is not inline, together. Waits. */
 MUST_USE enum status icechunk_read_object(const struct icechunk *icechunk,
-                                          const struct chunk_ref *ref, uint64_t offset, size_t size,
-                                          void *buffer, struct error *err);
+                                          const struct chunk_ref *ref,
+                                          const struct store_range *ranges, size_t count,
+                                          struct error *err);
 
 /* icechunk_read.c: what is told of an object that a manifest refers to, and that was not read. */
 enum status icechunk_explain(const struct chunk_ref *ref, enum status status, struct error *err);

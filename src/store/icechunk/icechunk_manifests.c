@@ -54,20 +54,23 @@ enum status icechunk_read_file(const struct store *base, const char *key, int ki
 /* Manifests
  * ---------------------------------------------------------------------------------------------- */
 
-static void begin_load(struct icechunk *icechunk)
+/* Waits until this thread may read the manifest: it is not being read, and few others are. */
+static void begin_load(struct icechunk *icechunk, struct snapshot_manifest *manifest)
 {
     pthread_mutex_lock(&icechunk->mutex);
-    while (icechunk->loads == ICECHUNK_LOADS)
+    while (manifest->is_loading || icechunk->loads == ICECHUNK_LOADS)
         pthread_cond_wait(&icechunk->loaded, &icechunk->mutex);
+    manifest->is_loading = true;
     icechunk->loads++;
     pthread_mutex_unlock(&icechunk->mutex);
 }
 
-static void end_load(struct icechunk *icechunk)
+static void end_load(struct icechunk *icechunk, struct snapshot_manifest *manifest)
 {
     pthread_mutex_lock(&icechunk->mutex);
+    manifest->is_loading = false;
     icechunk->loads--;
-    pthread_cond_signal(&icechunk->loaded);
+    pthread_cond_broadcast(&icechunk->loaded);
     pthread_mutex_unlock(&icechunk->mutex);
 }
 
@@ -139,14 +142,14 @@ enum status icechunk_pin(const struct icechunk *icechunk, struct snapshot_manife
     *ret_bytes = inflated_find(icechunk->inflated, manifest);
     if (*ret_bytes)
         return STATUS_OK;
-    begin_load((struct icechunk *)icechunk);
+    begin_load((struct icechunk *)icechunk, manifest);
     *ret_bytes = inflated_find(icechunk->inflated, manifest);
     if (!*ret_bytes) {
         icechunk_id_print(manifest->id, id);
         snprintf(key, sizeof key, "manifests/%s", id);
         status = load(icechunk, key, manifest, ret_bytes, err);
     }
-    end_load((struct icechunk *)icechunk);
+    end_load((struct icechunk *)icechunk, manifest);
     return status;
 }
 

@@ -17,42 +17,6 @@ enum status icechunk_explain(const struct chunk_ref *ref, enum status status, st
     return status;
 }
 
-/* Waits for a fetch
- * ---------------------------------------------------------------------------------------------- */
-
-struct wait {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool over;
-};
-
-static void end_wait(struct fetch *fetch)
-{
-    struct wait *wait = fetch->argument;
-    pthread_mutex_lock(&wait->mutex);
-    wait->over = true;
-    pthread_cond_signal(&wait->done);
-    pthread_mutex_unlock(&wait->mutex);
-}
-
-static enum status run_fetch(const struct store *store, struct fetch *fetch, struct error *err)
-{
-    struct wait wait = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    fetch->done = end_wait;
-    fetch->argument = &wait;
-    fetch->own.store = store;
-    store->operations->fetch(store, fetch);
-    pthread_mutex_lock(&wait.mutex);
-    while (!wait.over)
-        pthread_cond_wait(&wait.done, &wait.mutex);
-    pthread_mutex_unlock(&wait.mutex);
-    pthread_cond_destroy(&wait.done);
-    pthread_mutex_destroy(&wait.mutex);
-    if (fetch->status != STATUS_OK && err)
-        *err = fetch->error;
-    return fetch->status;
-}
-
 /* A file that was changed later than the reference says has other chunks. */
 static enum status check_unchanged(const struct store *store, const struct chunk_ref *ref,
                                    const char *key, struct error *err)
@@ -68,28 +32,40 @@ static enum status check_unchanged(const struct store *store, const struct chunk
                      store->uri, key);
 }
 
+/* Of a store that is not remote. */
+static enum status read_here(const struct store *store, const struct chunk_ref *ref,
+                             const char *key, const struct store_range *ranges, size_t count,
+                             struct error *err)
+{
+    struct store_range moved[STORE_RANGES_AT_ONCE];
+    enum status status = check_unchanged(store, ref, key, err);
+    for (size_t i = 0; i < count && status == STATUS_OK;) {
+        size_t used = 0;
+        for (; i < count && used < STORE_RANGES_AT_ONCE; i++)
+            moved[used++] = (struct store_range){ref->offset + ranges[i].offset, ranges[i].size,
+                                                 ranges[i].buffer};
+        status = store->operations->get_ranges(store, key, moved, used, STORE_ANY_TOTAL, err);
+    }
+    return status;
+}
+
 enum status icechunk_read_object(const struct icechunk *icechunk, const struct chunk_ref *ref,
-                                 uint64_t offset, size_t size, void *buffer, struct error *err)
+                                 const struct store_range *ranges, size_t count, struct error *err)
 {
     char key[ICECHUNK_KEY_BYTES];
     const struct store *store;
-    struct store_range range = {ref->offset + offset, size, buffer};
     enum status status = icechunk_object(icechunk, ref, &store, key, err);
-    if (status != STATUS_OK || size == 0)
+    if (status != STATUS_OK || ref->length == 0)
         return status;
     if (store->operations->fetch) {
-        struct fetch fetch = {.kind = FETCH_RANGE,
-                              .key = key,
-                              .offset = range.offset,
-                              .size = size,
-                              .buffer = buffer,
-                              .etag = ref->etag,
-                              .modified_s = ref->etag[0] ? 0 : ref->modified_s};
-        return icechunk_explain(ref, run_fetch(store, &fetch, err), err);
+        const struct fetch of = {.key = key,
+                                 .offset = ref->offset,
+                                 .etag = ref->etag,
+                                 .modified_s = ref->etag[0] ? 0 : ref->modified_s};
+        status = fetch_run_ranges(store, &of, ranges, count, err);
+    } else {
+        status = read_here(store, ref, key, ranges, count, err);
     }
-    status = check_unchanged(store, ref, key, err);
-    if (status == STATUS_OK)
-        status = store->operations->get_ranges(store, key, &range, 1, STORE_ANY_TOTAL, err);
     return icechunk_explain(ref, status, err);
 }
 
@@ -127,23 +103,31 @@ static enum status find_value(const struct icechunk *icechunk, const char *key,
     return status;
 }
 
+static enum status read_pieces(const struct icechunk *icechunk, const char *key,
+                               const struct value *value, const struct store_range *ranges,
+                               size_t count, struct error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranges[i].offset > value->length || ranges[i].size > value->length - ranges[i].offset)
+            return error_set(err, STATUS_CORRUPT,
+                             "'%s': '%s' has %" PRIu64 " bytes, more are needed: it was cut short",
+                             icechunk->uri, key, value->length);
+    if (!value->bytes) {
+        enum status status = icechunk_read_object(icechunk, &value->chunk.ref, ranges, count, err);
+        return status == STATUS_OK
+                   ? STATUS_OK
+                   : error_prefix(err, status, "'%s': chunk '%s': ", icechunk->uri, key);
+    }
+    for (size_t i = 0; i < count; i++)
+        memcpy(ranges[i].buffer, value->bytes + ranges[i].offset, ranges[i].size);
+    return STATUS_OK;
+}
+
 static enum status read_piece(const struct icechunk *icechunk, const char *key,
                               const struct value *value, uint64_t offset, size_t size, void *buffer,
                               struct error *err)
 {
-    if (offset > value->length || size > value->length - offset)
-        return error_set(err, STATUS_CORRUPT,
-                         "'%s': '%s' has %" PRIu64 " bytes, more are needed: it was cut short",
-                         icechunk->uri, key, value->length);
-    if (value->bytes) {
-        memcpy(buffer, value->bytes + offset, size);
-        return STATUS_OK;
-    }
-    enum status status =
-        icechunk_read_object(icechunk, &value->chunk.ref, offset, size, buffer, err);
-    return status == STATUS_OK
-               ? STATUS_OK
-               : error_prefix(err, status, "'%s': chunk '%s': ", icechunk->uri, key);
+    return read_pieces(icechunk, key, value, &(struct store_range){offset, size, buffer}, 1, err);
 }
 
 static enum status check_capacity(const struct icechunk *icechunk, const char *key,
@@ -188,9 +172,8 @@ enum status icechunk_get_ranges(const struct store *store, const char *key,
                            "'%s': '%s' has %" PRIu64 " bytes instead of %" PRIu64
                            ": it was cut short, or written for another array",
                            icechunk->uri, key, value.length, total);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        status = read_piece(icechunk, key, &value, ranges[i].offset, ranges[i].size,
-                            ranges[i].buffer, err);
+    if (status == STATUS_OK)
+        status = read_pieces(icechunk, key, &value, ranges, count, err);
     icechunk_let_go(icechunk, &value.chunk);
     return status;
 }

@@ -37,6 +37,18 @@ static char *copy_base(const char *base, size_t length)
     return out.data;
 }
 
+/* "icechunk+s3://bucket@main" looks like a user, too. */
+static enum status refuse_secret(const char *uri, const char *base, struct error *err)
+{
+    bool is_web = strncmp(base, "http", 4) == 0;
+    return error_set(err, STATUS_INVALID,
+                     "the store's uri has a user, a password or a signature in it: credentials "
+                     "are taken from the environment and files alone; a branch of a repository at "
+                     "the root of a %s is written %.*s%s/@BRANCH",
+                     is_web ? "server" : "bucket", (int)(strstr(uri, "://") + 3 - uri), uri,
+                     is_web ? "HOST" : "BUCKET");
+}
+
 enum status icechunk_uri_parse(const char *uri, struct icechunk_uri *ret_uri, struct error *err)
 {
     struct icechunk_uri parsed = {0};
@@ -44,10 +56,7 @@ enum status icechunk_uri_parse(const char *uri, struct icechunk_uri *ret_uri, st
     const char *at = strchr(base, '@');
     size_t length = at ? (size_t)(at - base) : strlen(base);
     if (text_has_secret(uri))
-        return error_set(err, STATUS_INVALID,
-                         "the store's uri has a user, a password or a signature in it: credentials "
-                         "are taken from the environment and files alone; a branch of a repository "
-                         "at the root of a bucket is written icechunk+s3://BUCKET/@BRANCH");
+        return refuse_secret(uri, base, err);
     if (at)
         take_reference(at + 1, &parsed, &name);
     if (length == 0)

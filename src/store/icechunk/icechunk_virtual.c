@@ -1,29 +1,22 @@
 /* Where the objects of chunks lie: in the repository, or below prefixes outside it that the
  * configuration allows (store.virtual). A repository is foreign data, and may name any uri. */
+#include "store/http/url.h"
 #include "store/icechunk/containers.h"
 #include "store/icechunk/icechunk_internal.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int digit_of(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
 
 /* A location as bytes, up to a '?' or '#': percent-decoded. A NUL ends it, and so matches no more.
  */
 static void append_decoded(const char *text, struct text *out)
 {
     for (; *text && *text != '?' && *text != '#'; text++) {
-        int high = *text == '%' ? digit_of(text[1]) : -1, low = high < 0 ? -1 : digit_of(text[2]);
-        char c = low < 0 ? *text : (char)(high * 16 + low);
+        char c = *text;
+        bool escape = url_is_escape(text, &c);
         text_append_bytes(out, &c, 1);
-        text += low < 0 ? 0 : 2;
+        text += escape ? 2 : 0;
     }
     text_append_bytes(out, "", 0);
 }

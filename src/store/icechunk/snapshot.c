@@ -2,6 +2,7 @@
 #include "store/icechunk/snapshot.h"
 
 #include "store/icechunk/manifest.h"
+#include "store/kind/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +15,10 @@ enum { FILE_ID, FILE_BYTES };
 enum { REF_ID, REF_EXTENTS };
 enum { KIND_ARRAY = 1, FILE_STRUCT_BYTES = 32, EXTENT_BYTES = 8 };
 
-static int rank_of(char c)
-{
-    return c == '/' ? -1 : (unsigned char)c;
-}
-
-int snapshot_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    size_t least = a_bytes < b_bytes ? a_bytes : b_bytes;
-    for (size_t i = 0; i < least; i++)
-        if (a[i] != b[i])
-            return rank_of(a[i]) - rank_of(b[i]);
-    return (a_bytes > b_bytes) - (a_bytes < b_bytes);
-}
-
 static int by_path(const void *left, const void *right)
 {
     const struct snapshot_node *a = left, *b = right;
-    return snapshot_compare(a->path, a->path_bytes, b->path, b->path_bytes);
+    return store_key_compare(a->path, a->path_bytes, b->path, b->path_bytes);
 }
 
 static int by_id(const void *left, const void *right)
@@ -133,7 +120,7 @@ size_t snapshot_find_from(const struct snapshot *snapshot, const char *path, siz
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct snapshot_node *node = &snapshot->nodes[middle];
-        if (snapshot_compare(node->path, node->path_bytes, path, bytes) < 0)
+        if (store_key_compare(node->path, node->path_bytes, path, bytes) < 0)
             low = middle + 1;
         else
             high = middle;

@@ -22,12 +22,13 @@ struct snapshot_manifest {
     unsigned char id[ICECHUNK_ID_BYTES];
     uint64_t stored_bytes;          /* of the file, as the snapshot says */
     _Atomic uint64_t decoded_bytes; /* 0: not found out yet (manifest.h) */
+    bool is_loading;                /* a thread reads it: under the store's mutex */
 };
 
 struct snapshot {
     unsigned char *bytes; /* owned */
     size_t size;
-    struct snapshot_node *nodes; /* owned: [node_count], in order of snapshot_compare() */
+    struct snapshot_node *nodes; /* owned: [node_count], in order of store_key_compare() */
     size_t node_count;
     struct snapshot_manifest *manifests; /* owned: [manifest_count], in order of id */
     size_t manifest_count;
@@ -39,10 +40,6 @@ MUST_USE enum status snapshot_read(unsigned char *bytes, size_t size, struct sna
                                    struct error *err);
 
 void snapshot_done(struct snapshot *snapshot);
-
-/* Compares paths: below 0, 0 or above 0. '/' comes before all other bytes, so what is below a path
- * follows it. */
-int snapshot_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 
 /* The index of the first node at or behind a path; node_count if there is none. */
 size_t snapshot_find_from(const struct snapshot *snapshot, const char *path, size_t bytes);

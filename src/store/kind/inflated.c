@@ -41,12 +41,6 @@ struct inflated *inflated_new(void)
     return inflated;
 }
 
-struct inflated *inflated_share(struct inflated *inflated)
-{
-    inflated->holders++; /* stores are opened by one thread */
-    return inflated;
-}
-
 static void clear_value(struct inflated *inflated, struct value *value)
 {
     *value = (struct value){0};
@@ -70,6 +64,16 @@ void inflated_free(struct inflated *inflated)
     pthread_cond_destroy(&inflated->changed);
     pthread_mutex_destroy(&inflated->mutex);
     free(inflated);
+}
+
+void inflated_join(struct inflated **own, struct inflated *with)
+{
+    if (*own == with)
+        return;
+    with->holders++; /* stores are opened by one thread */
+    with->reserved_bytes = max_u64(with->reserved_bytes, (*own)->reserved_bytes);
+    inflated_free(*own);
+    *own = with;
 }
 
 static struct value *find(struct inflated *inflated, const void *of)

@@ -19,8 +19,9 @@ struct inflated;
 /* Makes one without any memory; its only holder is the caller. NULL: no memory. */
 struct inflated *inflated_new(void);
 
-/* One holder more, which is to call inflated_free(); returns `inflated`. */
-struct inflated *inflated_share(struct inflated *inflated);
+/* Makes *own the same as `with`, which has one holder more then, and frees what *own was. `with`
+ * has reserved as much as either had, since it is one memory now. Nobody reads yet. */
+void inflated_join(struct inflated **own, struct inflated *with);
 
 /* One holder less; the last one frees all values. NULL is fine. */
 void inflated_free(struct inflated *inflated);

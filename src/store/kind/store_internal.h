@@ -110,10 +110,26 @@ typedef enum status store_opener(const char *uri, const struct store_options *op
 /* parts.c: whether a key has no empty, "." or ".." part, and so cannot leave the store. */
 bool store_key_is_well_formed(const char *key);
 
+/* parts.c: compares keys, as listings need them: below 0, 0 or above 0. '/' comes before all other
+ * bytes, so what is below a key follows it. */
+int store_key_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
+
 /* parts.c: closes a store that another one is made of. NULL is fine. */
 void store_close(struct store *store);
 
-/* store.c: asserts that the calling thread may wait. */
+/* waiting.c: starts [count] fetches of a remote store together and waits until all are done. Sets
+ * their done() and argument. The status and error are those of the first one that failed. Any
+ * thread but the store's own. */
+MUST_USE enum status fetch_run(const struct store *store, struct fetch *fetches, size_t count,
+                               struct error *err);
+
+/* waiting.c: the same for ranges of a value: key and conditions are those of `of`, and offsets
+ * count from of->offset. */
+MUST_USE enum status fetch_run_ranges(const struct store *store, const struct fetch *of,
+                                      const struct store_range *ranges, size_t count,
+                                      struct error *err);
+
+/* waiting.c: asserts that the calling thread may wait. */
 void store_may_wait(void);
 
 /* joined.c: whether any store of the joined store is remote. */

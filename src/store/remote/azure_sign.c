@@ -1,7 +1,8 @@
 /* See azure_sign.h. */
 #include "store/remote/azure_sign.h"
 
-#include <ctype.h>
+#include "store/http/url.h"
+
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdlib.h>
@@ -9,17 +10,11 @@
 
 enum { PARTS_MOST = 16 };
 
-static int value_of(char c)
-{
-    return isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10;
-}
-
 static void add_decoded(const char *at, size_t length, struct text *out)
 {
     for (const char *end = at + length; at < end; at++) {
-        bool escape = *at == '%' && end - at > 2 && isxdigit((unsigned char)at[1]) &&
-                      isxdigit((unsigned char)at[2]);
-        char c = escape ? (char)(value_of(at[1]) * 16 + value_of(at[2])) : *at;
+        char c = *at;
+        bool escape = url_is_escape(at, &c);
         text_append_bytes(out, &c, 1);
         at += escape ? 2 : 0;
     }

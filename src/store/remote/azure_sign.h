@@ -9,11 +9,11 @@
 struct azure_request {
     const char *method; /* "GET" */
     const char *account;
-    const char *path;    /* as in the url, encoded */
-    const char *query;   /* encoded, without '?': "": none */
-    const char *range;   /* value of the Range header; "": none */
+    const char *path;                        /* as in the url, encoded */
+    const char *query;                       /* encoded, without '?': "": none */
+    const char *range;                       /* value of the Range header; "": none */
     const char *if_match, *unmodified_since; /* of the headers If-...; "": none */
-    const char *headers; /* lines "x-ms-name:value\n", in order of name */
+    const char *headers;                     /* lines "x-ms-name:value\n", in order of name */
 };
 
 /* Appends the text that is signed. */

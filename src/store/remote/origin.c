@@ -15,13 +15,6 @@ void origin_free(struct origin *origin)
     origin->kind->free(origin);
 }
 
-static void cut_end(struct text *text, const char *end)
-{
-    size_t cut = strlen(end);
-    if (text->length > cut && strcmp(text->data + text->length - cut, end) == 0)
-        text->data[text->length -= cut] = '\0';
-}
-
 enum status origin_endpoint(const char *what, const char *endpoint, struct text *out,
                             struct error *err)
 {
@@ -35,9 +28,7 @@ enum status origin_endpoint(const char *what, const char *endpoint, struct text 
         return error_set(err, STATUS_INVALID, "%s is '%s': write http://HOST:PORT or https://HOST",
                          what, shown);
     }
-    text_append(out, "%s", endpoint);
-    cut_end(out, "/");
-    cut_end(out, url.encrypts ? ":443" : ":80");
+    url_append_base(endpoint, out);
     return STATUS_OK;
 }
 

@@ -16,54 +16,6 @@ static const struct remote *remote_of(const struct store *store)
     return (const struct remote *)store;
 }
 
-/* Waiting for fetches
- * ---------------------------------------------------------------------------------------------- */
-
-struct batch {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    size_t left;
-};
-
-static void count_down(struct fetch *fetch)
-{
-    struct batch *batch = fetch->argument;
-    pthread_mutex_lock(&batch->mutex);
-    if (--batch->left == 0)
-        pthread_cond_signal(&batch->done);
-    pthread_mutex_unlock(&batch->mutex);
-}
-
-void remote_run(const struct remote *remote, struct fetch *fetches, size_t count)
-{
-    struct batch batch = {
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .left = count};
-    for (size_t i = 0; i < count; i++) {
-        fetches[i].done = count_down;
-        fetches[i].argument = &batch;
-        http_client_start(remote->client, &fetches[i]);
-    }
-    pthread_mutex_lock(&batch.mutex);
-    while (batch.left > 0)
-        pthread_cond_wait(&batch.done, &batch.mutex);
-    pthread_mutex_unlock(&batch.mutex);
-    pthread_cond_destroy(&batch.done);
-    pthread_mutex_destroy(&batch.mutex);
-}
-
-static enum status outcome(const struct fetch *fetch, struct error *err)
-{
-    if (fetch->status != STATUS_OK && err)
-        *err = fetch->error;
-    return fetch->status;
-}
-
-static enum status run_one(const struct store *store, struct fetch *fetch, struct error *err)
-{
-    remote_run(remote_of(store), fetch, 1);
-    return outcome(fetch, err);
-}
-
 /* Operations
  * ---------------------------------------------------------------------------------------------- */
 
@@ -72,7 +24,7 @@ static enum status get(const struct store *store, const char *key, store_begins 
 {
     struct fetch fetch = {
         .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
-    enum status status = run_one(store, &fetch, err);
+    enum status status = fetch_run(store, &fetch, 1, err);
     if (status == STATUS_OK)
         *ret_size = fetch.got;
     return status;
@@ -82,33 +34,16 @@ static enum status get_ranges(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, uint64_t total,
                               struct error *err)
 {
-    struct fetch fetches[STORE_RANGES_AT_ONCE];
+    const struct fetch of = {.key = key};
     (void)total;
-    for (size_t i = 0; i < count;) {
-        size_t used = 0;
-        for (; i < count && used < STORE_RANGES_AT_ONCE; i++) {
-            if (ranges[i].size == 0)
-                continue;
-            fetches[used++] = (struct fetch){.kind = FETCH_RANGE,
-                                             .key = key,
-                                             .offset = ranges[i].offset,
-                                             .size = ranges[i].size,
-                                             .buffer = ranges[i].buffer};
-        }
-        if (used > 0)
-            remote_run(remote_of(store), fetches, used);
-        for (size_t j = 0; j < used; j++)
-            if (fetches[j].status != STATUS_OK)
-                return outcome(&fetches[j], err);
-    }
-    return STATUS_OK;
+    return fetch_run_ranges(store, &of, ranges, count, err);
 }
 
 static enum status stat_value(const struct store *store, const char *key,
                               struct store_info *ret_info, struct error *err)
 {
     struct fetch fetch = {.kind = FETCH_STAT, .key = key};
-    enum status status = run_one(store, &fetch, err);
+    enum status status = fetch_run(store, &fetch, 1, err);
     if (status == STATUS_OK)
         *ret_info = (struct store_info){.bytes = fetch.total, .version = fetch.version};
     return status;
@@ -119,13 +54,13 @@ static enum status get_suffix(const struct store *store, const char *key, void *
                               uint64_t *ret_total, struct error *err)
 {
     struct fetch fetch = {.kind = FETCH_SUFFIX, .key = key, .size = size, .buffer = buffer};
-    enum status status = size > 0 ? run_one(store, &fetch, err) : STATUS_UNSUPPORTED;
+    enum status status = size > 0 ? fetch_run(store, &fetch, 1, err) : STATUS_UNSUPPORTED;
     if (status == STATUS_OK)
         *ret_total = fetch.total;
     if (status != STATUS_UNSUPPORTED)
         return status;
     fetch = (struct fetch){.kind = FETCH_STAT, .key = key};
-    status = run_one(store, &fetch, err);
+    status = fetch_run(store, &fetch, 1, err);
     if (status == STATUS_OK && fetch.encoded)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "'%s/%s': the server does not give the end of this value, nor its "
@@ -155,7 +90,7 @@ static enum status get_text(const struct store *store, const char *key, size_t l
                              capacity, store->uri, key);
         struct fetch fetch = {
             .kind = FETCH_WHOLE, .key = key, .buffer = text, .capacity = capacity};
-        enum status status = run_one(store, &fetch, err);
+        enum status status = fetch_run(store, &fetch, 1, err);
         if (status == STATUS_OK) {
             text[fetch.got] = '\0';
             *ret_text = text;

@@ -48,10 +48,6 @@ struct remote {
     struct origin *origin;      /* owned */
 };
 
-/* Starts [count] fetches and waits until all are done. Sets their done() and argument. Their
- * statuses are in the fetches. Any thread but the client's own. */
-void remote_run(const struct remote *remote, struct fetch *fetches, size_t count);
-
 /* web.c, s3.c, azure.c: for a uri without a '/' at its end. `settings` is not kept. May block, as
  * credentials_look() does. INVALID: the uri, the region or the endpoint is malformed, or there are
  * no credentials; NO_MEMORY; and the errors of credentials_look(). */

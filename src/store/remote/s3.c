@@ -99,7 +99,8 @@ static bool is_elsewhere(const struct http_answer *answer, const char *code, cha
     http_answer_element(answer, "Region", ret_region, capacity);
     if (answer->region[0])
         snprintf(ret_region, capacity, "%s", answer->region);
-    return (answer->status >= 300 && answer->status < 400) ||
+    bool is_redirect = answer->status >= 300 && answer->status < 400; /* S3's own, or any */
+    return (is_redirect && (*code || *ret_region || !answer->location[0])) ||
            strcmp(code, "AuthorizationHeaderMalformed") == 0 ||
            strcmp(code, "IllegalLocationConstraintException") == 0;
 }
@@ -115,6 +116,9 @@ static void explain_bucket(const struct s3 *s3, const struct http_answer *answer
     if (strcmp(code, "NoSuchBucket") == 0)
         error_set(err, status,
                   "%.600s (there is no bucket '%s' at %s: check its name, and store.endpoint)",
+                  before.message, s3->name, s3->base);
+    else if (elsewhere && s3->is_google)
+        error_set(err, status, "%.600s (the bucket '%s' is not at %s: check store.endpoint)",
                   before.message, s3->name, s3->base);
     else if (elsewhere && region[0] && strcmp(region, s3->region) != 0)
         error_set(err, status,

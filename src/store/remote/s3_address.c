@@ -83,16 +83,15 @@ static enum status settle_endpoint(struct s3 *s3, const char *bucket, const char
     return status;
 }
 
-static enum status check_bucket(const char *name, size_t length, struct error *err)
+static enum status check_bucket(const char *name, size_t length, bool is_google, struct error *err)
 {
     if (length >= 256)
         return error_set(err, STATUS_INVALID,
                          "the bucket's name has %zu bytes, which is too long for a bucket", length);
-    if (length > 6 && strncmp(name + length - 6, "--x-s3", 6) == 0)
+    if (!is_google && length > 6 && strncmp(name + length - 6, "--x-s3", 6) == 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "'%.*s' is a directory bucket (S3 Express One Zone), whose sessions are "
-                         "not supported: copy the dataset to a general purpose bucket, or to a "
-                         "disk of each node by readers.cache_dir",
+                         "not supported: use a general purpose bucket",
                          (int)length, name);
     return STATUS_OK;
 }
@@ -103,7 +102,7 @@ enum status s3_settle(struct s3 *s3, const char *uri, const struct store_setting
     const char *name = strstr(uri, "://") + 3;
     size_t length = strcspn(name, "/");
     char bucket[256];
-    enum status status = check_bucket(name, length, err);
+    enum status status = check_bucket(name, length, s3->is_google, err);
     if (status != STATUS_OK)
         return status;
     memcpy(bucket, name, length);

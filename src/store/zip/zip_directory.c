@@ -2,6 +2,7 @@
 #include "store/zip/zip_directory.h"
 
 #include "base/size.h"
+#include "store/kind/store_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -153,24 +154,10 @@ static void read_entry(const unsigned char *at, size_t left, struct zip_entry *e
         *ret_size = HEADER_BYTES + name + extra + comment;
 }
 
-static int rank_of(char c)
-{
-    return c == '/' ? -1 : (unsigned char)c;
-}
-
-int zip_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    size_t least = a_bytes < b_bytes ? a_bytes : b_bytes;
-    for (size_t i = 0; i < least; i++)
-        if (a[i] != b[i])
-            return rank_of(a[i]) - rank_of(b[i]);
-    return (a_bytes > b_bytes) - (a_bytes < b_bytes);
-}
-
 static int by_name(const void *left, const void *right)
 {
     const struct zip_entry *a = left, *b = right;
-    int order = zip_compare(a->name, a->name_bytes, b->name, b->name_bytes);
+    int order = store_key_compare(a->name, a->name_bytes, b->name, b->name_bytes);
     return order ? order : (a->order > b->order) - (a->order < b->order);
 }
 
@@ -232,8 +219,9 @@ enum status zip_read_directory(const unsigned char *bytes, const struct zip_exte
     if (count > 0)
         qsort(entries, count, sizeof *entries, by_name);
     for (size_t i = 0; i < count; i++) /* the last of each name */
-        if (i + 1 == count || zip_compare(entries[i].name, entries[i].name_bytes,
-                                          entries[i + 1].name, entries[i + 1].name_bytes) != 0)
+        if (i + 1 == count ||
+            store_key_compare(entries[i].name, entries[i].name_bytes, entries[i + 1].name,
+                              entries[i + 1].name_bytes) != 0)
             entries[kept++] = entries[i];
     *ret_count = kept;
     return STATUS_OK;

@@ -54,12 +54,9 @@ MUST_USE enum status zip_find_directory(const unsigned char *tail, size_t tail_b
  * entries are values. `bytes` must outlive the entries, whose names point there. Folders are left
  * out, and so is what macOS adds (__MACOSX, .DS_Store). Of entries with one name, the last one
  * counts. If all values lie in one folder with Zarr metadata, names begin behind the folder.
- * Entries are in order of zip_compare(). CORRUPT: an entry is not valid. */
+ * Entries are in order of store_key_compare(). CORRUPT: an entry is not valid. */
 MUST_USE enum status zip_read_directory(const unsigned char *bytes, const struct zip_extent *extent,
                                         struct zip_entry *entries, size_t *ret_count,
                                         struct error *err);
-
-/* Compares names: below 0, 0 or above 0. '/' comes before all other bytes. */
-int zip_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 
 #endif

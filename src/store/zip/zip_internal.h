@@ -3,9 +3,9 @@
 #ifndef PENSTOCK_STORE_ZIP_ZIP_INTERNAL_H
 #define PENSTOCK_STORE_ZIP_ZIP_INTERNAL_H
 
+#include "store/kind/inflated.h"
 #include "store/kind/store_internal.h"
 #include "store/zip/zip_directory.h"
-#include "store/kind/inflated.h"
 
 struct zip {
     struct store store;
@@ -14,7 +14,7 @@ struct zip {
     uint64_t file_bytes, modified_ns;
     struct inflated *inflated; /* held; values of which parts are read */
     unsigned char *directory;  /* owned: the bytes of the directory */
-    struct zip_entry *entries; /* owned: [count] values, in order of zip_compare() */
+    struct zip_entry *entries; /* owned: [count] values, in order of store_key_compare() */
     size_t count;
 };
 

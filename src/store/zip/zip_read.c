@@ -43,7 +43,7 @@ size_t zip_find_from(const struct zip *zip, const char *name, size_t bytes)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct zip_entry *entry = &zip->entries[middle];
-        if (zip_compare(entry->name, entry->name_bytes, name, bytes) < 0)
+        if (store_key_compare(entry->name, entry->name_bytes, name, bytes) < 0)
             low = middle + 1;
         else
             high = middle;
