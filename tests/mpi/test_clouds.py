@@ -164,6 +164,7 @@ class Tokens(CloudTest):
         self.assertIn("grant_type=refresh_token&client_id=id&client_secret=secret-hidden&refresh_token=refresh-hidden",
                       [body for method, _, _, body in cloud.asked if method == "POST"])
         os.remove(user)
+        self.check_federation(cloud, **more)
         env = self.env(GCE_METADATA_HOST=cloud.url.removeprefix("http://"), AZURE_STORAGE_ACCOUNT="acc",
                        AZURE_POD_IDENTITY_AUTHORITY_HOST=cloud.url)
         for uri, asked in (("gs://v3", "/computeMetadata/v1/instance/service-accounts/default/token"),
@@ -179,6 +180,41 @@ class Tokens(CloudTest):
         self.same("az://v3", env=env, metadata="true", **more)
         self.assertTrue(any(path == "/team/oauth2/v2.0/token" and "client_assertion=federated-hidden" in body
                             for _, path, _, body in cloud.asked))
+
+    def check_federation(self, cloud, **more):
+        """A token of another provider, from a file or a url, is exchanged, and the service account's asked for with that one."""
+        source = {"url": cloud.url + "/id", "headers": {"Metadata": "true"}, "format": {"type": "json", "subject_token_field_name": "id"}}
+        adc = {"type": "external_account", "audience": "//iam/pool", "subject_token_type": "jwt", "token_url": cloud.url + "/token",
+               "credential_source": {"file": self.file("subject", "subject-hidden\n")}}
+        path = os.path.join(self.folder, "external.json")
+        env = self.env(GOOGLE_APPLICATION_CREDENTIALS=path)
+
+        def asked(metadata="false", **members):
+            self.file("external.json", json.dumps({**adc, **members}))
+            cloud.asked.clear()
+            self.same("gs://v3", env=env, metadata=metadata, **more)
+            return [(headers, body) for method, _, headers, body in cloud.asked if method == "POST"]
+
+        issue = cloud.ways["token"]
+
+        def issue_to_account(handler, body):
+            given = json.loads(issue(handler, body)[2])
+            return 200, [], json.dumps({"accessToken": given["access_token"], "expireTime": "2099-01-01T00:00:00Z"}).encode()
+        cloud.ways = {"^/id": lambda handler, _: (200, [], b'{"id": "json-hidden"}') if handler.headers["Metadata"] else (400, [], b""),
+                      "^/generateAccessToken": issue_to_account, **cloud.ways}
+        (_, body), = asked()
+        form = {name: value for name, (value,) in urllib.parse.parse_qs(body).items()}
+        self.assertEqual((form["subject_token"], form["audience"], form["grant_type"].rpartition(":")[2]),
+                         ("subject-hidden", "//iam/pool", "token-exchange"))
+        (_, body), (headers, wanted) = asked("true", credential_source=source, service_account_impersonation_url=cloud.url + "/generateAccessToken")
+        self.assertIn("subject_token=json-hidden", body)
+        self.assertRegex(headers["Authorization"], "^Bearer TOKEN-")
+        self.assertEqual(json.loads(wanted)["lifetime"], "3600s")
+        for words, members in (("only store.metadata: true allows", {"credential_source": source}),
+                               ("neither a file nor a url", {"credential_source": {"environment_id": "aws1"}}),
+                               ("lacks audience, subject_token_type, token_url or credential_source", {"audience": ""})):
+            self.file("external.json", json.dumps({**adc, **members}))
+            self.fails(words, "gs://v3", env=env, **more)
 
     def test_a_signature_in_a_file_that_is_rotated(self):
         """Each lives for two seconds: the next one is read before; and one that a server no longer takes is replaced, too."""

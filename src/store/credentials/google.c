@@ -2,6 +2,7 @@
 #include "store/credentials/google.h"
 
 #include "store/credentials/ask.h"
+#include "store/credentials/google_internal.h"
 #include "store/credentials/jwt.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
+const char google_scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
 static const char default_token_uri[] = "https://oauth2.googleapis.com/token";
 static const char token_server[] = "the server of tokens (token_uri)";
 
@@ -35,8 +36,7 @@ static enum status look_for_keys(struct credentials *found, struct error *err)
 /* Application default credentials
  * ---------------------------------------------------------------------------------------------- */
 
-/* A member that must be there; NULL: it is not. Borrowed from `root`. */
-static const char *member(struct json_object *root, const char *name)
+const char *google_member(struct json_object *root, const char *name)
 {
     struct json_object *value;
     const char *text = json_object_object_get_ex(root, name, &value) &&
@@ -46,7 +46,7 @@ static const char *member(struct json_object *root, const char *name)
     return text && *text ? text : NULL;
 }
 
-static enum status lacks(const char *what, struct error *err)
+enum status google_lacks(const char *what, struct error *err)
 {
     return error_set(err, STATUS_INVALID, "it lacks %s", what);
 }
@@ -55,12 +55,13 @@ static enum status ask_for_account(struct json_object *root, const char *token_u
                                    const struct store_settings *settings, struct credentials *found,
                                    struct error *err)
 {
-    const char *email = member(root, "client_email"), *key = member(root, "private_key");
-    const char *id = member(root, "private_key_id");
+    const char *email = google_member(root, "client_email"),
+               *key = google_member(root, "private_key");
+    const char *id = google_member(root, "private_key_id");
     struct text header = {0}, claims = {0}, assertion = {0}, form = {0};
     long long now = (long long)time(NULL);
     if (!email || !key)
-        return lacks("client_email or private_key", err);
+        return google_lacks("client_email or private_key", err);
     text_append(&header, "{\"alg\":\"RS256\",\"typ\":\"JWT\"");
     if (id) {
         text_append(&header, ",\"kid\":");
@@ -69,7 +70,7 @@ static enum status ask_for_account(struct json_object *root, const char *token_u
     text_append(&header, "}");
     text_append(&claims, "{\"iss\":");
     text_append_json(&claims, email);
-    text_append(&claims, ",\"scope\":\"%s\",\"aud\":", scope);
+    text_append(&claims, ",\"scope\":\"%s\",\"aud\":", google_scope);
     text_append_json(&claims, token_uri);
     text_append(&claims, ",\"iat\":%lld,\"exp\":%lld}", now, now + 3600);
     enum status status = jwt_sign(key, header.data, claims.data, &assertion, err);
@@ -95,11 +96,11 @@ static enum status ask_for_user(struct json_object *root, const char *token_uri,
     enum status status = STATUS_OK;
     ask_form(&form, "grant_type", "refresh_token");
     for (size_t i = 0; i < sizeof names / sizeof names[0] && status == STATUS_OK; i++) {
-        const char *value = member(root, names[i]);
+        const char *value = google_member(root, names[i]);
         if (value)
             ask_form(&form, names[i], value);
         else
-            status = lacks(names[i], err);
+            status = google_lacks(names[i], err);
     }
     struct ask ask = {.method = "POST", .url = token_uri, .form = form.data};
     if (status == STATUS_OK)
@@ -112,8 +113,8 @@ static enum status use_file(const char *path, const struct store_settings *setti
                             struct credentials *found, struct error *err)
 {
     struct json_object *root = json_object_from_file(path);
-    const char *type = root ? member(root, "type") : NULL;
-    const char *token_uri = root ? member(root, "token_uri") : NULL;
+    const char *type = root ? google_member(root, "type") : NULL;
+    const char *token_uri = root ? google_member(root, "token_uri") : NULL;
     enum status status;
     if (!token_uri)
         token_uri = default_token_uri;
@@ -123,6 +124,8 @@ static enum status use_file(const char *path, const struct store_settings *setti
         status = ask_for_account(root, token_uri, settings, found, err);
     else if (strcmp(type, "authorized_user") == 0)
         status = ask_for_user(root, token_uri, settings, found, err);
+    else if (strcmp(type, "external_account") == 0)
+        status = google_ask_external(root, settings, found, err);
     else
         status = error_set(err, STATUS_UNSUPPORTED,
                            "its type '%.60s' is not supported: use a service account's file, or "

@@ -3,7 +3,8 @@
  *     GS_ACCESS_KEY_ID, GS_SECRET_ACCESS_KEY     HMAC keys, which sign as for S3
  *     GOOGLE_APPLICATION_CREDENTIALS, or         application default credentials: of a service
  *     application_default_credentials.json       account, or of a user (`gcloud auth
- *     in $CLOUDSDK_CONFIG or ~/.config/gcloud    application-default login`)
+ *     in $CLOUDSDK_CONFIG or ~/.config/gcloud    application-default login`), or of another
+ *                                                provider whose tokens Google takes
  *     metadata.google.internal                   (GCE_METADATA_HOST), where store.metadata allows
  * it
  *
