@@ -93,6 +93,9 @@ finds 1 FAILURE plan "readers.memory_limit 1.00 MiB is too low" "penstock plan" 
 finds 1 FAILURE cache_dir "run.yaml' cannot be written to" "on every node" "$doctor" doctor -c run.yaml --set readers.cache_dir="$PWD/run.yaml/cache"
 finds 1 FAILURE storage "127.0.0.1:1" "store.proxy" "$doctor" doctor --set dataset.uri=http://127.0.0.1:1/x.zarr --set store.retries=0
 
+mkdir broken.icechunk && echo nothing >broken.icechunk/repo
+finds 1 FAILURE storage "broken.icechunk" "may read the dataset" "$doctor" doctor --set dataset.uri="icechunk://$PWD/broken.icechunk"
+
 # Programs.
 stand_in penstock-reader "echo 'penstock-reader: error while loading shared libraries: libmpi.so.40: cannot open' >&2; exit 127"
 finds 1 FAILURE programs "does not start: penstock-reader: error while loading shared libraries: libmpi.so.40" "module load" "$doctor" doctor

@@ -3,14 +3,13 @@
  *
  * The input is the sizes of three files, two bytes each, and the files: `repo`, the snapshot and
  * the manifest, whatever their names. The highest bit of a size: the file is whole as it is, else a
- * header is put in front. A repository of these lists, and whatever it lists can be asked for: the
- * answer is the value or an error, and pieces agree with the whole. */
-#include "fuzz.h"
+ * header is put in front. A repository of these is walked through. */
+#include "fuzz_walk.h"
 
 #include "store/icechunk/icechunk.h"
 #include "store/kind/store_internal.h"
 
-enum { FILES = 3, HEADER = 39, DEPTH = 5, VALUE_BYTES = 1 << 16 };
+enum { FILES = 3, HEADER = 39 };
 
 struct base {
     struct store store;
@@ -133,57 +132,6 @@ static struct store *make_base(const uint8_t *data, size_t size)
     return &base->store;
 }
 
-struct walk {
-    const struct store *store;
-    const char *prefix;
-    int depth;
-    uint64_t *visited;
-};
-
-static void look_at(const struct store *store, const char *key)
-{
-    static unsigned char value[VALUE_BYTES], piece[VALUE_BYTES];
-    struct store_info info;
-    struct error err;
-    size_t size = 0;
-    uint64_t total = 0;
-    enum status status = store_stat(store, key, &info, &err);
-    if (store_get(store, key, value, sizeof value, &size, &err) != STATUS_OK) {
-        CHECK(err.message[0]);
-        return;
-    }
-    CHECK(status == STATUS_OK && info.bytes == size);
-    CHECK(store_get_suffix(store, key, piece, size / 2, &total, &err) == STATUS_OK);
-    CHECK(total == size && memcmp(piece, value + size - size / 2, size / 2) == 0);
-    const struct store_range range = {size / 3, size / 3, piece};
-    CHECK(store_get_ranges(store, key, &range, 1, NULL, &err) == STATUS_OK);
-    CHECK(memcmp(piece, value + size / 3, size / 3) == 0);
-}
-
-static enum status visit(const char *name, bool is_prefix, void *argument, struct error *err)
-{
-    struct walk *walk = argument;
-    char key[4096];
-    CHECK(name[0] && !strchr(name, '/'));
-    if (++*walk->visited > 64)
-        return error_set(err, STATUS_ENDED, "enough");
-    if (snprintf(key, sizeof key, "%s%s%s", walk->prefix, *walk->prefix ? "/" : "", name) >=
-        (int)sizeof key)
-        return STATUS_OK;
-    if (!is_prefix) {
-        look_at(walk->store, key);
-        return STATUS_OK;
-    }
-    struct walk below = {walk->store, key, walk->depth + 1, walk->visited};
-    struct store_usage usage;
-    struct store_catalogue catalogue;
-    (void)!store_usage(walk->store, key, 1, &usage, NULL);
-    (void)!store_catalogue_below(walk->store, key, &catalogue, NULL);
-    enum status status =
-        below.depth < DEPTH ? store_list(walk->store, key, visit, &below, err) : STATUS_OK;
-    return status == STATUS_ENDED ? status : STATUS_OK;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const uris[] = {"icechunk://fuzz", "icechunk://fuzz@tag:t",
@@ -195,16 +143,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     for (size_t i = 0; i < sizeof uris / sizeof uris[0]; i++) {
         struct store *store = NULL;
-        uint64_t visited = 0;
         enum status status =
             icechunk_open_in(make_base(data, size), uris[i], &options, NULL, &store, &err);
         CHECK(status == STATUS_OK || err.message[0]);
         if (status != STATUS_OK)
             continue;
         store->uri = strdup(uris[i]);
-        struct walk walk = {store, "", 0, &visited};
-        status = store_list(store, "", visit, &walk, &err);
-        CHECK(status == STATUS_OK || err.message[0]);
+        walk_store(store, false);
         store_free(store);
     }
     return 0;

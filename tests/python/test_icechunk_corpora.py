@@ -10,24 +10,15 @@ name. Without PENSTOCK_CORPORA, the archive or zstd it exits 77 (skipped).
 
 import argparse
 import hashlib
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+from corpora import unpack
 from dumping import Dump
 
-SKIPPED = 77
 ARCHIVE = "catalogues.tar.zst"
 DIGESTS = pathlib.Path(__file__).with_name("icechunk_digests.txt")
-
-
-def unpack(archive, folder):
-    done = subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], capture_output=True, check=False)
-    if done.returncode != 0:
-        print(f"skipped: tar --zstd -xf {ARCHIVE}: {done.stderr.decode().strip()}")
-        sys.exit(SKIPPED)
 
 
 def what_is_wrong(dump, folder):
@@ -50,16 +41,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dump", required=True)
     arguments = parser.parse_args()
-    corpora = os.environ.get("PENSTOCK_CORPORA")
-    if not corpora:
-        print("skipped: PENSTOCK_CORPORA is not set")
-        return SKIPPED
-    archive = pathlib.Path(corpora) / ARCHIVE
-    if not archive.exists():
-        print(f"skipped: PENSTOCK_CORPORA has no {ARCHIVE}")
-        return SKIPPED
     with tempfile.TemporaryDirectory(prefix="penstock-icechunk-") as folder:
-        unpack(archive, folder)
+        unpack(ARCHIVE, folder)
         with Dump(arguments.dump) as dump:
             wrong = list(what_is_wrong(dump, folder))
     for line in wrong:

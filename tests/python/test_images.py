@@ -10,22 +10,13 @@ with what imagecodecs itself decodes. Without NumPy, imagecodecs (--matrix) or t
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import zlib
 
+from corpora import skip, unpack
 from dumping import Dump
-
-SKIPPED = 77
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
 
 try:
     import numpy as np
@@ -110,15 +101,7 @@ ITEMS = {
 
 
 def run_corpus(dump, folder):
-    corpora = os.environ.get("PENSTOCK_CORPORA")
-    if not corpora:
-        skip("PENSTOCK_CORPORA is not set")
-    archive = pathlib.Path(corpora) / "catalogues.tar.zst"
-    if not archive.exists():
-        skip(f"there is no {archive}")
-    unpacked = subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], capture_output=True)
-    if unpacked.returncode != 0:
-        skip(f"tar cannot unpack {archive}: {unpacked.stderr.decode()}")
+    unpack("catalogues.tar.zst", folder)
     count = Count()
     for name, items in ITEMS.items():
         data, message = dump.read(folder / "img" / name)

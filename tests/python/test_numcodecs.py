@@ -12,22 +12,13 @@ NumPy, numcodecs (--matrix) or the corpus it exits 77 (skipped).
 
 import argparse
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+from corpora import skip, unpack
 from dumping import Dump
-
-SKIPPED = 77
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
 
 try:
     import numpy as np
@@ -179,17 +170,9 @@ def check_fixture(reader, folder, config, number):
 
 
 def run_corpus(reader):
-    corpora = os.environ.get("PENSTOCK_CORPORA")
-    if not corpora:
-        skip("PENSTOCK_CORPORA is not set")
-    archive = pathlib.Path(corpora) / "numcodecs_fixture.tar.zst"
-    if not archive.exists():
-        skip(f"there is no {archive}")
     target = reader.folder / "corpus"
     target.mkdir()
-    unpacked = subprocess.run(["tar", "--zstd", "-xf", archive, "-C", target], capture_output=True)
-    if unpacked.returncode != 0:
-        skip(f"tar cannot unpack {archive}: {unpacked.stderr.decode()}")
+    unpack("numcodecs_fixture.tar.zst", target)
     for path in sorted(target.glob("fixture/*/codec.*/config.json")):
         config = json.loads(path.read_text())
         for chunk in sorted(path.parent.glob("encoded.*.dat")):

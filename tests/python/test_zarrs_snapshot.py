@@ -11,16 +11,14 @@ are read than were. Without PENSTOCK_CORPORA, the archive or zstd it exits 77 (s
 import argparse
 import collections
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+from corpora import unpack
 from dumping import Dump
 
-SKIPPED = 77
 ARCHIVE = "zarrs_snapshot_v3.tar.zst"
 LEAST_READ = 200
 
@@ -29,13 +27,6 @@ REFUSED = re.compile(r"data type '|codec '|not supported|only \S+ are")
 
 # Codecs that do not keep what they are given: their arrays only have to be read.
 LOSSY = {"bitround", "numcodecs.fixedscaleoffset", "numcodecs.bitround", "numcodecs.quantize"}
-
-
-def unpack(archive, folder):
-    done = subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], capture_output=True, check=False)
-    if done.returncode != 0:
-        print(f"skipped: tar --zstd -xf {ARCHIVE}: {done.stderr.decode().strip()}")
-        sys.exit(SKIPPED)
 
 
 def arrays_of(folder):
@@ -77,17 +68,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dump", required=True)
     arguments = parser.parse_args()
-    corpora = os.environ.get("PENSTOCK_CORPORA")
-    if not corpora:
-        print("skipped: PENSTOCK_CORPORA is not set")
-        return SKIPPED
-    archive = pathlib.Path(corpora) / ARCHIVE
-    if not archive.exists():
-        print(f"skipped: PENSTOCK_CORPORA has no {ARCHIVE}")
-        return SKIPPED
-
     with tempfile.TemporaryDirectory(prefix="penstock-zarrs-") as folder:
-        unpack(archive, folder)
+        unpack(ARCHIVE, folder)
         with Dump(arguments.dump) as dump:
             counts, wrong, reasons = compare(dump, pathlib.Path(folder))
     for reason, count in reasons.most_common():

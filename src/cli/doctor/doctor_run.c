@@ -13,17 +13,36 @@
 
 enum { PLAN_TIMEOUT_S = 60 };
 
-static bool starts_with(const char *text, const char *start)
+/* Of a list of stores, which may be NULL. */
+static void add_store_needs(const char *uris, struct needs *needs)
 {
-    return strncmp(text, start, strlen(start)) == 0;
+    struct text uri = {0};
+    while (text_list_take(&uris, &uri)) {
+        bool signs = false;
+        needs->remote |= store_uri_is_remote(uri.data, &signs);
+        needs->signs |= signs;
+    }
+    text_done(&uri);
 }
 
-static const char *advice_on_storage(const struct error *err, const char *uri)
+static void add_config_needs(const struct config *config, struct needs *needs)
 {
+    add_store_needs(config->uri, needs);
+    add_store_needs(config->virtual_prefixes, needs);
+    for (size_t i = 0; i < config->field_count; i++)
+        add_store_needs(config->fields[i].store, needs);
+    for (uint32_t i = 0; i < config->source_count; i++)
+        add_config_needs(config->sources[i].config, needs);
+}
+
+static const char *advice_on_storage(const struct error *err, const struct config *config)
+{
+    struct needs needs = {0};
+    add_config_needs(config, &needs);
     if (err->status == STATUS_NOT_FOUND)
         return "check dataset.uri and the stores of fields, and that the file system is mounted on "
                "this node";
-    if (strstr(uri, "://") && !starts_with(uri, "file:"))
+    if (needs.remote)
         return "check the address, store.proxy, and credentials as this node has them, and "
                "'penstock inspect' with the same uri";
     return "check that this user may read the dataset on this node; 'penstock inspect' and "
@@ -52,7 +71,7 @@ static void add_doubts(struct diagnosis *diagnosis, const struct dataset *datase
     dataset_describe_doubts(dataset, &doubts);
     for (char *line = doubts.data ? strtok_r(doubts.data, "\n", &rest) : NULL; line;
          line = strtok_r(NULL, "\n", &rest))
-        if (starts_with(line, mark))
+        if (strncmp(line, mark, strlen(mark)) == 0)
             diagnosis_add(diagnosis, FINDING_WARNING, "dataset", NULL, "%s%s", name_run(run).text,
                           line + strlen(mark));
     text_done(&doubts);
@@ -64,13 +83,13 @@ static bool check_storage(struct diagnosis *diagnosis, const struct config *conf
     struct dataset *dataset = NULL;
     struct error err;
     if (config_open_dataset(config, false, NULL, &dataset, &err) != STATUS_OK) {
-        diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config->uri),
+        diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config),
                       "%s%s", name_run(run).text, err.message);
         return false;
     }
     bool fills_empty = config->missing_chunk == MISSING_CHUNK_FILL;
     if (doctor_look_at_arrays(diagnosis, dataset, run, fills_empty, &err) != STATUS_OK)
-        diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config->uri),
+        diagnosis_add(diagnosis, FINDING_FAILURE, "storage", advice_on_storage(&err, config),
                       "%s%s", name_run(run).text, err.message);
     else
         diagnosis_add(diagnosis, FINDING_OK, "storage", NULL, "%s%s: %" PRIu64 " samples of %s",
@@ -144,28 +163,6 @@ static enum status read_configuration(const struct cli_settings *settings, const
     if (status != STATUS_OK)
         return status;
     return run ? config_check_beside(ret_config, err) : config_check(ret_config, err);
-}
-
-/* Of a list of stores, which may be NULL. */
-static void add_store_needs(const char *uris, struct needs *needs)
-{
-    struct text uri = {0};
-    while (text_list_take(&uris, &uri)) {
-        bool signs = false;
-        needs->remote |= store_uri_is_remote(uri.data, &signs);
-        needs->signs |= signs;
-    }
-    text_done(&uri);
-}
-
-static void add_config_needs(const struct config *config, struct needs *needs)
-{
-    add_store_needs(config->uri, needs);
-    add_store_needs(config->virtual_prefixes, needs);
-    for (size_t i = 0; i < config->field_count; i++)
-        add_store_needs(config->fields[i].store, needs);
-    for (uint32_t i = 0; i < config->source_count; i++)
-        add_config_needs(config->sources[i].config, needs);
 }
 
 /* False: it is wrong, as a finding says. */
