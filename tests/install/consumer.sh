@@ -21,6 +21,8 @@ library=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --variable=libdir penstock)
 # Only the public names leave the library.
 foreign=$(nm -D --defined-only "$library/libpenstock.so" | awk '$3 !~ /^penstock_/')
 [[ -z $foreign ]] || { echo "exported beyond penstock_*: $foreign" && exit 1; }
+# It lives in the user's process, and starts no threads there.
+[[ $(nm -D --undefined-only "$library/libpenstock.so") != *" pthread_create"* ]] || { echo "it starts threads" && exit 1; }
 
 # shellcheck disable=SC2046
 "$compiler" -std=c99 -Wall -Wextra -pedantic -Werror "$here/consumer/main.c" -o "$scratch/by-pkgconfig" \
