@@ -25,8 +25,6 @@ static const struct {
     {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
     {"zip", "write the path of the archive alone: FILE.zip"},
     {"ftp", "copy it to a directory"},
-    {"reference", "kerchunk's references are not read: write their data to a Zarr store, as with "
-                  "xarray.open_dataset(..., engine=\"kerchunk\").to_zarr()"},
 };
 
 static const struct {
@@ -80,7 +78,8 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
     return error_set(err, STATUS_UNSUPPORTED,
                      "store '%s': %.*s stores are not supported%s%s; supported are directories, "
                      "zip archives, http(s)://, s3://, gs://, az://, abfs[s]:// and hf://, and "
-                     "icechunk:// or icechunk+SCHEME:// of these",
+                     "icechunk://, icechunk+SCHEME://, reference:// and reference+SCHEME:// of "
+                     "these",
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 

@@ -38,6 +38,23 @@ static void append_prefix(const char *uri, struct text *out)
         text_append(out, "/");
 }
 
+const char *virtual_uri_inside(const char *uri, const char *scheme)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    const char *rest = uri + strlen(scheme);
+    if (strncmp(uri, scheme, strlen(scheme)) != 0)
+        return NULL;
+    if (strncmp(rest, "://", 3) == 0)
+        return rest + 3;
+    size_t length = rest[0] == '+' ? strspn(rest + 1, letters) : 0;
+    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
+}
+
+static bool is_virtual(const char *uri)
+{
+    return virtual_uri_inside(uri, "icechunk") || virtual_uri_inside(uri, "reference");
+}
+
 static enum status open_prefix(struct virtual_store *store, const char *uri,
                                const struct store_options *options, store_opener *open,
                                struct error *err)
@@ -47,7 +64,7 @@ static enum status open_prefix(struct virtual_store *store, const char *uri,
     if (store->prefix_count == VIRTUAL_MOST_PREFIXES)
         return error_set(err, STATUS_INVALID, "store.virtual: more than %d prefixes",
                          VIRTUAL_MOST_PREFIXES);
-    if (!strstr(uri, "://") && uri[0] != '/')
+    if ((!strstr(uri, "://") && uri[0] != '/') || is_virtual(uri)) /* which would open itself */
         return error_set(err, STATUS_INVALID,
                          "store.virtual: '%s': write an absolute path, or a uri such as "
                          "s3://BUCKET/PREFIX/",
@@ -149,16 +166,4 @@ enum status virtual_object(const struct virtual_store *store, const struct virtu
         status = find_prefix(store, location.data, ret_store, ret_key, err);
     text_done(&location);
     return status;
-}
-
-const char *virtual_uri_inside(const char *uri, const char *scheme)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    const char *rest = uri + strlen(scheme);
-    if (strncmp(uri, scheme, strlen(scheme)) != 0)
-        return NULL;
-    if (strncmp(rest, "://", 3) == 0)
-        return rest + 3;
-    size_t length = rest[0] == '+' ? strspn(rest + 1, letters) : 0;
-    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
 }
