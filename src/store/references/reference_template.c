@@ -268,12 +268,16 @@ static enum status read_chain(struct reader *reader, const char *const *signs, s
     enum status status = read(reader, ret_value);
     while (status == STATUS_OK) {
         size_t i = 0;
+        skip_blanks(reader);
+        const char *sign = reader->at;
         while (i < sign_count && !take(reader, signs[i]))
             i++;
         if (i == sign_count)
             break;
-        if (!ret_value->is_number)
+        if (!ret_value->is_number) {
+            reader->at = sign;
             return not_read(reader);
+        }
         status = read(reader, &right);
         if (status == STATUS_OK && !right.is_number)
             status = not_read(reader);
