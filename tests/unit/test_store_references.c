@@ -282,7 +282,7 @@ static void test_bad_references(void **state)
          "'-1', which is no number of bytes", STATUS_CORRUPT},
         {GEN("\"key\": \"k\", \"url\": \"u\", \"dimensions\": {\"i\": {\"stop\": 1000000000}, "
              "\"j\": {\"stop\": 1000000000}, \"k\": {\"stop\": 1000000000}}"),
-         "makes more than", STATUS_UNSUPPORTED},
+         "references, which are too many", STATUS_UNSUPPORTED},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -5,6 +5,7 @@
 #include "store/kind/store_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,10 +165,11 @@ static enum status add_products(const struct gen *gen, const struct template_nam
     uint64_t count = 1;
     for (size_t k = 0; k < gen->count; k++)
         count = mul_sat(count, gen->dimensions[k].count);
-    if (count > REFERENCE_MOST - table->count)
+    if (count > reference_table_room(table))
         return error_set(err, STATUS_UNSUPPORTED,
-                         "it makes more than %d references: split them into several stores",
-                         REFERENCE_MOST);
+                         "it makes %" PRIu64 " references, which are too many: split them into "
+                         "several stores",
+                         count);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t rest = i;
         for (size_t k = gen->count; k-- > 0; rest /= gen->dimensions[k].count)

@@ -118,6 +118,11 @@ static size_t split(const char *key, const char **ret_name)
     return slash ? (size_t)(slash - key) : 0;
 }
 
+size_t reference_table_room(const struct reference_table *table)
+{
+    return (table->most ? table->most : REFERENCE_MOST) - table->count;
+}
+
 static enum status add(struct reference_table *table, const char *key,
                        const struct reference *reference, struct error *err)
 {
@@ -127,10 +132,10 @@ static enum status add(struct reference_table *table, const char *key,
     if (strlen(key) >= REFERENCE_KEY_BYTES)
         return error_set(err, STATUS_INVALID, "its key has more than %d bytes",
                          REFERENCE_KEY_BYTES - 1);
-    if (table->count == REFERENCE_MOST)
+    if (reference_table_room(table) == 0)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "there are more than %d references: split them into several stores",
-                         REFERENCE_MOST);
+                         "there are more than %zu references: split them into several stores",
+                         table->count);
     enum status status = intern(table, key, bytes, &added.folder, err);
     if (status == STATUS_OK)
         status = append_text(&table->texts, name, strlen(name), &added.name, err);

@@ -45,6 +45,7 @@ struct reference_bytes {
 struct reference_table {
     struct reference *references; /* owned */
     size_t count, capacity;
+    size_t most;                      /* so many at most; 0: REFERENCE_MOST */
     struct reference_folder *folders; /* owned; [folder_count + 1], in order of path */
     size_t folder_count;
     struct reference_bytes texts, data;
@@ -65,6 +66,9 @@ MUST_USE enum status reference_table_add_value(struct reference_table *table, co
 
 /* Sorts the table, and frees what only adding needs. CORRUPT: two references have one key. */
 MUST_USE enum status reference_table_sort(struct reference_table *table, struct error *err);
+
+/* How many references may be added. Pure. */
+size_t reference_table_room(const struct reference_table *table);
 
 /* How many bytes the sorted table takes. */
 uint64_t reference_table_bytes(const struct reference_table *table);
