@@ -231,16 +231,19 @@ static enum status read_primary(struct reader *reader, struct template_value *re
     return status;
 }
 
-/* Rounds down, as Python does. */
-static int64_t divide_down(int64_t a, int64_t b)
+/* Division rounds down, and the rest has the sign of `b`, as in Python. */
+static void divide_down(int64_t a, int64_t b, int64_t *ret_whole, int64_t *ret_rest)
 {
-    return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+    bool down = a % b != 0 && (a % b < 0) != (b < 0);
+    *ret_whole = a / b - down;
+    *ret_rest = a % b + (down ? b : 0);
 }
 
 static enum status reckon(const struct reader *reader, char sign, int64_t a, int64_t b,
                           int64_t *ret_number)
 {
     bool bad = false;
+    int64_t whole, rest;
     switch (sign) {
     case '+':
         bad = __builtin_add_overflow(a, b, ret_number);
@@ -253,8 +256,10 @@ static enum status reckon(const struct reader *reader, char sign, int64_t a, int
         break;
     default:
         bad = b == 0 || (a == INT64_MIN && b == -1);
-        if (!bad)
-            *ret_number = sign == '/' ? divide_down(a, b) : a - divide_down(a, b) * b;
+        if (!bad) {
+            divide_down(a, b, &whole, &rest);
+            *ret_number = sign == '/' ? whole : rest;
+        }
     }
     return bad ? beyond(reader) : STATUS_OK;
 }
