@@ -4,8 +4,8 @@
     python test_references.py --dump PATH/dump_array --field PATH/dump_field --peers
 
 --hand takes no package: a file with raw chunks as HDF5 has them, and references to it in every form. --peers takes h5py, which
-writes HDF5 files and says where their chunks lie; and netCDF4, kerchunk and VirtualiZarr as far as they are installed. Without
-h5py it exits 77 (skipped).
+writes HDF5 files and says where their chunks lie; pyarrow, netCDF4, kerchunk and VirtualiZarr: as far as they are installed.
+Without any of them it exits 77 (skipped).
 """
 
 import argparse
@@ -16,6 +16,7 @@ import json
 import pathlib
 import random
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -218,6 +219,42 @@ def check_h5py(checks, folder):
         checks.equal(uri, f"{name}/{number}", items.astype(items.dtype.newbyteorder("=")).tobytes())
 
 
+def check_parquet(checks, folder):
+    """References as Parquet, made by hand, and as JSON by penstock.references: bytes, a whole file, parts, and chunks that lack."""
+    import pyarrow
+    import pyarrow.parquet
+    items = [[float(r * SHAPE[1] + c) for c in range(SHAPE[1])] for r in range(SHAPE[0])]
+    places = [[*write_chunks(folder / "parquet.nc", items, bytes)[index]] for index, _ in cut_chunks(items)]
+    data = [chunk for _, chunk in cut_chunks(items)]
+    (folder / "whole chunk").write_bytes(data[1])
+    rows = [{"path": None, "offset": 0, "size": 0, "raw": data[0]}, {"path": str(folder / "whole chunk"), "offset": 0, "size": 0, "raw": None},
+            *({"path": path, "offset": offset, "size": size, "raw": None} for path, offset, size in places[2:4]),
+            {"path": None, "offset": 0, "size": 0, "raw": None}]
+    source = folder / "made.parq"
+    (source / "g" / "x").mkdir(parents=True)
+    (source / ".zmetadata").write_text(json.dumps({"record_size": 3, "metadata": {
+        ".zgroup": GROUP, "g/.zgroup": GROUP, "g/x/.zarray": metadata(None), "g/x/.zattrs": {}}}), encoding="ascii")
+    for i in range(0, len(rows), 3):
+        table = pyarrow.Table.from_pylist(rows[i:i + 3])
+        table = table.set_column(0, "path", table["path"].dictionary_encode())
+        pyarrow.parquet.write_table(table, source / "g" / "x" / f"refs.{i // 3}.parq", compression="zstd")
+    package = pathlib.Path(__file__).parents[2] / "python"
+
+    def convert(given, target):
+        return subprocess.run([sys.executable, "-m", "penstock.references", str(given), str(folder / target)], cwd=package,
+                              capture_output=True, text=True, check=False)
+
+    done = convert(source, "made.json")
+    uri = f"reference://{folder}/made.json"
+    checks.note(done.returncode == 0 and uri in done.stdout, f"penstock.references: {done.stdout}{done.stderr}")
+    lacks = [[-1.0 if r >= 8 else items[r][c] for c in range(SHAPE[1])] for r in range(SHAPE[0])]
+    checks.equal(uri, "g/x", flat(lacks))
+    (source / "g" / "x" / "refs.0.parq").write_bytes(b"PAR1")
+    done = convert(source, "broken.json")
+    checks.note(done.returncode == 4 and "penstock.references: " in done.stderr and not (folder / "broken.json").exists(),
+                f"penstock.references of a damaged file: {done.returncode} {done.stderr}")
+
+
 def make_netcdf(path):
     """variable -> values; with fletcher32 and shuffle as netCDF4 orders them, or without the checksum"""
     import netCDF4
@@ -268,7 +305,7 @@ def check_virtualizarr(checks, folder):
                                              "dataset.fields.x.mean": f"{uri}::scalar"})
     checks.note(field == (values["packed"] - 2.5).astype("f4").tobytes(), f"{uri}: 'scalar' as a mean: {message or 'other values'}")
     virtual.drop_vars("scalar").vz.to_kerchunk(str(folder / "virtualizarr.parq"), format="parquet", record_size=4)
-    checks.refused(f"reference://{folder}/virtualizarr.parq", "raw", "as Parquet")
+    checks.refused(f"reference://{folder}/virtualizarr.parq", "raw", "as Parquet", "python3 -m penstock.references")
 
 
 def main():
@@ -279,7 +316,7 @@ def main():
     parser.add_argument("--peers", action="store_true")
     arguments = parser.parse_args()
     tests = [check_by_hand] if arguments.hand else []
-    tests += [check_h5py, check_kerchunk, check_virtualizarr] if arguments.peers else []
+    tests += [check_h5py, check_parquet, check_kerchunk, check_virtualizarr] if arguments.peers else []
     left_out = {}
     with tempfile.TemporaryDirectory() as folder:
         checks = Checks(arguments.dump, arguments.field, pathlib.Path(folder))
@@ -295,7 +332,7 @@ def main():
         print(f"left out: {name}: {error}")
     print(f"{checks.done} checks, {len(checks.wrong)} wrong")
     if checks.done == 0:
-        print("skipped: this Python has no h5py")
+        print("skipped: this Python has neither h5py nor pyarrow")
         sys.exit(SKIPPED)
     sys.exit(1 if checks.wrong else 0)
 

@@ -405,7 +405,8 @@ static void test_refused_stores(void **state)
         {"reference://", "it names no file", STATUS_INVALID},
         {"reference+https://me:hidden@host/x.json", "credentials are taken from", STATUS_INVALID},
         {"reference:///none/refs.json", "/none", STATUS_NOT_FOUND},
-        {"reference:///tmp/no such.parq/", "save_json", STATUS_UNSUPPORTED}};
+        {"reference:///tmp/no such.parq/", "python3 -m penstock.references no such.parq refs.json",
+         STATUS_UNSUPPORTED}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum status status = store_open(cases[i].uri, &store, &err);
         if (status != cases[i].status || !strstr(err.message, cases[i].said))

@@ -79,9 +79,9 @@ static bool is_parquet(const struct store *base, const char *key)
 static enum status refuse_parquet(const char *key, struct error *err)
 {
     return error_set(err, STATUS_UNSUPPORTED,
-                     "'%s' has references as Parquet, which are not read: write them once as JSON, "
-                     "in their folder: python3 -c \"import fsspec; fsspec.filesystem('reference', "
-                     "fo='%s').save_json('refs.json')\"",
+                     "'%s' has references as Parquet, which are not read: write them once as JSON: "
+                     "python3 -m penstock.references %s refs.json (pip install "
+                     "'penstock-loader[parquet]')",
                      key, key);
 }
 
