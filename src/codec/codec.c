@@ -33,6 +33,12 @@ static const struct {
     {"gdeflate", "bytes compressed by GDeflate", "store them through blosc or zstd"},
     {"optional", "values that may be absent",
      "store the values, and in another array which are there"},
+    {"lzf", "values compressed by LZF", "write the HDF5 file anew with gzip (h5repack -f GZIP=4)"},
+    {"szip", "values compressed by SZIP",
+     "write the HDF5 file anew with gzip (h5repack -f GZIP=4)"},
+    {"scaleoffset", "numbers of few bits", "write the HDF5 file anew without (h5repack -f NONE)"},
+    {"nbit", "numbers of few bits", "write the HDF5 file anew without (h5repack -f NONE)"},
+    {"grib", "messages of GRIB", "write a Zarr store, as with xarray.open_dataset(...).to_zarr()"},
     {"jenkins_lookup3", "another checksum than those we check", "use crc32c"},
 };
 

@@ -1,4 +1,5 @@
-/* shuffle: first bytes of all elements, then second bytes, and so on. */
+/* shuffle: first bytes of all elements, then second bytes, and so on. Bytes that are no element lie
+ * behind as they are: HDF5 shuffles data with a checksum of 4 bytes behind (H5Zshuffle.c). */
 #include "codec/blosc/unshuffle.h"
 #include "codec/codec_internal.h"
 
@@ -41,16 +42,16 @@ static enum status decode(const struct codec_step *step, void *state, struct byt
     (void)state;
     size_t element_bytes =
         step->parameters[ELEMENT_BYTES] > 1 ? (size_t)step->parameters[ELEMENT_BYTES] : 1;
-    if (stored.size % element_bytes != 0)
-        return error_set(err, STATUS_CORRUPT, "%zu stored bytes are no multiple of elementsize %zu",
-                         stored.size, element_bytes);
+    size_t rest = stored.size % element_bytes, shuffled = stored.size - rest;
     if (stored.size > room.capacity)
         return error_set(err, STATUS_CORRUPT, "%zu stored bytes, chunk holds %zu", stored.size,
                          room.capacity);
     if (element_bytes > 1)
-        unshuffle(stored.data, room.data, stored.size / element_bytes, element_bytes);
-    else if (stored.size > 0)
-        memcpy(room.data, stored.data, stored.size);
+        unshuffle(stored.data, room.data, shuffled / element_bytes, element_bytes);
+    else if (shuffled > 0)
+        memcpy(room.data, stored.data, shuffled);
+    if (rest > 0)
+        memcpy(room.data + shuffled, stored.data + shuffled, rest);
     *ret_decoded = (struct bytes){room.data, stored.size};
     return STATUS_OK;
 }

@@ -254,7 +254,7 @@ struct config_range {
       "s3: true: you pay for requests; gs: the project that pays; \"\": the owner of the "         \
       "data pays")                                                                                 \
     X("store.virtual", virtual_prefixes, LIST, "", 0, 0, KEEPS_ORDER,                              \
-      "icechunk: prefixes outside the repository that chunks may be read from, such as "           \
+      "icechunk and references: prefixes that chunks elsewhere may be read from, such as "         \
       "s3://BUCKET/PREFIX/")                                                                       \
     X("metrics.listen", metrics_listen, STRING, "", 0, 0, KEEPS_ORDER,                             \
       "HOST:PORT at which each reader gives its metrics to Prometheus: 127.0.0.1:9400; "           \

@@ -51,16 +51,20 @@ static enum status each_entry(struct yaml_reader *reader, yaml_node_t *map, cons
 }
 
 /* Of a URI that is relative to the file's folder, puts the folder in front; returns what goes
- * behind. An Icechunk repository in a folder has a scheme and a path. */
+ * behind. An Icechunk repository in a folder, and references in a file, have a scheme and a path.
+ */
 static const char *put_folder(const struct yaml_reader *reader, const char *uri, struct text *path)
 {
-    static const char repository[] = "icechunk://";
-    bool in_repository = strncmp(uri, repository, strlen(repository)) == 0;
-    const char *rest = in_repository ? uri + strlen(repository) : uri;
+    static const char *const schemes[] = {"icechunk://", "reference://"};
+    size_t scheme = 0;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strncmp(uri, schemes[i], strlen(schemes[i])) == 0)
+            scheme = strlen(schemes[i]);
+    const char *rest = uri + scheme;
     if (!reader->folder || !*rest || rest[0] == '/' || strstr(rest, "://") ||
         strncasecmp(rest, "file:", 5) == 0)
         return uri;
-    text_append(path, "%s%s/", in_repository ? repository : "", reader->folder);
+    text_append(path, "%.*s%s/", (int)scheme, uri, reader->folder);
     return rest;
 }
 

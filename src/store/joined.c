@@ -103,6 +103,14 @@ enum status joined_catalogue_below(const struct store *store, const char *prefix
     return inner ? store_catalogue_below(inner, prefix, ret_catalogue, err) : STATUS_OK;
 }
 
+uint64_t joined_table_bytes(const struct store *store)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < store->join->count; i++)
+        bytes += store_table_bytes(store->join->stores[i].store);
+    return bytes;
+}
+
 static const struct store_operations operations = {
     .identify = joined_identify, .fetch_stop = joined_fetch_stop, .free = joined_free};
 

@@ -335,6 +335,14 @@ enum status store_catalogue_below(const struct store *store, const char *prefix,
                : STATUS_OK;
 }
 
+uint64_t store_table_bytes(const struct store *store)
+{
+    if (store->join)
+        return joined_table_bytes(store);
+    store = store_innermost(store);
+    return store->operations->table_bytes ? store->operations->table_bytes(store) : 0;
+}
+
 void store_reserve(const struct store *store, int64_t bytes)
 {
     const struct store *inner = store_innermost(store);

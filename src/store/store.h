@@ -34,6 +34,9 @@ struct store_watch;
  *     icechunk://DIRECTORY[@...], icechunk+s3://..., ...
  *                                      an Icechunk repository, read-only, in any of the stores
  *                                      above; icechunk_uri.h has what may stand behind the '@'
+ *     reference://FILE, reference+s3://BUCKET/FILE, ...
+ *                                      references of kerchunk or VirtualiZarr, read-only, in a file
+ *                                      of JSON in any of the stores above but Icechunk's
  *
  * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
  * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
@@ -76,7 +79,7 @@ struct store_settings {
     char proxy[STORE_TEXT_BYTES];    /* "http://HOST:PORT"; "": none */
     char payer[STORE_TEXT_BYTES]; /* who pays for requests: "true", or a project; "": the owner */
     char virtual_prefixes[STORE_LIST_BYTES]; /* a list (base/text.h): where chunks of an Icechunk
-                                                repository may lie outside it */
+                                                repository, or of references, may lie */
 };
 
 /* 60 s, 128 MiB, hedging on, and 404 alone for a missing value. All other members are 0 or "". */
@@ -294,6 +297,10 @@ struct store_catalogue {
 MUST_USE enum status store_catalogue_below(const struct store *store, const char *prefix,
                                            struct store_catalogue *ret_catalogue,
                                            struct error *err);
+
+/* The memory of tables that say where references have chunks, which are there as long as the store
+ * is; of all other stores 0. Does not block. */
+uint64_t store_table_bytes(const struct store *store);
 
 /* Reserves memory for such values and manifests, beside what others have reserved; or gives it up,
  * where `bytes` is below 0. All threads' reads together take no more, and wait for each other, but

@@ -6,6 +6,7 @@
 #include "store/icechunk/icechunk.h"
 #include "store/icechunk/icechunk_uri.h"
 #include "store/kind/watch.h"
+#include "store/references/references.h"
 #include "store/uri.h"
 
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static enum status open_kind(const char *uri, const struct store_options *option
     char *path = NULL;
     if (icechunk_uri_inside(uri))
         return icechunk_open(uri, options, open_part, ret_store, err);
+    if (references_uri_inside(uri))
+        return references_open(uri, options, open_part, ret_store, err);
     enum status status = uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
@@ -123,8 +126,8 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
 enum status store_path(const char *uri, char **ret_path, struct error *err)
 {
     char *path = NULL;
-    bool is_repository = icechunk_uri_inside(uri) != NULL;
-    enum status status = is_repository ? STATUS_OK : uri_parse(uri, &path, err);
+    bool is_read_only = icechunk_uri_inside(uri) || references_uri_inside(uri);
+    enum status status = is_read_only ? STATUS_OK : uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
     if (!path || is_zip(path)) {

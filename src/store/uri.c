@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "store/http/url.h"
 #include "store/icechunk/icechunk_uri.h"
+#include "store/references/references.h"
 #include "store/store.h"
 
 #include <ctype.h>
@@ -35,8 +36,6 @@ static const struct {
     {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
     {"zip", "write the path of the archive alone: FILE.zip"},
     {"ftp", "copy it to a directory"},
-    {"reference", "kerchunk's references are not read: write their data to a Zarr store, as with "
-                  "xarray.open_dataset(..., engine=\"kerchunk\").to_zarr()"},
 };
 
 static const struct {
@@ -90,7 +89,8 @@ static enum status refuse_scheme(const char *uri, size_t length, struct error *e
     return error_set(err, STATUS_UNSUPPORTED,
                      "store '%s': %.*s stores are not supported%s%s; supported are directories, "
                      "zip archives, http(s)://, s3://, gs://, az://, abfs[s]:// and hf://, and "
-                     "icechunk:// or icechunk+SCHEME:// of these",
+                     "icechunk://, icechunk+SCHEME://, reference:// and reference+SCHEME:// of "
+                     "these",
                      uri, (int)length, uri, instead ? ": " : "", instead ? instead : "");
 }
 
@@ -153,6 +153,8 @@ static bool names_user(const char *file)
 bool store_uri_is_remote(const char *uri, bool *ret_signs)
 {
     const char *inside = icechunk_uri_inside(uri);
+    if (!inside)
+        inside = references_uri_inside(uri);
     const char *of = inside ? inside : uri;
     for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
         if (strncmp(of, remote[i].start, strlen(remote[i].start)) == 0) {

@@ -88,6 +88,23 @@ if(PENSTOCK_ICECHUNK_PYTHON)
     LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# References of kerchunk and VirtualiZarr: to a file made by hand; and by these packages, as far as a Python has them.
+find_program(PENSTOCK_REFERENCES_PYTHON NAMES "$ENV{PENSTOCK_REFERENCES_PYTHON}" ${PENSTOCK_ZARR3_PYTHON} python3
+             DOC "Python with h5py, netCDF4, kerchunk and virtualizarr")
+if(PENSTOCK_REFERENCES_PYTHON)
+  foreach(mode hand peers)
+    set(name python.references)
+    if(mode STREQUAL peers)
+      set(name python.references_peers)
+    endif()
+    add_test(NAME ${name}
+      COMMAND ${PENSTOCK_REFERENCES_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_references.py
+              --dump $<TARGET_FILE:dump_array> --field $<TARGET_FILE:dump_field> --${mode})
+    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
+  set_property(TEST python.references_peers APPEND PROPERTY LABELS matrix)
+endif()
+
 # Fields: slices against NumPy's, of arrays that zarr-python wrote.
 add_executable(dump_field ${CMAKE_CURRENT_LIST_DIR}/../tools/dump_field.c)
 target_link_libraries(dump_field PRIVATE penstock-options penstock-config penstock-dataset)

@@ -132,12 +132,14 @@ static void files_are_read(void **state)
     fixture_put(fixture, "runs/mix.yaml",
                 "mix:\n  samples: 90\n  sources:\n"
                 "    - {config: ../data/a.yaml, weight: 3}\n"
+                "    - {config: ../data/c.yaml, weight: 2, name: third}\n"
                 "    - {config: ../data/b.yaml, weight: 1, name: second}\n"
                 "batch: {global_size: 8}\n");
     fixture_put(fixture, "data/a.yaml",
                 "dataset: {uri: a.zarr, fields: {x: y}}\nsamples: {stride: 3}\n"
                 "order: {seed: 7, window_rows: 5, shuffle: false}\nbatch: {global_size: 99}\n");
     fixture_put(fixture, "data/b.yaml", "dataset: {uri: 'icechunk://b@v 1'}\n");
+    fixture_put(fixture, "data/c.yaml", "dataset: {uri: 'reference://c.json'}\n");
     snprintf(path, sizeof path, "%s/runs/mix.yaml", fixture->path);
     assert_int_equal(config_init(&config, NULL), STATUS_OK);
     assert_ok(config_read_file(&config, path, &err), &err);
@@ -145,9 +147,9 @@ static void files_are_read(void **state)
     assert_int_equal(config.mix_samples, 90);
     assert_int_equal(config.global_batch, 8);
     assert_int_equal(config.seed, 0);
-    assert_int_equal(config.source_count, 2);
+    assert_int_equal(config.source_count, 3);
     assert_string_equal(config.sources[0].name, "../data/a.yaml");
-    assert_string_equal(config.sources[1].name, "second");
+    assert_string_equal(config.sources[2].name, "second");
     const struct config *a = config.sources[0].config;
     snprintf(path, sizeof path, "%s/runs/../data/a.zarr", fixture->path);
     assert_string_equal(a->uri, path);
@@ -156,6 +158,8 @@ static void files_are_read(void **state)
     assert_false(a->shuffle);
     assert_string_equal(a->fields[0].array, "y");
     snprintf(path, sizeof path, "icechunk://%s/runs/../data/b@v 1", fixture->path);
+    assert_string_equal(config.sources[2].config->uri, path);
+    snprintf(path, sizeof path, "reference://%s/runs/../data/c.json", fixture->path);
     assert_string_equal(config.sources[1].config->uri, path);
     snprintf(setting, sizeof setting, "mix.sources=%s/data/b.yaml:2", fixture->path);
     assert_ok(config_set(&config, setting, &err), &err);

@@ -165,7 +165,7 @@ static void test_one_thread_reads_a_manifest(void **state)
 {
     static const struct store_operations operations = {.get = slow_get};
     struct store base = {.operations = &operations, .uri = (char *)"base"};
-    struct icechunk icechunk = {.base = &base,
+    struct icechunk icechunk = {.virtual = {.base = &base},
                                 .inflated = inflated_new(),
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .loaded = PTHREAD_COND_INITIALIZER};
@@ -224,14 +224,15 @@ static void test_pieces_are_fetched_together(void **state)
 {
     static const struct store_operations operations = {.fetch = start_fetch};
     struct store base = {.operations = &operations, .uri = (char *)"base"};
-    struct icechunk icechunk = {.base = &base};
-    struct chunk_ref ref = {.kind = CHUNK_NATIVE, .offset = 100, .length = 50};
+    struct virtual_store virtual = {.base = &base};
+    struct virtual_value value = {
+        .is_inside = true, .location = "chunks/1", .offset = 100, .length = 50};
     unsigned char bytes[3] = {0};
     const struct store_range ranges[] = {
         {7, 1, &bytes[0]}, {0, 1, &bytes[1]}, {9, 0, NULL}, {49, 1, &bytes[2]}};
     (void)state;
     reads = most_reading = 0;
-    assert_int_equal(icechunk_read_object(&icechunk, &ref, ranges, 4, NULL), STATUS_OK);
+    assert_int_equal(virtual_read_object(&virtual, &value, ranges, 4, NULL), STATUS_OK);
     assert_int_equal(reads, 3);
     assert_int_equal(most_reading, 3);
     assert_true(bytes[0] == 107 && bytes[1] == 100 && bytes[2] == 149);

@@ -67,8 +67,7 @@ static const char *kind_of_json(const char *name, const char *start)
         if (strcmp(name, documents[i]) == 0)
             return "a metadata document: name the folder that it lies in";
     if (strstr(start, "\"refs\"") || strstr(start, "/.zarray\"") || strstr(start, "\".zgroup\""))
-        return "a file of kerchunk's references, which are not read: write their data to a Zarr "
-               "store, as with xarray.open_dataset(..., engine=\"kerchunk\").to_zarr()";
+        return "a file of kerchunk's references: write reference:// before its path";
     return NULL;
 }
 

@@ -13,7 +13,8 @@
 static enum status identify(const struct store *store, struct text *out, struct error *err)
 {
     const struct icechunk *icechunk = icechunk_of(store);
-    enum status status = icechunk->base->operations->identify(icechunk->base, out, err);
+    enum status status = icechunk->virtual.base->operations->identify(icechunk->virtual.base, out,
+                                                                      err);
     text_append(out, "icechunk snapshot %s\n", icechunk->id);
     return status;
 }
@@ -46,33 +47,26 @@ static struct inflated **inflated(const struct store *store)
 static void release(struct store *store)
 {
     struct icechunk *icechunk = icechunk_of(store);
-    icechunk_fetch_stop(store);
-    for (size_t i = 0; i < icechunk->prefix_count; i++) {
-        store_close(icechunk->prefixes[i].store);
-        free(icechunk->prefixes[i].prefix);
-    }
-    store_close(icechunk->base);
-    icechunk_fetches_free(icechunk->fetches);
+    virtual_done(&icechunk->virtual);
     inflated_free(icechunk->inflated);
     snapshot_done(&icechunk->snapshot);
     free(icechunk->config);
-    free(icechunk->uri);
     free(icechunk->pinned);
     pthread_cond_destroy(&icechunk->loaded);
     pthread_mutex_destroy(&icechunk->mutex);
     free(icechunk);
 }
 
-#define OPERATIONS                                                                                 \
-    .get = icechunk_get, .get_ranges = icechunk_get_ranges, .get_suffix = icechunk_get_suffix,     \
-    .get_text = icechunk_get_text, .list = icechunk_list, .names = icechunk_names, .stamp = stamp, \
-    .usage = icechunk_usage, .stat = icechunk_stat, .identify = identify, .pinned = pinned,        \
-    .snapshot = snapshot_id, .inflated = inflated, .catalogue_below = icechunk_catalogue_below,    \
+#define OPERATIONS                                                                                \
+    .get = virtual_get, .get_ranges = virtual_get_ranges, .get_suffix = virtual_get_suffix,       \
+    .get_text = virtual_get_text, .list = icechunk_list, .names = icechunk_names, .stamp = stamp, \
+    .usage = icechunk_usage, .stat = virtual_stat, .identify = identify, .pinned = pinned,        \
+    .snapshot = snapshot_id, .inflated = inflated, .catalogue_below = icechunk_catalogue_below,   \
     .free = release
 
 static const struct store_operations local_operations = {OPERATIONS};
-static const struct store_operations remote_operations = {OPERATIONS, .fetch = icechunk_fetch,
-                                                          .fetch_stop = icechunk_fetch_stop};
+static const struct store_operations remote_operations = {OPERATIONS, .fetch = virtual_fetch,
+                                                          .fetch_stop = virtual_fetch_stop};
 
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
@@ -84,26 +78,18 @@ static enum status read_snapshot(struct icechunk *icechunk, struct error *err)
     size_t size = 0;
     text_append(&key, "snapshots/%s", icechunk->id);
     enum status status =
-        icechunk_read_file(icechunk->base, key.data, ENVELOPE_SNAPSHOT, &bytes, &size, err);
+        icechunk_read_file(icechunk->virtual.base, key.data, ENVELOPE_SNAPSHOT, &bytes, &size, err);
     if (status == STATUS_NOT_FOUND)
         status = error_set(err, STATUS_NOT_FOUND,
                            "the Icechunk repository '%s' has no snapshot '%s': was it expired?",
-                           icechunk->base->uri, icechunk->id);
+                           icechunk->virtual.base->uri, icechunk->id);
     else if (status == STATUS_OK) {
         status = snapshot_read(bytes, size, &icechunk->snapshot, err);
         if (status != STATUS_OK)
-            status = error_prefix(err, status, "'%s/%s': ", icechunk->base->uri, key.data);
+            status = error_prefix(err, status, "'%s/%s': ", icechunk->virtual.base->uri, key.data);
     }
     text_done(&key);
     return status;
-}
-
-static bool is_any_remote(const struct icechunk *icechunk)
-{
-    bool remote = icechunk->base->operations->fetch;
-    for (size_t i = 0; i < icechunk->prefix_count; i++)
-        remote |= icechunk->prefixes[i].store->operations->fetch != NULL;
-    return remote;
 }
 
 /* The uri as given, with the snapshot instead of the reference. */
@@ -122,11 +108,7 @@ static enum status open_all(struct icechunk *icechunk, const char *uri,
     if (status == STATUS_OK)
         status = read_snapshot(icechunk, err);
     if (status == STATUS_OK)
-        status = icechunk_open_prefixes(icechunk, options, open, err);
-    if (status == STATUS_OK && is_any_remote(icechunk)) {
-        icechunk->store.operations = &remote_operations;
-        status = icechunk_fetches_new(icechunk, err);
-    }
+        status = virtual_open(&icechunk->virtual, options, open, &remote_operations, err);
     if (status == STATUS_OK)
         pin_uri(icechunk, uri);
     return status;
@@ -147,19 +129,18 @@ static enum status open_parts(struct store *base, const char *uri, const struct 
         store_close(base);
         return error_set(err, STATUS_NO_MEMORY, "no memory to open it");
     }
-    icechunk->store.operations = &local_operations;
-    icechunk->uri = copy;
-    icechunk->base = base;
+    icechunk->virtual = (struct virtual_store){
+        .store.operations = &local_operations, .kind = &icechunk_kind, .uri = copy, .base = base};
     icechunk->inflated = kept;
     inflated_reserve(kept, ICECHUNK_KEPT_BYTES);
     pthread_mutex_init(&icechunk->mutex, NULL);
     pthread_cond_init(&icechunk->loaded, NULL);
     enum status status = open_all(icechunk, uri, parts, options, open, err);
     if (status != STATUS_OK) {
-        release(&icechunk->store);
+        release(&icechunk->virtual.store);
         return status;
     }
-    *ret_store = &icechunk->store;
+    *ret_store = &icechunk->virtual.store;
     return STATUS_OK;
 }
 

@@ -2,11 +2,10 @@
  *
  *     key "a/b/c/3/0" --> node "/a/b", index [3,0]             (icechunk_find.c)
  *         --> manifest of the node with that index, in memory    (icechunk_manifests.c)
- *         --> reference --> bytes in it, `chunks/ID`, or an object elsewhere (icechunk_virtual.c)
- *         --> read by the store that has the object      (icechunk_read.c; icechunk_fetch.c)
+ *         --> reference --> bytes in it, `chunks/ID`, or an object elsewhere   (virtual/virtual.h)
  *
  * Snapshot and configuration are read at opening, and do not change. Manifests come and go
- * (kind/inflated.h). What a manifest refers to is there, or its lack is an error: never NOT_FOUND.
+ * (kind/inflated.h).
  */
 #ifndef PENSTOCK_STORE_ICECHUNK_ICECHUNK_INTERNAL_H
 #define PENSTOCK_STORE_ICECHUNK_ICECHUNK_INTERNAL_H
@@ -14,41 +13,26 @@
 #include "store/icechunk/manifest.h"
 #include "store/icechunk/snapshot.h"
 #include "store/kind/inflated.h"
-#include "store/kind/store_internal.h"
+#include "store/virtual/virtual.h"
 
 #include <pthread.h>
 
 enum {
-    ICECHUNK_KEY_BYTES = 2048,      /* of a key in the store that has an object, with its NUL */
     ICECHUNK_LOADS = 4,             /* manifests that are read at once */
     ICECHUNK_KEPT_BYTES = 32 << 20, /* of manifests that are kept in any case */
-    ICECHUNK_MOST_PREFIXES = 16,
-};
-
-struct icechunk_fetches;
-
-/* A prefix outside the repository that chunks may lie below. */
-struct virtual_prefix {
-    char *prefix; /* owned; ends in '/' */
-    struct store *store;
 };
 
 struct icechunk {
-    struct store store;
-    char *uri;          /* owned: as given, for messages */
-    struct store *base; /* owned: where the repository lies */
+    struct virtual_store virtual; /* its base: where the repository lies */
     char id[ICECHUNK_ID_TEXT_BYTES];
     char *pinned; /* owned: the uri of this very snapshot */
     struct snapshot snapshot;
     unsigned char *config; /* owned: the repository's, as FlexBuffers; NULL: none */
     size_t config_bytes;
-    struct virtual_prefix prefixes[ICECHUNK_MOST_PREFIXES];
-    size_t prefix_count;
     struct inflated *inflated; /* held; manifests */
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;            /* a load has ended */
-    uint32_t loads;                   /* under way */
-    struct icechunk_fetches *fetches; /* owned; NULL: nothing is behind a network */
+    pthread_cond_t loaded; /* a load has ended */
+    uint32_t loads;        /* under way */
 };
 
 static inline struct icechunk *icechunk_of(const struct store *store)
@@ -69,6 +53,9 @@ struct icechunk_chunk {
     struct chunk_ref ref;
 };
 
+/* icechunk_values.c: what the stores of this kind have of their own, of virtual.h. */
+extern const struct virtual_kind icechunk_kind;
+
 /* icechunk_find.c: Pure. Of a key that is none, ret_key->node is NULL. */
 void icechunk_read_key(const struct icechunk *icechunk, const char *key,
                        struct icechunk_key *ret_key);
@@ -84,8 +71,8 @@ void icechunk_let_go(const struct icechunk *icechunk, struct icechunk_chunk *chu
 /* icechunk_find.c: a number that tells chunks apart, for versions of values. */
 uint64_t icechunk_content(const struct chunk_ref *ref);
 
-/* icechunk_manifests.c: pins a manifest, which one thread reads if it is not in memory. Waits. The
- * caller has nothing pinned. Errors as of store_get() but NOT_FOUND. */
+/* icechunk_manifests.c: pins a manifest, which is read if it is not in memory. Waits. The caller
+ * has nothing pinned. Errors as of store_get() but NOT_FOUND. */
 MUST_USE enum status icechunk_pin(const struct icechunk *icechunk,
                                   struct snapshot_manifest *manifest,
                                   const unsigned char **ret_bytes, struct error *err);
@@ -107,40 +94,6 @@ struct icechunk_uri;
 MUST_USE enum status icechunk_resolve(struct icechunk *icechunk, const struct icechunk_uri *uri,
                                       struct error *err);
 
-/* icechunk_virtual.c: opens the stores of the prefixes that the settings allow. */
-MUST_USE enum status icechunk_open_prefixes(struct icechunk *icechunk,
-                                            const struct store_options *options, store_opener *open,
-                                            struct error *err);
-
-/* icechunk_virtual.c: which store has the object of a chunk that is not inline, and its key there.
- * INVALID: it lies where the configuration does not allow. CORRUPT. Pure. */
-MUST_USE enum status icechunk_object(const struct icechunk *icechunk, const struct chunk_ref *ref,
-                                     const struct store **ret_store,
-                                     char ret_key[ICECHUNK_KEY_BYTES], struct error *err);
-
-/* icechunk_read.c: operations of the kind, and what they share. */
-MUST_USE enum status icechunk_get(const struct store *store, const char *key, store_begins *begins,
-                                  void *buffer, size_t capacity, size_t *ret_size,
-                                  struct error *err);
-MUST_USE enum status icechunk_get_ranges(const struct store *store, const char *key,
-                                         const struct store_range *ranges, size_t count,
-                                         uint64_t total, struct error *err);
-MUST_USE enum status icechunk_get_suffix(const struct store *store, const char *key, void *buffer,
-                                         size_t size, uint64_t *ret_total, struct error *err);
-MUST_USE enum status icechunk_get_text(const struct store *store, const char *key, size_t limit,
-                                       char **ret_text, size_t *ret_size, struct error *err);
-MUST_USE enum status icechunk_stat(const struct store *store, const char *key,
-                                   struct store_info *ret_info, struct error *err);
-
-/* icechunk_read.c: reads pieces of a chunk that is not inline, together. Waits. */
-MUST_USE enum status icechunk_read_object(const struct icechunk *icechunk,
-                                          const struct chunk_ref *ref,
-                                          const struct store_range *ranges, size_t count,
-                                          struct error *err);
-
-/* icechunk_read.c: what is told of an object that a manifest refers to, and that was not read. */
-enum status icechunk_explain(const struct chunk_ref *ref, enum status status, struct error *err);
-
 /* icechunk_list.c: operations of the kind. */
 MUST_USE enum status icechunk_list(const struct store *store, const char *prefix,
                                    store_visit *visit, void *argument, struct error *err);
@@ -148,11 +101,5 @@ MUST_USE enum status icechunk_names(const struct store *store, const char *prefi
                                     store_visit_name *visit, void *argument, struct error *err);
 MUST_USE enum status icechunk_usage(const struct store *store, const char *prefix, uint64_t most,
                                     struct store_usage *ret_usage, struct error *err);
-
-/* icechunk_fetch.c: the fetches of a repository of which anything is behind a network. */
-MUST_USE enum status icechunk_fetches_new(struct icechunk *icechunk, struct error *err);
-void icechunk_fetches_free(struct icechunk_fetches *fetches);
-void icechunk_fetch(const struct store *store, struct fetch *fetch);
-void icechunk_fetch_stop(const struct store *store);
 
 #endif

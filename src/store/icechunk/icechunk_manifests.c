@@ -99,8 +99,8 @@ static enum status read_stored(const struct icechunk *icechunk, const char *key,
     char *stored = malloc(bytes ? bytes : 1);
     if (!stored)
         return error_set(err, STATUS_NO_MEMORY, "no memory for its %" PRIu64 " bytes", bytes);
-    enum status status =
-        icechunk->base->operations->get(icechunk->base, key, NULL, stored, bytes, &size, err);
+    enum status status = icechunk->virtual.base->operations->get(icechunk->virtual.base, key, NULL,
+                                                                 stored, bytes, &size, err);
     if (status == STATUS_OK && size != bytes)
         status =
             error_set(err, STATUS_CORRUPT,
@@ -131,7 +131,7 @@ static enum status load(const struct icechunk *icechunk, const char *key,
                               ret_bytes, err);
     }
     free(stored);
-    return status == STATUS_OK ? STATUS_OK : tell(icechunk->base, key, status, err);
+    return status == STATUS_OK ? STATUS_OK : tell(icechunk->virtual.base, key, status, err);
 }
 
 enum status icechunk_pin(const struct icechunk *icechunk, struct snapshot_manifest *manifest,

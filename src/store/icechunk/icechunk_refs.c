@@ -22,7 +22,7 @@ static enum status no_reference(const struct icechunk *icechunk, const struct ic
 {
     enum status status =
         error_set(err, STATUS_NOT_FOUND, "the Icechunk repository '%s' has no %s '%s'%s%s",
-                  icechunk->base->uri, kind_names[uri->kind], uri->name,
+                  icechunk->virtual.base->uri, kind_names[uri->kind], uri->name,
                   known->data ? "; it has " : "", known->data ? known->data : "");
     text_done(known);
     return status;
@@ -60,7 +60,7 @@ static enum status find_in_list(struct icechunk *icechunk, const struct icechunk
         text_done(&known);
         if (!id)
             return error_set(err, STATUS_CORRUPT, "'%s/repo': %s '%s' names no snapshot",
-                             icechunk->base->uri, kind_names[uri->kind], uri->name);
+                             icechunk->virtual.base->uri, kind_names[uri->kind], uri->name);
         icechunk_id_print(id, icechunk->id);
         return STATUS_OK;
     }
@@ -68,7 +68,7 @@ static enum status find_in_list(struct icechunk *icechunk, const struct icechunk
         return no_reference(icechunk, uri, &known, err);
     text_done(&known);
     return error_set(err, STATUS_CORRUPT, "'%s/repo': what is in it leads out of its bytes",
-                     icechunk->base->uri);
+                     icechunk->virtual.base->uri);
 }
 
 static enum status keep_config(struct icechunk *icechunk, struct flat *flat, uint32_t root,
@@ -96,7 +96,7 @@ static enum status read_repo(struct icechunk *icechunk, const struct icechunk_ur
     if (availability == OFFLINE)
         return error_set(err, STATUS_IO,
                          "the Icechunk repository '%s' was set offline by its owner",
-                         icechunk->base->uri);
+                         icechunk->virtual.base->uri);
     enum status status = keep_config(icechunk, &flat, root, err);
     return status != STATUS_OK || uri->kind == REFERENCE_SNAPSHOT
                ? status
@@ -119,7 +119,7 @@ static enum status note_file(const char *name, bool is_prefix, void *argument, s
 static enum status no_file(const struct icechunk *icechunk, const struct icechunk_uri *uri,
                            struct error *err)
 {
-    const struct store *base = icechunk->base;
+    const struct store *base = icechunk->virtual.base;
     struct text known = {0};
     (void)!base->operations->list(base, "refs", note_file, &known, NULL);
     if (!known.data && strcmp(uri->name, "main") == 0)
@@ -144,13 +144,13 @@ static enum status read_ref(struct icechunk *icechunk, const char *key, const ch
     json_object_put(document);
     return good ? STATUS_OK
                 : error_set(err, STATUS_CORRUPT, "'%s/%s' names no snapshot: is it damaged?",
-                            icechunk->base->uri, key);
+                            icechunk->virtual.base->uri, key);
 }
 
 static enum status find_file(struct icechunk *icechunk, const struct icechunk_uri *uri,
                              struct error *err)
 {
-    const struct store *base = icechunk->base;
+    const struct store *base = icechunk->virtual.base;
     struct text key = {0}, deleted = {0};
     char *text = NULL;
     size_t size;
@@ -185,7 +185,7 @@ enum status icechunk_resolve(struct icechunk *icechunk, const struct icechunk_ur
     if (uri->kind == REFERENCE_SNAPSHOT)
         icechunk_id_print(id, icechunk->id);
     enum status status =
-        icechunk_read_file(icechunk->base, "repo", ENVELOPE_REPOSITORY, &bytes, &size, err);
+        icechunk_read_file(icechunk->virtual.base, "repo", ENVELOPE_REPOSITORY, &bytes, &size, err);
     if (status == STATUS_OK)
         status = read_repo(icechunk, uri, bytes, size, err);
     else if (status == STATUS_NOT_FOUND)

@@ -2,6 +2,7 @@
 #include "store/icechunk/icechunk_uri.h"
 
 #include "base/text.h"
+#include "store/virtual/virtual.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,14 +87,7 @@ void icechunk_uri_done(struct icechunk_uri *uri)
 
 const char *icechunk_uri_inside(const char *uri)
 {
-    static const char scheme[] = "icechunk", letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    const char *rest = uri + strlen(scheme);
-    if (strncmp(uri, scheme, strlen(scheme)) != 0)
-        return NULL;
-    if (strncmp(rest, "://", 3) == 0)
-        return rest + 3;
-    size_t length = rest[0] == '+' ? strspn(rest + 1, letters) : 0;
-    return length > 0 && strncmp(rest + 1 + length, "://", 3) == 0 ? rest + 1 : NULL;
+    return virtual_uri_inside(uri, "icechunk");
 }
 
 size_t icechunk_uri_path_bytes(const char *uri)

@@ -56,6 +56,8 @@ struct store_operations {
     /* As store_catalogue_below(). NULL: there are no manifests. */
     enum status (*catalogue_below)(const struct store *store, const char *prefix,
                                    struct store_catalogue *ret_catalogue, struct error *err);
+    /* As store_table_bytes(). NULL: none. */
+    uint64_t (*table_bytes)(const struct store *store);
     /* Where the store has what it inflated (inflated.h). NULL: nothing is inflated. */
     struct inflated **(*inflated)(const struct store *store);
     /* As store_pinned_uri() and store_snapshot(). Both NULL: the store has no snapshots. */
@@ -101,6 +103,9 @@ struct inflated *joined_inflated(const struct store *store);
 MUST_USE enum status joined_catalogue_below(const struct store *store, const char *prefix,
                                             struct store_catalogue *ret_catalogue,
                                             struct error *err);
+
+/* joined.c: as store_table_bytes(). */
+uint64_t joined_table_bytes(const struct store *store);
 
 /* Opens a store of the kind that the uri means, and sets its uri; for stores that are made of
  * others. Errors are those of store_open(). options->settings must not be NULL. */

@@ -43,9 +43,9 @@ static enum status open_consolidated_v2(struct builder *builder, const char *tex
     if (status == STATUS_OK && json_object_object_get_ex(root, "record_size", NULL)) {
         json_object_put(root);
         status = error_set(err, STATUS_UNSUPPORTED,
-                           "the metadata of kerchunk's references, which are not read: write their "
-                           "data to a Zarr store, as with xarray.open_dataset(..., "
-                           "engine=\"kerchunk\").to_zarr()");
+                           "the metadata of kerchunk's references as Parquet, which are not read: "
+                           "write them as JSON, by python3 -m penstock.references IN OUT, and "
+                           "reference:// before the file's path");
     } else if (status == STATUS_OK) {
         builder->hierarchy->format = ZARR_V2;
         builder->hierarchy->consolidated = true;

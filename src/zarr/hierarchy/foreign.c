@@ -42,7 +42,9 @@ static const struct {
 static const struct {
     const char *end, *what;
 } files[] = {
-    {".parq", "a folder of kerchunk's references, which are not read: " TO_ZARR},
+    {".parq",
+     "a folder of kerchunk's references as Parquet, which are not read: write them as JSON, by "
+     "python3 -m penstock.references IN OUT, and reference:// before the file's path"},
     {".parquet", "a folder of Parquet files: 'penstock import parquet' makes a dataset of them"},
     {".arrow",
      "a folder of Arrow files: write them as Parquet, and 'penstock import parquet' makes "
@@ -215,8 +217,10 @@ void foreign_explain(const struct store *store, struct error *err)
     enum status status = store_list(store, "", take_name, &listing, NULL);
     bool listed = status == STATUS_OK || status == STATUS_ENDED;
     if (store_is_remote(store) && names_a_file(store_uri(store)))
-        text_append(&text, "it looks like a file: behind a network no archive is read, nor a file "
-                           "of another format: download it, or serve what is in it");
+        text_append(&text,
+                    "it looks like a file: behind a network no archive is read, nor a file of "
+                    "another format: download it, or serve what is in it; before the uri of "
+                    "kerchunk's references write reference+");
     else
         describe(store, listed ? &listing : NULL, &text);
     if (text.data)

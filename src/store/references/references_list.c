@@ -1,0 +1,124 @@
+/* Listings of references, which have all keys in memory. Any thread; no call waits. */
+#include "store/references/references_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where names go: one of the two is NULL. */
+struct visitor {
+    store_visit *visit;
+    store_visit_name *visit_name;
+    void *argument;
+};
+
+static enum status tell(const struct visitor *visitor, const char *name, bool is_prefix,
+                        uint64_t content, struct error *err)
+{
+    return visitor->visit ? visitor->visit(name, is_prefix, visitor->argument, err)
+                          : visitor->visit_name(name, content, visitor->argument, err);
+}
+
+/* The folders and the references directly below a path, both in order of name. */
+struct cursor {
+    const struct reference_table *table;
+    const char *path;
+    size_t path_bytes;
+    size_t folder;                  /* the next one at the path or below */
+    char name[REFERENCE_KEY_BYTES]; /* its next part; "": there is no other folder */
+    size_t reference, end;          /* those of the path's own folder */
+};
+
+/* Goes on to the next folder whose name differs. */
+static void next_folder(struct cursor *cursor)
+{
+    const char *rest;
+    size_t bytes = strlen(cursor->name);
+    for (; reference_table_is_below(cursor->table, cursor->folder, cursor->path, cursor->path_bytes,
+                                    &rest);
+         cursor->folder++) {
+        size_t length = strcspn(rest, "/");
+        if (length == 0 || (length == bytes && strncmp(rest, cursor->name, bytes) == 0))
+            continue;
+        memcpy(cursor->name, rest, length);
+        cursor->name[length] = '\0';
+        return;
+    }
+    cursor->name[0] = '\0';
+}
+
+static struct cursor begin(const struct reference_table *table, const char *path)
+{
+    struct cursor cursor = {.table = table, .path = path, .path_bytes = strlen(path)};
+    const char *rest;
+    cursor.folder = reference_table_folder(table, path, cursor.path_bytes);
+    if (reference_table_is_below(table, cursor.folder, path, cursor.path_bytes, &rest) && !*rest) {
+        cursor.reference = table->folders[cursor.folder].first;
+        cursor.end = table->folders[cursor.folder + 1].first;
+    }
+    next_folder(&cursor);
+    return cursor;
+}
+
+static enum status nothing_below(const char *prefix, struct error *err)
+{
+    return error_set(err, STATUS_NOT_FOUND, "no reference is below '%s'", prefix);
+}
+
+static enum status list_with(const struct store *store, const char *prefix,
+                             const struct visitor *visitor, struct error *err)
+{
+    const struct reference_table *table = &references_of(store)->table;
+    struct cursor cursor = begin(table, prefix);
+    enum status status = STATUS_OK;
+    if (!cursor.name[0] && cursor.reference == cursor.end)
+        return nothing_below(prefix, err);
+    while (status == STATUS_OK && (cursor.name[0] || cursor.reference < cursor.end)) {
+        const struct reference *reference = &table->references[cursor.reference];
+        const char *name =
+            cursor.reference < cursor.end ? reference_text(table, reference->name) : NULL;
+        if (!name || (cursor.name[0] && strcmp(cursor.name, name) < 0)) {
+            status = tell(visitor, cursor.name, true, 0, err);
+            next_folder(&cursor);
+        } else {
+            status = tell(visitor, name, false, reference_content(table, reference), err);
+            cursor.reference++;
+        }
+    }
+    return status;
+}
+
+enum status references_list(const struct store *store, const char *prefix, store_visit *visit,
+                            void *argument, struct error *err)
+{
+    return list_with(store, prefix, &(struct visitor){visit, NULL, argument}, err);
+}
+
+enum status references_names(const struct store *store, const char *prefix, store_visit_name *visit,
+                             void *argument, struct error *err)
+{
+    return list_with(store, prefix, &(struct visitor){NULL, visit, argument}, err);
+}
+
+/* Sizes of whole objects are not known, and not counted. */
+enum status references_usage(const struct store *store, const char *prefix, uint64_t most,
+                             struct store_usage *ret_usage, struct error *err)
+{
+    const struct reference_table *table = &references_of(store)->table;
+    struct store_usage usage = {0};
+    const char *rest;
+    size_t bytes = strlen(prefix), folder = reference_table_folder(table, prefix, bytes);
+    (void)most;
+    if (!reference_table_is_below(table, folder, prefix, bytes, &rest))
+        return nothing_below(prefix, err);
+    for (; reference_table_is_below(table, folder, prefix, bytes, &rest); folder++)
+        for (uint32_t i = table->folders[folder].first; i < table->folders[folder + 1].first; i++) {
+            const struct reference *reference = &table->references[i];
+            bool is_known = reference->length != REFERENCE_WHOLE;
+            usage.more |= !is_known;
+            usage.count += is_known;
+            if (is_known && __builtin_add_overflow(usage.bytes, reference->length, &usage.bytes))
+                return error_set(err, STATUS_CORRUPT, "the sizes exceed 2^64 bytes");
+        }
+    *ret_usage = usage;
+    return STATUS_OK;
+}
