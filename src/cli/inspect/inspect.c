@@ -20,13 +20,14 @@
 #include <string.h>
 
 struct options {
-    const char *uri;
+    const char *uri, *write;
     bool json;
     struct cli_settings settings;
 };
 
 static const struct cli_option option_table[] = {
     {"json", 0, NULL, "print one JSON object, for programs", CLI_FLAG(json)},
+    {"write", 0, "FILE", "write a configuration to start from, as a new file", CLI_TEXT(write)},
 };
 
 static const char help[] =
@@ -35,13 +36,15 @@ static const char help[] =
     "Metadata and sizes of files are read. Chunks are read only of arrays that may be the index of "
     "a join. Arrays that Penstock cannot read are listed with the reason; they matter only to runs "
     "that use them. The cost of the layout is counted for the configuration's order, global batch "
-    "and memory (readers.memory_limit, else half of the free memory).\n"
+    "and memory (readers.memory_limit, else half of the free memory). Stores of AnnData, anemoi, "
+    "xarray and replay buffers of robots are recognised.\n"
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
     "  penstock inspect s3://bucket/latents.zarr --set store.endpoint=https://minio:9000\n"
     "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
     "  penstock inspect replay.zarr --set dataset.group=data\n"
+    "  penstock inspect replay.zarr --write run.yaml\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
 static const struct cli_command command = {
@@ -93,6 +96,36 @@ static bool is_stats(const struct inspection *inspection)
                  texts.is_there;
     zarr_texts_done(&texts);
     return found;
+}
+
+/* What the store is by name; with `path` the configuration that follows from this. */
+static enum status recognise(struct inspection *inspection, const char *path, struct error *err)
+{
+    char group[ZARR_PATH_BYTES];
+    const char *given = inspection->group + strspn(inspection->group, "/");
+    snprintf(group, sizeof group, "%s", given);
+    for (size_t length = strlen(group); length > 0 && group[length - 1] == '/'; length--)
+        group[length - 1] = '\0';
+    const struct kind_look look = {.uri = inspection->uri,
+                                   .store = inspection->store,
+                                   .hierarchy = inspection->hierarchy,
+                                   .group = group,
+                                   .dataset = inspection->dataset,
+                                   .index = inspection->index,
+                                   .joined = inspection->joined,
+                                   .ends = inspection->ends};
+    if (!inspection->is_stats)
+        kind_recognise(&look, &inspection->kind);
+    if (!path)
+        return STATUS_OK;
+    if (!inspection->kind.name)
+        return error_set(err, STATUS_INVALID, "--write: %s",
+                         inspection->is_stats ? "statistics of penstock stats are no samples"
+                                              : inspection->dataset_error.message);
+    enum status status = kind_write(&look, inspection->settings, path, err);
+    if (status == STATUS_OK)
+        inspection->written = path;
+    return status;
 }
 
 static enum status collect(const char *uri, const struct config *config,
@@ -151,6 +184,7 @@ static enum status collect(const char *uri, const struct config *config,
 
 static void inspection_done(struct inspection *inspection)
 {
+    kind_finding_done(&inspection->kind);
     dataset_free(inspection->dataset);
     free(inspection->joined);
     text_done(&inspection->doubts);
@@ -171,6 +205,8 @@ int cli_inspect(int argc, char **argv)
     enum status status = cli_settings_read(&options.settings, &config, &err);
     if (status == STATUS_OK)
         status = collect(options.uri, &config, &inspection, &err);
+    if (status == STATUS_OK)
+        status = recognise(&inspection, options.write, &err);
     if (status != STATUS_OK)
         code = cli_fail(argv[0], &err);
     else if (options.json)

@@ -1,0 +1,206 @@
+"""penstock inspect: what it says of stores that people have, and the configuration that --write makes of each, which `penstock plan` takes.
+
+    python test_kinds.py --penstock PATH/penstock
+
+What runs deliver with these configurations is compared in tests/mpi/test_kinds.py.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import zarr
+
+    import kind_stores
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+if zarr.__version__.startswith("2."):
+    print(f"skipped: zarr {zarr.__version__}: zarr 3 writes the stores")
+    sys.exit(77)
+
+PENSTOCK = None
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-test-kinds-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def tool(self, *arguments):
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("PENSTOCK_")}
+        return subprocess.run([PENSTOCK, *arguments], capture_output=True, text=True, timeout=60, env=clean, cwd=self.folder)
+
+    def good(self, *arguments):
+        got = self.tool(*arguments)
+        self.assertEqual(got.returncode, 0, f"{arguments}: {got.stderr}")
+        return got.stdout
+
+    def refuse(self, code, message, *arguments):
+        got = self.tool(*arguments)
+        self.assertEqual((got.returncode, got.stdout), (code, ""), arguments)
+        self.assertIn(message, got.stderr)
+        self.assertEqual(got.stderr.count("\n"), 1, got.stderr)
+
+    def write(self, store, kind, *arguments):
+        """The plan of the configuration that is written for the store, and its text; inspect says which kind it is."""
+        report = json.loads(self.good("inspect", store, "--json", *arguments))
+        self.assertEqual(report["kind"], kind, report["about"])
+        told = self.good("inspect", store, "--write", "run.yaml", *arguments)
+        self.assertIn("next: penstock plan -c run.yaml", told)
+        self.assertIn(report["about"], " ".join(told.split()))
+        path = self.folder / "run.yaml"
+        text = path.read_text()
+        plan = self.good("plan", "-c", "run.yaml")
+        path.unlink()
+        return plan, text
+
+
+class Kinds(Case):
+    def test_anemoi(self):
+        for zarr_format in 2, 3:
+            kind_stores.anemoi(self.folder / "a.zarr", zarr_format)
+            plan, text = self.write("a.zarr", "anemoi")
+            self.assertIn("data float32 (3, 3, 1, 40), from float32, 3 steps from -1 to 1", plan)
+            self.assertIn("at 15 of 20 frames", plan)
+            self.assertIn("\n      mean: mean ", text)
+        kind_stores.anemoi(self.folder / "b.zarr", 2, constant=True)
+        plan, text = self.write("b.zarr", "anemoi")
+        self.assertIn("# mean: mean ", text)
+        self.assertIn("refused: ", text)
+        kind_stores.anemoi(self.folder / "c.zarr", 2, dates=2)
+        self.assertNotIn("steps: \"", self.write("c.zarr", "anemoi")[1])
+
+    def test_anndata(self):
+        for zarr_format in 2, 3:
+            kind_stores.anndata(self.folder / "dense.zarr", zarr_format, "dense")
+            plan, text = self.write("dense.zarr", "AnnData")
+            self.assertIn("X float32 (12)", plan)
+            self.assertIn("n_genes int64", plan)
+            self.assertIn("kind int8", plan)
+            self.assertIn("# log: {array: layers/log}", text)
+            kind_stores.anndata(self.folder / "csr.zarr", zarr_format, "csr_matrix")
+            plan, text = self.write("csr.zarr", "AnnData")
+            self.assertIn("X.offsets int64", plan)
+            # What the comments tell to write is right, too.
+            deliver = text.split("or deliver: ")[1].split(", rows")[0]
+            (self.folder / "dense.yaml").write_text(text.replace("deliver: csr", f"deliver: {deliver}"))
+            self.assertIn("X float32 (12)", self.good("plan", "-c", "dense.yaml"))
+        kind_stores.anndata(self.folder / "csc.zarr", 3, "csc_matrix")
+        plan, text = self.write("csc.zarr", "AnnData")
+        self.assertIn("log float32 (12)", plan)
+        self.assertIn("adata.X.tocsr()", text)
+
+    def test_a_group(self):
+        root = zarr.open_group(str(self.folder / "all.zarr"), mode="w", zarr_format=3)
+        root.create_group("tables")
+        kind_stores.anndata(self.folder / "all.zarr" / "tables" / "a b", 3, "csr_matrix")
+        plan, text = self.write("all.zarr", "AnnData", "--set", "dataset.group=/tables/a b/")
+        self.assertIn("X.offsets int64", plan)
+        self.assertIn("  group: \"/tables/a b/\"\n", text)
+
+    def test_replay(self):
+        for with_action in True, False:
+            kind_stores.replay(self.folder / "r.zarr", 2, with_action)
+            plan, text = self.write("r.zarr", "replay buffer")
+            predicted = "action float32 (16, 2)" if with_action else "robot0_eef_pos float32 (16, 3)"
+            self.assertIn(predicted, plan)
+            self.assertIn("camera0_rgb uint8 (2, 6, 6, 3)", plan)
+            self.assertIn("at 76 of 90 frames, in 2 episodes", plan)
+
+    def test_xarray(self):
+        for zarr_format in 2, 3:
+            kind_stores.xarrays(self.folder / "x.zarr", zarr_format)
+            plan, text = self.write("x.zarr", "xarray")
+            self.assertIn("t2m float32 (4, 5), from int16 * 0.01 + 273.15", plan)
+            self.assertNotIn("lat float", plan)
+            (self.folder / "more.yaml").write_text(text.replace("  # constants", "  constants").replace("\n# samples", "\nsamples"))
+            plan = self.good("plan", "-c", "more.yaml")
+            self.assertIn("24 samples", plan)
+        # What cf refuses is left out, with the reason.
+        kind_stores.xarrays(self.folder / "y.zarr", 3, valid_min=0)
+        plan, text = self.write("y.zarr", "xarray")
+        self.assertIn("cf: true is refused: ", text)
+        self.assertIn("valid_min", text)
+
+    def test_arrays(self):
+        kind_stores.arrays(self.folder / "p,1.zarr", 3)
+        plan, text = self.write("p,1.zarr", "arrays")
+        self.assertIn("text: {array: text, index: to_text}", text)
+        self.assertIn("latents float32 (8)", plan)
+
+    def test_lerobot(self):
+        kind_stores.lerobot(self.folder / "robot")
+        for more in (), ("--write", "run.yaml"):
+            self.refuse(1, "it looks like a LeRobot dataset: 'penstock import parquet'", "inspect", "robot", *more)
+        self.assertFalse((self.folder / "run.yaml").exists())
+
+
+class Files(Case):
+    def test_other_folders(self):
+        """A relative uri is that of the current folder, wherever the file is."""
+        kind_stores.arrays(self.folder / "p.zarr", 3)
+        (self.folder / "conf").mkdir()
+        (self.folder / "-x.yaml").touch()
+        for path in "conf/run.yaml", "./run.yaml", str(self.folder / "whole.yaml"):
+            self.good("inspect", "p.zarr", "--write", path)
+            self.assertIn("20 samples", self.good("plan", "-c", path))
+
+    def test_no_file_is_replaced(self):
+        kind_stores.arrays(self.folder / "p.zarr", 3)
+        path = self.folder / "run.yaml"
+        path.write_text("mine")
+        self.refuse(4, "'run.yaml' is there already", "inspect", "p.zarr", "--write", "run.yaml")
+        self.assertEqual(path.read_text(), "mine")
+        self.refuse(1, "'no/run.yaml': No such file or directory", "inspect", "p.zarr", "--write", "no/run.yaml")
+
+    def test_settings(self):
+        kind_stores.arrays(self.folder / "p.zarr", 3)
+        _, text = self.write("p.zarr", "arrays", "--set", "store.retries=5", "--set", "store.ca_file=/a b")
+        self.assertIn("store:\n  retries: \"5\"\n  ca_file: \"/a b\"\n", text)
+        self.refuse(4, "leave out --set order.seed=3", "inspect", "p.zarr", "--write", "run.yaml", "--set", "order.seed=3")
+        (self.folder / "mine.yaml").write_text("dataset: {uri: p.zarr}")
+        self.refuse(4, "'mine.yaml' is one", "inspect", "p.zarr", "--write", "run.yaml", "-c", "mine.yaml")
+
+    def test_nothing_known(self):
+        for number, name in enumerate(("empty", "group.zarr", "mixed.zarr")):
+            (self.folder / name).mkdir()
+        zarr.open_group(str(self.folder / "group.zarr"), mode="w", zarr_format=3)
+        group = zarr.open_group(str(self.folder / "mixed.zarr"), mode="w", zarr_format=3)
+        kind_stores.put(group, "a", kind_stores.np.ones((4, 6), "f4"))
+        kind_stores.put(group, "b", kind_stores.np.ones((6, 4), "f4"))
+        write = ("--write", "run.yaml")
+        self.refuse(1, "'nowhere'", "inspect", "nowhere", *write)
+        self.refuse(1, "'empty': no Zarr array or group there", "inspect", "empty", *write)
+        self.refuse(4, "--write: 'group.zarr': there are no arrays with samples", "inspect", "group.zarr", *write)
+        self.refuse(4, "--write: 'mixed.zarr': which arrays hold the samples is ambiguous", "inspect", "mixed.zarr", *write)
+        report = json.loads(self.good("inspect", "group.zarr", "--json"))
+        self.assertIsNone(report["kind"])
+        # Recognised, but what is in it cannot be read.
+        kind_stores.anndata(self.folder / "bad.zarr", 2, "dense")
+        path = self.folder / "bad.zarr" / "X" / ".zarray"
+        path.write_text(path.read_text().replace('"<f4"', '"<f5"'))
+        self.assertNotIn("\n    X: ", self.write("bad.zarr", "AnnData")[1])
+        (self.folder / "bad.zarr" / ".zattrs").write_text("{")
+        self.assertEqual(self.tool("inspect", "bad.zarr").returncode, 0)
+        self.assertFalse((self.folder / "run.yaml").exists())
+
+
+def main():
+    global PENSTOCK
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--penstock", required=True)
+    options, rest = parser.parse_known_args()
+    PENSTOCK = os.path.abspath(options.penstock)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
