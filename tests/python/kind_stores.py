@@ -75,7 +75,7 @@ def xarrays(path, zarr_format, **attributes):
     put(group, "t2m", rng.integers(-500, 500, (24, 4, 5)).astype("i2"), ["time", "lat", "lon"], (6, 4, 5), scale_factor=0.01, add_offset=273.15,
         **attributes)
     put(group, "orography", rng.random((4, 5)), ["lat", "lon"])
-    put(group, "time", np.arange(24), ["time"], units="days since 2017-12-20")
+    put(group, "time", np.arange(24), ["time"], units="days since 2018-12-20")
     put(group, "lat", np.arange(4.0), ["lat"])
     put(group, "lon", np.arange(5.0), ["lon"])
 
@@ -93,3 +93,65 @@ def lerobot(path):
     (path / "data" / "chunk-000").mkdir(parents=True)
     (path / "data" / "chunk-000" / "file-000.parquet").write_bytes(b"PAR1")
     (path / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v3.0", "fps": 30}))
+
+
+def multiscale(axes, scales, paths):
+    """The attribute of an image; `scales`: of each level, a number for each axis."""
+    units = {name: {"unit": "micrometer"} if name in "zyx" else {} for name in axes}
+    kinds = {"t": "time", "c": "channel"}
+    return [{"version": "0.4", "name": "image", "axes": [{"name": name, "type": kinds.get(name, "space")} | units[name] for name in axes],
+             "datasets": [{"path": path, "coordinateTransformations": [{"type": "scale", "scale": scale}]} for path, scale in zip(paths, scales)]}]
+
+
+def attributes(group, **ome):
+    """What OME-Zarr says of a group, where 0.4 (Zarr v2) and 0.5 (v3) have it."""
+    group.attrs.update(ome if group.metadata.zarr_format == 2 else {"ome": {"version": "0.5"} | ome})
+
+
+def image(group, axes, values, levels=3, step=0.5, paths=None):
+    """An image of several levels, each of every second item along y and x of the one before. Returns the levels' values."""
+    paths = paths or [str(level) for level in range(levels)]
+    scales = [[step * 2**level if axis in "yx" else 1.0 for axis in axes] for level in range(levels)]
+    attributes(group, multiscales=multiscale(axes, scales, paths))
+    pyramid = []
+    for level, path in enumerate(paths):
+        every = tuple(slice(None, None, 2**level) if axis in "yx" else slice(None) for axis in axes)
+        names = {"dims": list(axes)} if group.metadata.zarr_format == 3 else {}  # v2: nothing but the image has names
+        pyramid.append(put(group, path, values[every], chunks=tuple(min(16, n) for n in values[every].shape), **names))
+    return pyramid
+
+
+def ome(path, zarr_format, labels=("cells",), paths=None, shape=(3, 2, 5, 32, 48)):
+    """An image [t, c, z, y, x] with labels [t, z, y, x]. Returns the levels of both."""
+    rng = np.random.default_rng(5)
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    pyramid = image(group, "tczyx", rng.integers(1, 4000, shape).astype("u2"), paths=paths)
+    found = []
+    if labels:
+        inside = group.create_group("labels")
+        attributes(inside, labels=list(labels))
+        for name in labels:
+            found.append(image(inside.create_group(name), "tzyx", rng.integers(1, 9, (shape[0], *shape[2:])).astype("i4"), paths=paths))
+    return pyramid, found
+
+
+def plate(path, zarr_format, sides=(32, 32, 32, 32)):
+    """Two wells of two fields, each an image [t, c, y, x] of one time."""
+    rng = np.random.default_rng(6)
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    attributes(group, plate={"wells": [{"path": "A/1"}, {"path": "B/1"}]})
+    for well, row in enumerate("AB"):
+        inside = group.create_group(row).create_group("1")
+        attributes(inside, well={"images": [{"path": "0"}, {"path": "1"}]})
+        for field in range(2):
+            image(inside.create_group(str(field)), "tcyx", rng.integers(1, 4000, (1, 2, sides[2 * well + field], 32)).astype("u2"), 2)
+
+
+def spatialdata(path, zarr_format, tables=True):
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    group.attrs["spatialdata_attrs"] = {"version": "0.2"}
+    images = group.create_group("images")
+    image(images.create_group("tissue"), "cyx", np.ones((3, 64, 64), "u1"), 2)
+    if tables:
+        group.create_group("tables")
+        anndata(path / "tables" / "table", zarr_format, "csr_matrix")

@@ -121,9 +121,9 @@ class Kinds(Case):
             plan, text = self.write("x.zarr", "xarray")
             self.assertIn("t2m float32 (4, 5), from int16 * 0.01 + 273.15", plan)
             self.assertNotIn("lat float", plan)
-            (self.folder / "more.yaml").write_text(text.replace("  # constants", "  constants").replace("\n# samples", "\nsamples"))
+            (self.folder / "more.yaml").write_text(text.replace("  # constants", "  constants").replace("\n# samples", "\nsamples").replace("global_size: 16", "global_size: 4"))
             plan = self.good("plan", "-c", "more.yaml")
-            self.assertIn("24 samples", plan)
+            self.assertIn("at 12 of 24 frames", plan)
         # What cf refuses is left out, with the reason.
         kind_stores.xarrays(self.folder / "y.zarr", 3, valid_min=0)
         plan, text = self.write("y.zarr", "xarray")
@@ -141,6 +141,118 @@ class Kinds(Case):
         for more in (), ("--write", "run.yaml"):
             self.refuse(1, "it looks like a LeRobot dataset: 'penstock import parquet'", "inspect", "robot", *more)
         self.assertFalse((self.folder / "run.yaml").exists())
+
+
+    def test_spatialdata(self):
+        for zarr_format in 2, 3:
+            kind_stores.spatialdata(self.folder / "s.zarr", zarr_format)
+            plan, text = self.write("s.zarr", "SpatialData")
+            self.assertIn("images tissue; labels none. Points", " ".join(text.replace("# ", "").split()))
+            self.assertIn("  group: tables/table\n", text)
+            self.assertIn("X.offsets int64", plan)
+            kind_stores.spatialdata(self.folder / "i.zarr", zarr_format, tables=False)
+            self.assertIn("image uint8 (64, 64)", self.write("i.zarr", "SpatialData")[0])
+
+    def test_ome(self):
+        for zarr_format in 2, 3:
+            kind_stores.ome(self.folder / "o.zarr", zarr_format)
+            plan, text = self.write("o.zarr", "OME-Zarr")
+            self.assertIn("image uint16 (2, 5, 32, 48)", plan)
+            self.assertIn("cells int32 (5, 32, 48)", plan)
+            self.assertIn("2: t 3, c 2, z 5 (1 micrometer), y 8 (2 micrometer), x 12 (2 micrometer)", text)
+            # Large planes are cut, at the same place as labels.
+            kind_stores.ome(self.folder / "large.zarr", zarr_format, shape=(1, 1, 2, 512, 520))
+            plan, text = self.write("large.zarr", "OME-Zarr")
+            self.assertEqual(text.count("crop: {y: 256, x: 256, at: random}"), 2)
+            self.assertIn("cells int32 (1, 256, 256)", plan)
+            kind_stores.plate(self.folder / "p.zarr", zarr_format)
+            plan, text = self.write("p.zarr", "OME-Zarr images")
+            self.assertIn("4 samples of", plan)
+            self.assertIn("    - p.zarr/B/1/1\n", text)
+            # Images of other sizes are no stores of one dataset.
+            kind_stores.plate(self.folder / "q.zarr", zarr_format, (32, 48, 32, 32))
+            plan, text = self.write("q.zarr", "OME-Zarr images")
+            self.assertIn("1 sample of", plan)
+            self.assertIn("  group: A/1/0\n", text)
+            root = zarr.open_group(str(self.folder / "raw.zarr"), mode="w", zarr_format=zarr_format)
+            kind_stores.attributes(root, **{"bioformats2raw.layout": 3})
+            for series in "01":
+                kind_stores.image(root.create_group(series), "zyx", kind_stores.np.ones((4, 16, 16), "u1"))
+            self.assertIn("8 samples of", self.write("raw.zarr", "OME-Zarr images")[0])
+            self.assertIn("4 samples of", self.write("raw.zarr", "OME-Zarr", "--set", "dataset.group=1")[0])
+
+
+class Multiscale(Case):
+    def plan(self, level, *arguments, store="o.zarr", groups=()):
+        options = [f"dataset.uri={store}", f"dataset.multiscale={level}", "batch.global_size=1", "batch.last=partial", *arguments]
+        return ["plan", *(f"--set={option}" for option in options)]
+
+    def test_levels(self):
+        for zarr_format in 2, 3:
+            kind_stores.ome(self.folder / "o.zarr", zarr_format, paths=["full", "half", "quarter"])
+            for level, sides in (("0", "32, 48"), ("2", "8, 12"), ("y=1", "16, 24"), ("x=1.3", "16, 24"), ("x=1.5", "8, 12"), ("y=1e9", "8, 12"), ("y=0.001", "32, 48")):
+                plan = self.good(*self.plan(level))
+                self.assertIn(f"cells int32 (5, {sides})", plan)
+                self.assertIn(f"image uint16 (2, 5, {sides})", plan)
+            # Names of axes go wherever axes do. An array stays an array.
+            kind_stores.put(zarr.open_group(str(self.folder / "o.zarr"), zarr_format=zarr_format), "when", kind_stores.np.arange(1, 6))
+            fields = ["dataset.sample_axis=z", "dataset.fields.i=/", "dataset.fields.i.slice.c=1", "dataset.fields.i.crop.y=4", "dataset.fields.i.crop.at=random",
+                      "dataset.fields.n=labels/cells", "dataset.fields.n.slice.t=:2", "dataset.fields.when=when", "dataset.fields.when.sample_axis=0"]
+            plan = self.good(*self.plan("1", *fields))
+            for field in "i uint16 (3, 4, 24)", "n int32 (2, 16, 24)", "when int64", "5 samples":
+                self.assertIn(field, plan)
+            # Images of the store of a field, and in a group.
+            kind_stores.put(zarr.open_group(str(self.folder / "x.zarr"), mode="w", zarr_format=zarr_format), "x", kind_stores.np.arange(1, 4))
+            more = ["dataset.fields.x=x", "dataset.fields.i=labels/cells", f"dataset.fields.i.store={self.folder}/o.zarr"]
+            self.assertIn("i int32 (5, 8, 12)", self.good(*self.plan("2", *more, store="x.zarr")))
+            self.assertIn("image int32 (5, 16, 24)", self.good(*self.plan("1", "dataset.group=labels/cells")))
+
+    def test_refused(self):
+        for zarr_format in 2, 3:
+            kind_stores.ome(self.folder / "o.zarr", zarr_format)
+            listed = "its levels are 0: t 3, c 2, z 5 (1 micrometer), y 32 (0.5 micrometer), x 48 (0.5 micrometer); 1: t 3,"
+            for level in "3", "999999999", "q=1":
+                self.refuse(1, f"'o.zarr': dataset.multiscale: image '/' has no level '{level}'; {listed}", *self.plan(level))
+            self.refuse(1, f"field 'a': dataset.multiscale: image 'labels/cells' has no level '7'; its levels are 0: t 3, z 5",
+                        *self.plan("7", "dataset.fields.a=labels/cells"))
+            for level in "one", "-1", "y=", "y=0", "y=nan", "=1", "y=1x", "1.0", "99999999999":
+                self.refuse(4, f"dataset.multiscale '{level}' is neither the number of a level (0) nor a scale along an axis (y=0.5)", *self.plan(level))
+            self.refuse(1, "'labels' is no image of OME-Zarr, whose attribute multiscales lists levels: its images are its groups", *self.plan("0", "dataset.group=labels"))
+            self.refuse(1, "'nope' is no image of OME-Zarr", *self.plan("0", "dataset.fields.a=nope"))
+            self.refuse(1, "there is no array 'nope'", *self.plan("0", "dataset.fields.a=nope", "dataset.fields.b=/"))
+            self.refuse(4, "remove it, and leave unwanted fields out of dataset.fields", *self.plan("0", "dataset.exclude=cells"))
+            kind_stores.plate(self.folder / "p.zarr", zarr_format)
+            self.refuse(1, "it is a plate: its images are WELL/FIELD, such as A/1/0", *self.plan("0", store="p.zarr"))
+            self.refuse(1, "it is a well: its images are its fields", *self.plan("0", "dataset.group=A/1", store="p.zarr"))
+
+    def test_bad_attributes(self):
+        for zarr_format in 2, 3:
+            path = self.folder / "o.zarr"
+            kind_stores.ome(path, zarr_format, labels=())
+            group = zarr.open_group(str(path), zarr_format=zarr_format)
+            good = kind_stores.multiscale("tczyx", [[1.0] * 5], ["0"])[0]
+
+            def refuse(message, **changes):
+                kind_stores.attributes(group, multiscales=[{**good, **changes}])
+                self.refuse(4 if "levels" in message or "axes" in message or "path" in message else 1, message, *self.plan("0"))
+                self.assertEqual(self.tool("inspect", "o.zarr").returncode, 0)
+
+            refuse("group '/', attribute multiscales has 0 levels: 1 to 32 are read", datasets=[])
+            refuse("attribute multiscales has 0 levels", datasets=None)
+            refuse("attribute multiscales: level 0 has no path", datasets=[5])
+            refuse("attribute multiscales has 9 axes: 1 to 8 are read", axes=[{"name": "a"}] * 9)
+            refuse("attribute '../x' is not a path", datasets=[{"path": "../x"}])
+            refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "0\n"}])
+            refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "x" * 600}])
+            refuse("array '0' has 5 axes, and the attribute multiscales of its image names 3", axes=["z", "y", "x"])
+            refuse("there is no array 'gone'", datasets=[{"path": "gone"}])
+            # Axes of 0.3 are names; before there were none, and scales say nothing.
+            for axes in ["t", "c", "z", "y", "x"], None, [{"name": "t"}, {}, 7, {"name": "y" * 99}, {"name": "x", "unit": 3}]:
+                kind_stores.attributes(group, multiscales=[{"axes": axes, "datasets": [{"path": "0"}]}])
+                self.good(*self.plan("0", "dataset.sample_axis=t"))
+            self.refuse(1, "has no level 'x=1'", *self.plan("x=1"))
+            kind_stores.attributes(group, multiscales="no")
+            self.refuse(1, "'/' is no image of OME-Zarr", *self.plan("0"))
 
 
 class Files(Case):

@@ -36,8 +36,8 @@ static const char help[] =
     "Metadata and sizes of files are read. Chunks are read only of arrays that may be the index of "
     "a join. Arrays that Penstock cannot read are listed with the reason; they matter only to runs "
     "that use them. The cost of the layout is counted for the configuration's order, global batch "
-    "and memory (readers.memory_limit, else half of the free memory). Stores of AnnData, anemoi, "
-    "xarray and replay buffers of robots are recognised.\n"
+    "and memory (readers.memory_limit, else half of the free memory). Stores of AnnData, "
+    "SpatialData, OME-Zarr, anemoi and xarray, and replay buffers of robots are recognised.\n"
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
@@ -157,6 +157,7 @@ static enum status collect(const char *uri, const struct config *config,
     inspection->configured = all.fields;
     struct dataset_options options = {.uri = list.data ? list.data : uri,
                                       .group = config->group,
+                                      .multiscale = config->multiscale,
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .fills_empty = all.fills_empty,
                                       .retries = all.retries,

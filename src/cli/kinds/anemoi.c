@@ -38,6 +38,7 @@ bool kind_anemoi(const struct kind_look *look, struct kind_finding *finding)
     if (kind_array(look, "latitudes") && kind_array(look, "longitudes"))
         text_append(&finding->dataset,
                     "  constants: [latitudes, longitudes]    # each trainer gets them once\n");
-    text_append(&finding->rest, "# samples: {split: {range: \":2018-12\"}}    # these dates alone\n");
+    text_append(&finding->rest,
+                "# samples: {split: {range: \":2018-12\"}}    # these dates alone\n");
     return true;
 }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* The first that recognises a store has it: special ones come first. */
-static kind_function *const kinds[] = {kind_anndata, kind_anemoi, kind_robot, kind_xarray,
-                                       kind_plain};
+static kind_function *const kinds[] = {kind_spatialdata, kind_ome,    kind_anndata, kind_anemoi,
+                                       kind_robot,       kind_xarray, kind_plain};
 
 void kind_recognise(const struct kind_look *look, struct kind_finding *ret_finding)
 {
@@ -23,9 +23,11 @@ void kind_recognise(const struct kind_look *look, struct kind_finding *ret_findi
 void kind_finding_done(struct kind_finding *finding)
 {
     text_done(&finding->about);
-    text_done(&finding->uris);
+    text_done(&finding->group);
+    text_done(&finding->members);
     text_done(&finding->dataset);
     text_done(&finding->rest);
+    finding->name = NULL;
 }
 
 static size_t group_length(const struct kind_look *look)

@@ -36,7 +36,9 @@ struct kind_look {
 struct kind_finding {
     const char *name; /* static: "AnnData"; NULL: nothing is known */
     struct text about;
-    struct text uris;    /* dataset.uri in YAML, if several stores are meant; else empty */
+    struct text group;   /* dataset.group, instead of the one that was looked at; else empty */
+    struct text members; /* a list of paths (base/text.h) behind the uri: each is a store; else
+                          * empty */
     struct text dataset; /* further lines of the section `dataset`, two blanks in front */
     struct text rest;    /* other sections */
 };

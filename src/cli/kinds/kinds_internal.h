@@ -6,7 +6,8 @@
 
 /* A kind: fills *finding and returns true, or returns false with the finding untouched. */
 typedef bool kind_function(const struct kind_look *look, struct kind_finding *finding);
-kind_function kind_anemoi, kind_anndata, kind_plain, kind_robot, kind_xarray;
+kind_function kind_anemoi, kind_anndata, kind_ome, kind_plain, kind_robot, kind_spatialdata,
+    kind_xarray;
 
 /* The array at a path that counts from the group; NULL: none that is readable. */
 const struct zarr_node *kind_array(const struct kind_look *look, const char *path);

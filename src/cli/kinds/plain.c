@@ -41,11 +41,14 @@ bool kind_plain(const struct kind_look *look, struct kind_finding *finding)
                 "  fields:    # those of a run without such a list; remove what you do not need\n");
     for (size_t f = 0; f < dataset->field_count; f++) {
         const struct zarr_array *array = dataset_field_array(dataset, f);
-        size_t group = strlen(look->group);
         if (!array)
             continue;
-        kind_put_field("", dataset->fields[f].name, array->path + (group > 0 ? group + 1 : 0),
-                       &finding->dataset);
+        bool is_group = strcmp(array->path, look->group) == 0; /* an array, and no group */
+        struct text path = {0};
+        size_t before = *look->group && !is_group ? strlen(look->group) + 1 : 0;
+        text_append(&path, "%s%s", is_group ? "/" : "", array->path + before);
+        kind_put_field("", dataset->fields[f].name, path.data, &finding->dataset);
+        text_done(&path);
         text_append(&finding->dataset, "}\n");
     }
     if (look->index && look->joined)

@@ -38,31 +38,49 @@ static enum status check_settings(const struct cli_settings *settings, struct er
     return STATUS_OK;
 }
 
-/* Relative paths start at the file's folder: where this is another than the current one, they get
- * the current one in front. */
-static enum status put_uri(const char *uri, const char *path, struct text *out, struct error *err)
+/* The uri as the file has to have it: relative paths start at the file's folder. Where this is
+ * another than the current one, they get the current one in front. */
+static enum status find_uri(const char *uri, const char *path, struct text *out, struct error *err)
 {
     static const char repository[] = "icechunk://";
     bool in_repository = begins(uri, repository);
     const char *rest = in_repository ? uri + strlen(repository) : uri;
     const char *slash = strrchr(path, '/');
     bool here = !slash || (slash == path + 1 && path[0] == '.');
-    struct text whole = {0};
     if (here || rest[0] == '/' || strstr(rest, "://") || strncasecmp(rest, "file:", 5) == 0) {
-        text_list_put(&whole, uri);
-    } else {
-        char *folder = getcwd(NULL, 0);
-        if (!folder)
-            return error_set_errno(err, STATUS_IO, "find the current folder");
-        struct text absolute = {0};
-        text_append(&absolute, "%s%s/%s", in_repository ? repository : "", folder, rest);
-        text_list_put(&whole, absolute.data);
-        text_done(&absolute);
-        free(folder);
+        text_append(out, "%s", uri);
+        return STATUS_OK;
     }
-    kind_put_scalar(whole.data, out);
-    text_done(&whole);
+    char *folder = getcwd(NULL, 0);
+    if (!folder)
+        return error_set_errno(err, STATUS_IO, "find the current folder");
+    text_append(out, "%s%s/%s", in_repository ? repository : "", folder, rest);
+    free(folder);
     return STATUS_OK;
+}
+
+/* One as a scalar, members as a list. */
+static void put_uris(const char *uri, const char *members, struct text *out)
+{
+    struct text member = {0};
+    size_t length = strlen(uri);
+    if (!members) {
+        struct text list = {0}; /* of one: a comma in the name is no separator */
+        text_list_put(&list, uri);
+        text_append(out, " ");
+        kind_put_scalar(list.data, out);
+        text_done(&list);
+    }
+    while (length > 1 && uri[length - 1] == '/')
+        length--;
+    while (members && text_list_take(&members, &member)) {
+        struct text whole = {0};
+        text_append(&whole, "%.*s/%s", (int)length, uri, member.data);
+        text_append(out, "\n    - ");
+        kind_put_scalar(whole.data, out);
+        text_done(&whole);
+    }
+    text_done(&member);
 }
 
 /* "  endpoint: X" under store:, and "  group: G" under dataset:. */
@@ -83,23 +101,28 @@ static enum status put_finding(const struct kind_look *look, const struct kind_f
                                const struct cli_settings *settings, const char *path,
                                struct text *out, struct error *err)
 {
-    struct text store = {0};
+    struct text store = {0}, uri = {0};
     kind_wrap("# ", finding->about.data, out);
     text_append(out, "# This is a start. 'penstock samples -c FILE --index 0' shows a sample.\n"
-                     "dataset:\n  uri: ");
-    enum status status = STATUS_OK;
-    if (finding->uris.data)
-        text_append(out, "%s", finding->uris.data);
-    else
-        status = put_uri(look->uri, path, out, err);
+                     "dataset:\n  uri:");
+    enum status status = find_uri(look->uri, path, &uri, err);
+    if (status == STATUS_OK)
+        put_uris(uri.data, finding->members.data, out);
     text_append(out, "\n");
-    put_settings(settings, group_key, out);
+    if (finding->group.data) {
+        text_append(out, "  group: ");
+        kind_put_scalar(finding->group.data, out);
+        text_append(out, "\n");
+    } else {
+        put_settings(settings, group_key, out);
+    }
     text_append(out, "%s%s", finding->dataset.data ? finding->dataset.data : "",
                 finding->rest.data ? finding->rest.data : "");
     put_settings(settings, store_key, &store);
     if (store.data)
         text_append(out, "store:\n%s", store.data);
     text_done(&store);
+    text_done(&uri);
     return status;
 }
 
