@@ -6,7 +6,7 @@
 #include "dataset/fields/select.h"
 #include "zarr/hierarchy/axes.h"
 
-/* Fields with the arrays of levels in place of images. */
+/* Fields with the arrays of levels instead of images. */
 struct images {
     struct dataset_options options; /* those that were given, with `specs` as fields if there are
                                      * images */

@@ -308,7 +308,7 @@ enum status dataset_settle(struct dataset *dataset, const struct dataset_options
     return status;
 }
 
-/* With the levels of images in place of these. */
+/* With the levels of images instead of these. */
 static enum status open_chosen(struct dataset *dataset, const struct dataset_options *options,
                                struct error *err)
 {
