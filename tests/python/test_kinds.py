@@ -71,6 +71,8 @@ class Kinds(Case):
             self.assertIn("data float32 (3, 3, 1, 40), from float32, 3 steps from -1 to 1", plan)
             self.assertIn("at 15 of 20 frames", plan)
             self.assertIn("\n      mean: mean ", text)
+            (self.folder / "some.yaml").write_text(text.replace("# slice: {variable: [\"2t\", msl]}", "slice: {variable: [\"2t\", msl]}"))
+            self.assertIn("data float32 (3, 2, 1, 40)", self.good("plan", "-c", "some.yaml"))
         kind_stores.anemoi(self.folder / "b.zarr", 2, constant=True)
         plan, text = self.write("b.zarr", "anemoi")
         self.assertIn("# mean: mean ", text)

@@ -3,6 +3,27 @@
 #include "cli/kinds/kinds_internal.h"
 
 #include "base/size.h"
+#include "zarr/hierarchy/axes.h"
+#include "zarr/hierarchy/group_attributes.h"
+
+/* A slice by names, which the attribute has for an axis of this name. */
+static void put_variables(const struct kind_look *look, const struct zarr_node *data,
+                          struct text *out)
+{
+    struct zarr_texts names = {0};
+    if (zarr_node_axis(data, "variable") != 1 ||
+        zarr_group_texts(look->store, look->hierarchy->format, look->group, "variables", &names,
+                         NULL) != STATUS_OK ||
+        names.count == 0)
+        return;
+    text_append(out, "      # slice: {variable: [");
+    for (size_t i = 0; i < names.count && i < 2; i++) {
+        text_append(out, "%s", i > 0 ? ", " : "");
+        kind_put_scalar(names.items[i], out);
+    }
+    text_append(out, "]}    # these variables alone\n");
+    zarr_texts_done(&names);
+}
 
 bool kind_anemoi(const struct kind_look *look, struct kind_finding *finding)
 {
@@ -32,9 +53,8 @@ bool kind_anemoi(const struct kind_look *look, struct kind_finding *finding)
                     "variable%s%s\n      %sstd: stdev\n",
                     mark, look->refused ? "; refused: " : "",
                     text_shown(look->refused ? look->refused : "").text, mark);
-    text_append(&finding->dataset,
-                "      # slice: {1: [2t, msl]}    # some variables, by their names\n"
-                "      # cast: bfloat16\n");
+    put_variables(look, data, &finding->dataset);
+    text_append(&finding->dataset, "      # cast: bfloat16\n");
     if (kind_array(look, "latitudes") && kind_array(look, "longitudes"))
         text_append(&finding->dataset,
                     "  constants: [latitudes, longitudes]    # each trainer gets them once\n");
