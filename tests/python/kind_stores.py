@@ -117,7 +117,7 @@ def image(group, axes, values, levels=3, step=0.5, paths=None):
     for level, path in enumerate(paths):
         every = tuple(slice(None, None, 2**level) if axis in "yx" else slice(None) for axis in axes)
         names = {"dims": list(axes)} if group.metadata.zarr_format == 3 else {}  # v2: nothing but the image has names
-        pyramid.append(put(group, path, values[every], chunks=tuple(min(16, n) for n in values[every].shape), **names))
+        pyramid.append(put(group, path, values[every], chunks=tuple(min(16 if n < 100 else 256, n) for n in values[every].shape), **names))
     return pyramid
 
 

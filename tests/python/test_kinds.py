@@ -210,51 +210,49 @@ class Multiscale(Case):
             self.assertIn("image int32 (5, 16, 24)", self.good(*self.plan("1", "dataset.group=labels/cells")))
 
     def test_refused(self):
-        for zarr_format in 2, 3:
-            kind_stores.ome(self.folder / "o.zarr", zarr_format)
-            listed = "its levels are 0: t 3, c 2, z 5 (1 micrometer), y 32 (0.5 micrometer), x 48 (0.5 micrometer); 1: t 3,"
-            for level in "3", "999999999", "q=1":
-                self.refuse(1, f"'o.zarr': dataset.multiscale: image '/' has no level '{level}'; {listed}", *self.plan(level))
-            self.refuse(1, f"field 'a': dataset.multiscale: image 'labels/cells' has no level '7'; its levels are 0: t 3, z 5",
-                        *self.plan("7", "dataset.fields.a=labels/cells"))
-            for level in "one", "-1", "y=", "y=0", "y=nan", "=1", "y=1x", "1.0", "99999999999":
-                self.refuse(4, f"dataset.multiscale '{level}' is neither the number of a level (0) nor a scale along an axis (y=0.5)", *self.plan(level))
-            self.refuse(1, "'labels' is no image of OME-Zarr, whose attribute multiscales lists levels: its images are its groups", *self.plan("0", "dataset.group=labels"))
-            self.refuse(1, "'nope' is no image of OME-Zarr", *self.plan("0", "dataset.fields.a=nope"))
-            self.refuse(1, "there is no array 'nope'", *self.plan("0", "dataset.fields.a=nope", "dataset.fields.b=/"))
-            self.refuse(4, "remove it, and leave unwanted fields out of dataset.fields", *self.plan("0", "dataset.exclude=cells"))
-            kind_stores.plate(self.folder / "p.zarr", zarr_format)
-            self.refuse(1, "it is a plate: its images are WELL/FIELD, such as A/1/0", *self.plan("0", store="p.zarr"))
-            self.refuse(1, "it is a well: its images are its fields", *self.plan("0", "dataset.group=A/1", store="p.zarr"))
+        kind_stores.ome(self.folder / "o.zarr", 3)
+        listed = "its levels are 0: t 3, c 2, z 5 (1 micrometer), y 32 (0.5 micrometer), x 48 (0.5 micrometer); 1: t 3,"
+        for level in "3", "999999999", "q=1":
+            self.refuse(1, f"'o.zarr': dataset.multiscale: image '/' has no level '{level}'; {listed}", *self.plan(level))
+        self.refuse(1, f"field 'a': dataset.multiscale: image 'labels/cells' has no level '7'; its levels are 0: t 3, z 5",
+                    *self.plan("7", "dataset.fields.a=labels/cells"))
+        for level in "one", "-1", "y=", "y=0", "y=nan", "=1", "y=1x", "1.0", "99999999999":
+            self.refuse(4, f"dataset.multiscale '{level}' is neither the number of a level (0) nor a scale along an axis (y=0.5)", *self.plan(level))
+        self.refuse(1, "'labels' is no image of OME-Zarr, whose attribute multiscales lists levels: its images are its groups", *self.plan("0", "dataset.group=labels"))
+        self.refuse(1, "'nope' is no image of OME-Zarr", *self.plan("0", "dataset.fields.a=nope"))
+        self.refuse(1, "there is no array 'nope'", *self.plan("0", "dataset.fields.a=nope", "dataset.fields.b=/"))
+        self.refuse(4, "remove it, and leave unwanted fields out of dataset.fields", *self.plan("0", "dataset.exclude=cells"))
+        kind_stores.plate(self.folder / "p.zarr", 3)
+        self.refuse(1, "it is a plate: its images are WELL/FIELD, such as A/1/0", *self.plan("0", store="p.zarr"))
+        self.refuse(1, "it is a well: its images are its fields", *self.plan("0", "dataset.group=A/1", store="p.zarr"))
 
     def test_bad_attributes(self):
-        for zarr_format in 2, 3:
-            path = self.folder / "o.zarr"
-            kind_stores.ome(path, zarr_format, labels=())
-            group = zarr.open_group(str(path), zarr_format=zarr_format)
-            good = kind_stores.multiscale("tczyx", [[1.0] * 5], ["0"])[0]
+        path = self.folder / "o.zarr"
+        kind_stores.ome(path, 2, labels=())
+        group = zarr.open_group(str(path), zarr_format=2)
+        good = kind_stores.multiscale("tczyx", [[1.0] * 5], ["0"])[0]
 
-            def refuse(message, **changes):
-                kind_stores.attributes(group, multiscales=[{**good, **changes}])
-                self.refuse(4 if "levels" in message or "axes" in message or "path" in message else 1, message, *self.plan("0"))
-                self.assertEqual(self.tool("inspect", "o.zarr").returncode, 0)
+        def refuse(message, **changes):
+            kind_stores.attributes(group, multiscales=[{**good, **changes}])
+            self.refuse(4 if "levels" in message or "axes" in message or "path" in message else 1, message, *self.plan("0"))
+            self.assertEqual(self.tool("inspect", "o.zarr").returncode, 0)
 
-            refuse("group '/', attribute multiscales has 0 levels: 1 to 32 are read", datasets=[])
-            refuse("attribute multiscales has 0 levels", datasets=None)
-            refuse("attribute multiscales: level 0 has no path", datasets=[5])
-            refuse("attribute multiscales has 9 axes: 1 to 8 are read", axes=[{"name": "a"}] * 9)
-            refuse("attribute '../x' is not a path", datasets=[{"path": "../x"}])
-            refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "0\n"}])
-            refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "x" * 600}])
-            refuse("array '0' has 5 axes, and the attribute multiscales of its image names 3", axes=["z", "y", "x"])
-            refuse("there is no array 'gone'", datasets=[{"path": "gone"}])
-            # Axes of 0.3 are names; before there were none, and scales say nothing.
-            for axes in ["t", "c", "z", "y", "x"], None, [{"name": "t"}, {}, 7, {"name": "y" * 99}, {"name": "x", "unit": 3}]:
-                kind_stores.attributes(group, multiscales=[{"axes": axes, "datasets": [{"path": "0"}]}])
-                self.good(*self.plan("0", "dataset.sample_axis=t"))
-            self.refuse(1, "has no level 'x=1'", *self.plan("x=1"))
-            kind_stores.attributes(group, multiscales="no")
-            self.refuse(1, "'/' is no image of OME-Zarr", *self.plan("0"))
+        refuse("group '/', attribute multiscales has 0 levels: 1 to 32 are read", datasets=[])
+        refuse("attribute multiscales has 0 levels", datasets=None)
+        refuse("attribute multiscales: level 0 has no path", datasets=[5])
+        refuse("attribute multiscales has 9 axes: 1 to 8 are read", axes=[{"name": "a"}] * 9)
+        refuse("attribute '../x' is not a path", datasets=[{"path": "../x"}])
+        refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "0\n"}])
+        refuse("attribute multiscales: the path of level 0 is not valid", datasets=[{"path": "x" * 600}])
+        refuse("array '0' has 5 axes, and the attribute multiscales of its image names 3", axes=["z", "y", "x"])
+        refuse("there is no array 'gone'", datasets=[{"path": "gone"}])
+        # Axes of 0.3 are names; before there were none, and scales say nothing.
+        for axes in ["t", "c", "z", "y", "x"], None, [{"name": "t"}, {}, 7, {"name": "y" * 99}, {"name": "x", "unit": 3}]:
+            kind_stores.attributes(group, multiscales=[{"axes": axes, "datasets": [{"path": "0"}]}])
+            self.good(*self.plan("0", "dataset.sample_axis=t"))
+        self.refuse(1, "has no level 'x=1'", *self.plan("x=1"))
+        kind_stores.attributes(group, multiscales="no")
+        self.refuse(1, "'/' is no image of OME-Zarr", *self.plan("0"))
 
 
 class Files(Case):
