@@ -209,6 +209,17 @@ class Multiscale(Case):
             self.assertIn("i int32 (5, 8, 12)", self.good(*self.plan("2", *more, store="x.zarr")))
             self.assertIn("image int32 (5, 16, 24)", self.good(*self.plan("1", "dataset.group=labels/cells")))
 
+    def test_other_commands(self):
+        """inspect and stats have the fields that a run has by default."""
+        kind_stores.ome(self.folder / "o.zarr", 2)
+        options = ["--set=dataset.multiscale=1", "--set=dataset.sample_axis=z"]
+        told = self.good("inspect", "o.zarr", *options)
+        self.assertIn("field image                uint16 [3, 2, 16, 24]", told)
+        self.assertIn("next: penstock plan --set dataset.uri=o.zarr --set dataset.multiscale=1 --set dataset.sample_axis=z", told)
+        for fields, names in (("image", {"image"}), ("cells", {"cells"}), (None, {"image", "cells"})):
+            self.good("stats", "--set=dataset.uri=o.zarr", *options, "-o", f"stats-{fields}", "--quantiles", "none", *(["--fields", fields] if fields else []))
+            self.assertEqual(set(zarr.open_group(str(self.folder / f"stats-{fields}"), mode="r").group_keys()), names)
+
     def test_refused(self):
         kind_stores.ome(self.folder / "o.zarr", 3)
         listed = "its levels are 0: t 3, c 2, z 5 (1 micrometer), y 32 (0.5 micrometer), x 48 (0.5 micrometer); 1: t 3,"

@@ -16,6 +16,7 @@
 #include "zarr/hierarchy/sparse_group.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +158,9 @@ static enum status collect(const char *uri, const struct config *config,
     inspection->configured = all.fields;
     struct dataset_options options = {.uri = list.data ? list.data : uri,
                                       .group = config->group,
-                                      .multiscale = config->multiscale,
+                                      .exclude = all.exclude,
+                                      .sample_axis = all.sample_axis,
+                                      .multiscale = all.multiscale,
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .fills_empty = all.fills_empty,
                                       .retries = all.retries,
