@@ -316,6 +316,7 @@ contains "$text" "hint: 'meta/episode_ends' looks like the ends of episodes, whi
 "$penstock" stats --set dataset.uri=robot --fields data/state,data/episode --quantiles none -o robot-stats >/dev/null
 text=$("$penstock" inspect robot-stats)
 contains "$text" "Statistics that penstock stats wrote: a field reads those of its own name by stats: robot-stats"
+refuses 4 "statistics of penstock stats are no samples" inspect robot-stats --write other.yaml
 [[ $text != *"annot be read"* && $text != *"next:"* && $text != *"A run delivers"* ]] || fail "statistics are no samples: $text"
 
 # Sparse rows: a hint by default; with the group as a field, lengths, pages, and what the cut costs.

@@ -46,7 +46,7 @@ static void pack_and_unpack(const struct zarr_hierarchy *hierarchy)
 
 static void name_axes(const struct zarr_multiscale *image, struct zarr_hierarchy *hierarchy)
 {
-    struct zarr_axis_names names;
+    struct zarr_axis_names own, names;
     struct text levels = {0};
     zarr_multiscale_describe(image, hierarchy, &levels);
     CHECK(text_is_plain(levels.data));
@@ -55,11 +55,13 @@ static void name_axes(const struct zarr_multiscale *image, struct zarr_hierarchy
         struct zarr_node *node = &hierarchy->nodes[i];
         if (node->array.rank != image->axis_count)
             continue;
-        bool had = zarr_node_axis_names(node, &names);
-        CHECK(zarr_node_name_axes(node, had ? &names : &image->axes, NULL) == STATUS_OK);
+        (void)zarr_node_axis_names(node, &own);
+        CHECK(zarr_node_name_axes(node, &image->axes, NULL) == STATUS_OK);
         (void)zarr_node_axis_names(node, &names);
-        for (int k = 0; k < image->axis_count; k++)
-            CHECK(had || strcmp(names.names[k], image->axes.names[k]) == 0);
+        for (int k = 0; k < image->axis_count; k++) {
+            const char *name = image->axes.names[k];
+            CHECK(strcmp(names.names[k], *name ? name : own.names[k]) == 0);
+        }
     }
 }
 

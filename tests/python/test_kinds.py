@@ -262,6 +262,12 @@ class Multiscale(Case):
             kind_stores.attributes(group, multiscales=[{"axes": axes, "datasets": [{"path": "0"}]}])
             self.good(*self.plan("0", "dataset.sample_axis=t"))
         self.refuse(1, "has no level 'x=1'", *self.plan("x=1"))
+        # The image's names count, whatever its arrays have.
+        group["0"].attrs["_ARRAY_DIMENSIONS"] = ["dim_0", "dim_1", "z", "y", "t"]
+        kind_stores.attributes(group, multiscales=[good])
+        self.assertIn("3 samples of", self.good(*self.plan("0", "dataset.sample_axis=t")))
+        kind_stores.attributes(group, multiscales=[{"axes": [{"name": "t"}, {}, {}, {}, {"name": "x"}], "datasets": [{"path": "0"}]}])
+        self.assertIn("5 samples of", self.good(*self.plan("0", "dataset.sample_axis=z")))
         kind_stores.attributes(group, multiscales="no")
         self.refuse(1, "'/' is no image of OME-Zarr", *self.plan("0"))
 

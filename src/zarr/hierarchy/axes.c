@@ -50,8 +50,8 @@ enum status zarr_node_name_axes(struct zarr_node *node, const struct zarr_axis_n
     bool is_v2 = node->array.format == ZARR_V2;
     struct zarr_axis_names own;
     struct json_object *root, *holder;
-    if (zarr_node_axis_names(node, &own) ||
-        document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
+    (void)zarr_node_axis_names(node, &own);
+    if (document_parse(node->document, node->document_bytes, &root, NULL) != STATUS_OK)
         return STATUS_OK;
     holder = root;
     if (is_v2 && !(json_object_object_get_ex(root, "attributes", &holder) &&
@@ -61,7 +61,8 @@ enum status zarr_node_name_axes(struct zarr_node *node, const struct zarr_axis_n
     }
     struct json_object *list = json_object_new_array();
     for (int i = 0; i < node->array.rank; i++)
-        json_object_array_add(list, json_object_new_string(names->names[i]));
+        json_object_array_add(
+            list, json_object_new_string(names->names[i][0] ? names->names[i] : own.names[i]));
     json_object_object_add(holder, is_v2 ? "_ARRAY_DIMENSIONS" : "dimension_names", list);
     const char *text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN);
     char *document = text ? strdup(text) : NULL;
