@@ -107,22 +107,20 @@ static enum status recognise(struct inspection *inspection, const char *path, st
     snprintf(group, sizeof group, "%s", given);
     for (size_t length = strlen(group); length > 0 && group[length - 1] == '/'; length--)
         group[length - 1] = '\0';
-    const struct kind_look look = {.uri = inspection->uri,
-                                   .store = inspection->store,
-                                   .hierarchy = inspection->hierarchy,
-                                   .group = group,
-                                   .dataset = inspection->dataset,
-                                   .index = inspection->index,
-                                   .joined = inspection->joined,
-                                   .ends = inspection->ends};
-    if (!inspection->is_stats)
-        kind_recognise(&look, &inspection->kind);
+    const struct kind_look look = {
+        .uri = inspection->uri,
+        .store = inspection->store,
+        .hierarchy = inspection->hierarchy,
+        .group = group,
+        .dataset = inspection->configured || inspection->is_stats ? NULL : inspection->dataset,
+        .no_dataset = inspection->is_stats ? "statistics of penstock stats are no samples"
+                                           : inspection->dataset_error.message,
+        .index = inspection->index,
+        .joined = inspection->joined,
+        .ends = inspection->ends};
+    kind_recognise(&look, &inspection->kind);
     if (!path)
         return STATUS_OK;
-    if (!inspection->kind.name)
-        return error_set(err, STATUS_INVALID, "--write: %s",
-                         inspection->is_stats ? "statistics of penstock stats are no samples"
-                                              : inspection->dataset_error.message);
     enum status status = kind_write(&look, inspection->settings, path, err);
     if (status == STATUS_OK)
         inspection->written = path;

@@ -24,6 +24,7 @@ struct kind_look {
     const struct zarr_hierarchy *hierarchy;
     const char *group;             /* where paths begin; "": the root */
     const struct dataset *dataset; /* with default fields; NULL: there is none */
+    const char *no_dataset;        /* why not */
     const struct zarr_node *index; /* of a join; NULL: none */
     const bool *joined; /* [node_count]: whether the index points into the array; NULL: none */
     const struct zarr_node *ends; /* of episodes; NULL: none */
@@ -50,10 +51,10 @@ void kind_finding_done(struct kind_finding *finding);
 /* Appends a text in lines of about 100 columns, each with `before` in front. */
 void kind_wrap(const char *before, const char *text, struct text *out);
 
-/* Writes the configuration of what the store was recognised as (something) to the file `path`,
- * after a dataset was opened with it. Of `settings` it takes over --set store.* and dataset.group.
- * INVALID: there is such a file, or other settings are given. Errors as of config_open_dataset();
- * IO. */
+/* Writes the configuration of what the store is recognised as to the file `path`, after a dataset
+ * was opened with it. Of `settings` it takes over --set store.* and dataset.group. INVALID: there
+ * is such a file, nothing is recognised, or other settings are given. Errors as of
+ * config_open_dataset(); IO. */
 MUST_USE enum status kind_write(const struct kind_look *look, const struct cli_settings *settings,
                                 const char *path, struct error *err);
 

@@ -233,8 +233,8 @@ static bool put_images(const struct kind_look *look, const struct images *images
 {
     const char *rest = images->list.data;
     struct text first = {0}, path = {0};
-    bool is_one =
-        look->refused || store_is_archive(look->store) || *look->group || images->count == 1;
+    bool is_one = strncmp(look->uri, "icechunk", strlen("icechunk")) == 0 || look->refused ||
+                  store_is_archive(look->store) || *look->group || images->count == 1;
     (void)text_list_take(&(const char *){images->list.data}, &first);
     const struct path full = full_path(look, first.data);
     bool found = put_image(look, first.data, is_one ? full.text : "", finding);

@@ -4,7 +4,6 @@
 #include "base/size.h"
 #include "config/config.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -169,10 +168,7 @@ static enum status compose(const struct kind_look *look, const struct cli_settin
     struct kind_finding finding;
     kind_recognise(look, &finding);
     enum status status = finding.name ? put_finding(look, &finding, settings, path, out, err)
-                                      : error_set(err, STATUS_INVALID,
-                                                  "'%s' is nothing that --write knows: list "
-                                                  "dataset.fields in a file of your own",
-                                                  look->uri);
+                                      : error_set(err, STATUS_INVALID, "%s", look->no_dataset);
     kind_finding_done(&finding);
     return status == STATUS_OK ? try_it(path, out, err) : status;
 }
