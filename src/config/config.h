@@ -54,6 +54,9 @@ struct config_range {
       "arrays that do not become fields by default: names, or patterns with * and ?")              \
     X("dataset.sample_axis", sample_axis, STRING, "0", 0, 0, CHANGES_ORDER,                        \
       "axis along which samples lie: the axis' number, or its dimension's name")                   \
+    X("dataset.multiscale", multiscale, STRING, "", 0, 0, CHANGES_ORDER,                           \
+      "OME-Zarr: the level of images: its number, or the one of the nearest scale along an axis: " \
+      "y=0.5; \"\": fields are arrays")                                                            \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
       "joined arrays, values of variable length, and small arrays chunked unlike the rows, are "   \
       "held whole up to this size, each")                                                          \

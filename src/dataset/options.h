@@ -187,6 +187,12 @@ struct dataset_options {
      * path in the group ("data" for an array that is the group itself). */
     const struct dataset_field_spec *fields; /* [field_count] */
     size_t field_count;
+    /* Which level of images of OME-Zarr: its number, or "AXIS=SCALE", the level whose scale along
+     * the axis, in the image's unit, is nearest. Then an image's group, which `fields` name as if
+     * it were an array, stands for the level's array, whose axes have the image's names. Without
+     * `fields` they are the image that is the group, as "image", and its labels. NULL or "": there
+     * are arrays alone. */
+    const char *multiscale;
     struct dataset_samples_spec samples; /* zeros: each frame is a sample */
     /* Arrays without the sample axis, of the first store: a list (base/text.h) of paths; NULL or
      * "": none. */

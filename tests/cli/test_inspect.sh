@@ -310,12 +310,21 @@ cp -r robot moved
 contains "$("$penstock" inspect moved -c robot.yaml --set batch.global_size=8)" \
     "next: penstock plan -c robot.yaml --set dataset.uri=moved --set batch.global_size=8"
 contains "$("$penstock" inspect robot --set dataset.uri=robot)" "next: penstock plan --set dataset.uri=robot"
+"$penstock" inspect robot --write start.yaml >out
+contains "$(cat out)" "start.yaml is written. next: penstock plan -c start.yaml"
+contains "$("$penstock" plan -c start.yaml)" "action float32 (16, 2), 16 steps from -1 to 14"
+refuses 4 "'start.yaml' is there already" inspect robot --write start.yaml
+refuses 4 "'robot.yaml' is one" inspect robot --write other.yaml -c robot.yaml
+[ ! -e other.yaml ] || fail "what is refused is written"
+mkdir -p lerobot/meta lerobot/data && echo '{}' >lerobot/meta/info.json
+refuses 1 "it looks like a LeRobot dataset: 'penstock import parquet'" inspect lerobot
 text=$("$penstock" inspect robot)
 contains "$text" "hint: 'meta/episode_ends' looks like the ends of episodes, which samples of several steps do not cross: --set samples.episodes_ends=meta/episode_ends"
 [[ $text != *"[data/episode]"* ]] || fail "episodes are joined: $text"
 "$penstock" stats --set dataset.uri=robot --fields data/state,data/episode --quantiles none -o robot-stats >/dev/null
 text=$("$penstock" inspect robot-stats)
 contains "$text" "Statistics that penstock stats wrote: a field reads those of its own name by stats: robot-stats"
+refuses 4 "statistics of penstock stats are no samples" inspect robot-stats --write other.yaml
 [[ $text != *"annot be read"* && $text != *"next:"* && $text != *"A run delivers"* ]] || fail "statistics are no samples: $text"
 
 # Sparse rows: a hint by default; with the group as a field, lengths, pages, and what the cut costs.

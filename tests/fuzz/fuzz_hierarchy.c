@@ -3,11 +3,13 @@
  *     byte 0      odd: the rest is a packed hierarchy; even: keys and values of a store, each ended
  *                 by a NUL: ".zmetadata", "zarr.json", "group/.zarray", ...
  *
- * What opens is packed, unpacked, and packed again to the same bytes. */
+ * What opens is packed, unpacked, and packed again to the same bytes. The root may be an image of
+ * OME-Zarr: then its levels' axes are named before. */
 #include "memory_store.h"
 
 #include "zarr/hierarchy/cf.h"
 #include "zarr/hierarchy/hierarchy.h"
+#include "zarr/hierarchy/multiscale.h"
 
 #include <math.h>
 
@@ -42,6 +44,52 @@ static void pack_and_unpack(const struct zarr_hierarchy *hierarchy)
     text_done(&again);
 }
 
+static void name_axes(const struct zarr_multiscale *image, struct zarr_hierarchy *hierarchy)
+{
+    struct zarr_axis_names own, names;
+    struct text levels = {0};
+    zarr_multiscale_describe(image, hierarchy, &levels);
+    CHECK(text_is_plain(levels.data));
+    text_done(&levels);
+    for (size_t i = 0; i < hierarchy->node_count; i++) {
+        struct zarr_node *node = &hierarchy->nodes[i];
+        if (node->array.rank != image->axis_count)
+            continue;
+        (void)zarr_node_axis_names(node, &own);
+        CHECK(zarr_node_name_axes(node, &image->axes, NULL) == STATUS_OK);
+        (void)zarr_node_axis_names(node, &names);
+        for (int k = 0; k < image->axis_count; k++) {
+            const char *name = image->axes.names[k];
+            CHECK(strcmp(names.names[k], *name ? name : own.names[k]) == 0);
+        }
+    }
+}
+
+/* With the paths of levels below the root, whatever the attribute says. */
+static void read_image(const struct store *store, struct zarr_hierarchy *hierarchy)
+{
+    for (int format = ZARR_V2; format <= ZARR_V3; format++) {
+        struct zarr_multiscale image;
+        struct zarr_texts labels = {0};
+        struct error err;
+        enum status status =
+            zarr_multiscale_read(store, (enum zarr_format)format, "", &image, &err);
+        CHECK(status == STATUS_OK || err.message[0]);
+        if (status == STATUS_OK && image.is_there) {
+            CHECK(image.axis_count > 0 && image.axis_count <= ZARR_MAX_RANK);
+            CHECK(image.level_count > 0 && image.level_count <= MULTISCALE_MAX_LEVELS);
+            for (size_t i = 0; i < image.level_count; i++)
+                CHECK(image.levels[i].path[0] != '/' &&
+                      strncmp(image.levels[i].path, "../", 3) != 0 &&
+                      !strstr(image.levels[i].path, "/../"));
+            if (hierarchy)
+                name_axes(&image, hierarchy);
+        }
+        if (zarr_multiscale_labels(store, (enum zarr_format)format, "", &labels, NULL) == STATUS_OK)
+            zarr_texts_done(&labels);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
@@ -54,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         memory_store_fill(&memory, &input);
         status = zarr_hierarchy_open(&memory.store, &hierarchy, &err);
+        read_image(&memory.store, status == STATUS_OK ? hierarchy : NULL);
         memory_store_done(&memory);
     }
     if (status != STATUS_OK) {

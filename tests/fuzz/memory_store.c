@@ -34,6 +34,16 @@ static const struct memory_value *find(const struct memory_store *memory, const 
     return NULL;
 }
 
+static enum status stat_value(const struct store *store, const char *key,
+                              struct store_info *ret_info, struct error *err)
+{
+    const struct memory_value *value = find(of(store), key);
+    if (!value)
+        return error_set(err, STATUS_NOT_FOUND, "there is no '%s'", key);
+    *ret_info = (struct store_info){.bytes = value->size};
+    return STATUS_OK;
+}
+
 static enum status get_ranges(const struct store *store, const char *key,
                               const struct store_range *ranges, size_t count, uint64_t total,
                               struct error *err)
@@ -133,6 +143,7 @@ static const struct store_operations operations = {
     .get_ranges = get_ranges,
     .get_suffix = get_suffix,
     .get_text = get_text,
+    .stat = stat_value,
     .list = list,
     .free = release,
 };

@@ -16,17 +16,19 @@
 #include "zarr/hierarchy/sparse_group.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct options {
-    const char *uri;
+    const char *uri, *write;
     bool json;
     struct cli_settings settings;
 };
 
 static const struct cli_option option_table[] = {
     {"json", 0, NULL, "print one JSON object, for programs", CLI_FLAG(json)},
+    {"write", 0, "FILE", "write a configuration to start from, as a new file", CLI_TEXT(write)},
 };
 
 static const char help[] =
@@ -35,13 +37,15 @@ static const char help[] =
     "Metadata and sizes of files are read. Chunks are read only of arrays that may be the index of "
     "a join. Arrays that Penstock cannot read are listed with the reason; they matter only to runs "
     "that use them. The cost of the layout is counted for the configuration's order, global batch "
-    "and memory (readers.memory_limit, else half of the free memory).\n"
+    "and memory (readers.memory_limit, else half of the free memory). Stores of AnnData, "
+    "SpatialData, OME-Zarr, anemoi and xarray, and replay buffers of robots are recognised.\n"
     "\n"
     "Examples:\n"
     "  penstock inspect latents.zarr\n"
     "  penstock inspect s3://bucket/latents.zarr --set store.endpoint=https://minio:9000\n"
     "  penstock inspect latents.zarr --set readers.memory_limit=8GiB\n"
     "  penstock inspect replay.zarr --set dataset.group=data\n"
+    "  penstock inspect replay.zarr --write run.yaml\n"
     "  penstock inspect latents.zarr --json | python3 -m json.tool\n";
 
 static const struct cli_command command = {
@@ -95,6 +99,34 @@ static bool is_stats(const struct inspection *inspection)
     return found;
 }
 
+/* What the store is by name; with `path` the configuration that follows from this. */
+static enum status recognise(struct inspection *inspection, const char *path, struct error *err)
+{
+    char group[ZARR_PATH_BYTES];
+    const char *given = inspection->group + strspn(inspection->group, "/");
+    snprintf(group, sizeof group, "%s", given);
+    for (size_t length = strlen(group); length > 0 && group[length - 1] == '/'; length--)
+        group[length - 1] = '\0';
+    const struct kind_look look = {
+        .uri = inspection->uri,
+        .store = inspection->store,
+        .hierarchy = inspection->hierarchy,
+        .group = group,
+        .dataset = inspection->configured || inspection->is_stats ? NULL : inspection->dataset,
+        .no_dataset = inspection->is_stats ? "statistics of penstock stats are no samples"
+                                           : inspection->dataset_error.message,
+        .index = inspection->index,
+        .joined = inspection->joined,
+        .ends = inspection->ends};
+    kind_recognise(&look, &inspection->kind);
+    if (!path)
+        return STATUS_OK;
+    enum status status = kind_write(&look, inspection->settings, path, err);
+    if (status == STATUS_OK)
+        inspection->written = path;
+    return status;
+}
+
 static enum status collect(const char *uri, const struct config *config,
                            struct inspection *inspection, struct error *err)
 {
@@ -124,6 +156,9 @@ static enum status collect(const char *uri, const struct config *config,
     inspection->configured = all.fields;
     struct dataset_options options = {.uri = list.data ? list.data : uri,
                                       .group = config->group,
+                                      .exclude = all.exclude,
+                                      .sample_axis = all.sample_axis,
+                                      .multiscale = all.multiscale,
                                       .hold_limit_bytes = config->hold_limit_bytes,
                                       .fills_empty = all.fills_empty,
                                       .retries = all.retries,
@@ -151,6 +186,7 @@ static enum status collect(const char *uri, const struct config *config,
 
 static void inspection_done(struct inspection *inspection)
 {
+    kind_finding_done(&inspection->kind);
     dataset_free(inspection->dataset);
     free(inspection->joined);
     text_done(&inspection->doubts);
@@ -171,6 +207,8 @@ int cli_inspect(int argc, char **argv)
     enum status status = cli_settings_read(&options.settings, &config, &err);
     if (status == STATUS_OK)
         status = collect(options.uri, &config, &inspection, &err);
+    if (status == STATUS_OK)
+        status = recognise(&inspection, options.write, &err);
     if (status != STATUS_OK)
         code = cli_fail(argv[0], &err);
     else if (options.json)

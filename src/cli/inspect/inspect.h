@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/common/settings.h"
+#include "cli/kinds/kinds.h"
 #include "dataset/dataset.h"
 #include "store/store.h"
 #include "zarr/hierarchy/hierarchy.h"
@@ -59,8 +60,10 @@ struct inspection {
     bool is_stats;                 /* penstock stats wrote the store */
     const struct cli_settings *settings; /* of the command */
     bool has_uri;                        /* the configuration's dataset is the inspected one */
-    bool *joined;       /* [hierarchy->node_count]: whether the index points into the array */
-    struct text doubts; /* lines "warning: ..." */
+    bool *joined;             /* [hierarchy->node_count]: whether the index points into the array */
+    struct text doubts;       /* lines "warning: ..." */
+    struct kind_finding kind; /* what the store is by name */
+    const char *written;      /* the file of --write; NULL: none */
 };
 
 /* Measures `stored` with few requests (inspect_sizes.c). Blocks. NO_MEMORY. */

@@ -101,7 +101,7 @@ static bool is_accepted(const struct inspection *inspection, const struct datase
     struct dataset_field_spec specs[DATASET_MAX_FIELDS];
     struct dataset_options with = *options;
     struct dataset *dataset = NULL;
-    with.group = NULL;
+    with.group = with.exclude = with.multiscale = NULL;
     with.fields = specs;
     with.field_count = list_fields(inspection, specs);
     bool accepted = dataset_open(&with, &dataset, NULL) == STATUS_OK;

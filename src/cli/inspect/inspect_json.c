@@ -7,6 +7,7 @@
  *                  "attributes": of scale_factor, add_offset, _FillValue, missing_value, units and
  *                  calendar those that there are, as text,
  *                  "stored_bytes", "stored_estimated", "decoded_bytes"}],
+ *      "kind": such as "AnnData", or null, "about": what the samples are,
  *      "dataset": {"frames", "samples", "sample_bytes", "row_length", "rows", "row_bytes",
  * "fingerprint", "fields": [{"name", "dtype", "shape", "sample_bytes", "held",
  * "store": of its own, if it has one}],
@@ -223,6 +224,10 @@ void inspect_print_json(const struct inspection *inspection)
     for (size_t i = 0; i < hierarchy->node_count; i++)
         json_object_array_add(arrays, array_json(&hierarchy->nodes[i], &inspection->stored[i]));
     json_object_object_add(root, "arrays", arrays);
+    json_object_object_add(
+        root, "kind", inspection->kind.name ? json_object_new_string(inspection->kind.name) : NULL);
+    if (inspection->kind.name)
+        add_text(root, "about", inspection->kind.about.data);
     json_object_object_add(root, "dataset", inspection->dataset ? dataset_json(inspection) : NULL);
     if (!inspection->dataset)
         add_text(root, "dataset_error", inspection->dataset_error.message);

@@ -409,6 +409,12 @@ static void print_next(const struct inspection *inspection)
 {
     const struct cli_settings *settings = inspection->settings;
     struct text uri = {0}, next = {0};
+    if (inspection->written) {
+        text_append_word(&next, inspection->written);
+        printf("%s is written. next: penstock plan -c %s\n", inspection->written, next.data);
+        text_done(&next);
+        return;
+    }
     text_append(&uri, "dataset.uri=%s", inspection->uri);
     text_append(&next, "next: penstock plan");
     if (settings->path) { /* FILE: what was read once is gone */
@@ -465,6 +471,19 @@ static void print_dataset(const struct inspection *inspection)
     print_next(inspection);
 }
 
+/* What people call the store, and what its samples are. */
+static void print_kind(const struct inspection *inspection)
+{
+    struct text lines = {0};
+    if (!inspection->kind.name)
+        return;
+    kind_wrap("", inspection->kind.about.data, &lines);
+    printf("\n%s", lines.data);
+    if (!inspection->written)
+        printf("--write run.yaml writes a configuration to start from.\n");
+    text_done(&lines);
+}
+
 void inspect_print_text(const struct inspection *inspection)
 {
     const struct zarr_hierarchy *hierarchy = inspection->hierarchy;
@@ -480,8 +499,12 @@ void inspect_print_text(const struct inspection *inspection)
     }
     print_unreadable(hierarchy);
     print_encodings(hierarchy);
-    if (inspection->dataset)
+    print_kind(inspection);
+    if (inspection->dataset) {
         print_dataset(inspection);
-    else
-        printf("\nNo run with default fields: %s\n", inspection->dataset_error.message);
+        return;
+    }
+    printf("\nNo run with default fields: %s\n", inspection->dataset_error.message);
+    if (inspection->written)
+        print_next(inspection);
 }

@@ -2,6 +2,7 @@
 #include "dataset/open/open.h"
 
 #include "dataset/fields/constants.h"
+#include "dataset/fields/images.h"
 #include "dataset/fields/normals.h"
 #include "dataset/fields/select.h"
 #include "dataset/fields/slices.h"
@@ -307,6 +308,24 @@ enum status dataset_settle(struct dataset *dataset, const struct dataset_options
     return status;
 }
 
+/* With the levels of images instead of these. */
+static enum status open_chosen(struct dataset *dataset, const struct dataset_options *options,
+                               struct error *err)
+{
+    struct images *images;
+    enum status status = images_choose(dataset, options, &images, err);
+    if (status != STATUS_OK)
+        return prefix_stores(dataset, status, err);
+    status = open_hierarchies(dataset, &images->options, err);
+    if (status == STATUS_OK && (status = images_name_axes(dataset, images, err)) != STATUS_OK)
+        status = prefix_stores(dataset, status, err);
+    if (status == STATUS_OK)
+        status =
+            dataset_settle(dataset, &images->options, dataset->private->cache_dir[0] != '\0', err);
+    free(images);
+    return status;
+}
+
 enum status dataset_open_source(const struct dataset_options *options, struct dataset *mix,
                                 uint32_t source, struct dataset **ret_dataset, struct error *err)
 {
@@ -317,9 +336,7 @@ enum status dataset_open_source(const struct dataset_options *options, struct da
     dataset_join_mix(dataset, mix, source);
     status = dataset_open_stores(dataset, options, err);
     if (status == STATUS_OK)
-        status = open_hierarchies(dataset, options, err);
-    if (status == STATUS_OK)
-        status = dataset_settle(dataset, options, dataset->private->cache_dir[0] != '\0', err);
+        status = open_chosen(dataset, options, err);
     if (status != STATUS_OK) {
         dataset_free(dataset);
         return status;

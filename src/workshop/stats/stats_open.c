@@ -2,6 +2,7 @@
  * stats.h. */
 #include "workshop/stats/stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 struct choice {
     struct dataset_options options; /* of all fields */
     struct dataset_field_spec all[DATASET_MAX_FIELDS];
+    char labels[DATASET_MAX_FIELDS][DATASET_NAME_BYTES + sizeof "labels/"]; /* arrays of `all` */
     size_t count; /* of `all`; 0: the dataset's default */
     bool stays[DATASET_MAX_FIELDS];
 };
@@ -16,6 +18,20 @@ struct choice {
 static void append_name(struct text *out, const char *name)
 {
     text_append(out, "%s'%s'", out->data ? ", " : "", text_shown(name).text);
+}
+
+/* Adds a default field as dataset_options.fields has it: of images of OME-Zarr, the image that is
+ * the group, or labels in it. */
+static void add_default(struct choice *choice, const char *name)
+{
+    bool is_ome = choice->options.multiscale && *choice->options.multiscale;
+    char *label = choice->labels[choice->count];
+    snprintf(label, sizeof choice->labels[0], "labels/%.63s", name);
+    choice->all[choice->count++] =
+        (struct dataset_field_spec){.name = name,
+                                    .array = !is_ome                      ? name
+                                             : strcmp(name, "image") == 0 ? ""
+                                                                          : label};
 }
 
 static size_t find(const struct choice *choice, const char *name)
@@ -113,7 +129,7 @@ static void name_default(const struct dataset *dataset, struct choice *choice)
         if (dataset->fields[f].source == FIELD_MADE)
             continue;
         choice->stays[choice->count] = true;
-        choice->all[choice->count++] = (struct dataset_field_spec){.name = name, .array = name};
+        add_default(choice, name);
     }
 }
 
@@ -167,8 +183,7 @@ enum status stats_open(const struct config *config, const char *const *names, si
     for (size_t i = 0; i < choice->count; i++)
         choice->all[i] = config->fields[i];
     for (size_t n = 0; config->field_count == 0 && n < name_count && n < DATASET_MAX_FIELDS; n++)
-        choice->all[choice->count++] =
-            (struct dataset_field_spec){.name = names[n], .array = names[n]};
+        add_default(choice, names[n]);
     enum status status = choose(choice, names, name_count, err);
     if (status == STATUS_OK)
         status = open_choice(choice, &dataset, err);

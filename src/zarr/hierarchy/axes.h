@@ -16,4 +16,9 @@ bool zarr_node_axis_names(const struct zarr_node *node, struct zarr_axis_names *
 /* The first axis with the name `name`; -1: none. */
 int zarr_node_axis(const struct zarr_node *node, const char *name);
 
+/* Gives the node's axes these names, [rank], in its document: while opening, before anybody else
+ * looks. An axis keeps the name that it has if there is none for it. NO_MEMORY. */
+MUST_USE enum status zarr_node_name_axes(struct zarr_node *node,
+                                         const struct zarr_axis_names *names, struct error *err);
+
 #endif

@@ -11,7 +11,9 @@ enum { MOST_NAMES = 64, NAME_BYTES = 128, MOST_MARKS = 2, MOST_SHOWN = 3 };
 
 #define TO_ZARR "write a Zarr store, as with xarray.open_dataset(...).to_zarr()"
 
-/* Formats by names at their root; '/' behind a name: it is a folder. */
+/* Formats by names at their root; '/' behind a name: it is a folder. Names in folders are asked
+ * for.
+ */
 static const struct {
     const char *marks[MOST_MARKS];
     const char *what;
@@ -22,6 +24,11 @@ static const struct {
      "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
     {{"refs/branch.main/ref.json"},
      "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
+    {{"meta/info.json"},
+     "a LeRobot dataset: 'penstock import parquet' makes a dataset of its folder data, in which "
+     "samples.episodes_id: episode_index tells episodes. Videos are not read: write their frames "
+     "as "
+     "an array with an item for each row, of a store that the field names by store"},
     {{"attributes.json"}, "an N5 container, which is not read: write its arrays to a Zarr store"},
     {{"meta"},
      "an array of Zarr version 1, which is not read: write the array anew with Zarr 2 or 3"},
@@ -101,8 +108,10 @@ static const char *find_format(const struct store *store, const struct listing *
         bool found = true;
         for (size_t k = 0; k < MOST_MARKS && formats[i].marks[k] && found; k++) {
             const char *mark = formats[i].marks[k];
-            bool folder = mark[strlen(mark) - 1] == '/';
-            found = listing ? has_name(listing, mark) : !folder && has_key(store, mark);
+            const char *slash = strchr(mark, '/');
+            bool is_folder = slash && !slash[1], is_inside = slash && slash[1];
+            found = listing && !is_inside ? has_name(listing, mark)
+                                          : !is_folder && has_key(store, mark);
         }
         if (found)
             return formats[i].what;

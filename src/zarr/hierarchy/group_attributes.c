@@ -44,8 +44,7 @@ static const char *text_of(struct json_object *value)
     return taken ? json_object_get_string(value) : NULL;
 }
 
-static enum status take_texts(struct json_object *value, struct zarr_texts *texts,
-                              struct error *err)
+enum status zarr_texts_take(struct json_object *value, struct zarr_texts *texts, struct error *err)
 {
     bool is_list = json_object_is_type(value, json_type_array);
     size_t count = is_list ? json_object_array_length(value) : 1;
@@ -75,7 +74,7 @@ enum status zarr_group_texts(const struct store *store, enum zarr_format format,
     if (status != STATUS_OK)
         return status;
     if (attributes && json_object_object_get_ex(attributes, name, &value))
-        status = take_texts(value, &texts, err);
+        status = zarr_texts_take(value, &texts, err);
     json_object_put(root);
     if (status != STATUS_OK || !texts.is_there)
         zarr_texts_done(&texts);

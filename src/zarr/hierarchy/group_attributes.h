@@ -25,6 +25,11 @@ struct zarr_texts {
     char **items; /* [count], owned */
 };
 
+/* Takes the texts of a value; of a value that has none, *ret_texts stays empty. NO_MEMORY: what was
+ * taken is to be freed all the same. */
+MUST_USE enum status zarr_texts_take(struct json_object *value, struct zarr_texts *ret_texts,
+                                     struct error *err);
+
 /* Reads the attribute `name` of a group. Errors as of group_attributes_read(), and NO_MEMORY. */
 MUST_USE enum status zarr_group_texts(const struct store *store, enum zarr_format format,
                                       const char *path, const char *name,
