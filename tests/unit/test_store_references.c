@@ -171,18 +171,22 @@ static void test_lists(void **state)
 {
     struct store *store = open_references(
         *state, "{\"b/x/0\": \"12\", \"b-c/0\": \"\", \"b/x/1/2\": [\"/f\", 0, 5], \"b/.z\": \"\","
-                "\"a\": \"\", \"b/x/1/1\": [\"/f\"], \"b\": \"\"}");
+                "\"a\": \"\", \"b/x/1/1\": [\"/f\"], \"b\": \"\", \"c/0\": [\"%s/d/data nc\"]}");
     struct store_usage usage;
-    expect_names(store, "", "a b b/ b-c/ ");
+    expect_names(store, "", "a b b/ b-c/ c/ ");
     expect_names(store, "b", ".z x/ ");
     expect_names(store, "b/x", "0 1/ ");
     expect_names(store, "b/x/1", "1 2 ");
     assert_int_equal(store_list(store, "b/y", add_name, NULL, NULL), STATUS_NOT_FOUND);
     assert_int_equal(store_list(store, "b/x/0", add_name, NULL, NULL), STATUS_NOT_FOUND);
-    assert_int_equal(store_usage(store, "b/x", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(store_usage(store, "b/x", 9, &usage, NULL), STATUS_OK);
     assert_int_equal(usage.bytes, 7);
-    assert_int_equal(usage.count, 2); /* a whole file's size is not known */
+    assert_int_equal(usage.count, 2); /* the size of a file that is not allowed is not known */
     assert_true(usage.more);
+    assert_int_equal(store_usage(store, "c", 1, &usage, NULL), STATUS_OK);
+    assert_int_equal(usage.bytes, DATA_BYTES);
+    assert_int_equal(store_usage(store, "c", 0, &usage, NULL), STATUS_OK);
+    assert_true(usage.more && usage.count == 0);
     store_free(store);
 }
 
