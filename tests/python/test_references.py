@@ -34,7 +34,7 @@ class Checks:
         self.folder = folder
         self.dump = Dump(dump_tool, DUMP_VIRTUAL=str(folder))
         self.fields = DumpField(field_tool)
-        self.done, self.wrong = 0, []
+        self.done, self.read, self.not_read, self.wrong = 0, 0, 0, []
 
     def note(self, good, text):
         self.done += 1
@@ -47,11 +47,13 @@ class Checks:
 
     def equal(self, uri, name, expected):
         items, message = self.dump.read(uri, name)
+        self.read += items == expected
         self.note(items == expected, f"{uri} {name}: {message or 'other items'}")
 
     def refused(self, uri, name, *words):
         items, message = self.dump.read(uri, name)
         good = items is None and all(word in message for word in words)
+        self.not_read += good
         self.note(good, f"{uri} {name}: {'was read' if items is not None else message}: expected {words}")
 
 
@@ -227,7 +229,8 @@ def check_parquet(checks, folder):
     places = [[*write_chunks(folder / "parquet.nc", items, bytes)[index]] for index, _ in cut_chunks(items)]
     data = [chunk for _, chunk in cut_chunks(items)]
     (folder / "whole chunk").write_bytes(data[1])
-    rows = [{"path": None, "offset": 0, "size": 0, "raw": data[0]}, {"path": str(folder / "whole chunk"), "offset": 0, "size": 0, "raw": None},
+    rows = [{"path": None, "offset": 0, "size": 0, "raw": data[0]},
+            {"path": str(folder / "whole chunk"), "offset": 0, "size": 0, "raw": None},
             *({"path": path, "offset": offset, "size": size, "raw": None} for path, offset, size in places[2:4]),
             {"path": None, "offset": 0, "size": 0, "raw": None}]
     source = folder / "made.parq"
@@ -250,8 +253,8 @@ def check_parquet(checks, folder):
     lacks = [[-1.0 if r >= 8 else items[r][c] for c in range(SHAPE[1])] for r in range(SHAPE[0])]
     checks.equal(uri, "g/x", flat(lacks))
     (source / "g" / "x" / "refs.0.parq").write_bytes(b"PAR1")
-    done = convert(source, "broken.json")
-    checks.note(done.returncode == 4 and "penstock.references: " in done.stderr and not (folder / "broken.json").exists(),
+    done = convert(source, "damaged.json")
+    checks.note(done.returncode == 4 and "penstock.references: " in done.stderr and not (folder / "damaged.json").exists(),
                 f"penstock.references of a damaged file: {done.returncode} {done.stderr}")
 
 
@@ -330,7 +333,7 @@ def main():
         print("WRONG", text)
     for name, error in left_out.items():
         print(f"left out: {name}: {error}")
-    print(f"{checks.done} checks, {len(checks.wrong)} wrong")
+    print(f"{checks.done} checks, {len(checks.wrong)} wrong; arrays: {checks.read} equal, {checks.not_read} refused")
     if checks.done == 0:
         print("skipped: this Python has neither h5py nor pyarrow")
         sys.exit(SKIPPED)

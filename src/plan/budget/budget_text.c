@@ -137,8 +137,10 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
             out, "; %s of each to inflate values of a zip archive, and %s for what stays so",
             size_format(demand->inflate_bytes).text, size_format(budget->inflated_bytes).text);
     else if (demand->catalogue_bytes > 0)
-        text_append(out, "; %s for manifests or references, and %s for further manifests",
-                    size_format(demand->catalogue_bytes).text,
+        text_append(out, "; %s for manifests or references",
+                    size_format(demand->catalogue_bytes).text);
+    if (demand->inflate_bytes == 0 && demand->catalogue_bytes > 0 && budget->inflated_bytes > 0)
+        text_append(out, ", and %s for further manifests",
                     size_format(budget->inflated_bytes).text);
     text_append(out, "\n");
     if (budget->fetch_bytes > 0) {

@@ -216,13 +216,30 @@ static enum status read_parts(const struct parts *parts, struct reference_table 
     return status;
 }
 
+/* As writers pack such files, and fsspec unpacks them. */
+static enum status check_plain(const char *text, size_t size, struct error *err)
+{
+    static const struct {
+        const char *start, *name;
+    } packers[] = {{"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"BZh", "bzip2"}};
+    for (size_t i = 0; i < sizeof packers / sizeof packers[0]; i++) {
+        size_t bytes = strlen(packers[i].start);
+        if (size >= bytes && memcmp(text, packers[i].start, bytes) == 0)
+            return error_set(err, STATUS_UNSUPPORTED, "it is packed by %s: unpack it",
+                             packers[i].name);
+    }
+    return STATUS_OK;
+}
+
 enum status reference_json_read(const char *text, size_t size, struct reference_table *table,
                                 struct error *err)
 {
     const struct json_part whole = {text, size};
     const struct template_names none = {0};
     struct parts parts;
-    enum status status = find_parts(text, size, &parts, err);
+    enum status status = check_plain(text, size, err);
+    if (status == STATUS_OK)
+        status = find_parts(text, size, &parts, err);
     if (status == STATUS_OK)
         status = check_version(&parts, err);
     if (status == STATUS_OK)

@@ -12,7 +12,7 @@
 
 /* Reads references into a table, which is sorted then. The caller frees the table, on failure too.
  * CORRUPT: the text is not JSON, is cut, or has what is no reference. UNSUPPORTED: another version;
- * what template_render() refuses; more than a table holds. NO_MEMORY. */
+ * a text that is packed; what template_render() refuses; more than a table holds. NO_MEMORY. */
 MUST_USE enum status reference_json_read(const char *text, size_t size,
                                          struct reference_table *table, struct error *err);
 

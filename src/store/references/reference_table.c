@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FIRST_BYTES = 4096, FIRST_COUNT = 64, FIRST_SLOTS = 64 };
+enum { FIRST_BYTES = 4096, FIRST_COUNT = 64, FIRST_BUCKETS = 64 };
 
 static enum status no_memory(struct error *err)
 {
@@ -57,31 +57,31 @@ static enum status append_text(struct reference_bytes *to, const char *text, siz
 /* Texts that are there once
  * ---------------------------------------------------------------------------------------------- */
 
-/* The slot that has the text, or that is free for it. */
-static uint32_t *find_slot(const struct reference_table *table, const char *text, size_t bytes)
+/* The bucket that has the text, or that is free for it. */
+static uint32_t *find_bucket(const struct reference_table *table, const char *text, size_t bytes)
 {
-    size_t mask = table->slot_count - 1, i = XXH3_64bits(text, bytes) & mask;
-    for (; table->slots[i]; i = (i + 1) & mask) {
-        const char *there = reference_text(table, table->slots[i] - 1);
+    size_t mask = table->bucket_count - 1, i = XXH3_64bits(text, bytes) & mask;
+    for (; table->buckets[i]; i = (i + 1) & mask) {
+        const char *there = reference_text(table, table->buckets[i] - 1);
         if (strncmp(there, text, bytes) == 0 && there[bytes] == '\0')
             break;
     }
-    return &table->slots[i];
+    return &table->buckets[i];
 }
 
-static enum status grow_slots(struct reference_table *table, struct error *err)
+static enum status grow_buckets(struct reference_table *table, struct error *err)
 {
     struct reference_table grown = *table;
-    grown.slot_count = table->slot_count ? 2 * table->slot_count : FIRST_SLOTS;
-    grown.slots = calloc(grown.slot_count, sizeof *grown.slots);
-    if (!grown.slots)
+    grown.bucket_count = table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
+    grown.buckets = calloc(grown.bucket_count, sizeof *grown.buckets);
+    if (!grown.buckets)
         return no_memory(err);
-    for (size_t i = 0; i < table->slot_count; i++)
-        if (table->slots[i]) {
-            const char *text = reference_text(table, table->slots[i] - 1);
-            *find_slot(&grown, text, strlen(text)) = table->slots[i];
+    for (size_t i = 0; i < table->bucket_count; i++)
+        if (table->buckets[i]) {
+            const char *text = reference_text(table, table->buckets[i] - 1);
+            *find_bucket(&grown, text, strlen(text)) = table->buckets[i];
         }
-    free(table->slots);
+    free(table->buckets);
     *table = grown;
     return STATUS_OK;
 }
@@ -90,19 +90,19 @@ static enum status intern(struct reference_table *table, const char *text, size_
                           uint32_t *ret_at, struct error *err)
 {
     enum status status =
-        2 * table->used_slots >= table->slot_count ? grow_slots(table, err) : STATUS_OK;
+        2 * table->used_buckets >= table->bucket_count ? grow_buckets(table, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    uint32_t *slot = find_slot(table, text, bytes), at;
-    if (*slot) {
-        *ret_at = *slot - 1;
+    uint32_t *bucket = find_bucket(table, text, bytes), at;
+    if (*bucket) {
+        *ret_at = *bucket - 1;
         return STATUS_OK;
     }
     status = append_text(&table->texts, text, bytes, &at, err);
     if (status != STATUS_OK)
         return status;
-    *slot = at + 1;
-    table->used_slots++;
+    *bucket = at + 1;
+    table->used_buckets++;
     *ret_at = at;
     return STATUS_OK;
 }
@@ -245,9 +245,9 @@ static void shrink(void **memory, size_t bytes, size_t *capacity, size_t count)
 
 enum status reference_table_sort(struct reference_table *table, struct error *err)
 {
-    free(table->slots);
-    table->slots = NULL;
-    table->slot_count = table->used_slots = 0;
+    free(table->buckets);
+    table->buckets = NULL;
+    table->bucket_count = table->used_buckets = 0;
     if (table->count > 0)
         qsort_r(table->references, table->count, sizeof *table->references, compare, table);
     enum status status = check_keys(table, err);
@@ -275,7 +275,7 @@ void reference_table_done(struct reference_table *table)
     free(table->folders);
     free(table->texts.bytes);
     free(table->data.bytes);
-    free(table->slots);
+    free(table->buckets);
     *table = (struct reference_table){0};
 }
 

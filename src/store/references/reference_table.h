@@ -49,8 +49,8 @@ struct reference_table {
     struct reference_folder *folders; /* owned; [folder_count + 1], in order of path */
     size_t folder_count;
     struct reference_bytes texts, data;
-    uint32_t *slots; /* owned, while references are added: texts by hash, + 1; 0: free */
-    size_t slot_count, used_slots;
+    uint32_t *buckets; /* owned, while references are added: texts by hash, + 1; 0: free */
+    size_t bucket_count, used_buckets;
 };
 
 void reference_table_done(struct reference_table *table);

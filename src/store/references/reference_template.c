@@ -331,7 +331,7 @@ static enum status append_value(char text[TEMPLATE_TEXT_BYTES], size_t *length,
 
 static enum status evaluate(struct reader *reader, char text[TEMPLATE_TEXT_BYTES], size_t *length)
 {
-    struct template_value value;
+    struct template_value value = {.is_number = false};
     enum status status = read_sum(reader, &value);
     skip_blanks(reader);
     if (status == STATUS_OK && reader->at != reader->end)

@@ -1,4 +1,5 @@
-/* Listings of references, which have all keys in memory. Any thread; no call waits. */
+/* Listings of references, which have all keys in memory. Any thread; sizes of whole objects wait.
+ */
 #include "store/references/references_internal.h"
 
 #include <stdio.h>
@@ -99,7 +100,29 @@ enum status references_names(const struct store *store, const char *prefix, stor
     return list_with(store, prefix, &(struct visitor){NULL, visit, argument}, err);
 }
 
-/* Sizes of whole objects are not known, and not counted. */
+/* Adds a value; the size of a whole object is looked up, unless that fails, or enough were. */
+static enum status add_value(const struct store *store, const struct reference *reference,
+                             uint64_t *looks, struct store_usage *usage, struct error *err)
+{
+    const struct reference_table *table = &references_of(store)->table;
+    const char *folder = reference_text(table, reference->folder);
+    struct store_info info = {.bytes = reference->length};
+    if (reference->length == REFERENCE_WHOLE) {
+        char key[REFERENCE_KEY_BYTES];
+        snprintf(key, sizeof key, "%s%s%s", folder, *folder ? "/" : "",
+                 reference_text(table, reference->name));
+        if (*looks == 0 || virtual_stat(store, key, &info, NULL) != STATUS_OK) {
+            usage->more = true;
+            return STATUS_OK;
+        }
+        --*looks;
+    }
+    usage->count++;
+    return __builtin_add_overflow(usage->bytes, info.bytes, &usage->bytes)
+               ? error_set(err, STATUS_CORRUPT, "the sizes exceed 2^64 bytes")
+               : STATUS_OK;
+}
+
 enum status references_usage(const struct store *store, const char *prefix, uint64_t most,
                              struct store_usage *ret_usage, struct error *err)
 {
@@ -107,17 +130,13 @@ enum status references_usage(const struct store *store, const char *prefix, uint
     struct store_usage usage = {0};
     const char *rest;
     size_t bytes = strlen(prefix), folder = reference_table_folder(table, prefix, bytes);
-    (void)most;
     if (!reference_table_is_below(table, folder, prefix, bytes, &rest))
         return nothing_below(prefix, err);
     for (; reference_table_is_below(table, folder, prefix, bytes, &rest); folder++)
         for (uint32_t i = table->folders[folder].first; i < table->folders[folder + 1].first; i++) {
-            const struct reference *reference = &table->references[i];
-            bool is_known = reference->length != REFERENCE_WHOLE;
-            usage.more |= !is_known;
-            usage.count += is_known;
-            if (is_known && __builtin_add_overflow(usage.bytes, reference->length, &usage.bytes))
-                return error_set(err, STATUS_CORRUPT, "the sizes exceed 2^64 bytes");
+            enum status status = add_value(store, &table->references[i], &most, &usage, err);
+            if (status != STATUS_OK)
+                return status;
         }
     *ret_usage = usage;
     return STATUS_OK;
