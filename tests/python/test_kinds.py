@@ -96,7 +96,9 @@ class Kinds(Case):
             (self.folder / "dense.yaml").write_text(text.replace("deliver: csr", f"deliver: {deliver}"))
             self.assertIn("X float32 (12)", self.good("plan", "-c", "dense.yaml"))
         kind_stores.anndata(self.folder / "csc.zarr", 3, "csc_matrix")
+        kind_stores.put(zarr.open_group(str(self.folder / "csc.zarr" / "obs")), "log", kind_stores.np.arange(30))
         plan, text = self.write("csc.zarr", "AnnData")
+        self.assertIn("obs_log int64", plan)
         self.assertIn("log float32 (12)", plan)
         self.assertIn("adata.X.tocsr()", text)
 
@@ -116,6 +118,9 @@ class Kinds(Case):
             self.assertIn(predicted, plan)
             self.assertIn("camera0_rgb uint8 (2, 6, 6, 3)", plan)
             self.assertIn("at 76 of 90 frames, in 2 episodes", plan)
+        # Pictures alone: nothing is predicted, and no step lies behind.
+        shutil.rmtree(self.folder / "r.zarr" / "data" / "robot0_eef_pos")
+        self.assertIn("at 90 of 90 frames", self.write("r.zarr", "replay buffer")[0])
 
     def test_xarray(self):
         for zarr_format in 2, 3:
@@ -268,6 +273,12 @@ class Multiscale(Case):
         self.assertIn("3 samples of", self.good(*self.plan("0", "dataset.sample_axis=t")))
         kind_stores.attributes(group, multiscales=[{"axes": [{"name": "t"}, {}, {}, {}, {"name": "x"}], "datasets": [{"path": "0"}]}])
         self.assertIn("5 samples of", self.good(*self.plan("0", "dataset.sample_axis=z")))
+        # Names of labels lead nowhere else.
+        inside = group.create_group("labels")
+        for name in "../../x", "..", "a//b":
+            kind_stores.attributes(inside, labels=[name])
+            self.refuse(4, f"'labels/{name}' is not a path", *self.plan("0"))
+            self.assertNotIn(f"labels/{name}", self.write("o.zarr", "OME-Zarr")[1])
         kind_stores.attributes(group, multiscales="no")
         self.refuse(1, "'/' is no image of OME-Zarr", *self.plan("0"))
 

@@ -82,8 +82,7 @@ static struct matrix find_matrix(const struct kind_look *look)
 
 static void put_matrix(const char *mark, const struct matrix *matrix, struct text *out)
 {
-    const char *slash = strrchr(matrix->path, '/');
-    kind_put_field(mark, slash ? slash + 1 : matrix->path, matrix->path, out);
+    kind_put_field(mark, kind_leaf(matrix->path), matrix->path, out);
     if (matrix->form == BY_ROWS)
         text_append(out, ", deliver: csr");
     text_append(out, "}");
@@ -116,7 +115,9 @@ static bool take_column(const struct kind_look *look, const struct zarr_node *no
     return !slash || *ret_is_category || strcmp(slash, "/values") == 0;
 }
 
-static void put_columns(const struct kind_look *look, uint64_t rows, struct text *out)
+/* `matrix`: the name of another field. */
+static void put_columns(const struct kind_look *look, uint64_t rows, const char *matrix,
+                        struct text *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < look->hierarchy->node_count; i++) {
@@ -126,13 +127,14 @@ static void put_columns(const struct kind_look *look, uint64_t rows, struct text
         bool is_category;
         if (!take_column(look, node, rows, &name, &length, &is_category))
             continue;
-        char field[ZARR_PATH_BYTES];
-        snprintf(field, sizeof field, "%.*s", (int)length, name);
+        char column[ZARR_PATH_BYTES], field[ZARR_PATH_BYTES + sizeof "obs_"];
+        snprintf(column, sizeof column, "%.*s", (int)length, name);
+        snprintf(field, sizeof field, "%s%s", strcmp(column, matrix) == 0 ? "obs_" : "", column);
         kind_put_field(count++ < MOST_COLUMNS ? "" : "# ", field, kind_path(look, node), out);
         text_append(out, "}");
         if (is_category)
             text_append(out, "    # numbers of the names in obs/%s/categories",
-                        text_shown(field).text);
+                        text_shown(column).text);
         text_append(out, "\n");
     }
 }
@@ -189,6 +191,6 @@ bool kind_anndata(const struct kind_look *look, struct kind_finding *finding)
         text_append(&finding->dataset,
                     "    # slice: {1: [CD4, CD3E]} in the braces: these genes alone\n");
     put_other_matrices(look, &matrix, &finding->dataset);
-    put_columns(look, count_cells(look, &matrix), &finding->dataset);
+    put_columns(look, count_cells(look, &matrix), kind_leaf(matrix.path), &finding->dataset);
     return true;
 }

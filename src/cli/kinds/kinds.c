@@ -53,6 +53,12 @@ const char *kind_path(const struct kind_look *look, const struct zarr_node *node
                                                                           : NULL;
 }
 
+const char *kind_leaf(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool kind_says(const struct kind_look *look, const char *path, const char *attribute,
                const char *text)
 {

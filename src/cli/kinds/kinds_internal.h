@@ -15,6 +15,9 @@ const struct zarr_node *kind_array(const struct kind_look *look, const char *pat
 /* The path of an array from the group on; NULL: it lies elsewhere. */
 const char *kind_path(const struct kind_look *look, const struct zarr_node *node);
 
+/* The part of `path` behind the last '/'. */
+const char *kind_leaf(const char *path);
+
 /* Whether an attribute of the group at `path` is there, and begins with that text. */
 bool kind_says(const struct kind_look *look, const char *path, const char *attribute,
                const char *text);

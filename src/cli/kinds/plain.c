@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-static const char *last_component(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void put_joined(const struct kind_look *look, struct text *out)
 {
     for (size_t i = 0; i < look->hierarchy->node_count; i++) {
@@ -18,7 +12,7 @@ static void put_joined(const struct kind_look *look, struct text *out)
         const char *path = kind_path(look, node), *index = kind_path(look, look->index);
         if (!look->joined[i] || !path || !index)
             continue;
-        kind_put_field("", last_component(path), path, out);
+        kind_put_field("", kind_leaf(path), path, out);
         text_append(out, ", index: ");
         kind_put_scalar(index, out);
         text_append(out, "}    # sample i has the item at the index's entry i\n");

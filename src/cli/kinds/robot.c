@@ -61,6 +61,7 @@ bool kind_robot(const struct kind_look *look, struct kind_finding *finding)
         "before, and 16 %s from there on, which never go on in the next episode.",
         count_format(frames).text, count_format(episodes->array.shape[0]).text,
         count_plural(episodes->array.shape[0]), has_actions ? "actions" : "poses");
+    bool predicts = false;
     text_append(&finding->dataset, "  fields:    # steps are frames from the sample's own\n");
     for (size_t i = 0; i < look->hierarchy->node_count; i++) {
         const struct zarr_node *node = &look->hierarchy->nodes[i];
@@ -68,15 +69,17 @@ bool kind_robot(const struct kind_look *look, struct kind_finding *finding)
         if (!name || node->array.shape[0] != frames)
             continue;
         kind_put_field("", name, kind_path(look, node), &finding->dataset);
-        text_append(&finding->dataset, ", steps: \"%s\"}\n",
-                    is_predicted(node, name, has_actions) ? "-1:15" : "-1:1");
+        bool is_one = is_predicted(node, name, has_actions);
+        text_append(&finding->dataset, ", steps: \"%s\"}\n", is_one ? "-1:15" : "-1:1");
+        predicts = predicts || is_one;
     }
-    text_append(&finding->rest,
-                "samples:\n"
-                "  episodes: {ends: %s}\n"
-                "  pad: {before: 1, after: 7}    # steps that may be missing at an episode's ends: "
-                "F.valid tells\n"
-                "  # split: {part: train, parts: {train: 0.9, val: 0.1}}    # by episode\n",
-                ends);
+    text_append(
+        &finding->rest,
+        "samples:\n"
+        "  episodes: {ends: %s}\n"
+        "  pad: {before: 1, after: %d}    # steps that may be missing at an episode's ends: "
+        "F.valid tells\n"
+        "  # split: {part: train, parts: {train: 0.9, val: 0.1}}    # by episode\n",
+        ends, predicts ? 7 : 0);
     return true;
 }

@@ -15,7 +15,9 @@ enum status zarr_ome_attributes(const struct store *store, enum zarr_format form
                                 struct json_object **ret_ome, struct error *err)
 {
     struct json_object *ome;
-    enum status status = group_attributes_read(store, format, path, ret_root, ret_ome, err);
+    enum status status = discover_check_path(path, err); /* which attributes may have said */
+    if (status == STATUS_OK)
+        status = group_attributes_read(store, format, path, ret_root, ret_ome, err);
     if (status == STATUS_OK && *ret_ome && json_object_object_get_ex(*ret_ome, "ome", &ome) &&
         json_object_is_type(ome, json_type_object))
         *ret_ome = ome;

@@ -37,7 +37,7 @@ MUST_USE enum status zarr_multiscale_read(const struct store *store, enum zarr_f
                                           struct error *err);
 
 /* What OME-Zarr says in the attributes of the group at `path`: as of group_attributes_read(), where
- * 0.5 has it. */
+ * 0.5 has it. CORRUPT, too: the path leads elsewhere ("../x"). */
 struct json_object;
 MUST_USE enum status zarr_ome_attributes(const struct store *store, enum zarr_format format,
                                          const char *path, struct json_object **ret_root,
