@@ -13,7 +13,7 @@ done
 contains "$("$penstock" synth --help)" "Examples:"
 contains "$("$penstock" inspect --help)" "Examples:"
 
-[[ $("$penstock" --version) =~ ^penstock\ [0-9]+\.[0-9]+\.[0-9]+$'\n'codecs\ of\ images:\ ([a-z0-9]+(,\ )?)+(; left out: .*)?$ ]] || fail "--version"
+[[ $("$penstock" --version) =~ ^penstock\ [0-9]+\.[0-9]+\.[0-9]+$'\n'codecs\ with\ libraries\ of\ their\ own:\ ([a-z0-9]+(,\ )?)+(; left out: .*)?$ ]] || fail "--version"
 
 refuses 4 "did you mean 'synth'?" sinth
 refuses 4 "did you mean 'inspect'?" inspekt
