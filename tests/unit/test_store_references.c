@@ -366,6 +366,9 @@ static void test_where_references_lead(void **state)
          STATUS_IO},
         {"gone", "was removed, or never copied", STATUS_IO},
         {"elsewhere", "set store.virtual: ['s3://bucket/p/']", STATUS_INVALID},
+        {"google", "set store.virtual: ['gs://bucket/p/']", STATUS_INVALID},
+        {"azure", "set store.virtual: ['az://container/p/']", STATUS_INVALID},
+        {"account", "set store.virtual: ['abfss://c@a.dfs.core.windows.net/p/']", STATUS_INVALID},
         {"up", "has '.' or '..' in it", STATUS_CORRUPT},
         {"sibling", "set store.virtual", STATUS_INVALID},
         {"relative", "is a relative path", STATUS_UNSUPPORTED},
@@ -378,6 +381,8 @@ static void test_where_references_lead(void **state)
                 "\"gone\": [\"%s/d/none\"], \"elsewhere\": [\"s3://bucket/p/f.nc\", 0, 1],"
                 "\"up\": [\"%s/d/../../f\", 0, 1], \"sibling\": [\"%s.nc\", 0, 1],"
                 "\"relative\": [\"d/data nc\", 0, 1], \"query\": [\"http://h/f?x=1\", 0, 1],"
+                "\"google\": [\"gcs://bucket/p/f\"], \"azure\": [\"abfs://container/p/f\"],"
+                "\"account\": [\"abfss://c@a.dfs.core.windows.net/p/f\"],"
                 "\"secret\": [\"https://h/f?sig=hidden\", 0, 1],"
                 "\"user\": [\"https://me:hidden@h/f\", 0, 1]}");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

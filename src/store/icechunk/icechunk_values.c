@@ -7,6 +7,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+_Static_assert((int)MANIFEST_LOCATION_BYTES <= (int)VIRTUAL_LOCATION_BYTES &&
+                   (int)MANIFEST_ETAG_BYTES <= (int)VIRTUAL_ETAG_BYTES,
+               "a value has room");
+
 static void take_chunk(const struct icechunk_chunk *chunk, struct virtual_value *ret_value)
 {
     const struct chunk_ref *ref = &chunk->ref;

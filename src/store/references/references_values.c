@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+_Static_assert((int)REFERENCE_LOCATION_BYTES <= (int)VIRTUAL_LOCATION_BYTES, "a value has room");
+
 static enum status find(const struct virtual_store *store, const char *key, bool may_wait,
                         bool *ret_absent, struct virtual_value *ret_value, struct error *err)
 {
@@ -25,10 +27,32 @@ static enum status find(const struct virtual_store *store, const char *key, bool
     return STATUS_OK;
 }
 
-/* Schemes that fsspec has other names for. */
+/* Schemes that fsspec has other names for; Azure's without an account. */
 static const struct {
     const char *theirs, *ours;
-} schemes[] = {{"gcs://", "gs://"}, {"s3a://", "s3://"}, {"local://", "file://"}};
+} schemes[] = {{"gcs://", "gs://"},
+               {"s3a://", "s3://"},
+               {"local://", "file://"},
+               {"abfs://", "az://"},
+               {"abfss://", "az://"}};
+
+/* "CONTAINER@ACCOUNT/PATH" */
+static bool has_account(const char *rest)
+{
+    return memchr(rest, '@', strcspn(rest, "/"));
+}
+
+static void append_scheme(const char *location, struct text *out)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t bytes = strlen(schemes[i].theirs);
+        if (strncmp(location, schemes[i].theirs, bytes) == 0 && !has_account(location + bytes)) {
+            text_append(out, "%s%s", schemes[i].ours, location + bytes);
+            return;
+        }
+    }
+    text_append(out, "%s", location);
+}
 
 /* fsspec takes locations as they are, but for those of HTTP; paths have no scheme. Queries are no
  * part of a key. */
@@ -54,13 +78,7 @@ static enum status locate(const struct virtual_store *store, const char *locatio
                          location);
     if (location[0] == '/')
         text_append(out, "file://");
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
-        if (strncmp(location, schemes[i].theirs, strlen(schemes[i].theirs)) == 0) {
-            text_append(out, "%s", schemes[i].ours);
-            location += strlen(schemes[i].theirs);
-            break;
-        }
-    text_append(out, "%s", location);
+    append_scheme(location, out);
     return STATUS_OK;
 }
 

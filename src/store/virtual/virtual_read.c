@@ -8,14 +8,16 @@
 enum status virtual_explain(const struct virtual_store *store, const struct virtual_value *value,
                             enum status status, struct error *err)
 {
-    const char *where = value->is_inside ? "" : "lies outside ",
-               *comma = value->is_inside ? "" : ", and ";
-    if (status == STATUS_NOT_FOUND)
-        return error_prefix(
-            err, STATUS_IO,
-            "%s to this chunk, which %s%s%swas removed, or never copied: ", store->kind->refers,
-            where, value->is_inside ? "" : store->kind->whole, comma);
-    return status;
+    const char *refers = store->kind->refers;
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    if (value->is_inside)
+        return error_prefix(err, STATUS_IO,
+                            "%s to this chunk, which was removed, or never copied: ", refers);
+    return error_prefix(err, STATUS_IO,
+                        "%s to this chunk, which lies outside %s, and was removed, or never "
+                        "copied: ",
+                        refers, store->kind->whole);
 }
 
 void virtual_let_go(const struct virtual_store *store, struct virtual_value *value)
