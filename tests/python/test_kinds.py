@@ -273,8 +273,11 @@ class Multiscale(Case):
         self.assertIn("3 samples of", self.good(*self.plan("0", "dataset.sample_axis=t")))
         kind_stores.attributes(group, multiscales=[{"axes": [{"name": "t"}, {}, {}, {}, {"name": "x"}], "datasets": [{"path": "0"}]}])
         self.assertIn("5 samples of", self.good(*self.plan("0", "dataset.sample_axis=z")))
-        # Names of labels lead nowhere else.
+        # Names of labels lead nowhere else, and are no longer than those of fields.
         inside = group.create_group("labels")
+        kind_stores.image(inside.create_group("n" * 70), "tczyx", kind_stores.np.ones((3, 2, 5, 4, 4), "u1"), 1)
+        kind_stores.attributes(inside, labels=["n" * 70])
+        self.refuse(4, "has 70 bytes; the limit is 63", *self.plan("0"))
         for name in "../../x", "..", "a//b":
             kind_stores.attributes(inside, labels=[name])
             self.refuse(4, f"'labels/{name}' is not a path", *self.plan("0"))

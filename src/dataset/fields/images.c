@@ -207,7 +207,7 @@ static enum status add_default(const struct store *store, struct images *images,
     enum status status = choose_level(store, path, options->multiscale, level, err);
     if (status != STATUS_OK || !level->is_image)
         return status;
-    snprintf(level->name, sizeof level->name, "%.63s", name);
+    snprintf(level->name, sizeof level->name, "%.511s", name);
     images->specs[options->field_count++] =
         (struct dataset_field_spec){.name = level->name, .array = level->path};
     return STATUS_OK;

@@ -13,7 +13,7 @@ struct images {
     struct dataset_field_spec specs[DATASET_MAX_FIELDS];
     struct image_level {
         bool is_image;
-        char name[DATASET_NAME_BYTES];  /* of a default field */
+        char name[ZARR_PATH_BYTES];     /* of a default field */
         char path[ZARR_PATH_BYTES + 1]; /* with a '/' in front */
         int axis_count;
         struct zarr_axis_names axes;
