@@ -40,6 +40,11 @@ static const struct {
     {"budget/items/.zarray", DOCUMENT("[12000]", "[1000]", "|u1")},
     {"fewer/x/.zarray", DOCUMENT("[5000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
     {"axes/x/.zarray", DOCUMENT("[6000, 5000]", "[10, 20]", "|u1")},
+    {"image/.zgroup", GROUP},
+    {"image/.zattrs", "{\"multiscales\": [{\"axes\": [\"t\", \"c\", \"y\", \"x\"], "
+                      "\"datasets\": [{\"path\": \"0\"}, {\"path\": \"1\"}]}]}"},
+    {"image/0/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[1, 2, 1024, 1024]", "<f4")},
+    {"image/1/.zarray", DOCUMENT("[6000, 2, 512, 512]", "[20, 2, 512, 512]", "<f4")},
     {"second/main/x/.zarray", DOCUMENT("[6000, 2, 1024, 1024]", "[2, 2, 1024, 1024]", "<f4")},
 };
 
@@ -65,6 +70,7 @@ static const struct walk {
     {"dataset.exclude", {"", "x"}, NULL},
     {"dataset.constants", {"", "ends"}, NULL},
     {"dataset.sample_axis", {"0", "1"}, "dataset.group=axes"},
+    {"dataset.multiscale", {"0", "1"}, "dataset.group=image"},
     {"dataset.hold_limit", {"0", "2GiB"}, NULL},
     {"samples.episodes_ends", {"", "ends"}, WINDOW},
     {"samples.episodes_id", {"", "id"}, WINDOW},
