@@ -2,11 +2,12 @@
 
 import ctypes
 import math
-import weakref
+import sys
 
 import numpy as np
 
 from . import _library
+from ._errors import Invalid
 from ._ragged import Csr, csr_of, own_items, strings_of
 
 
@@ -23,31 +24,35 @@ class Memory:
     """A batch's slot, once penstock_next() has filled `raw`. Every array of the batch refers to this object. The
     slot is released when the last array is gone."""
 
+    _connection = None  # an exception that a signal's handler raises may come anywhere
+
     def __init__(self, connection):
-        connection.retain()
         self.raw = _library.CBatch()
-        self._finalizer = weakref.finalize(self, connection.give_back, self.raw)
-        self._finalizer.atexit = False  # the process's end closes the connection anyway
+        if not connection.retain():
+            raise Invalid("the loader is closed")
+        self._connection = connection
+
+    def __del__(self, is_finalizing=sys.is_finalizing):
+        if self._connection is not None and not is_finalizing():  # the process's end closes the connection anyway
+            self._connection.give_back(self.raw)
 
 
 class _Part:
-    """The object behind an array: NumPy keeps this object, and this object keeps the slot."""
+    """The object behind arrays: NumPy keeps this object, and this object keeps the slot."""
 
-    def __init__(self, memory, address, dtype, shape, is_shared=False):
+    __slots__ = ("memory", "__array_interface__")
+
+    def __init__(self, memory, address, count, typestr, is_shared):
         self.memory = memory
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, is_shared),
-            "shape": (math.prod(shape),),
-            "typestr": (dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")).str,
-        }
+        self.__array_interface__ = {"version": 3, "data": (address, is_shared), "shape": (count,), "typestr": typestr}
 
 
 def _array(memory, address, dtype, shape, is_shared=False):
+    """An array of the slot that is a view of its own items alone: SciPy copies small parts of large arrays."""
     if 0 in shape:
         return np.empty(shape, dtype)
-    flat = np.asarray(_Part(memory, address, dtype, shape, is_shared))
-    return flat.view(dtype).reshape(shape)
+    typestr = (dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")).str
+    return np.asarray(_Part(memory, address, math.prod(shape), typestr, is_shared)).view(dtype).reshape(shape)
 
 
 def _unprotected(array):
@@ -157,23 +162,33 @@ class Batch(Fields):
 
     def __init__(self, info, memory):
         raw = memory.raw
-        count = raw.sample_count
-        numbers = {field.name: i for i, field in enumerate(info.fields)}
-        shapes = (_whole_shape(raw, i, field, numbers.get(field.offsets)) for i, field in enumerate(info.fields))
-        super().__init__(
-            (field.name, _array(memory, raw.data[i], field.dtype, shape, info.is_shared))
-            for i, (field, shape) in enumerate(zip(info.fields, shapes))
-        )
+        count, begin, places = raw.sample_count, raw.indices, []
+        end = max(raw.keys + 8 * count, raw.valid + count)
+        super().__init__()
+        for number, (field, address, offsets) in enumerate(zip(info.fields, raw.data, info._offsets)):
+            shape = (count, *field.shape)
+            if offsets is not None or raw.steps[number]:
+                shape = _whole_shape(raw, number, field, offsets)
+            if offsets is not None:
+                self[field.name] = _array(memory, address, field.dtype, shape, info.is_shared)
+                continue
+            size = math.prod(shape) * field.dtype.itemsize
+            end = max(end, address + size) if size else end
+            places.append((field.name, shape, field.dtype, address - begin if size else 0))
+            self[field.name] = None  # in the order of the fields
+        slot = np.asarray(_Part(memory, begin, end - begin, "|u1", info.is_shared))
+        for name, shape, dtype, offset in places:  # parts of one array cost less than arrays of their own
+            self[name] = np.ndarray(shape, dtype, slot, offset)
         self._fields = info.fields
-        self._bfloat16 = {field.name for field in info.fields if field.dtype_name == "bfloat16"}
+        self._bfloat16 = info._bfloat16
         self.epoch = raw.epoch
         self.step = raw.step
         self.slot = raw.slot
         self.bound = raw.bound
         self.first_position = raw.first_position
-        self.indices = _array(memory, raw.indices, np.dtype(np.uint64), (count,), info.is_shared)
-        self.sample_keys = _array(memory, raw.keys, np.dtype(np.uint64), (count,), info.is_shared)
-        self.valid = _array(memory, raw.valid, np.dtype(np.bool_), (count,), info.is_shared)
+        self.indices = np.ndarray(count, np.uint64, slot)
+        self.sample_keys = np.ndarray(count, np.uint64, slot, raw.keys - begin)
+        self.valid = np.ndarray(count, np.bool_, slot, raw.valid - begin)
 
     def copy_out(self):
         """Copies all arrays. The slot goes back when no view from before is left."""

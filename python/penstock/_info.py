@@ -150,6 +150,16 @@ class Info:
         """Axis of the mesh -> this trainer's coordinate."""
         return {axis.name: axis.coordinate for axis in self.mesh}
 
+    @functools.cached_property
+    def _offsets(self):
+        """Of each field: None if its arrays have its shape behind the samples; else which field has its offsets, or -1."""
+        numbers = {field.name: i for i, field in enumerate(self.fields)}
+        return tuple(numbers.get(f.offsets, -1) if f.most_items or f.steps or f.is_padded else None for f in self.fields)
+
+    @functools.cached_property
+    def _bfloat16(self):
+        return frozenset(field.name for field in self.fields if field.dtype_name == "bfloat16")
+
 
 def _field(library, raw):
     """Of a field, or of a constant."""

@@ -145,17 +145,14 @@ class Loader:
     def _lease(self, timeout):
         """The next batch. The same one again until _settle(): an exception that comes between loses none."""
         connection = self._connection
-        if connection is None or not connection.retain():
+        if connection is None:
             raise Invalid("the loader is closed")
-        try:
-            memory = self._memory(connection)
-            if memory.raw.indices is None:
-                self._await(connection, memory.raw, timeout)
-            batch = Batch(self.info, memory)
-            self._taken = self._after(batch)
-            return batch
-        finally:
-            connection.let_go()
+        memory = self._memory(connection)  # which keeps the connection
+        if memory.raw.indices is None:
+            self._await(connection, memory.raw, timeout)
+        batch = Batch(self.info, memory)
+        self._taken = self._after(batch)
+        return batch
 
     def _memory(self, connection):
         """This thread's memory. Two threads at a time are refused, and never get one batch. A thread that died with a
@@ -164,7 +161,7 @@ class Loader:
         mine = memories.get(thread)
         if mine is not None and mine.raw.indices is not None:
             return mine
-        for other, memory in list(memories.items()):
+        for other, memory in list(memories.items()) if len(memories) > (thread in memories) else ():
             left = other != thread and memory is not None and memory.raw.indices is not None
             if left and other not in sys._current_frames() and memories[other] is memory:
                 memories[thread], memories[other] = memory, None  # no other thread runs in between
