@@ -10,7 +10,7 @@
 #               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
 #               the newest word, for cursors go back with trainers that start again from a checkpoint;
 #               "locality NUMBER" of the run, which goes with these cursors;
-#               "alive" every few seconds, and "served" at the good end. A launcher without a sign of them is killed: mpirun may hang when a process
+#               "alive" every few seconds, "served" at the good end, and "early" where trainers have left early. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
 #               again; torchrun has its own. All of them together are started again only if their launcher is killed;
@@ -29,7 +29,7 @@ readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the sa
 declare -A left_off=() # cursors, by rank
 locality=''             # the readers' line of that name
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
-code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' left_file=''
+code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' early='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
 unconnected=''          # trainers have ended well, readers have been asked to end, too, if they still wait for trainers
 deferred=''             # a signal to end at, once what is being started is known
@@ -118,7 +118,7 @@ start() {
     exec {input}<&-
     end_at_signals
     [[ ! $deferred ]] || end_at "$deferred"
-    [[ $side != readers ]] || patience=$FIRST_WORD served=''
+    [[ $side != readers ]] || patience=$FIRST_WORD served='' early=''
     unset "due[$side]"
 }
 
@@ -136,6 +136,7 @@ heed() {
         "locality "*) locality=$1 ;;
         gathered) unserved='' ;;
         served) served=1 ;;
+        early) early=1 ;;
         "serving "*)
             failures=0 left_off=()
             [[ $failed_us ]] || return 0
@@ -249,6 +250,8 @@ ended() {
     { wait "${running[$side]}" || status=$?; } 2>/dev/null # bash would tell of a signal, too
     unset "running[$side]"
     read_events
+    # srun kills the other readers as soon as the first one has ended with 3, and then ends as if they had been killed.
+    [[ $side != readers || ! $early ]] || status=3
     # Open MPI 5's mpirun ends with 0 when it has lost a node.
     if [[ $side == readers && $restarts && ! $served ]] && ((!status && !code)); then
         say "the readers' launcher ended as if all were well, but the readers have not come to their end"

@@ -298,8 +298,9 @@ int main(int argc, char **argv)
     job.comm.on_signal_argument = &leaving;
     job.comm.requests = &session.requests;
     int code = run(&job, &session, &arguments, parsed, &err);
-    if (arguments.job.supervised && code == 0 && job.comm.rank == 0 && job.comm.run == 0) {
-        puts("served");
+    bool is_told = code == 0 || code == EXIT_STOPPED_EARLY; /* launchers may end with another code */
+    if (arguments.job.supervised && is_told && job.comm.rank == 0 && job.comm.run == 0) {
+        puts(code == 0 ? "served" : "early");
         fflush(stdout);
     }
     comm_done(&job.comm);

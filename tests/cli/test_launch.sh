@@ -617,6 +617,13 @@ rm first second
 supervise 2 'until [ -e second ]; do sleep .1; done; echo gathered; echo served; exit 0' "$trainers; sleep 4"
 [ "$code" -eq 0 ] || fail "trainers that were served and take their time make it $code: $(cat out err)"
 
+# Trainers that leave early end the run with 3, whatever becomes of readers that srun kills when the first one has ended.
+for trainers in true 'sleep 1'; do
+    supervise 2 'echo early; exit 143' "$trainers"
+    [ "$code" -eq 3 ] || fail "trainers that leave early make it $code: $(cat out err)"
+    [[ $(cat err) != *restart* ]] || fail "readers are started again for nobody: $(cat err)"
+done
+
 # Readers that die when the trainers have had everything are not started again.
 supervise 2 'sleep 1; exit 1' true
 [ "$code" -eq 0 ] || fail "readers that die at the end make it $code: $(cat out err)"
