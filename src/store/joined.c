@@ -97,6 +97,14 @@ struct store_inflate joined_inflate_below(const struct store *store, const char 
     return inner ? store_inflate_below(inner, prefix) : (struct store_inflate){0};
 }
 
+uint64_t joined_directory_bytes(const struct store *store)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < store->join->count; i++)
+        sum += store_directory_bytes(store->join->stores[i].store);
+    return sum;
+}
+
 enum status joined_catalogue_below(const struct store *store, const char *prefix,
                                    struct store_catalogue *ret_catalogue, struct error *err)
 {

@@ -357,6 +357,14 @@ const char *store_snapshot(const struct store *store)
     return store->operations->snapshot ? store->operations->snapshot(store) : NULL;
 }
 
+uint64_t store_directory_bytes(const struct store *store)
+{
+    if (store->join)
+        return joined_directory_bytes(store);
+    store = store_innermost(store);
+    return store->operations->directory_bytes ? store->operations->directory_bytes(store) : 0;
+}
+
 bool store_is_archive(const struct store *store)
 {
     return store_innermost(store)->operations->inflate_below != NULL;

@@ -31,13 +31,15 @@ struct store_watch;
  *                                      Azure's storage
  *     hf://[datasets/]OWNER/NAME[@REVISION]/PATH
  *                                      Hugging Face's hub; no listing
+ *     URI.zip of a server, zip+URI     a zip archive there; its directory is read at opening
  *     icechunk://DIRECTORY[@...], icechunk+s3://..., ...
  *                                      an Icechunk repository, read-only, in any of the stores
  *                                      above; icechunk_uri.h has what may stand behind the '@'
  *
  * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
- * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
- * a store of a cloud may ask the cloud for credentials (credentials.h).
+ * threads of its own until store_free(). Opening a remote store sends its server nothing,
+ * unless there is an archive or a repository to be read. Opening a store of a cloud may ask the
+ * cloud for credentials (credentials.h).
  *
  * NOT_FOUND: there is no such directory or file. UNSUPPORTED: another kind of uri, which the
  * message names; a zip archive in several parts or with too many values; a profile whose
@@ -294,6 +296,10 @@ struct store_catalogue {
 MUST_USE enum status store_catalogue_below(const struct store *store, const char *prefix,
                                            struct store_catalogue *ret_catalogue,
                                            struct error *err);
+
+/* The memory of the directories of zip archives, which were read at opening; of joined stores, of
+ * all. Does not block. */
+uint64_t store_directory_bytes(const struct store *store);
 
 /* Reserves memory for such values and manifests, beside what others have reserved; or gives it up,
  * where `bytes` is below 0. All threads' reads together take no more, and wait for each other, but

@@ -23,7 +23,7 @@ static const struct {
     {"memory", "it lies in the memory of one program: write it to a directory"},
     {"hf", "write hf:// in small letters"},
     {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
-    {"zip", "write the path of the archive alone: FILE.zip"},
+    {"zip", "write the path or the uri of the archive alone: FILE.zip, s3://BUCKET/FILE.zip"},
     {"ftp", "copy it to a directory"},
     {"reference", "kerchunk's references are not read: write their data to a Zarr store, as with "
                   "xarray.open_dataset(..., engine=\"kerchunk\").to_zarr()"},
@@ -171,8 +171,7 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     if (is_chain(uri, length))
         return error_set(err, STATUS_UNSUPPORTED,
                          "store '%s': chained uris are not supported: write the last part alone, "
-                         "as a path or a uri of one scheme; a zip archive has to be a file "
-                         "of this machine",
+                         "as a path or a uri of one scheme, or zip+SCHEME://... of an archive",
                          uri);
     if (length > 0 && strncmp(uri + length, "://", 3) == 0)
         return refuse_scheme(uri, length, err);

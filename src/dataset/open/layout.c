@@ -468,8 +468,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-/* Manifests of Icechunk repositories: the largest one, and what stores keep in any case; the others
- * are what is inflated otherwise. */
+/* Directories of zip archives. Manifests of Icechunk repositories: the largest one, and what stores
+ * keep in any case; the others are what is inflated otherwise. */
 static enum status settle_catalogue(struct dataset *dataset, const struct zarr_array *const *arrays,
                                     size_t count, struct error *err)
 {
@@ -488,7 +488,8 @@ static enum status settle_catalogue(struct dataset *dataset, const struct zarr_a
     uint64_t held = max_u64(sum.most_bytes, sum.kept_bytes);
     store_reserve(dataset->private->store, (int64_t)min_u64(held - sum.kept_bytes, INT64_MAX));
     held = min_u64(held, sum.all_bytes);
-    dataset->catalogue_bytes = add_sat(held, sum.stored_bytes);
+    dataset->catalogue_bytes =
+        add_sat(add_sat(held, sum.stored_bytes), store_directory_bytes(dataset->private->store));
     dataset->inflated_bytes = add_sat(dataset->inflated_bytes, sum.all_bytes - held);
     return STATUS_OK;
 }

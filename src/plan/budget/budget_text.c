@@ -32,8 +32,8 @@ static void name_inflated(const struct budget_demand *d, const struct budget *b,
                     size_format(d->inflate_bytes).text);
     if (d->catalogue_bytes > b->least_bytes / 2)
         text_append(out,
-                    "; %s of it is for manifests of an Icechunk repository: write it with more "
-                    "and smaller ones (ManifestSplittingConfig)",
+                    "; %s of it is for manifests of an Icechunk repository, or directories of zip "
+                    "archives: write more and smaller ones (ManifestSplittingConfig; shards)",
                     size_format(d->catalogue_bytes).text);
 }
 
@@ -136,7 +136,9 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
             out, "; %s of each to inflate values of a zip archive, and %s for what stays so",
             size_format(demand->inflate_bytes).text, size_format(budget->inflated_bytes).text);
     else if (demand->catalogue_bytes > 0)
-        text_append(out, "; %s for manifests of Icechunk, and %s for further ones",
+        text_append(out,
+                    "; %s for manifests of Icechunk or directories of zip archives, and %s for "
+                    "further ones",
                     size_format(demand->catalogue_bytes).text,
                     size_format(budget->inflated_bytes).text);
     text_append(out, "\n");

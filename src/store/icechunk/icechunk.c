@@ -52,7 +52,7 @@ static void release(struct store *store)
         free(icechunk->prefixes[i].prefix);
     }
     store_close(icechunk->base);
-    icechunk_fetches_free(icechunk->fetches);
+    relays_free(icechunk->relays);
     inflated_free(icechunk->inflated);
     snapshot_done(&icechunk->snapshot);
     free(icechunk->config);
@@ -125,7 +125,7 @@ static enum status open_all(struct icechunk *icechunk, const char *uri,
         status = icechunk_open_prefixes(icechunk, options, open, err);
     if (status == STATUS_OK && is_any_remote(icechunk)) {
         icechunk->store.operations = &remote_operations;
-        status = icechunk_fetches_new(icechunk, err);
+        status = icechunk_relays_new(icechunk, err);
     }
     if (status == STATUS_OK)
         pin_uri(icechunk, uri);

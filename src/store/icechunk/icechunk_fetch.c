@@ -1,69 +1,26 @@
-/* Fetches of an Icechunk repository of which anything is behind a network. A fetch of a chunk
- * becomes a fetch of a range of the object that has the chunk. What has to wait first, for a
- * manifest or for a file, is done by threads of this room, so that fetch_start() does not block.
+/* Fetches of an Icechunk repository of which anything is behind a network (kind/relay.h). A fetch
+ * of a chunk becomes a fetch of a range of the object that has the chunk. What has to wait first,
+ * for a manifest or for a file, is done by the relays' threads.
  *
  *     icechunk_fetch() --> manifest in memory --> relay --> the other store --> done()
- *                   \--> queue --> loaders, which read the manifest ^
+ *                   \--> queue --> threads, which read the manifest ^
  */
 #include "store/icechunk/icechunk_internal.h"
 
-#include "base/thread.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 /* A fetch of the other store's. */
-struct relay {
-    struct fetch fetch;
-    struct fetch *outer; /* borrowed until its done() */
+struct chunk_relay {
+    struct relay relay;
     struct icechunk *icechunk;
-    struct relay *next; /* free ones */
     struct chunk_ref ref;
     char key[ICECHUNK_KEY_BYTES];
 };
 
-struct icechunk_fetches {
-    struct icechunk *icechunk;
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    struct relay *free;          /* owned */
-    struct fetch *first, **last; /* the queue; by own.next */
-    bool stopping;
-    pthread_t threads[ICECHUNK_LOADS];
-    size_t thread_count;
-};
-
-static void finish(struct fetch *fetch, enum status status)
-{
-    fetch->status = status;
-    fetch->done(fetch);
-}
-
-/* Relays
- * ---------------------------------------------------------------------------------------------- */
-
-static struct relay *take_relay(struct icechunk_fetches *fetches)
-{
-    pthread_mutex_lock(&fetches->mutex);
-    struct relay *relay = fetches->free;
-    if (relay)
-        fetches->free = relay->next;
-    pthread_mutex_unlock(&fetches->mutex);
-    return relay ? relay : malloc(sizeof *relay);
-}
-
-static void put_relay(struct icechunk_fetches *fetches, struct relay *relay)
-{
-    pthread_mutex_lock(&fetches->mutex);
-    relay->next = fetches->free;
-    fetches->free = relay;
-    pthread_mutex_unlock(&fetches->mutex);
-}
-
 static void on_done(struct fetch *fetch)
 {
-    struct relay *relay = fetch->argument;
-    struct fetch *outer = relay->outer;
+    struct chunk_relay *relay = fetch->argument;
+    struct fetch *outer = relay->relay.outer;
     enum status status = fetch->status;
     if (status != STATUS_OK) {
         outer->error = fetch->error;
@@ -71,42 +28,8 @@ static void on_done(struct fetch *fetch)
         status = error_prefix(&outer->error, status, "'%s': chunk '%s': ", relay->icechunk->uri,
                               outer->key);
     }
-    put_relay(relay->icechunk->fetches, relay);
-    finish(outer, status);
-}
-
-/* Which piece of the value is wanted: sets the fetch's results as if it had been read. */
-static enum status choose_piece(struct fetch *fetch, uint64_t length, uint64_t *ret_offset,
-                                size_t *ret_size)
-{
-    fetch->total = length;
-    *ret_offset = 0;
-    *ret_size = 0;
-    switch (fetch->kind) {
-    case FETCH_WHOLE:
-        if (length > fetch->capacity)
-            return error_set(&fetch->error, STATUS_CORRUPT,
-                             "it has %llu bytes, at most %zu can be right",
-                             (unsigned long long)length, fetch->capacity);
-        *ret_size = length;
-        break;
-    case FETCH_RANGE:
-        *ret_offset = fetch->offset;
-        *ret_size = fetch->size;
-        break;
-    case FETCH_SUFFIX:
-        *ret_offset = length - (fetch->size <= length ? fetch->size : length);
-        *ret_size = fetch->size;
-        break;
-    default:
-        return STATUS_OK;
-    }
-    if (*ret_offset > length || *ret_size > length - *ret_offset)
-        return error_set(&fetch->error, STATUS_CORRUPT,
-                         "it has %llu bytes, more are needed: it was cut short",
-                         (unsigned long long)length);
-    fetch->got = *ret_size;
-    return STATUS_OK;
+    relay_put(relay->icechunk->relays, &relay->relay);
+    relay_finish(outer, status);
 }
 
 /* Starts a relay for a chunk in an object; or reads the object here, of a store that is not remote,
@@ -115,29 +38,29 @@ static bool send(struct icechunk *icechunk, struct fetch *fetch, const struct ch
                  uint64_t offset, size_t size, bool may_wait)
 {
     const struct store *store;
-    struct relay *relay = take_relay(icechunk->fetches);
+    struct chunk_relay *relay = (struct chunk_relay *)relay_take(icechunk->relays);
     enum status status =
         relay ? icechunk_object(icechunk, ref, &store, relay->key, &fetch->error)
               : error_set(&fetch->error, STATUS_NO_MEMORY, "no memory for a request");
     if (status == STATUS_OK && store->operations->fetch) {
-        relay->outer = fetch;
+        relay->relay.outer = fetch;
         relay->icechunk = icechunk;
         relay->ref = *ref;
-        relay->fetch = (struct fetch){.kind = FETCH_RANGE,
-                                      .key = relay->key,
-                                      .offset = ref->offset + offset,
-                                      .size = size,
-                                      .buffer = fetch->buffer,
-                                      .done = on_done,
-                                      .argument = relay,
-                                      .etag = relay->ref.etag,
-                                      .modified_s = ref->etag[0] ? 0 : ref->modified_s};
-        relay->fetch.own.store = store;
-        store->operations->fetch(store, &relay->fetch);
+        relay->relay.fetch = (struct fetch){.kind = FETCH_RANGE,
+                                            .key = relay->key,
+                                            .offset = ref->offset + offset,
+                                            .size = size,
+                                            .buffer = fetch->buffer,
+                                            .done = on_done,
+                                            .argument = relay,
+                                            .etag = relay->ref.etag,
+                                            .modified_s = ref->etag[0] ? 0 : ref->modified_s};
+        relay->relay.fetch.own.store = store;
+        store->operations->fetch(store, &relay->relay.fetch);
         return true;
     }
     if (relay)
-        put_relay(icechunk->fetches, relay);
+        relay_put(icechunk->relays, &relay->relay);
     if (status == STATUS_OK && !may_wait)
         return false;
     if (status == STATUS_OK)
@@ -145,7 +68,7 @@ static bool send(struct icechunk *icechunk, struct fetch *fetch, const struct ch
     if (status != STATUS_OK)
         status =
             error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->uri, fetch->key);
-    finish(fetch, status);
+    relay_finish(fetch, status);
     return true;
 }
 
@@ -154,11 +77,11 @@ static void give(struct fetch *fetch, const unsigned char *bytes, uint64_t lengt
 {
     uint64_t offset;
     size_t size;
-    enum status status = choose_piece(fetch, length, &offset, &size);
+    enum status status = relay_choose(fetch, length, &offset, &size);
     fetch->version = version;
     if (status == STATUS_OK && size > 0)
         memcpy(fetch->buffer, bytes + offset, size);
-    finish(fetch, status);
+    relay_finish(fetch, status);
 }
 
 /* Gives what was found; false as of send(). */
@@ -170,20 +93,20 @@ static bool give_chunk(struct icechunk *icechunk, struct fetch *fetch, struct ic
     struct chunk_ref ref = chunk->ref;
     uint64_t version = fetch->kind == FETCH_STAT ? icechunk_content(&ref) : 0;
     if (ref.kind == CHUNK_INLINE) { /* done() may read others, with nothing pinned */
-        enum status status = choose_piece(fetch, ref.length, &offset, &size);
+        enum status status = relay_choose(fetch, ref.length, &offset, &size);
         if (status == STATUS_OK && size > 0)
             memcpy(fetch->buffer, ref.bytes + offset, size);
         icechunk_let_go(icechunk, chunk);
         fetch->version = version;
-        finish(fetch, status);
+        relay_finish(fetch, status);
         return true;
     }
     icechunk_let_go(icechunk, chunk);
-    enum status status = choose_piece(fetch, ref.length, &offset, &size);
+    enum status status = relay_choose(fetch, ref.length, &offset, &size);
     fetch->version = version;
     if (status == STATUS_OK && size > 0)
         return send(icechunk, fetch, &ref, offset, size, may_wait);
-    finish(fetch, status);
+    relay_finish(fetch, status);
     return true;
 }
 
@@ -195,8 +118,8 @@ static bool begin(struct icechunk *icechunk, struct fetch *fetch, bool may_wait)
     bool absent = false;
     icechunk_read_key(icechunk, fetch->key, &key);
     if (!key.node) {
-        finish(fetch, error_set(&fetch->error, STATUS_NOT_FOUND, "'%s' has no '%s'", icechunk->uri,
-                                fetch->key));
+        relay_finish(fetch, error_set(&fetch->error, STATUS_NOT_FOUND, "'%s' has no '%s'",
+                                      icechunk->uri, fetch->key));
         return true;
     }
     if (key.is_document) {
@@ -212,88 +135,26 @@ static bool begin(struct icechunk *icechunk, struct fetch *fetch, bool may_wait)
     if (status != STATUS_NOT_FOUND)
         status =
             error_prefix(&fetch->error, status, "'%s': chunk '%s': ", icechunk->uri, fetch->key);
-    finish(fetch, status);
+    relay_finish(fetch, status);
     return true;
 }
 
-/* Loaders
- * ---------------------------------------------------------------------------------------------- */
-
-static void *run_loader(void *argument)
+static void answer(const struct store *store, struct fetch *fetch)
 {
-    struct icechunk_fetches *fetches = argument;
-    pthread_mutex_lock(&fetches->mutex);
-    for (;;) {
-        struct fetch *fetch = fetches->first;
-        if (!fetch && fetches->stopping)
-            break;
-        if (!fetch) {
-            pthread_cond_wait(&fetches->work, &fetches->mutex);
-            continue;
-        }
-        fetches->first = fetch->own.next;
-        if (!fetches->first)
-            fetches->last = &fetches->first;
-        bool stopping = fetches->stopping;
-        pthread_mutex_unlock(&fetches->mutex);
-        if (stopping)
-            finish(fetch, error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped",
-                                    fetches->icechunk->uri));
-        else
-            (void)begin(fetches->icechunk, fetch, true);
-        pthread_mutex_lock(&fetches->mutex);
-    }
-    pthread_mutex_unlock(&fetches->mutex);
-    return NULL;
+    (void)begin(icechunk_of(store), fetch, true);
 }
 
 void icechunk_fetch(const struct store *store, struct fetch *fetch)
 {
     struct icechunk *icechunk = icechunk_of(store);
-    struct icechunk_fetches *fetches = icechunk->fetches;
-    fetch->got = 0;
-    fetch->total = fetch->version = 0;
-    fetch->encoded = false;
-    fetch->own.next = NULL;
-    pthread_mutex_lock(&fetches->mutex);
-    bool stopping = fetches->stopping;
-    pthread_mutex_unlock(&fetches->mutex);
-    if (stopping) {
-        finish(fetch,
-               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", icechunk->uri));
-        return;
-    }
-    if (begin(icechunk, fetch, false))
-        return;
-    pthread_mutex_lock(&fetches->mutex);
-    stopping = fetches->stopping;
-    if (!stopping) {
-        *fetches->last = fetch;
-        fetches->last = &fetch->own.next;
-        pthread_cond_signal(&fetches->work);
-    }
-    pthread_mutex_unlock(&fetches->mutex);
-    if (stopping)
-        finish(fetch,
-               error_set(&fetch->error, STATUS_LOST, "'%s': the store was stopped", icechunk->uri));
+    if (relays_begin(icechunk->relays, fetch) && !begin(icechunk, fetch, false))
+        relays_queue(icechunk->relays, fetch);
 }
 
-enum status icechunk_fetches_new(struct icechunk *icechunk, struct error *err)
+enum status icechunk_relays_new(struct icechunk *icechunk, struct error *err)
 {
-    struct icechunk_fetches *fetches = calloc(1, sizeof *fetches);
-    if (!fetches)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for requests");
-    pthread_mutex_init(&fetches->mutex, NULL);
-    pthread_cond_init(&fetches->work, NULL);
-    fetches->icechunk = icechunk;
-    fetches->last = &fetches->first;
-    icechunk->fetches = fetches;
-    while (fetches->thread_count < ICECHUNK_LOADS &&
-           thread_start("icechunk", run_loader, fetches, &fetches->threads[fetches->thread_count]))
-        fetches->thread_count++;
-    return fetches->thread_count > 0
-               ? STATUS_OK
-               : error_set(err, STATUS_IO, "no thread to read an Icechunk repository's manifests");
+    return relays_new("icechunk", &icechunk->store, sizeof(struct chunk_relay), answer,
+                      &icechunk->relays, err);
 }
 
 static void stop_store(const struct store *store)
@@ -302,35 +163,15 @@ static void stop_store(const struct store *store)
         store->operations->fetch_stop(store);
 }
 
-/* Ends what waits for other stores first: loaders may, too. */
+/* Ends what waits for other stores first: the relays' threads may, too. */
 void icechunk_fetch_stop(const struct store *store)
 {
     struct icechunk *icechunk = icechunk_of(store);
-    struct icechunk_fetches *fetches = icechunk->fetches;
-    if (!fetches)
+    if (!icechunk->relays)
         return;
-    pthread_mutex_lock(&fetches->mutex);
-    fetches->stopping = true;
-    pthread_cond_broadcast(&fetches->work);
-    pthread_mutex_unlock(&fetches->mutex);
+    relays_stop(icechunk->relays);
     stop_store(icechunk->base);
     for (size_t i = 0; i < icechunk->prefix_count; i++)
         stop_store(icechunk->prefixes[i].store);
-    for (size_t i = 0; i < fetches->thread_count; i++)
-        pthread_join(fetches->threads[i], NULL);
-    fetches->thread_count = 0;
-}
-
-void icechunk_fetches_free(struct icechunk_fetches *fetches)
-{
-    if (!fetches)
-        return;
-    while (fetches->free) {
-        struct relay *next = fetches->free->next;
-        free(fetches->free);
-        fetches->free = next;
-    }
-    pthread_cond_destroy(&fetches->work);
-    pthread_mutex_destroy(&fetches->mutex);
-    free(fetches);
+    relays_join(icechunk->relays);
 }

@@ -14,7 +14,7 @@
 #include "store/icechunk/manifest.h"
 #include "store/icechunk/snapshot.h"
 #include "store/kind/inflated.h"
-#include "store/kind/store_internal.h"
+#include "store/kind/relay.h"
 
 #include <pthread.h>
 
@@ -24,8 +24,6 @@ enum {
     ICECHUNK_KEPT_BYTES = 32 << 20, /* of manifests that are kept in any case */
     ICECHUNK_MOST_PREFIXES = 16,
 };
-
-struct icechunk_fetches;
 
 /* A prefix outside the repository that chunks may lie below. */
 struct virtual_prefix {
@@ -46,9 +44,9 @@ struct icechunk {
     size_t prefix_count;
     struct inflated *inflated; /* held; manifests */
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;            /* one load fewer */
-    uint32_t loads;                   /* under way */
-    struct icechunk_fetches *fetches; /* owned; NULL: nothing is behind a network */
+    pthread_cond_t loaded; /* one load fewer */
+    uint32_t loads;        /* under way */
+    struct relays *relays; /* owned; NULL: nothing is behind a network */
 };
 
 static inline struct icechunk *icechunk_of(const struct store *store)
@@ -149,8 +147,7 @@ MUST_USE enum status icechunk_usage(const struct store *store, const char *prefi
                                     struct store_usage *ret_usage, struct error *err);
 
 /* icechunk_fetch.c: the fetches of a repository of which anything is behind a network. */
-MUST_USE enum status icechunk_fetches_new(struct icechunk *icechunk, struct error *err);
-void icechunk_fetches_free(struct icechunk_fetches *fetches);
+MUST_USE enum status icechunk_relays_new(struct icechunk *icechunk, struct error *err);
 void icechunk_fetch(const struct store *store, struct fetch *fetch);
 void icechunk_fetch_stop(const struct store *store);
 

@@ -17,42 +17,6 @@ enum status icechunk_explain(const struct chunk_ref *ref, enum status status, st
     return status;
 }
 
-/* Waits for a fetch
- * ---------------------------------------------------------------------------------------------- */
-
-struct wait {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool over;
-};
-
-static void end_wait(struct fetch *fetch)
-{
-    struct wait *wait = fetch->argument;
-    pthread_mutex_lock(&wait->mutex);
-    wait->over = true;
-    pthread_cond_signal(&wait->done);
-    pthread_mutex_unlock(&wait->mutex);
-}
-
-static enum status run_fetch(const struct store *store, struct fetch *fetch, struct error *err)
-{
-    struct wait wait = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    fetch->done = end_wait;
-    fetch->argument = &wait;
-    fetch->own.store = store;
-    store->operations->fetch(store, fetch);
-    pthread_mutex_lock(&wait.mutex);
-    while (!wait.over)
-        pthread_cond_wait(&wait.done, &wait.mutex);
-    pthread_mutex_unlock(&wait.mutex);
-    pthread_cond_destroy(&wait.done);
-    pthread_mutex_destroy(&wait.mutex);
-    if (fetch->status != STATUS_OK && err)
-        *err = fetch->error;
-    return fetch->status;
-}
-
 /* A file that was changed later than the reference says has other chunks. */
 static enum status check_unchanged(const struct store *store, const struct chunk_ref *ref,
                                    const char *key, struct error *err)
@@ -85,7 +49,7 @@ enum status icechunk_read_object(const struct icechunk *icechunk, const struct c
                               .buffer = buffer,
                               .etag = ref->etag,
                               .modified_s = ref->etag[0] ? 0 : ref->modified_s};
-        return icechunk_explain(ref, run_fetch(store, &fetch, err), err);
+        return icechunk_explain(ref, fetch_run(store, &fetch, err), err);
     }
     status = check_unchanged(store, ref, key, err);
     if (status == STATUS_OK)

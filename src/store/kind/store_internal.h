@@ -56,6 +56,8 @@ struct store_operations {
     /* As store_catalogue_below(). NULL: there are no manifests. */
     enum status (*catalogue_below)(const struct store *store, const char *prefix,
                                    struct store_catalogue *ret_catalogue, struct error *err);
+    /* As store_directory_bytes(). NULL: 0. */
+    uint64_t (*directory_bytes)(const struct store *store);
     /* Where the store has what it inflated (inflated.h). NULL: nothing is inflated. */
     struct inflated **(*inflated)(const struct store *store);
     /* As store_pinned_uri() and store_snapshot(). Both NULL: the store has no snapshots. */
@@ -97,6 +99,9 @@ const struct store *store_innermost(const struct store *store);
 struct store_inflate joined_inflate_below(const struct store *store, const char *prefix);
 struct inflated *joined_inflated(const struct store *store);
 
+/* joined.c: as store_directory_bytes(). */
+uint64_t joined_directory_bytes(const struct store *store);
+
 /* joined.c: as store_catalogue_below(). */
 MUST_USE enum status joined_catalogue_below(const struct store *store, const char *prefix,
                                             struct store_catalogue *ret_catalogue,
@@ -128,6 +133,11 @@ MUST_USE enum status directory_open(const char *path, const struct store_options
 
 /* zip.c: `path` is the uri without its scheme. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
+
+/* zip.c: an archive that is a value of a remote store, which open() opens. */
+MUST_USE enum status zip_open_remote(const char *uri, const struct store_options *options,
+                                     store_opener *open, struct store **ret_store,
+                                     struct error *err);
 
 /* remote.c: uris of servers. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,

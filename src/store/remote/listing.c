@@ -22,7 +22,7 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
         remote->origin->kind->query(prefix, folders, page.next, &query);
         struct fetch fetch = {
             .kind = FETCH_QUERY, .key = query.data, .buffer = answer, .capacity = PAGE_BYTES};
-        remote_run(remote, &fetch, 1);
+        fetch_wait(&remote->store, &fetch, 1);
         status = fetch.status;
         if (status != STATUS_OK && err)
             *err = fetch.error;

@@ -6,7 +6,6 @@
 
 #include "store/http/url.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,54 +13,6 @@
 static const struct remote *remote_of(const struct store *store)
 {
     return (const struct remote *)store;
-}
-
-/* Waiting for fetches
- * ---------------------------------------------------------------------------------------------- */
-
-struct batch {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    size_t left;
-};
-
-static void count_down(struct fetch *fetch)
-{
-    struct batch *batch = fetch->argument;
-    pthread_mutex_lock(&batch->mutex);
-    if (--batch->left == 0)
-        pthread_cond_signal(&batch->done);
-    pthread_mutex_unlock(&batch->mutex);
-}
-
-void remote_run(const struct remote *remote, struct fetch *fetches, size_t count)
-{
-    struct batch batch = {
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .left = count};
-    for (size_t i = 0; i < count; i++) {
-        fetches[i].done = count_down;
-        fetches[i].argument = &batch;
-        http_client_start(remote->client, &fetches[i]);
-    }
-    pthread_mutex_lock(&batch.mutex);
-    while (batch.left > 0)
-        pthread_cond_wait(&batch.done, &batch.mutex);
-    pthread_mutex_unlock(&batch.mutex);
-    pthread_cond_destroy(&batch.done);
-    pthread_mutex_destroy(&batch.mutex);
-}
-
-static enum status outcome(const struct fetch *fetch, struct error *err)
-{
-    if (fetch->status != STATUS_OK && err)
-        *err = fetch->error;
-    return fetch->status;
-}
-
-static enum status run_one(const struct store *store, struct fetch *fetch, struct error *err)
-{
-    remote_run(remote_of(store), fetch, 1);
-    return outcome(fetch, err);
 }
 
 /* Operations
@@ -72,7 +23,7 @@ static enum status get(const struct store *store, const char *key, store_begins 
 {
     struct fetch fetch = {
         .kind = FETCH_WHOLE, .key = key, .buffer = buffer, .capacity = capacity, .begins = begins};
-    enum status status = run_one(store, &fetch, err);
+    enum status status = fetch_run(store, &fetch, err);
     if (status == STATUS_OK)
         *ret_size = fetch.got;
     return status;
@@ -96,10 +47,10 @@ static enum status get_ranges(const struct store *store, const char *key,
                                              .buffer = ranges[i].buffer};
         }
         if (used > 0)
-            remote_run(remote_of(store), fetches, used);
+            fetch_wait(store, fetches, used);
         for (size_t j = 0; j < used; j++)
             if (fetches[j].status != STATUS_OK)
-                return outcome(&fetches[j], err);
+                return fetch_outcome(&fetches[j], err);
     }
     return STATUS_OK;
 }
@@ -108,7 +59,7 @@ static enum status stat_value(const struct store *store, const char *key,
                               struct store_info *ret_info, struct error *err)
 {
     struct fetch fetch = {.kind = FETCH_STAT, .key = key};
-    enum status status = run_one(store, &fetch, err);
+    enum status status = fetch_run(store, &fetch, err);
     if (status == STATUS_OK)
         *ret_info = (struct store_info){.bytes = fetch.total, .version = fetch.version};
     return status;
@@ -119,13 +70,13 @@ static enum status get_suffix(const struct store *store, const char *key, void *
                               uint64_t *ret_total, struct error *err)
 {
     struct fetch fetch = {.kind = FETCH_SUFFIX, .key = key, .size = size, .buffer = buffer};
-    enum status status = size > 0 ? run_one(store, &fetch, err) : STATUS_UNSUPPORTED;
+    enum status status = size > 0 ? fetch_run(store, &fetch, err) : STATUS_UNSUPPORTED;
     if (status == STATUS_OK)
         *ret_total = fetch.total;
     if (status != STATUS_UNSUPPORTED)
         return status;
     fetch = (struct fetch){.kind = FETCH_STAT, .key = key};
-    status = run_one(store, &fetch, err);
+    status = fetch_run(store, &fetch, err);
     if (status == STATUS_OK && fetch.encoded)
         status = error_set(err, STATUS_UNSUPPORTED,
                            "'%s/%s': the server does not give the end of this value, nor its "
@@ -155,7 +106,7 @@ static enum status get_text(const struct store *store, const char *key, size_t l
                              capacity, store->uri, key);
         struct fetch fetch = {
             .kind = FETCH_WHOLE, .key = key, .buffer = text, .capacity = capacity};
-        enum status status = run_one(store, &fetch, err);
+        enum status status = fetch_run(store, &fetch, err);
         if (status == STATUS_OK) {
             text[fetch.got] = '\0';
             *ret_text = text;

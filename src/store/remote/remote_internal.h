@@ -10,7 +10,7 @@
 
 #include "store/credentials/credentials.h"
 #include "store/http/http_client.h"
-#include "store/kind/store_internal.h"
+#include "store/kind/relay.h"
 #include "store/remote/page.h"
 
 struct origin;
@@ -47,10 +47,6 @@ struct remote {
     char *uri;                  /* owned, without a '/' at its end */
     struct origin *origin;      /* owned */
 };
-
-/* Starts [count] fetches and waits until all are done. Sets their done() and argument. Their
- * statuses are in the fetches. Any thread but the client's own. */
-void remote_run(const struct remote *remote, struct fetch *fetches, size_t count);
 
 /* web.c, s3.c, azure.c: for a uri without a '/' at its end. `settings` is not kept. May block, as
  * credentials_look() does. INVALID: the uri, the region or the endpoint is malformed, or there are
