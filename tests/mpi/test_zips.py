@@ -106,6 +106,16 @@ class Http(Archives):
             self.pack("shards.zip", "shards", method)
             self.check(server.url + "/shards.zip", "shards", readers=(2,))
 
+    def test_with_a_disk_cache(self):
+        server = self.odd()
+        self.pack("v2.zip")
+        more = {"readers.cache_dir": os.path.join(self.folder, "cache"), "readers.cache": "off"}
+        for again in (False, True):
+            server.asked.clear()
+            self.check(server.url + "/v2.zip", readers=(1,), **more)
+            large = [last - first for first, last in self.asked(server) if last - first > 50000]
+            self.assertEqual(len(large) < 5, again, large)
+
     def test_fields_tools_and_budget(self):
         server = self.odd()
         self.pack("v2.zip")
