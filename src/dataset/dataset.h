@@ -187,8 +187,9 @@ struct dataset {
     size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields and
                             * panels, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
-    size_t catalogue_bytes; /* memory of what says where chunks lie (manifests, references), which
-                             * all readers share; further ones are in inflated_bytes */
+    size_t catalogue_bytes; /* memory of what says where chunks lie (manifests, references,
+                             * directories of zip archives), which all readers share; further
+                             * manifests are in inflated_bytes */
     size_t index_bytes;     /* memory of the cache of shards' indices, which all readers share */
     bool mask;              /* as the options said */
     size_t

@@ -31,6 +31,7 @@ struct store_watch;
  *                                      Azure's storage
  *     hf://[datasets/]OWNER/NAME[@REVISION]/PATH
  *                                      Hugging Face's hub; no listing
+ *     URI.zip of a server, zip+URI     a zip archive there; its directory is read at opening
  *     icechunk://DIRECTORY[@...], icechunk+s3://..., ...
  *                                      an Icechunk repository, read-only, in any of the stores
  *                                      above; icechunk_uri.h has what may stand behind the '@'
@@ -39,8 +40,9 @@ struct store_watch;
  *                                      of JSON in any of the stores above but Icechunk's
  *
  * Opens with no retries, no watch and default settings. A store behind a network ("remote") has
- * threads of its own until store_free(). Opening a remote store sends its server nothing. Opening
- * a store of a cloud may ask the cloud for credentials (credentials.h).
+ * threads of its own until store_free(). Opening a remote store sends its server nothing,
+ * unless there is an archive or a repository to be read. Opening a store of a cloud may ask the
+ * cloud for credentials (credentials.h).
  *
  * NOT_FOUND: there is no such directory or file. UNSUPPORTED: another kind of uri, which the
  * message names; a zip archive in several parts or with too many values; a profile whose
@@ -298,8 +300,8 @@ MUST_USE enum status store_catalogue_below(const struct store *store, const char
                                            struct store_catalogue *ret_catalogue,
                                            struct error *err);
 
-/* The memory of tables that say where references have chunks, which are there as long as the store
- * is; of all other stores 0. Does not block. */
+/* The memory of tables that say where references or entries of zip archives lie, which are there as
+ * long as the store is; of joined stores, of all; of other stores 0. Does not block. */
 uint64_t store_table_bytes(const struct store *store);
 
 /* Reserves memory for such values and manifests, beside what others have reserved; or gives it up,

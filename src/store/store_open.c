@@ -8,6 +8,7 @@
 #include "store/kind/watch.h"
 #include "store/references/references.h"
 #include "store/uri.h"
+#include "store/zip/zip_uri.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,17 +57,20 @@ static enum status open_kind(const char *uri, const struct store_options *option
                              struct store **ret_store, struct error *err)
 {
     char *path = NULL;
+    const char *archive = zip_uri_inside(uri), *at = archive ? archive : uri;
     if (icechunk_uri_inside(uri))
         return icechunk_open(uri, options, open_part, ret_store, err);
     if (references_uri_inside(uri))
         return references_open(uri, options, open_part, ret_store, err);
-    enum status status = uri_parse(uri, &path, err);
+    enum status status = uri_parse(at, &path, err);
     if (status != STATUS_OK)
         return status;
     if (!path)
-        return remote_open(uri, options, ret_store, err);
-    status = is_zip(path) ? zip_open(path, ret_store, err)
-                          : directory_open(path, options, ret_store, err);
+        return archive || zip_uri_is_archive(at)
+                   ? zip_open_remote(at, options, open_part, ret_store, err)
+                   : remote_open(at, options, ret_store, err);
+    status = archive || is_zip(path) ? zip_open(path, ret_store, err)
+                                     : directory_open(path, options, ret_store, err);
     free(path);
     return status;
 }
@@ -126,8 +130,8 @@ enum status store_open(const char *uri, struct store **ret_store, struct error *
 enum status store_path(const char *uri, char **ret_path, struct error *err)
 {
     char *path = NULL;
-    bool is_read_only = icechunk_uri_inside(uri) || references_uri_inside(uri);
-    enum status status = is_read_only ? STATUS_OK : uri_parse(uri, &path, err);
+    bool is_other = icechunk_uri_inside(uri) || references_uri_inside(uri) || zip_uri_inside(uri);
+    enum status status = is_other ? STATUS_OK : uri_parse(uri, &path, err);
     if (status != STATUS_OK)
         return status;
     if (!path || is_zip(path)) {

@@ -6,6 +6,7 @@
 #include "store/icechunk/icechunk_uri.h"
 #include "store/references/references.h"
 #include "store/store.h"
+#include "store/zip/zip_uri.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static const struct {
     {"memory", "it lies in the memory of one program: write it to a directory"},
     {"hf", "write hf:// in small letters"},
     {"github", "write https://raw.githubusercontent.com/USER/REPOSITORY/BRANCH/PATH"},
-    {"zip", "write the path of the archive alone: FILE.zip"},
+    {"zip", "write the path or the uri of the archive alone: FILE.zip, s3://BUCKET/FILE.zip"},
     {"ftp", "copy it to a directory"},
 };
 
@@ -155,6 +156,8 @@ bool store_uri_is_remote(const char *uri, bool *ret_signs)
     const char *inside = icechunk_uri_inside(uri);
     if (!inside)
         inside = references_uri_inside(uri);
+    if (!inside)
+        inside = zip_uri_inside(uri);
     const char *of = inside ? inside : uri;
     for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
         if (strncmp(of, remote[i].start, strlen(remote[i].start)) == 0) {
@@ -184,8 +187,7 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
     if (is_chain(uri, length))
         return error_set(err, STATUS_UNSUPPORTED,
                          "store '%s': chained uris are not supported: write the last part alone, "
-                         "as a path or a uri of one scheme; a zip archive has to be a file "
-                         "of this machine",
+                         "as a path or a uri of one scheme, or zip+SCHEME://... of an archive",
                          uri);
     if (length > 0 && strncmp(uri + length, "://", 3) == 0)
         return refuse_scheme(uri, length, err);

@@ -391,7 +391,7 @@ static void manifests(void **state)
     b = settle(&demand);
     assert_int_equal(b.scratch_bytes, scratch + 30 * MIB);
     budget_describe(&demand, &b, &out);
-    assert_non_null(strstr(out.data, "30.0 MiB for manifests or references"));
+    assert_non_null(strstr(out.data, "30.0 MiB for manifests, references and directories"));
     text_done(&out);
     demand.catalogue_bytes = demand.limit_bytes;
     struct error err;

@@ -46,6 +46,32 @@ static void expect(const char *text, struct fetch fetch, size_t got, enum http_v
         fail_msg("'%s': verdict %d, status %d: %s", text, (int)found, (int)err.status, err.message);
 }
 
+/* A range of a value that was opened earlier. */
+static void test_a_value_that_must_be_unchanged(void **state)
+{
+    static const char range[] = "HTTP/1.1 206 x\nContent-Range: bytes 0-9/20",
+                      all[] = "HTTP/1.1 200 OK\nContent-Length: 20";
+    struct fetch fetch = {.kind = FETCH_RANGE, .size = 10};
+    char text[128];
+    struct error err;
+    (void)state;
+    snprintf(text, sizeof text, "%s\nETag: \"a\"", range);
+    assert_int_equal(judge(text, &fetch, 10, &err), HTTP_GOOD);
+    assert_int_equal(fetch.total, 20);
+    assert_false(fetch.all);
+    fetch.unchanged = fetch.version;
+    assert_int_not_equal(fetch.unchanged, 0);
+    assert_int_equal(judge(text, &fetch, 10, &err), HTTP_GOOD);
+    assert_int_equal(judge(range, &fetch, 10, &err), HTTP_GOOD); /* it does not say */
+    snprintf(text, sizeof text, "%s\nETag: \"b\"", range);
+    assert_int_equal(judge(text, &fetch, 10, &err), HTTP_FAILED);
+    assert_non_null(strstr(err.message, "was changed after it was opened"));
+    snprintf(text, sizeof text, "%s\nETag: \"b\"", all);
+    assert_int_equal(judge(text, &fetch, 10, &err), HTTP_FAILED);
+    assert_int_equal(judge(all, &fetch, 10, &err), HTTP_GOOD);
+    assert_true(fetch.all);
+}
+
 static void test_whole_values(void **state)
 {
     const struct fetch whole = {.kind = FETCH_WHOLE};
@@ -280,6 +306,7 @@ static void test_lateness(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_value_that_must_be_unchanged),
         cmocka_unit_test(test_whole_values),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_what_is_no_encoding),

@@ -468,7 +468,8 @@ static enum status settle_offsets(struct dataset *dataset, struct error *err)
     return STATUS_OK;
 }
 
-/* Tables of references, and manifests of Icechunk repositories: the largest one, and what stores
+/* Tables of references and directories of zip archives; and manifests of Icechunk repositories: the
+ * largest one, and what stores
  * keep in any case; the others are what is inflated otherwise. */
 static enum status settle_catalogue(struct dataset *dataset, const struct zarr_array *const *arrays,
                                     size_t count, struct error *err)

@@ -63,7 +63,8 @@ struct budget_demand {
     uint64_t inflate_bytes;   /* of these: to inflate values of zip archives */
     uint64_t inflated_bytes;  /* of all such values of which parts are read, once inflated */
     uint64_t index_bytes;     /* for shards' indices, which they share */
-    uint64_t catalogue_bytes; /* for manifests and references (dataset.h), which they share */
+    uint64_t catalogue_bytes; /* for manifests, references and directories of zip archives
+                               * (dataset.h), which they share */
     uint64_t ring_bytes;      /* of one ring */
     uint64_t rest_bytes;  /* of the ring before, that a trainer which comes again may hold still */
     uint64_t fetch_bytes; /* chunks on their way from a remote store, and its connections */

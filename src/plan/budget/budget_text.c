@@ -33,8 +33,8 @@ static void name_inflated(const struct budget_demand *d, const struct budget *b,
     if (d->catalogue_bytes > b->least_bytes / 2)
         text_append(out,
                     "; %s of it says where chunks lie: write an Icechunk repository with more and "
-                    "smaller manifests (ManifestSplittingConfig), or divide references into "
-                    "several files",
+                    "smaller manifests (ManifestSplittingConfig), references in several files, or "
+                    "zip archives of shards",
                     size_format(d->catalogue_bytes).text);
 }
 
@@ -137,7 +137,7 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
             out, "; %s of each to inflate values of a zip archive, and %s for what stays so",
             size_format(demand->inflate_bytes).text, size_format(budget->inflated_bytes).text);
     else if (demand->catalogue_bytes > 0)
-        text_append(out, "; %s for manifests or references",
+        text_append(out, "; %s for manifests, references and directories",
                     size_format(demand->catalogue_bytes).text);
     if (demand->inflate_bytes == 0 && demand->catalogue_bytes > 0 && budget->inflated_bytes > 0)
         text_append(out, ", and %s for further manifests",

@@ -164,6 +164,7 @@ void http_client_start(struct http_client *client, struct fetch *fetch)
     fetch->own.store = store;
     fetch->got = 0;
     fetch->total = fetch->version = 0;
+    fetch->all = false;
     if (client->target.no_end && fetch->kind == FETCH_SUFFIX) {
         fetch->own.ends = true;
         fetch->kind = FETCH_STAT;

@@ -210,6 +210,22 @@ static enum http_verdict judge_size(const struct http_answer *answer, struct fet
     return HTTP_GOOD;
 }
 
+/* Takes what the answer to a request for a range says of the whole value. False: it is not the
+ * value that it should be. */
+static bool take_value(const struct http_answer *answer, struct fetch *fetch, struct error *err)
+{
+    bool all = answer->status == 200;
+    if (all ? answer->has_length && !answer->encoded : answer->has_total)
+        fetch->total = all ? answer->length : answer->range_all;
+    fetch->all = all;
+    fetch->version = answer->version;
+    if (!fetch->unchanged || !answer->version || answer->version == fetch->unchanged)
+        return true;
+    error_set(err, STATUS_CORRUPT,
+              "the value was changed after it was opened: its ETag or its Last-Modified differs");
+    return false;
+}
+
 enum http_verdict http_judge(const struct http_answer *answer,
                              const struct store_settings *settings, struct fetch *fetch,
                              const struct http_try *made, struct error *err)
@@ -219,6 +235,8 @@ enum http_verdict http_judge(const struct http_answer *answer,
         return judge_size(answer, fetch, made, err);
     if (body == HTTP_BODY_TEXT)
         return judge_failure(answer, settings, fetch, made, err);
+    if (fetch->kind == FETCH_RANGE && !take_value(answer, fetch, err))
+        return HTTP_FAILED;
     if (body == HTTP_BODY_ALL)
         return judge_range_of_all(answer, fetch, made, err);
     if (fetch->kind == FETCH_RANGE)

@@ -50,9 +50,9 @@ enum http_verdict {
     HTTP_EXPIRED,   /* credentials are out of date */
 };
 
-/* Judges a complete answer. HTTP_GOOD sets `total`, `encoded` and `version` of the fetch, where its
- * kind has them. HTTP_OTHERWISE sets own.form. Any other verdict sets *err, without the url; its
- * status is NOT_FOUND if there is no such value. `settings` is borrowed. */
+/* Judges a complete answer. HTTP_GOOD sets `total`, `encoded`, `all` and `version` of the fetch,
+ * where its kind has them. HTTP_OTHERWISE sets own.form. Any other verdict sets *err, without the
+ * url; its status is NOT_FOUND if there is no such value. `settings` is borrowed. */
 enum http_verdict http_judge(const struct http_answer *answer,
                              const struct store_settings *settings, struct fetch *fetch,
                              const struct http_try *made, struct error *err);

@@ -40,15 +40,18 @@ struct fetch {
      * may have. */
     const char *etag;    /* borrowed until done() */
     uint32_t modified_s; /* since 1970 */
+    uint64_t unchanged;  /* FETCH_RANGE: the `version` that the value must have still; 0: any */
     uint32_t more_uses;  /* how often struct fetched gives it, beside the first time */
 
     /* The store sets these before done(). `status` is one of store_get() or store_get_ranges(). */
     enum status status;
     size_t got;     /* bytes in `buffer`; set if `status` is OK */
     uint64_t total; /* FETCH_SUFFIX, FETCH_STAT: bytes of the value. FETCH_WHOLE of a value that was
-                       too long: bytes of the value, or 0 if unknown */
+                       too long, FETCH_RANGE: bytes of the value, or 0 if unknown */
     bool encoded;   /* FETCH_STAT: `total` is the length before decoding */
-    uint64_t version;   /* FETCH_STAT: as in struct store_info */
+    bool all; /* FETCH_RANGE: the server has no ranges: it sent all of the value, up to the range */
+    uint64_t version;   /* FETCH_STAT: as in struct store_info. FETCH_RANGE: of the value's ETag and
+                           Last-Modified; 0: neither */
     struct error error; /* set if `status` is not OK */
 
     struct { /* the store's */

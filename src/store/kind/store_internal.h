@@ -123,8 +123,10 @@ int store_key_compare(const char *a, size_t a_bytes, const char *b, size_t b_byt
 void store_close(struct store *store);
 
 /* waiting.c: starts [count] fetches of a remote store together and waits until all are done. Sets
- * their done() and argument. The status and error are those of the first one that failed. Any
- * thread but the store's own. */
+ * their done() and argument. Any thread but the store's own. */
+void fetch_wait(const struct store *store, struct fetch *fetches, size_t count);
+
+/* waiting.c: the same. The status and error are those of the first one that failed. */
 MUST_USE enum status fetch_run(const struct store *store, struct fetch *fetches, size_t count,
                                struct error *err);
 
@@ -149,6 +151,11 @@ MUST_USE enum status directory_open(const char *path, const struct store_options
 
 /* zip.c: `path` is the uri without its scheme. */
 MUST_USE enum status zip_open(const char *path, struct store **ret_store, struct error *err);
+
+/* zip.c: an archive that is a value of a remote store, which open() opens. */
+MUST_USE enum status zip_open_remote(const char *uri, const struct store_options *options,
+                                     store_opener *open, struct store **ret_store,
+                                     struct error *err);
 
 /* remote.c: uris of servers. */
 MUST_USE enum status remote_open(const char *uri, const struct store_options *options,

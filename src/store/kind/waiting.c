@@ -31,11 +31,9 @@ static void count_down(struct fetch *fetch)
     pthread_mutex_unlock(&batch->mutex);
 }
 
-enum status fetch_run(const struct store *store, struct fetch *fetches, size_t count,
-                      struct error *err)
+void fetch_wait(const struct store *store, struct fetch *fetches, size_t count)
 {
     struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count};
-    size_t failed = 0;
     for (size_t i = 0; i < count; i++) {
         fetches[i].done = count_down;
         fetches[i].argument = &batch;
@@ -48,6 +46,13 @@ enum status fetch_run(const struct store *store, struct fetch *fetches, size_t c
     pthread_mutex_unlock(&batch.mutex);
     pthread_cond_destroy(&batch.done);
     pthread_mutex_destroy(&batch.mutex);
+}
+
+enum status fetch_run(const struct store *store, struct fetch *fetches, size_t count,
+                      struct error *err)
+{
+    size_t failed = 0;
+    fetch_wait(store, fetches, count);
     while (failed < count && fetches[failed].status == STATUS_OK)
         failed++;
     if (failed == count)

@@ -10,7 +10,7 @@
 
 #include "store/credentials/credentials.h"
 #include "store/http/http_client.h"
-#include "store/kind/store_internal.h"
+#include "store/kind/relay.h"
 #include "store/remote/page.h"
 
 struct origin;

@@ -14,17 +14,16 @@
 #ifndef PENSTOCK_STORE_VIRTUAL_VIRTUAL_H
 #define PENSTOCK_STORE_VIRTUAL_VIRTUAL_H
 
+#include "store/kind/relay.h"
 #include "store/kind/store_internal.h"
 
 enum {
     VIRTUAL_LOCATION_BYTES = 2048, /* of a location, or a key in the store that has an object */
     VIRTUAL_ETAG_BYTES = 256,
     VIRTUAL_MOST_PREFIXES = 16,
-    VIRTUAL_LOADERS = 4, /* threads that wait for what fetches need first */
 };
 
 struct virtual_store;
-struct virtual_fetches;
 
 /* A value that was found. */
 struct virtual_value {
@@ -68,7 +67,7 @@ struct virtual_store {
     struct store *base; /* owned: where the list lies; NULL: no value does */
     struct virtual_prefix prefixes[VIRTUAL_MOST_PREFIXES];
     size_t prefix_count;
-    struct virtual_fetches *fetches; /* owned; NULL: nothing is behind a network */
+    struct relays *relays; /* owned; NULL: nothing is behind a network */
 };
 
 static inline struct virtual_store *virtual_of(const struct store *store)
@@ -135,8 +134,7 @@ enum status virtual_explain(const struct virtual_store *store, const struct virt
                             enum status status, struct error *err);
 
 /* virtual_fetch.c: the fetches of a store of which anything is behind a network. */
-MUST_USE enum status virtual_fetches_new(struct virtual_store *store, struct error *err);
-void virtual_fetches_free(struct virtual_fetches *fetches);
+MUST_USE enum status virtual_relays_new(struct virtual_store *virtual, struct error *err);
 void virtual_fetch(const struct store *store, struct fetch *fetch);
 void virtual_fetch_stop(const struct store *store);
 

@@ -93,7 +93,7 @@ enum status virtual_open(struct virtual_store *store, const struct store_options
     if (status != STATUS_OK || !is_any_remote(store))
         return status;
     store->store.operations = remote;
-    return virtual_fetches_new(store, err);
+    return virtual_relays_new(store, err);
 }
 
 void virtual_done(struct virtual_store *store)
@@ -104,7 +104,7 @@ void virtual_done(struct virtual_store *store)
         free(store->prefixes[i].prefix);
     }
     store_close(store->base);
-    virtual_fetches_free(store->fetches);
+    relays_free(store->relays);
     free(store->uri);
 }
 

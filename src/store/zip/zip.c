@@ -1,5 +1,5 @@
 /* A zip archive as a store: a key is an entry's name. The directory is read once, at opening, and
- * kept (zip_directory.h). zip_read.c reads values. Any thread.
+ * kept (zip_directory.h). Any thread.
  */
 #include "store/zip/zip_internal.h"
 
@@ -7,13 +7,12 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "base/size.h"
+#include "store/zip/zip_uri.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Entries below a prefix: [begin, end) and the bytes that their names have in front. */
@@ -36,12 +35,6 @@ static enum status find_below(const struct zip *zip, const char *prefix, size_t 
     *ret_end = end;
     *ret_skip = skip;
     return STATUS_OK;
-}
-
-/* A number that tells values apart. */
-static uint64_t content_of(const struct zip_entry *entry)
-{
-    return (entry->crc ^ entry->bytes << 32) * UINT64_C(0x9e3779b97f4a7c15) + 1;
 }
 
 /* By either `visit` or `visit_name`; the other is NULL. */
@@ -67,7 +60,7 @@ static enum status each_below(const struct zip *zip, const char *prefix, store_v
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
         status = visit ? visit(name, slash != NULL, argument, err)
-                       : visit_name(name, slash ? 0 : content_of(entry), argument, err);
+                       : visit_name(name, slash ? 0 : zip_content(entry), argument, err);
     }
     return status;
 }
@@ -98,7 +91,7 @@ static enum status stamp(const struct store *store, const char *prefix, uint64_t
         const struct zip_entry *entry = &zip->entries[i];
         for (size_t k = skip; k < entry->name_bytes; k++) /* FNV-1a's step */
             sum = (sum ^ (unsigned char)entry->name[k]) * UINT64_C(0x100000001b3);
-        sum = random_u64(sum, content_of(entry), entry->name_bytes);
+        sum = random_u64(sum, zip_content(entry), entry->name_bytes);
     }
     *ret_stamp = sum;
     return STATUS_OK;
@@ -127,14 +120,22 @@ static enum status stat_entry(const struct store *store, const char *key,
     struct zip_entry *entry;
     enum status status = zip_find_entry(zip_of(store), key, &entry, err);
     if (status == STATUS_OK)
-        *ret_info = (struct store_info){.bytes = entry->bytes, .version = content_of(entry)};
+        *ret_info = (struct store_info){.bytes = entry->bytes, .version = zip_content(entry)};
     return status;
 }
 
-/* With size and time: archives are written as a whole. */
+/* With size and time: archives are written as a whole. Behind a network, where one name may stand
+ * for several servers, with size and directory. */
 static enum status identify(const struct store *store, struct text *out, struct error *err)
 {
     const struct zip *zip = zip_of(store);
+    if (zip->base) {
+        uint64_t directory = 0;
+        (void)!stamp(store, "", &directory, NULL); /* an empty archive has none */
+        text_append(out, "zip %s %" PRIu64 " %" PRIx64 " in ", zip->key, zip->file_bytes,
+                    directory);
+        return zip->base->operations->identify(zip->base, out, err);
+    }
     char *path = realpath(zip->path, NULL);
     if (!path)
         return error_set_errno(err, STATUS_IO, "find the real path of '%s'", zip->path);
@@ -165,11 +166,21 @@ static struct inflated **inflated(const struct store *store)
     return &zip_of(store)->inflated;
 }
 
+static uint64_t table_bytes(const struct store *store)
+{
+    return zip_of(store)->directory_bytes;
+}
+
 static void release(struct store *store)
 {
     struct zip *zip = zip_of(store);
+    zip_fetch_stop(store);
     if (zip->fd >= 0)
         close(zip->fd);
+    store_close(zip->base);
+    relays_free(zip->relays);
+    free(zip->key);
+    free(zip->tail);
     inflated_free(zip->inflated);
     free(zip->entries);
     free(zip->directory);
@@ -177,93 +188,107 @@ static void release(struct store *store)
     free(zip);
 }
 
-static const struct store_operations operations = {
-    .get = zip_get,
-    .get_ranges = zip_get_ranges,
-    .get_suffix = zip_get_suffix,
-    .get_text = zip_get_text,
-    .list = list,
-    .names = names,
-    .stamp = stamp,
-    .usage = usage,
-    .stat = stat_entry,
-    .identify = identify,
-    .inflate_below = inflate_below,
-    .inflated = inflated,
-    .free = release,
-};
+#define OPERATIONS                                                                          \
+    .get = zip_get, .get_ranges = zip_get_ranges, .get_suffix = zip_get_suffix,             \
+    .get_text = zip_get_text, .list = list, .names = names, .stamp = stamp, .usage = usage, \
+    .stat = stat_entry, .identify = identify, .inflate_below = inflate_below,               \
+    .inflated = inflated, .table_bytes = table_bytes, .free = release
+
+static const struct store_operations file_operations = {OPERATIONS};
+static const struct store_operations remote_operations = {OPERATIONS, .fetch = zip_fetch,
+                                                          .fetch_stop = zip_fetch_stop};
 
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
 
-static enum status open_file(struct zip *zip, struct error *err)
+/* A local header is read cheaply from a file, and not from a server. */
+static enum status settle_entries(struct zip *zip, const struct zip_extent *extent,
+                                  struct error *err)
 {
-    struct stat info;
-    zip->fd = open(zip->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (zip->fd < 0)
-        return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "open '%s'",
-                               zip->path);
-    if (fstat(zip->fd, &info) < 0)
-        return error_set_errno(err, STATUS_IO, "stat '%s'", zip->path);
-    if (!S_ISREG(info.st_mode))
-        return error_set(err, STATUS_INVALID, "'%s' is not a file", zip->path);
-    zip->file_bytes = (uint64_t)info.st_size;
-    zip->modified_ns = (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
+    uint64_t *headers = malloc((extent->entry_count + 1) * sizeof *headers);
+    if (!headers)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the directory of '%s'", zip->path);
+    zip_settle_entries(zip->directory, extent, zip->entries, zip->count, headers);
+    free(headers);
     return STATUS_OK;
-}
-
-static enum status find_directory(struct zip *zip, struct zip_extent *ret_extent, struct error *err)
-{
-    size_t bytes = zip->file_bytes < ZIP_TAIL_BYTES ? (size_t)zip->file_bytes : ZIP_TAIL_BYTES;
-    unsigned char *tail = malloc(bytes ? bytes : 1);
-    if (!tail)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to open '%s'", zip->path);
-    enum status status = zip_read_at(zip, zip->file_bytes - bytes, tail, bytes, err);
-    if (status == STATUS_OK)
-        status =
-            zip_find_directory(tail, bytes, zip->file_bytes, zip_read_at, zip, ret_extent, err);
-    free(tail);
-    return status;
 }
 
 static enum status read_directory(struct zip *zip, struct error *err)
 {
     struct zip_extent extent;
-    enum status status = find_directory(zip, &extent, err);
+    enum status status = zip_find_directory(zip->tail, zip->tail_bytes, zip->file_bytes,
+                                            zip_read_at, zip, &extent, err);
     if (status != STATUS_OK)
         return status;
+    size_t entries_bytes = (extent.entry_count + 1) * sizeof *zip->entries;
+    zip->directory_bytes = extent.bytes + entries_bytes;
     zip->directory = malloc(extent.bytes ? extent.bytes : 1);
-    zip->entries = calloc(extent.entry_count + 1, sizeof *zip->entries);
+    zip->entries = calloc(1, entries_bytes);
     if (!zip->directory || !zip->entries)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the directory of '%s'", zip->path);
     status = zip_read_at(zip, extent.offset, zip->directory, extent.bytes, err);
-    return status != STATUS_OK
-               ? status
-               : zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
+    if (status == STATUS_OK)
+        status = zip_read_directory(zip->directory, &extent, zip->entries, &zip->count, err);
+    return status == STATUS_OK && zip->base ? settle_entries(zip, &extent, err) : status;
 }
 
-enum status zip_open(const char *path, struct store **ret_store, struct error *err)
+/* Takes `base` and `key`, which are NULL of a file. */
+static enum status open_parts(const char *path, struct store *base, char *key,
+                              struct store **ret_store, struct error *err)
 {
     struct zip *zip = calloc(1, sizeof *zip);
-    if (!zip)
+    if (!zip) {
+        store_close(base);
+        free(key);
         return error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", path);
-    zip->store.operations = &operations;
+    }
+    zip->store.operations = base ? &remote_operations : &file_operations;
     zip->fd = -1;
+    zip->base = base;
+    zip->key = key;
     zip->path = strdup(path);
     zip->inflated = inflated_new();
     enum status status =
         zip->path && zip->inflated
-            ? open_file(zip, err)
+            ? zip_open_bytes(zip, err)
             : error_set(err, STATUS_NO_MEMORY, "store '%s': no memory to open it", path);
     if (status == STATUS_OK) {
         status = read_directory(zip, err);
         if (status != STATUS_OK)
             status = error_prefix(err, status, "zip archive '%s': ", path);
     }
+    if (status == STATUS_OK && base)
+        status = zip_relays_new(zip, err);
     if (status != STATUS_OK) {
         release(&zip->store);
         return status;
     }
+    free(zip->tail);
+    zip->tail = NULL;
     *ret_store = &zip->store;
     return STATUS_OK;
+}
+
+enum status zip_open(const char *path, struct store **ret_store, struct error *err)
+{
+    return open_parts(path, NULL, NULL, ret_store, err);
+}
+
+enum status zip_open_remote(const char *uri, const struct store_options *options,
+                            store_opener *open, struct store **ret_store, struct error *err)
+{
+    char *at = NULL, *key = NULL;
+    struct store *base = NULL;
+    enum status status = zip_uri_split(uri, &at, &key, err);
+    if (status == STATUS_OK && !store_key_is_well_formed(key))
+        status = error_set(err, STATUS_INVALID, "'%s' is no name of a value", key);
+    if (status == STATUS_OK)
+        status = open(at, options, &base, err);
+    else
+        status = error_prefix(err, status, "store '%s': ", uri);
+    free(at);
+    if (status == STATUS_OK)
+        return open_parts(uri, base, key, ret_store, err);
+    free(key);
+    return status;
 }

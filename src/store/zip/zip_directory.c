@@ -14,8 +14,12 @@ enum {
     LOCATOR_BYTES = 20,
     END64_BYTES = 56,
     HEADER_BYTES = 46,
+    LOCAL_BYTES = 30,
     EXTRA_ZIP64 = 1,
+    EXTRA_TIMES =
+        0x5455, /* the directory has the first time alone, and bits that say which follow */
     FLAG_ENCRYPTED = 1,
+    FLAG_DESCRIPTOR = 8,
     HOST_UNIX = 3, /* who made an entry: its mode is in the external attributes */
 };
 static const uint32_t end_magic = 0x06054b50, locator_magic = 0x07064b50, end64_magic = 0x06064b50,
@@ -130,6 +134,24 @@ static bool read_extra(const unsigned char *at, size_t left, struct zip_entry *e
     return true; /* 2^32 - 1 itself */
 }
 
+/* What the local header has of extra fields if it has those of the directory, but for zip64's. */
+static size_t local_extra(const unsigned char *at, size_t left)
+{
+    size_t bytes = 0;
+    while (left >= 4) {
+        size_t id = number(at, 2), size = number(at + 2, 2);
+        if (size > left - 4)
+            break;
+        if (id == EXTRA_TIMES && size > 0)
+            bytes += 5 + 4 * (size_t)__builtin_popcount(at[4] & 7);
+        else if (id != EXTRA_ZIP64)
+            bytes += 4 + size;
+        at += 4 + size;
+        left -= 4 + size;
+    }
+    return bytes;
+}
+
 /* One entry of the directory; *ret_size is what it takes there, 0 if it is not valid. */
 static void read_entry(const unsigned char *at, size_t left, struct zip_entry *entry,
                        size_t *ret_size)
@@ -140,16 +162,19 @@ static void read_entry(const unsigned char *at, size_t left, struct zip_entry *e
     size_t name = number(at + 28, 2), extra = number(at + 30, 2), comment = number(at + 32, 2);
     if (name + extra + comment > left - HEADER_BYTES)
         return;
-    *entry = (struct zip_entry){.name = (const char *)at + HEADER_BYTES,
-                                .name_bytes = (uint32_t)name,
-                                .encrypted = number(at + 8, 2) & FLAG_ENCRYPTED,
-                                .is_link = number(at + 5, 1) == HOST_UNIX &&
-                                           (number(at + 40, 2) & S_IFMT) == S_IFLNK,
-                                .method = (uint16_t)number(at + 10, 2),
-                                .crc = (uint32_t)number(at + 16, 4),
-                                .stored_bytes = number(at + 20, 4),
-                                .bytes = number(at + 24, 4),
-                                .header_offset = number(at + 42, 4)};
+    *entry = (struct zip_entry){
+        .name = (const char *)at + HEADER_BYTES,
+        .name_bytes = (uint32_t)name,
+        .encrypted = number(at + 8, 2) & FLAG_ENCRYPTED,
+        .has_descriptor = number(at + 8, 2) & FLAG_DESCRIPTOR,
+        .local_bytes =
+            (uint32_t)(LOCAL_BYTES + name + local_extra(at + HEADER_BYTES + name, extra)),
+        .is_link = number(at + 5, 1) == HOST_UNIX && (number(at + 40, 2) & S_IFMT) == S_IFLNK,
+        .method = (uint16_t)number(at + 10, 2),
+        .crc = (uint32_t)number(at + 16, 4),
+        .stored_bytes = number(at + 20, 4),
+        .bytes = number(at + 24, 4),
+        .header_offset = number(at + 42, 4)};
     if (read_extra(at + HEADER_BYTES + name, extra, entry))
         *ret_size = HEADER_BYTES + name + extra + comment;
 }
@@ -225,4 +250,59 @@ enum status zip_read_directory(const unsigned char *bytes, const struct zip_exte
             entries[kept++] = entries[i];
     *ret_count = kept;
     return STATUS_OK;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* The first of [count] ascending numbers that is above `value`; UINT64_MAX: none. */
+static uint64_t first_above(const uint64_t *numbers, size_t count, uint64_t value)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (numbers[middle] <= value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count ? numbers[low] : UINT64_MAX;
+}
+
+/* Where the data of an entry begin, before `next`; 0: there are other ways to fill the gap. */
+static uint64_t settle(const struct zip_entry *entry, uint64_t next)
+{
+    static const uint64_t zip64[] = {0, 20}, descriptors[] = {12, 16, 20, 24};
+    uint64_t gap = next - entry->header_offset;
+    if (next == UINT64_MAX || entry->stored_bytes > gap ||
+        entry->local_bytes > gap - entry->stored_bytes)
+        return 0;
+    gap -= entry->stored_bytes + entry->local_bytes;
+    for (int i = 0; i < 2; i++) { /* no two sums are the same */
+        bool fits = !entry->has_descriptor && gap == zip64[i];
+        for (int k = 0; entry->has_descriptor && k < 4; k++)
+            fits = fits || gap == zip64[i] + descriptors[k];
+        if (fits)
+            return entry->header_offset + entry->local_bytes + zip64[i];
+    }
+    return 0;
+}
+
+void zip_settle_entries(const unsigned char *bytes, const struct zip_extent *extent,
+                        struct zip_entry *entries, size_t count, uint64_t *headers)
+{
+    size_t used = 0, size = 0;
+    for (uint64_t i = 0; i < extent->entry_count; i++, used += size) {
+        struct zip_entry entry;
+        read_entry(bytes + used, (size_t)extent->bytes - used, &entry, &size);
+        headers[i] = entry.header_offset + extent->shift;
+    }
+    headers[extent->entry_count] = extent->offset;
+    qsort(headers, extent->entry_count + 1, sizeof *headers, by_number);
+    for (size_t i = 0; i < count; i++)
+        entries[i].data_offset = settle(
+            &entries[i], first_above(headers, extent->entry_count + 1, entries[i].header_offset));
 }

@@ -25,7 +25,10 @@ struct zip_entry {
     uint32_t crc;    /* CRC-32 of the value */
     uint16_t method; /* enum zip_method, or a method that is not read */
     bool encrypted;
-    bool is_link;                 /* the value is a path: a symbolic link that was packed as such */
+    bool is_link;        /* the value is a path: a symbolic link that was packed as such */
+    bool has_descriptor; /* sizes follow the stored bytes once more */
+    uint32_t
+        local_bytes; /* of the local header, if it has the extra fields that the directory has */
     uint64_t stored_bytes;        /* of the value as stored */
     uint64_t bytes;               /* of the value */
     uint64_t header_offset;       /* of the local header, in the file */
@@ -58,5 +61,12 @@ MUST_USE enum status zip_find_directory(const unsigned char *tail, size_t tail_b
 MUST_USE enum status zip_read_directory(const unsigned char *bytes, const struct zip_extent *extent,
                                         struct zip_entry *entries, size_t *ret_count,
                                         struct error *err);
+
+/* Sets the data offsets that the directory alone tells: where all bytes from an entry's header to
+ * the next one, or to the directory, are accounted for by a local header with the same extra
+ * fields, and with zip64's or without, the stored bytes, and a descriptor if there is one. So it is
+ * in what common writers write. `headers` is [extent->entry_count + 1], and is overwritten. */
+void zip_settle_entries(const unsigned char *bytes, const struct zip_extent *extent,
+                        struct zip_entry *entries, size_t count, uint64_t *headers);
 
 #endif

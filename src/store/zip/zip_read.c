@@ -1,4 +1,4 @@
-/* Values of a zip archive. Any thread. Stored entries are read by pread where they lie. A deflated
+/* Values of a zip archive. Any thread. Stored entries are read where they lie. A deflated
  * entry is inflated whole: into the caller's buffer if the whole value is wanted, else into memory
  * that further parts are read from (inflated.h). The stored bytes are in memory meanwhile, and
  * both count in what callers reserve (store_reserve()). A value that is read whole is checked
@@ -7,35 +7,14 @@
  */
 #include "store/zip/zip_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LOCAL_BYTES = 30 };
 /* Deflated values are held whole: what is larger was not made for reading in pieces. */
 #define MOST_INFLATED_BYTES (UINT64_C(4) << 30)
-
-enum status zip_read_at(void *context, uint64_t offset, void *buffer, size_t size,
-                        struct error *err)
-{
-    const struct zip *zip = context;
-    size_t done = 0;
-    while (done < size) {
-        ssize_t got = pread(zip->fd, (char *)buffer + done, size - done, (off_t)(offset + done));
-        if (got == 0)
-            return error_set(err, STATUS_CORRUPT, "'%s' ends at byte %" PRIu64 ": it was cut short",
-                             zip->path, offset + done);
-        if (got > 0)
-            done += (size_t)got;
-        else if (errno != EINTR)
-            return error_set_errno(err, STATUS_IO, "read '%s' at byte %" PRIu64, zip->path,
-                                   offset + done);
-    }
-    return STATUS_OK;
-}
 
 size_t zip_find_from(const struct zip *zip, const char *name, size_t bytes)
 {
@@ -107,12 +86,16 @@ enum status zip_find_entry(const struct zip *zip, const char *key, struct zip_en
     return STATUS_OK;
 }
 
-/* Where an entry's bytes start: behind its local header, which has a length of its own. */
-static enum status find_data(const struct zip *zip, const char *key, struct zip_entry *entry,
-                             uint64_t *ret_offset, struct error *err)
+/* Behind the local header, which has a length of its own. */
+enum status zip_find_data(const struct zip *zip, const char *key, struct zip_entry *entry,
+                          bool may_wait, uint64_t *ret_offset, struct error *err)
 {
     unsigned char local[LOCAL_BYTES];
     uint64_t offset = entry->data_offset;
+    if (offset == 0 && !may_wait) {
+        *ret_offset = 0;
+        return STATUS_OK;
+    }
     if (offset == 0) {
         if (zip->file_bytes < LOCAL_BYTES || entry->header_offset > zip->file_bytes - LOCAL_BYTES)
             return error_set(err, STATUS_CORRUPT, "'%s' lies beyond the end of '%s'", key,
@@ -134,6 +117,14 @@ static enum status find_data(const struct zip *zip, const char *key, struct zip_
     entry->data_offset = offset;
     *ret_offset = offset;
     return STATUS_OK;
+}
+
+enum status zip_check(const struct zip *zip, const char *key, const struct zip_entry *entry,
+                      const void *value, struct error *err)
+{
+    return libdeflate_crc32(0, value, entry->bytes) == entry->crc
+               ? STATUS_OK
+               : error_set(err, STATUS_CORRUPT, "'%s' in '%s' fails its CRC-32", key, zip->path);
 }
 
 static enum status inflate_entry(const struct zip *zip, const char *key,
@@ -165,15 +156,13 @@ static enum status read_entry(const struct zip *zip, const char *key, struct zip
                               void *buffer, struct error *err)
 {
     uint64_t offset;
-    enum status status = find_data(zip, key, entry, &offset, err);
+    enum status status = zip_find_data(zip, key, entry, true, &offset, err);
     if (status != STATUS_OK)
         return status;
     status = entry->method == ZIP_STORED
                  ? zip_read_at((void *)zip, offset, buffer, entry->bytes, err)
                  : inflate_entry(zip, key, entry, offset, buffer, err);
-    if (status == STATUS_OK && libdeflate_crc32(0, buffer, entry->bytes) != entry->crc)
-        status = error_set(err, STATUS_CORRUPT, "'%s' in '%s' fails its CRC-32", key, zip->path);
-    return status;
+    return status == STATUS_OK ? zip_check(zip, key, entry, buffer, err) : status;
 }
 
 /* The whole value to `buffer`, from memory if the value lies inflated there. */
@@ -265,7 +254,7 @@ enum status zip_get_ranges(const struct store *store, const char *key,
                            ": it was cut short, or written for another array",
                            key, zip->path, entry->bytes, total);
     if (status == STATUS_OK)
-        status = find_data(zip, key, entry, &offset, err);
+        status = zip_find_data(zip, key, entry, true, &offset, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         if (ranges[i].offset > entry->bytes || ranges[i].size > entry->bytes - ranges[i].offset)
             status = error_set(err, STATUS_CORRUPT,
@@ -274,10 +263,7 @@ enum status zip_get_ranges(const struct store *store, const char *key,
                                key, zip->path, entry->bytes);
     if (status == STATUS_OK && entry->method == ZIP_DEFLATED)
         return cut_ranges(zip, key, entry, ranges, count, err);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        status = zip_read_at((void *)zip, offset + ranges[i].offset, ranges[i].buffer,
-                             ranges[i].size, err);
-    return status;
+    return status == STATUS_OK ? zip_read_ranges(zip, offset, ranges, count, err) : status;
 }
 
 enum status zip_get_suffix(const struct store *store, const char *key, void *buffer, size_t size,

@@ -69,7 +69,7 @@ static const struct {
 };
 
 /* Files behind a server, by the ends of their uris. */
-static const char *const archives[] = {".zip", ".tar", ".tgz", ".gz",   ".zst",     ".7z",  ".h5",
+static const char *const archives[] = {".tar", ".tgz", ".gz",  ".zst",  ".7z",      ".h5",
                                        ".nc",  ".npy", ".npz", ".json", ".parquet", ".hdf5"};
 
 struct listing {
@@ -225,11 +225,11 @@ void foreign_explain(const struct store *store, struct error *err)
         return;
     enum status status = store_list(store, "", take_name, &listing, NULL);
     bool listed = status == STATUS_OK || status == STATUS_ENDED;
-    if (store_is_remote(store) && names_a_file(store_uri(store)))
+    if (store_is_remote(store) && !store_is_archive(store) && names_a_file(store_uri(store)))
         text_append(&text,
-                    "it looks like a file: behind a network no archive is read, nor a file of "
-                    "another format: download it, or serve what is in it; before the uri of "
-                    "kerchunk's references write reference+");
+                    "it looks like a file: behind a network no file is read but zip archives: "
+                    "download it, or serve what is in it; before the uri of kerchunk's references "
+                    "write reference+");
     else
         describe(store, listed ? &listing : NULL, &text);
     if (text.data)
