@@ -128,7 +128,7 @@ class More(Local):
         made = run([program("penstock"), "plan", "--set", f"dataset.uri=icechunk://{self.write('plan').folder}",
                     "--set", "batch.global_size=12"])
         self.assertEqual(made.code, 0, made.output)
-        self.assertIn("for manifests or references", made.output)
+        self.assertIn("for manifests, references and directories", made.output)
 
     def test_joined(self):
         """Two repositories as one dataset, of which each has its own reference."""

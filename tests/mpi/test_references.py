@@ -44,7 +44,7 @@ class References(RemoteTest):
             self.refused("set store.virtual", self.settings(uri))
             self.check(uri, source, readers=(2,), **{"store.virtual": self.datasets})
         self.check_tools(uri, source, virtual=self.datasets)
-        self.assertIn("for manifests or references", self.tool("plan", "--set", f"dataset.uri={uri}", "--set", "batch.global_size=12"))
+        self.assertIn("for manifests, references and directories", self.tool("plan", "--set", f"dataset.uri={uri}", "--set", "batch.global_size=12"))
 
     def test_http(self):
         """References from one place, data from another."""

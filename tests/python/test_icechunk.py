@@ -230,7 +230,7 @@ def check_many(checks, folder, penstock):
     checks.refused(uri, "v", "s3://bucket/folder/00000.nc", "set store.virtual: ['s3://bucket/folder/']")
     done = subprocess.run([penstock, "plan", "--set", f"dataset.uri={uri}", "--set", "batch.global_size=64"],
                           capture_output=True, text=True, check=False)
-    checks.note("for manifests or references" in done.stdout, f"penstock plan: {done.stdout}{done.stderr}")
+    checks.note("for manifests, references and directories" in done.stdout, f"penstock plan: {done.stdout}{done.stderr}")
 
 
 def check_commands(checks, folder, version, penstock):
