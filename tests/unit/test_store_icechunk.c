@@ -224,7 +224,8 @@ static void test_pieces_are_fetched_together(void **state)
 {
     static const struct store_operations operations = {.fetch = start_fetch};
     struct store base = {.operations = &operations, .uri = (char *)"base"};
-    struct virtual_store virtual = {.base = &base};
+    static const struct virtual_kind kind = {.whole = "the list", .refers = "the list refers"};
+    struct virtual_store virtual = {.base = &base, .kind = &kind};
     struct virtual_value value = {
         .is_inside = true, .location = "chunks/1", .offset = 100, .length = 50};
     unsigned char bytes[3] = {0};
