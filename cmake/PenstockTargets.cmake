@@ -13,7 +13,8 @@ target_link_libraries(penstock-options INTERFACE Threads::Threads)
 if(NOT PENSTOCK_SANITIZE)
   target_compile_options(penstock-options INTERFACE $<$<NOT:$<CONFIG:Debug,MinSizeRel>>:-O3>)
 else()
-  target_compile_options(penstock-options INTERFACE -fsanitize=${PENSTOCK_SANITIZE}
+  # With -O2 compiling takes half as long again, and tests no less.
+  target_compile_options(penstock-options INTERFACE -O1 -g1 -fsanitize=${PENSTOCK_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(penstock-options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
