@@ -10,16 +10,13 @@ Rates are stored bytes a second; of readers, over the epochs after the first. `r
 last line, one JSON object, has the median for each store. All is on loopback and shares the machine's CPUs.
 """
 
-import argparse
 import json
-import os
-import pathlib
 import shutil
 import statistics
 import sys
 
 import remote
-from remote import ROOT, servers
+from remote import servers
 
 import icechunk_writer
 
@@ -77,22 +74,9 @@ def run(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=6, help="that are measured (6)")
-    parser.add_argument("--samples", type=int, default=4000)
-    parser.add_argument("--chunk", type=int, default=8, help="samples in a chunk (8)")
-    parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
-    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for the reader")
-    arguments = parser.parse_args()
-    arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
-    arguments.shard, arguments.rate, arguments.tls = 0, "", False
-    if not (servers.nginx_program() and shutil.which("curl") and os.path.exists(servers.ECHO_MODULE)):
-        print("needs curl, and nginx with its echo module: apt-get install nginx-light curl", file=sys.stderr)
+    arguments = remote.parse(remote.make_parser(__doc__))
+    if not arguments:
         return 77
-    arguments.work.mkdir(parents=True, exist_ok=True)
     run(arguments)
     return 0
 

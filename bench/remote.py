@@ -126,28 +126,42 @@ def run(arguments):
                       "ratio": round(statistics.median(ratios), 3)}))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_parser(description):
+    """With the options of all benchmarks of remote stores."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=6, help="that are measured (6)")
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--chunk", type=int, default=8, help="samples in a chunk (8)")
-    parser.add_argument("--shard", type=int, default=0, help="samples in a shard; 0: no shards")
     parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
-    parser.add_argument("--rate", default="", help="of the link to the reader, as tc writes it: 1gbit (loopback)")
-    parser.add_argument("--tls", action="store_true", help="https, with a certificate of the server's own")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for the reader")
+    parser.set_defaults(shard=0, rate="", tls=False)
+    return parser
+
+
+def parse(parser):
+    """None, with the reason said: a program is not there."""
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
     if not (servers.nginx_program() and shutil.which("curl") and
             os.path.exists(servers.ECHO_MODULE)):
         print("needs curl, and nginx with its echo module: apt-get install nginx-light curl",
               file=sys.stderr)
-        return 77
+        return None
     arguments.work.mkdir(parents=True, exist_ok=True)
+    return arguments
+
+
+def main():
+    parser = make_parser(__doc__)
+    parser.add_argument("--shard", type=int, default=0, help="samples in a shard; 0: no shards")
+    parser.add_argument("--rate", default="", help="of the link to the reader, as tc writes it: 1gbit (loopback)")
+    parser.add_argument("--tls", action="store_true", help="https, with a certificate of the server's own")
+    arguments = parse(parser)
+    if not arguments:
+        return 77
     if arguments.rate and "CLUSTER_NAME" not in os.environ:
         os.execv(HOSTS_SCRIPT, [str(HOSTS_SCRIPT), "with", "1", "--rate", arguments.rate, "--share",
                                 str(arguments.work), "--share", str(arguments.build), "--",

@@ -10,20 +10,6 @@
 
 static const char document_name[] = "zarr.json";
 
-/* Where names go: one of the two is NULL. */
-struct visitor {
-    store_visit *visit;
-    store_visit_name *visit_name;
-    void *argument;
-};
-
-static enum status tell(const struct visitor *visitor, const char *name, bool is_prefix,
-                        uint64_t content, struct error *err)
-{
-    return visitor->visit ? visitor->visit(name, is_prefix, visitor->argument, err)
-                          : visitor->visit_name(name, content, visitor->argument, err);
-}
-
 /* Nodes
  * ---------------------------------------------------------------------------------------------- */
 
@@ -36,16 +22,16 @@ static bool is_below(const struct snapshot_node *node, const char *path, size_t 
            (bytes == 0 || (memcmp(node->path, path, bytes) == 0 && node->path[bytes] == '/'));
 }
 
-static enum status tell_document(const struct visitor *visitor, const struct snapshot_node *node,
-                                 struct error *err)
+static enum status tell_document(const struct store_visitor *visitor,
+                                 const struct snapshot_node *node, struct error *err)
 {
-    return tell(visitor, document_name, false, XXH3_64bits(node->document, node->document_bytes),
-                err);
+    return store_tell(visitor, document_name, false,
+                      XXH3_64bits(node->document, node->document_bytes), err);
 }
 
 /* Names directly below a node that is a group, or is only the start of others' paths. */
 static enum status list_nodes(const struct snapshot *snapshot, const char *path,
-                              const struct snapshot_node *own, const struct visitor *visitor,
+                              const struct snapshot_node *own, const struct store_visitor *visitor,
                               struct error *err)
 {
     size_t bytes = strlen(path), skip, i = snapshot_find_from(snapshot, path, bytes);
@@ -69,7 +55,7 @@ static enum status list_nodes(const struct snapshot *snapshot, const char *path,
             own = NULL;
         }
         if (status == STATUS_OK)
-            status = tell(visitor, name, true, 0, err);
+            status = store_tell(visitor, name, true, 0, err);
         before = at;
         before_bytes = length;
         found++;
@@ -159,7 +145,8 @@ static enum status collect(const struct icechunk *icechunk, const struct icechun
     }
 }
 
-static enum status tell_names(struct names *names, const struct visitor *visitor, struct error *err)
+static enum status tell_names(struct names *names, const struct store_visitor *visitor,
+                              struct error *err)
 {
     enum status status = STATUS_OK;
     if (names->count > 0)
@@ -169,13 +156,13 @@ static enum status tell_names(struct names *names, const struct visitor *visitor
         if (i > 0 && names->names[i].number == names->names[i - 1].number)
             continue;
         snprintf(name, sizeof name, "%" PRIu32, names->names[i].number);
-        status = tell(visitor, name, !names->is_last, names->names[i].content, err);
+        status = store_tell(visitor, name, !names->is_last, names->names[i].content, err);
     }
     return status;
 }
 
 static enum status list_chunks(const struct icechunk *icechunk, const char *prefix,
-                               const struct visitor *visitor, struct error *err)
+                               const struct store_visitor *visitor, struct error *err)
 {
     struct icechunk_key key;
     struct names names = {0};
@@ -200,7 +187,7 @@ static enum status list_chunks(const struct icechunk *icechunk, const char *pref
 
 /* The chunk of an array without axes has the name "c"; that of others is a folder. */
 static enum status list_array(const struct icechunk *icechunk, const struct snapshot_node *node,
-                              const struct visitor *visitor, struct error *err)
+                              const struct store_visitor *visitor, struct error *err)
 {
     struct icechunk_key key = {.node = node};
     struct icechunk_chunk chunk = {0};
@@ -217,12 +204,12 @@ static enum status list_array(const struct icechunk *icechunk, const struct snap
     if (status == STATUS_NOT_FOUND)
         status = STATUS_OK;
     if (status == STATUS_OK && has_chunks)
-        status = tell(visitor, "c", axes > 0, content, err);
+        status = store_tell(visitor, "c", axes > 0, content, err);
     return status == STATUS_OK ? tell_document(visitor, node, err) : status;
 }
 
 static enum status list_with(const struct store *store, const char *prefix,
-                             const struct visitor *visitor, struct error *err)
+                             const struct store_visitor *visitor, struct error *err)
 {
     const struct icechunk *icechunk = icechunk_of(store);
     const struct snapshot_node *node = snapshot_find(&icechunk->snapshot, prefix, strlen(prefix));
@@ -237,13 +224,13 @@ static enum status list_with(const struct store *store, const char *prefix,
 enum status icechunk_list(const struct store *store, const char *prefix, store_visit *visit,
                           void *argument, struct error *err)
 {
-    return list_with(store, prefix, &(struct visitor){visit, NULL, argument}, err);
+    return list_with(store, prefix, &(struct store_visitor){visit, NULL, argument}, err);
 }
 
 enum status icechunk_names(const struct store *store, const char *prefix, store_visit_name *visit,
                            void *argument, struct error *err)
 {
-    return list_with(store, prefix, &(struct visitor){NULL, visit, argument}, err);
+    return list_with(store, prefix, &(struct store_visitor){NULL, visit, argument}, err);
 }
 
 /* Sizes

@@ -119,6 +119,20 @@ bool store_key_is_well_formed(const char *key);
  * bytes, so what is below a key follows it. */
 int store_key_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 
+/* Where names of a listing go: one of the two functions is NULL. */
+struct store_visitor {
+    store_visit *visit;
+    store_visit_name *visit_name;
+    void *argument;
+};
+
+static inline enum status store_tell(const struct store_visitor *visitor, const char *name,
+                                     bool is_prefix, uint64_t content, struct error *err)
+{
+    return visitor->visit ? visitor->visit(name, is_prefix, visitor->argument, err)
+                          : visitor->visit_name(name, content, visitor->argument, err);
+}
+
 /* parts.c: closes a store that another one is made of. NULL is fine. */
 void store_close(struct store *store);
 

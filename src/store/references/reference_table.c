@@ -173,26 +173,13 @@ enum status reference_table_add_value(struct reference_table *table, const char 
 /* Sorting
  * ---------------------------------------------------------------------------------------------- */
 
-/* '/' before all other characters, so that what is below a path follows the path. */
-static int compare_paths(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    size_t bytes = a_bytes < b_bytes ? a_bytes : b_bytes, i = 0;
-    while (i < bytes && a[i] == b[i])
-        i++;
-    if (i == bytes)
-        return (a_bytes > b_bytes) - (a_bytes < b_bytes);
-    if (a[i] == '/' || b[i] == '/')
-        return a[i] == '/' ? -1 : 1;
-    return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
-}
-
 static int compare(const void *left, const void *right, void *context)
 {
     const struct reference_table *table = context;
     const struct reference *a = left, *b = right;
     if (a->folder != b->folder) {
         const char *one = reference_text(table, a->folder), *two = reference_text(table, b->folder);
-        return compare_paths(one, strlen(one), two, strlen(two));
+        return store_key_compare(one, strlen(one), two, strlen(two));
     }
     return strcmp(reference_text(table, a->name), reference_text(table, b->name));
 }
@@ -288,7 +275,7 @@ size_t reference_table_folder(const struct reference_table *table, const char *p
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const char *here = reference_text(table, table->folders[middle].path);
-        if (compare_paths(here, strlen(here), path, bytes) < 0)
+        if (store_key_compare(here, strlen(here), path, bytes) < 0)
             low = middle + 1;
         else
             high = middle;

@@ -5,20 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where names go: one of the two is NULL. */
-struct visitor {
-    store_visit *visit;
-    store_visit_name *visit_name;
-    void *argument;
-};
-
-static enum status tell(const struct visitor *visitor, const char *name, bool is_prefix,
-                        uint64_t content, struct error *err)
-{
-    return visitor->visit ? visitor->visit(name, is_prefix, visitor->argument, err)
-                          : visitor->visit_name(name, content, visitor->argument, err);
-}
-
 /* The folders and the references directly below a path, both in order of name. */
 struct cursor {
     const struct reference_table *table;
@@ -66,7 +52,7 @@ static enum status nothing_below(const char *prefix, struct error *err)
 }
 
 static enum status list_with(const struct store *store, const char *prefix,
-                             const struct visitor *visitor, struct error *err)
+                             const struct store_visitor *visitor, struct error *err)
 {
     const struct reference_table *table = &references_of(store)->table;
     struct cursor cursor = begin(table, prefix);
@@ -78,10 +64,10 @@ static enum status list_with(const struct store *store, const char *prefix,
         const char *name =
             cursor.reference < cursor.end ? reference_text(table, reference->name) : NULL;
         if (!name || (cursor.name[0] && strcmp(cursor.name, name) < 0)) {
-            status = tell(visitor, cursor.name, true, 0, err);
+            status = store_tell(visitor, cursor.name, true, 0, err);
             next_folder(&cursor);
         } else {
-            status = tell(visitor, name, false, reference_content(table, reference), err);
+            status = store_tell(visitor, name, false, reference_content(table, reference), err);
             cursor.reference++;
         }
     }
@@ -91,13 +77,13 @@ static enum status list_with(const struct store *store, const char *prefix,
 enum status references_list(const struct store *store, const char *prefix, store_visit *visit,
                             void *argument, struct error *err)
 {
-    return list_with(store, prefix, &(struct visitor){visit, NULL, argument}, err);
+    return list_with(store, prefix, &(struct store_visitor){visit, NULL, argument}, err);
 }
 
 enum status references_names(const struct store *store, const char *prefix, store_visit_name *visit,
                              void *argument, struct error *err)
 {
-    return list_with(store, prefix, &(struct visitor){NULL, visit, argument}, err);
+    return list_with(store, prefix, &(struct store_visitor){NULL, visit, argument}, err);
 }
 
 /* Adds a value; the size of a whole object is looked up, unless that fails, or enough were. */
