@@ -8,7 +8,7 @@
 
 struct relays {
     const struct store *store;
-    relay_answer *answer;
+    relay_begin *begin;
     size_t relay_bytes;
     pthread_mutex_t mutex;
     pthread_cond_t work;
@@ -105,14 +105,15 @@ static void *run_thread(void *argument)
         if (stopping)
             finish_stopped(relays, fetch);
         else
-            relays->answer(relays->store, fetch);
+            (void)relays->begin(relays->store, fetch, true);
         pthread_mutex_lock(&relays->mutex);
     }
     pthread_mutex_unlock(&relays->mutex);
     return NULL;
 }
 
-bool relays_begin(struct relays *relays, struct fetch *fetch)
+/* Clears what a fetch is to give. False: the store was stopped, and the fetch is done. */
+static bool clear(struct relays *relays, struct fetch *fetch)
 {
     fetch->got = 0;
     fetch->total = fetch->version = 0;
@@ -126,7 +127,7 @@ bool relays_begin(struct relays *relays, struct fetch *fetch)
     return !stopping;
 }
 
-void relays_queue(struct relays *relays, struct fetch *fetch)
+static void enqueue(struct relays *relays, struct fetch *fetch)
 {
     pthread_mutex_lock(&relays->mutex);
     bool stopping = relays->stopping;
@@ -140,8 +141,14 @@ void relays_queue(struct relays *relays, struct fetch *fetch)
         finish_stopped(relays, fetch);
 }
 
+void relays_fetch(struct relays *relays, struct fetch *fetch)
+{
+    if (clear(relays, fetch) && !relays->begin(relays->store, fetch, false))
+        enqueue(relays, fetch);
+}
+
 enum status relays_new(const char *name, const struct store *store, size_t relay_bytes,
-                       relay_answer *answer, struct relays **ret_relays, struct error *err)
+                       relay_begin *begin, struct relays **ret_relays, struct error *err)
 {
     struct relays *relays = calloc(1, sizeof *relays);
     if (!relays)
@@ -150,7 +157,7 @@ enum status relays_new(const char *name, const struct store *store, size_t relay
     pthread_cond_init(&relays->work, NULL);
     relays->store = store;
     relays->relay_bytes = relay_bytes;
-    relays->answer = answer;
+    relays->begin = begin;
     relays->last = &relays->first;
     while (relays->thread_count < RELAY_THREADS &&
            thread_start(name, run_thread, relays, &relays->threads[relays->thread_count]))

@@ -3,7 +3,7 @@
  * few threads, so that fetch_start() does not block.
  *
  *     fetch_start() --> relay_take() --> the other store --> done()
- *                  \--> relays_queue() --> a thread, which may wait ^
+ *                  \--> queue --> a thread, which may wait ^
  *
  * Any thread. Inside src/store.
  */
@@ -23,20 +23,17 @@ struct relay {
     struct relay *next;  /* free ones */
 };
 
-/* Answers a fetch that was queued; may wait. */
-typedef void relay_answer(const struct store *store, struct fetch *fetch);
+/* Begins a fetch, or ends it. False: it has to wait, and may not. */
+typedef bool relay_begin(const struct store *store, struct fetch *fetch, bool may_wait);
 
 /* Starts the threads, called `name`. `store` is borrowed; relays have `relay_bytes` each. IO: no
  * thread; NO_MEMORY. */
 MUST_USE enum status relays_new(const char *name, const struct store *store, size_t relay_bytes,
-                                relay_answer *answer, struct relays **ret_relays,
-                                struct error *err);
+                                relay_begin *begin, struct relays **ret_relays, struct error *err);
 
-/* Clears what a fetch is to give. False: the store was stopped, and the fetch is done with LOST. */
-bool relays_begin(struct relays *relays, struct fetch *fetch);
-
-/* Has a thread answer the fetch. Of a store that was stopped: done with LOST. */
-void relays_queue(struct relays *relays, struct fetch *fetch);
+/* The kind's operation: begins a fetch here, or has a thread do so. Does not wait. Of a store that
+ * was stopped: done with LOST. */
+void relays_fetch(struct relays *relays, struct fetch *fetch);
 
 /* A relay, whose bytes are not set; NULL: no memory. It goes back by relay_put(). */
 struct relay *relay_take(struct relays *relays);

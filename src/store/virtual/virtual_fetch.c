@@ -129,8 +129,9 @@ static bool give(struct virtual_store *virtual, struct fetch *fetch, struct virt
 }
 
 /* False: it has to wait, and may not. */
-static bool begin(struct virtual_store *virtual, struct fetch *fetch, bool may_wait)
+static bool begin(const struct store *store, struct fetch *fetch, bool may_wait)
 {
+    struct virtual_store *virtual = virtual_of(store);
     struct virtual_value value = {0};
     bool absent = false;
     enum status status = virtual->kind->find(virtual, fetch->key, may_wait, &absent, &value,
@@ -143,21 +144,14 @@ static bool begin(struct virtual_store *virtual, struct fetch *fetch, bool may_w
     return true;
 }
 
-static void answer(const struct store *store, struct fetch *fetch)
-{
-    (void)begin(virtual_of(store), fetch, true);
-}
-
 void virtual_fetch(const struct store *store, struct fetch *fetch)
 {
-    struct virtual_store *virtual = virtual_of(store);
-    if (relays_begin(virtual->relays, fetch) && !begin(virtual, fetch, false))
-        relays_queue(virtual->relays, fetch);
+    relays_fetch(virtual_of(store)->relays, fetch);
 }
 
 enum status virtual_relays_new(struct virtual_store *virtual, struct error *err)
 {
-    return relays_new("virtual", &virtual->store, sizeof(struct value_relay), answer,
+    return relays_new("virtual", &virtual->store, sizeof(struct value_relay), begin,
                       &virtual->relays, err);
 }
 

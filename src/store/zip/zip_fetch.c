@@ -66,8 +66,9 @@ static void inflate(const struct zip *zip, struct fetch *fetch, uint64_t offset,
 }
 
 /* False: it has to wait, and may not. */
-static bool begin(const struct zip *zip, struct fetch *fetch, bool may_wait)
+static bool begin(const struct store *store, struct fetch *fetch, bool may_wait)
 {
+    const struct zip *zip = zip_of(store);
     struct zip_entry *entry;
     uint64_t piece = 0, data = 0;
     size_t size = 0;
@@ -93,21 +94,14 @@ static bool begin(const struct zip *zip, struct fetch *fetch, bool may_wait)
     return status != STATUS_OK || size == 0 || data > 0;
 }
 
-static void answer(const struct store *store, struct fetch *fetch)
-{
-    (void)begin(zip_of(store), fetch, true);
-}
-
 void zip_fetch(const struct store *store, struct fetch *fetch)
 {
-    struct zip *zip = zip_of(store);
-    if (relays_begin(zip->relays, fetch) && !begin(zip, fetch, false))
-        relays_queue(zip->relays, fetch);
+    relays_fetch(zip_of(store)->relays, fetch);
 }
 
 enum status zip_relays_new(struct zip *zip, struct error *err)
 {
-    return relays_new("zip", &zip->store, sizeof(struct entry_relay), answer, &zip->relays, err);
+    return relays_new("zip", &zip->store, sizeof(struct entry_relay), begin, &zip->relays, err);
 }
 
 /* Ends what waits for the remote store first: the relays' threads may, too. */
