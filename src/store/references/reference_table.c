@@ -5,6 +5,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "store/kind/store_internal.h"
+
 enum { FIRST_BYTES = 4096, FIRST_COUNT = 64, FIRST_BUCKETS = 64 };
 
 static enum status no_memory(struct error *err)
